@@ -1,0 +1,66 @@
+"""Privet: how much does this leak, what is the proof, and what should I do about it?
+
+Names are loaded when they are first used, so that ``import privet`` is quick.
+
+>>> import privet
+>>> ledger = privet.Ledger(privet.AddRemove()).spend(
+...     "training", privet.dp_sgd(noise_multiplier=1.1, sampling_rate=256 / 60_000, steps=14_062)
+... )
+>>> claim = privet.account(ledger)
+>>> f"{claim.epsilon(delta=1e-5):.5f}"
+'2.38160'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "account": "accounting",
+    "calibrate": "accounting",
+    "AdvantageTarget": "accounting",
+    "EpsilonTarget": "accounting",
+    "PosteriorTarget": "accounting",
+    "TprTarget": "accounting",
+    "AddRemove": "adjacency",
+    "ReplaceOne": "adjacency",
+    "Unit": "adjacency",
+    "ZeroOut": "adjacency",
+    "Caveat": "caveats",
+    "dp_sgd": "events",
+    "Guarantee": "guarantees",
+    "Ledger": "ledger",
+    "accounting": "",
+    "events": "",
+    "errors": "",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from privet import accounting, errors, events
+    from privet.accounting import (
+        AdvantageTarget,
+        EpsilonTarget,
+        PosteriorTarget,
+        TprTarget,
+        account,
+        calibrate,
+    )
+    from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
+    from privet.caveats import Caveat
+    from privet.events import dp_sgd
+    from privet.guarantees import Guarantee
+    from privet.ledger import Ledger
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'privet' has no attribute {name!r}")
+    return import_module(f"privet.{name}") if home == "" else getattr(import_module(f"privet.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

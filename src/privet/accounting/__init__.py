@@ -1,0 +1,33 @@
+"""Events → guarantee. One fold over the tree; each accountant says what an atom costs and how costs add up.
+
+``account`` picks the tightest; ``calibrate`` runs it backwards.
+"""
+
+from privet.accounting.calibration import Calibration, calibrate
+from privet.accounting.choice import account
+from privet.accounting.fold import Accountant, fold
+from privet.accounting.privacy_loss import PrivacyLoss
+from privet.accounting.renyi import Concentrated, GaussianDP, Renyi
+from privet.accounting.targets import AdvantageTarget, EpsilonTarget, PosteriorTarget, Target, TprTarget
+from privet.accounting.theorems import Advanced, Basic, Optimal, Pure
+
+__all__ = [
+    "Accountant",
+    "Advanced",
+    "AdvantageTarget",
+    "Basic",
+    "Calibration",
+    "Concentrated",
+    "EpsilonTarget",
+    "GaussianDP",
+    "Optimal",
+    "PosteriorTarget",
+    "PrivacyLoss",
+    "Pure",
+    "Renyi",
+    "Target",
+    "TprTarget",
+    "account",
+    "calibrate",
+    "fold",
+]

@@ -1,0 +1,130 @@
+"""``account``: the tightest guarantee that can be proved for a ledger, and by which accountant."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from privet.accounting.fold import Accountant, fold
+from privet.accounting.privacy_loss import PrivacyLoss
+from privet.accounting.renyi import Concentrated, Renyi
+from privet.adjacency import Adjacency
+from privet.bounds import Interval
+from privet.caveats import Caveat
+from privet.errors import InvalidArgument, NotProved
+from privet.events import (
+    Compose,
+    DiscreteGaussian,
+    Event,
+    ExponentialMechanism,
+    FixedSize,
+    Parallel,
+    Poisson,
+    Repeat,
+)
+from privet.guarantees import Curve, Guarantee, LossHistogram
+from privet.ledger import Ledger
+
+__all__ = ["account"]
+
+
+def account(
+    spent: Ledger | Event,
+    *,
+    adjacency: Adjacency | None = None,
+    accountant: Accountant[Any] | None = None,
+) -> Guarantee:
+    """What everything in the ledger leaks at most: a curve, with the accountant that proved it.
+
+    An event alone needs an ``adjacency``; a ledger has its own. Without an ``accountant``, the tightest one that
+    can take the ledger is chosen: the privacy-loss distribution, and beside it Rényi DP where the bounded range
+    of an exponential mechanism can make that the smaller.
+
+    >>> from privet.adjacency import AddRemove
+    >>> from privet.events import Gaussian, Repeat
+    >>> claim = account(Repeat(Gaussian(10.0), 100), adjacency=AddRemove())
+    >>> f"{claim.epsilon(delta=1e-6):.6f}", claim.accountant
+    ('4.886554', 'privacy-loss distribution')
+    """
+    event, relation, caveats = _opened(spent, adjacency)
+    if accountant is not None:
+        cost = fold(accountant, event, relation)
+        found = caveats | accountant.caveats(cost)
+        return Guarantee(accountant.curve(cost), relation, accountant.name, found)
+    if _largest_discrete(event) > 1e5:
+        return account(spent, adjacency=adjacency, accountant=Concentrated())
+    exact = account(spent, adjacency=adjacency, accountant=PrivacyLoss())
+    if not _chooses(event):
+        return exact
+    moments = account(spent, adjacency=adjacency, accountant=Renyi())
+    return Guarantee(
+        SmallerCurve(exact.curve, moments.curve),
+        relation,
+        f"{exact.accountant} or {moments.accountant}, the smaller",
+        exact.caveats | moments.caveats,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class SmallerCurve(Curve):
+    """Two proofs of one thing: the smaller upper bound and the larger lower bound hold."""
+
+    first: Curve
+    second: Curve
+
+    def delta(self, epsilon: float) -> Interval:
+        return _intersected(self.first.delta(epsilon), self.second.delta(epsilon))
+
+    def epsilon(self, delta: float) -> Interval:
+        if delta == 0:
+            return self.first.epsilon(delta)
+        return _intersected(self.first.epsilon(delta), self.second.epsilon(delta))
+
+    def histogram(self, bins: int) -> LossHistogram:
+        return self.first.histogram(bins)
+
+
+def _intersected(first: Interval, second: Interval) -> Interval:
+    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
+
+
+def _opened(
+    spent: Ledger | Event, adjacency: Adjacency | None
+) -> tuple[Event, Adjacency, frozenset[Caveat]]:
+    if isinstance(spent, Ledger):
+        if adjacency not in (None, spent.adjacency):
+            raise NotProved(
+                f"The ledger was kept under {spent.adjacency}, and a guarantee under {adjacency} does not follow. "
+                f"Leave 'adjacency' out."
+            )
+        return spent.event, spent.adjacency, spent.caveats
+    if not isinstance(spent, Event):
+        raise InvalidArgument(
+            f"'spent' must be a ledger or an event, got {type(spent).__name__}. Describe what ran as an event."
+        )
+    if not isinstance(adjacency, Adjacency):
+        raise InvalidArgument(
+            "'adjacency' must be given with an event, because ε means something else under each one. "
+            "Use AddRemove(), ReplaceOne() or ZeroOut()."
+        )
+    return spent, adjacency, frozenset()
+
+
+def _leaves(event: Event) -> list[Event]:
+    match event:
+        case Compose(parts) | Parallel(parts):
+            return [leaf for part in parts for leaf in _leaves(part)]
+        case Repeat(inner, _):
+            return _leaves(inner)
+        case Poisson() | FixedSize():
+            return []  # a sampled choice has no bounded range that the Rényi accountant could use
+    return [event]
+
+
+def _chooses(event: Event) -> bool:
+    return any(isinstance(leaf, ExponentialMechanism) for leaf in _leaves(event))
+
+
+def _largest_discrete(event: Event) -> float:
+    return max(
+        (leaf.scale for leaf in _leaves(event) if isinstance(leaf, DiscreteGaussian)), default=0.0
+    )

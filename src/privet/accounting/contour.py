@@ -1,0 +1,210 @@
+"""δ(ε) of a composition by a contour integral through the saddle point, with its error bound.
+
+For every c > 0,
+
+    δ(ε) = 1/(2πi) ∫ exp(K(s) − s ε) / (s (s + 1)) ds     along Re s = c,
+
+because exp(−sε)/(s(s+1)) is the two-sided Laplace transform in ℓ of (1 − exp(ε − ℓ))₊. The trapezoid
+rule with step h gives, by Poisson summation, *exactly*
+
+    Σₘ exp(c m W) δ(ε + m W),    W = 2π/h,  m ∈ ℤ,
+
+so it errs only upwards, by aliases that Chernoff's bound controls. What remains is the cut-off of the
+sum and float64 round-off; docs/numerics.md has the whole argument.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.accounting.cumulant import Composition, Derivatives, derivatives, line
+from privet.bounds import Interval
+
+__all__ = ["Contour", "Saddle", "contour", "saddle_for_delta", "saddle_for_epsilon"]
+
+_ALIAS = 32.0  # aliases are kept below exp(−32) ≈ 1e-14 of the value
+_DECAYED = 1e-15
+_MOST_NODES = 1 << 15
+_LARGEST_TILT = 1e14
+_NEAR = np.array([0.6, 0.75, 0.87, 0.95, 1.0, 1.01, 1.1, 1.5, 3.0])  # points to look at, × saddle
+
+Gradient: TypeAlias = Callable[[float, Derivatives], tuple[float, float]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Contour:
+    """The nodes of one vertical line, good for every ε near the one that it was laid for."""
+
+    point: float
+    step: float
+    level: float  # K(c)
+    terms: NDArray[np.complex128]  # exp(K(s) − K(c)) / (s (s + 1))
+    noise: NDArray[np.float64]  # relative float64 error of each term
+    cut: float  # what the terms beyond the last one sum to at most
+    chernoff: "Chernoff"
+
+    def delta(self, epsilon: float) -> Interval:
+        """Lower and upper bound of δ(ε), mass at infinity not included."""
+        offsets = self.step * np.arange(self.terms.size)
+        turned = (self.terms * np.exp(-1j * epsilon * offsets)).real
+        noise = self.noise + 4 * np.finfo(float).eps * (1 + offsets * abs(epsilon))
+        slack = float(np.abs(self.terms) @ noise) + self.cut
+        total = float(turned.sum() - 0.5 * turned[0])
+        scale = float(np.exp(self.level - self.point * epsilon)) * self.step / np.pi
+        lower = scale * (total - slack) - self._aliases(epsilon)
+        return Interval(max(lower, 0.0), min(scale * (total + slack), 1.0))
+
+    def slope(self, epsilon: float) -> float:
+        """dδ/dε = −exp(ε) Q[L > ε], to steer by; no bound is made of it."""
+        offsets = self.step * np.arange(self.terms.size)
+        s = self.point + 1j * offsets
+        turned = (-s * self.terms * np.exp(-1j * epsilon * offsets)).real
+        scale = float(np.exp(self.level - self.point * epsilon)) * self.step / np.pi
+        return scale * float(turned.sum() - 0.5 * turned[0])
+
+    def _aliases(self, epsilon: float) -> float:
+        window = 2 * np.pi / self.step
+        left = 1.0 / np.expm1(min(self.point * window, 700.0))
+        return float(left + np.exp(min(self.chernoff.alias(self.point, epsilon, window), 0.0)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Chernoff:
+    """ln δ(ε) ≤ level(c′) − c′ ε with level(c) = K(c) + c ln c − (1 + c) ln(1 + c), at some points c′."""
+
+    points: NDArray[np.float64]
+    levels: NDArray[np.float64]
+
+    def alias(self, point: float, epsilon: float, window: float) -> float:
+        """ln of a bound on Σ_{m ≥ 1} exp(c m W) δ(ε + m W)."""
+        above = self.points > point
+        ahead = (self.points[above] - point) * window
+        terms = self.levels[above] - self.points[above] * epsilon - ahead - np.log(-np.expm1(-ahead))
+        return float(terms.min(initial=np.inf))
+
+    def window(self, point: float, epsilon: float, log_target: float) -> float:
+        """The narrowest window for which the aliases on both sides stay below the target."""
+        above = self.points > point
+        right = self.levels[above] - self.points[above] * epsilon - log_target
+        needed = (right / (self.points[above] - point)).min(initial=np.inf)
+        return max(float(needed), -log_target / point)
+
+
+class Saddle(NamedTuple):
+    """Where to cross the real axis for one question: c, an ε near the answer's, and ln δ there."""
+
+    point: float
+    epsilon: float
+    log_delta: float
+
+
+def saddle_for_delta(composition: Composition, epsilon: float) -> Saddle | None:
+    """The saddle of K(c) − c ε − ln c − ln(1 + c)."""
+
+    def gradient(c: float, k: Derivatives) -> tuple[float, float]:
+        slope = c * (k.slope - epsilon) - 1 - c / (1 + c)
+        return slope, c * c * k.curvature + 1 + c / (1 + c) - c / (1 + c) ** 2
+
+    found = _solve(composition, gradient)
+    if found is None:
+        return None
+    point, k = found
+    return Saddle(point, epsilon, min(k.value - point * epsilon + _peak(point), 0.0))
+
+
+def saddle_for_epsilon(composition: Composition, delta: float) -> Saddle | None:
+    """The saddle for the ε that belongs to δ; the ε that comes with it is Chernoff's, which is larger."""
+    wanted = -float(np.log(delta))
+
+    def gradient(c: float, k: Derivatives) -> tuple[float, float]:
+        # minimise (K(c) + c ln c − (1+c) ln(1+c) + ln 1/δ)/c
+        slope = c * (k.slope + np.log(c / (1 + c))) - (k.value + _peak(c)) - wanted
+        return slope, c * c * (k.curvature + 1 / (c * (1 + c)))
+
+    found = _solve(composition, gradient)
+    if found is None:
+        return None
+    point, k = found
+    return Saddle(point, max((k.value + _peak(point) + wanted) / point, 0.0), -wanted)
+
+
+def _solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivatives] | None:
+    """The root of an increasing function of ln c, by Newton steps inside a bracket."""
+    low, high, position = -40.0, float(np.log(_LARGEST_TILT)), 0.0
+    best: tuple[float, Derivatives] | None = None
+    same_side = 0
+    for _ in range(100):
+        c = float(np.exp(position))
+        k = derivatives(composition, c)
+        if k is None:  # beyond float64: the root is below
+            high = position
+            position = 0.5 * (low + high)
+        else:
+            best = (c, k)
+            value, rise = gradient(c, k)
+            same_side = same_side + 1 if value > 0 else 0
+            low, high = (low, position) if value > 0 else (position, high)
+            move = float(np.clip(-value / rise, -2.0, 4.0))
+            if abs(move) < 3e-2 and abs(move * value) < 0.1:
+                return best
+            position += move
+            # Where the far hump sets in, K grows so fast that Newton's steps crawl: halve instead.
+            if same_side > 2 or not low < position < high:
+                position = 0.5 * (low + high)
+                same_side = 0
+        if high - low < 1e-6:
+            return best
+    return best
+
+
+def contour(composition: Composition, saddle: Saddle) -> Contour | None:
+    """Choose the line and the step for the aliases, and the length for the decay."""
+    if not any(pair.smooth for pair, _ in composition.parts):
+        return None
+    chernoff = _chernoff(composition, saddle.point)
+    target = saddle.log_delta - _ALIAS
+    # Where K explodes just above the saddle, a line a little below it needs far fewer nodes.
+    widths = [chernoff.window(c, saddle.epsilon, target) for c in chernoff.points]
+    at_saddle = int(np.searchsorted(chernoff.points, saddle.point * 0.999))
+    choice = min(range(at_saddle + 1), key=lambda i: widths[i] * (1 if i == at_saddle else 1.5))
+    point, step = float(chernoff.points[choice]), 2 * np.pi / widths[choice]
+    k = derivatives(composition, point)
+    if k is None or not step > 0:
+        return None
+    reach = 8.5 / np.sqrt(k.curvature + 0.1 / point**2)
+    if not reach / step < _MOST_NODES:
+        return None
+    count = max(int(reach / step), 24)
+    while count <= _MOST_NODES:
+        laid = line(composition, point, step, count)
+        if laid is None:
+            return None
+        s = point + 1j * step * np.arange(count)
+        terms = np.exp(laid.values - k.value) / (s * (s + 1))
+        size = np.abs(terms)
+        tail = float(size[-max(count // 8, 4) :].max())
+        if tail < _DECAYED * size[0]:
+            return Contour(point, step, k.value, terms, laid.error, tail * count, chernoff)
+        count *= 2
+    return None
+
+
+def _peak(c: float) -> float:
+    """ln max over ℓ of (1 − exp(ε − ℓ)) exp(−c (ℓ − ε)) = c ln c − (1 + c) ln(1 + c)."""
+    return float(-c * np.log1p(1 / c) - np.log1p(c))
+
+
+def _chernoff(composition: Composition, saddle: float) -> Chernoff:
+    found = []
+    for c in saddle * _NEAR:
+        k = derivatives(composition, float(c))
+        if k is None:
+            break
+        found.append((c, k.value + _peak(float(c))))
+    table = np.array(found).reshape(-1, 2)
+    return Chernoff(table[:, 0], table[:, 1])

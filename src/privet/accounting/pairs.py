@@ -1,0 +1,304 @@
+"""Dominating pairs: one look at the data, reduced to two distributions P and Q.
+
+A pair (P, Q) *dominates* a mechanism when H_y(M(D) ‖ M(D′)) ≤ H_y(P ‖ Q) for every y ≥ 0 and every two
+neighbours in that order, with the hockey-stick divergence H_y(P ‖ Q) = ∫ (dP − y dQ)₊. Products of
+dominating pairs dominate adaptive compositions, and a pair enters a composition only through its
+*profile* δ(ε) = H_{exp ε}(P ‖ Q), ε ∈ ℝ, or equally through the law of the loss L = ln dP/dQ.
+
+Reference: Zhu, Dong & Wang 2022, Definition 7 and Theorem 10.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.accounting.normal import gaussian_delta
+
+__all__ = [
+    "AtomicPair",
+    "DiscreteGaussianPair",
+    "FinitePair",
+    "GaussianPair",
+    "LaplacePair",
+    "Lattice",
+    "Nodes",
+    "Pair",
+    "Reals",
+    "discrete_laplace",
+    "randomized_response",
+]
+
+Reals: TypeAlias = NDArray[np.float64]
+
+
+class Nodes(NamedTuple):
+    """A quadrature rule for E_Q f(L): Σ exp(log_weights) · f(losses).
+
+    ``balanced`` says that it holds all of P and Q, so that E_Q 1 = E_Q Λ = 1.
+    """
+
+    log_weights: Reals
+    losses: Reals
+    balanced: bool = True
+
+
+class Lattice(NamedTuple):
+    """The losses anchor + k · unit; without a unit, the anchor alone."""
+
+    anchor: float
+    unit: float | None = None
+
+
+class Pair(ABC):
+    """One ordered pair (P, Q); P-mass where Q has none is ``infinity``."""
+
+    @property
+    def infinity(self) -> float:
+        """The probability under P that the loss is +∞."""
+        return 0.0
+
+    @property
+    def lattice(self) -> "Lattice | None":
+        """A grid on which all point masses of the loss lie, so that one can be laid through them."""
+        return None
+
+    @property
+    def largest_loss(self) -> float | None:
+        """The largest finite loss under P, where there is one: with no mass at infinity, pure DP."""
+        return None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the loss has a density, so that its Fourier transform dies out."""
+        return False
+
+    @abstractmethod
+    def delta(self, epsilon: Reals) -> Reals:
+        """The profile H_{exp ε}(P ‖ Q), without the mass at infinity, at every real ε."""
+
+    @abstractmethod
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
+        """A rule that is exact to exp(−digits) for Λ^(1+s), Re s = tilt and |Im s| ≤ frequency."""
+
+    @abstractmethod
+    def swapped(self) -> "Pair":
+        """(Q, P)."""
+
+
+@final
+@dataclass(frozen=True)
+class GaussianPair(Pair):
+    """N(μ, 1) against N(0, 1): the Gaussian mechanism, and exactly Gaussian differential privacy."""
+
+    mu: float
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    def delta(self, epsilon: Reals) -> Reals:
+        return gaussian_delta(self.mu, epsilon)
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
+        """Trapezoid rule in z ~ N(0, 1); entire integrand, so no strip limits its convergence."""
+        centre, reach = (tilt + 1) * self.mu, np.sqrt(2 * digits)
+        step = 2 * np.pi / (frequency * self.mu + reach)
+        z = np.arange(min(0.0, centre) - reach, max(0.0, centre) + reach + step, step)
+        return gaussian_nodes(z, step, self.mu)
+
+    def swapped(self) -> "GaussianPair":
+        return self
+
+
+def gaussian_nodes(z: Reals, step: float, mu: float) -> Nodes:
+    """The rule on equally spaced z ~ N(0, 1), with the loss of N(μ, 1) against N(0, 1) there."""
+    return Nodes(-0.5 * z * z + np.log(step / np.sqrt(2 * np.pi)), mu * (z - 0.5 * mu))
+
+
+@final
+@dataclass(frozen=True)
+class LaplacePair(Pair):
+    """Laplace(1, b) against Laplace(0, b) with 1/b = ``epsilon``; symmetric.
+
+    Half of P sits at loss +ε₀, exp(−ε₀)/2 of it at −ε₀, and the loss is spread in between.
+    """
+
+    epsilon: float
+
+    @property
+    def lattice(self) -> Lattice:
+        return Lattice(self.epsilon, 2 * self.epsilon)
+
+    @property
+    def largest_loss(self) -> float:
+        return self.epsilon
+
+    def delta(self, epsilon: Reals) -> Reals:
+        inside = -np.expm1(0.5 * (np.clip(epsilon, -self.epsilon, self.epsilon) - self.epsilon))
+        return np.where(epsilon > -self.epsilon, inside, -np.expm1(np.minimum(epsilon, 0.0)))
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
+        """Gauss–Legendre on the spread part, where Q has density exp(−(ℓ + ε₀)/2)/4 in ℓ."""
+        turns = self.epsilon * (frequency + tilt + 1)
+        points, weights = legendre(int(24 + 1.1 * turns))
+        spread = self.epsilon * points
+        log_weights = np.log(0.25 * self.epsilon * weights) - 0.5 * (spread + self.epsilon)
+        ends = np.array([-self.epsilon, self.epsilon])
+        return Nodes(
+            np.concatenate([log_weights, [np.log(0.5), np.log(0.5) - self.epsilon]]),
+            np.concatenate([spread, ends]),
+        )
+
+    def swapped(self) -> "LaplacePair":
+        return self
+
+
+def legendre(count: int) -> tuple[Reals, Reals]:
+    """Gauss–Legendre points and weights on [−1, 1]: panels of 32 points, as many as needed."""
+    points, weights = np.polynomial.legendre.leggauss(32)
+    panels = max(1, -(-count // 32))
+    left = np.linspace(-1, 1, panels + 1)[:-1, None]
+    return (left + (points + 1) / panels).ravel(), np.tile(weights / panels, panels)
+
+
+class AtomicPair(Pair):
+    """A pair whose loss has countably many values, cut off to finitely many."""
+
+    @abstractmethod
+    def law(self) -> tuple[Reals, Reals]:
+        """The losses in rising order, and P's mass at each."""
+
+    def delta(self, epsilon: Reals) -> Reals:
+        flat = np.atleast_1d(epsilon)
+        losses, masses = self.law()
+        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+        scaled = np.append(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1], -np.inf)
+        first = np.searchsorted(losses, flat, side="right")
+        with np.errstate(over="ignore"):
+            value = above[first] - np.exp(flat + scaled[first])
+        return np.maximum(value, 0.0).reshape(np.shape(epsilon))
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
+        losses, masses = self.law()
+        return Nodes(np.log(masses) - losses, losses, balanced=False)
+
+
+@final
+@dataclass(frozen=True)
+class FinitePair(AtomicPair):
+    """A loss with finitely many values: randomised response, and whatever it is the worst case of.
+
+    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none.
+    """
+
+    losses: tuple[float, ...]
+    masses: tuple[float, ...]
+    lost: float = 0.0
+
+    @property
+    def infinity(self) -> float:
+        return self.lost
+
+    @property
+    def largest_loss(self) -> float:
+        return max(self.losses)
+
+    @property
+    def lattice(self) -> Lattice:
+        losses, _ = self.law()
+        if losses.size == 1:
+            return Lattice(float(losses[0]))
+        gaps = np.diff(losses)
+        turns = gaps / gaps.min()
+        fits = np.allclose(turns, np.round(turns), rtol=0, atol=1e-9)
+        return Lattice(float(losses[0]), float(gaps.min()) if fits else None)
+
+    def law(self) -> tuple[Reals, Reals]:
+        order = np.argsort(self.losses)
+        losses, masses = np.array(self.losses)[order], np.array(self.masses)[order]
+        return losses[masses > 0], masses[masses > 0]
+
+    def swapped(self) -> "FinitePair":
+        """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
+        losses, masses = self.law()
+        reverse = masses * np.exp(-losses)
+        lost = float(max(0.0, 1.0 - reverse.sum()))
+        return FinitePair(tuple(-losses), tuple(reverse), lost if lost > 1e-15 else 0.0)
+
+    def sampled(self, rate: float) -> "FinitePair":
+        """(1 − q) Q + q P against Q; where P has no mass the loss becomes ln(1 − q)."""
+        losses, masses = self.law()
+        others = masses * np.exp(-losses)
+        mixed = np.log1p(rate * np.expm1(losses))
+        rest = max(0.0, 1.0 - float(others.sum()))
+        joined = others * np.exp(mixed)
+        if rest > 1e-15 and rate < 1:
+            mixed = np.append(mixed, np.log1p(-rate))
+            joined = np.append(joined, rest * (1 - rate))
+        return FinitePair(tuple(mixed), tuple(joined), rate * self.lost)
+
+
+@final
+@dataclass(frozen=True)
+class DiscreteGaussianPair(AtomicPair):
+    """The discrete Gaussian around ``shift`` against that around 0; symmetric.
+
+    The loss (2x − shift)·shift/(2σ²) is linear in x, so it lies on a grid. Tails beyond exp(−800) are cut off.
+    """
+
+    scale: float
+    shift: int
+
+    @property
+    def lattice(self) -> Lattice:
+        return Lattice(-0.5 * (self.shift / self.scale) ** 2, self.shift / self.scale**2)
+
+    def law(self) -> tuple[Reals, Reals]:
+        return _discrete_gaussian(self.scale, self.shift)
+
+    def swapped(self) -> "DiscreteGaussianPair":
+        return self
+
+
+@lru_cache(maxsize=8)
+def _discrete_gaussian(scale: float, shift: int) -> tuple[Reals, Reals]:
+    reach = int(np.ceil(26 * scale)) + 1
+    x = np.arange(-reach, reach + shift + 1)
+    heights = np.exp(-0.5 * ((x - shift) / scale) ** 2)
+    losses = (2 * x - shift) * (0.5 * shift / scale**2)
+    # left of shift − reach P is below exp(−338) and carries nothing
+    kept = heights > 1e-140
+    return losses[kept], heights[kept] / heights.sum()
+
+
+def discrete_laplace(scale: float, shift: int) -> FinitePair:
+    """The two-sided geometric law around ``shift`` against that around 0.
+
+    The loss is (|x| − |x − shift|)/scale: ± shift/scale in the tails, and in steps of 2/scale between.
+    """
+    ratio = np.exp(-1 / scale)
+    inner = np.arange(1, shift)
+    masses = np.concatenate(
+        [
+            [ratio**shift / (1 + ratio)],
+            -np.expm1(-1 / scale) / (1 + ratio) * ratio ** (shift - inner),
+            [1 / (1 + ratio)],
+        ]
+    )
+    losses = (2 * np.arange(shift + 1) - shift) / scale
+    return FinitePair(tuple(losses), tuple(masses))
+
+
+def randomized_response(epsilon: float, delta: float = 0.0) -> FinitePair:
+    """The pair that dominates every (ε, δ)-DP mechanism, and is dominated by none of them.
+
+    Reference: Kairouz, Oh & Viswanath 2015, Section 3 (the mechanism "M̃").
+    """
+    high = (1 - delta) / (1 + np.exp(-epsilon))
+    if epsilon == 0:
+        return FinitePair((0.0,), (1 - delta,), delta)
+    return FinitePair((epsilon, -epsilon), (float(high), float(1 - delta - high)), delta)

@@ -1,0 +1,168 @@
+"""The accountant of privacy-loss distributions: exact up to a certified gap, for every event with a pair."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, final
+
+import numpy as np
+
+from privet.accounting.atoms import Atom, fixed_size, leaf, poisson
+from privet.accounting.collapsed import as_pair, larger
+from privet.accounting.composed import delta_bounds, epsilon_bounds
+from privet.accounting.cumulant import Composition, derivatives
+from privet.accounting.fold import Accountant, fold
+from privet.accounting.lattice import Grid, compose
+from privet.accounting.pairs import Pair
+from privet.adjacency import Adjacency, ReplaceOne
+from privet.bounds import Interval
+from privet.caveats import Caveat
+from privet.errors import NotProved
+from privet.events import Event, FixedSize, Poisson
+from privet.guarantees import Curve, LossHistogram
+
+__all__ = ["PrivacyLoss", "PrivacyLossCurve", "Spent"]
+
+
+@final
+@dataclass(frozen=True)
+class Spent:
+    """How often each pair was met, from above and from below."""
+
+    upper: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
+    lower: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
+    caveats: frozenset[Caveat] = frozenset()
+
+
+@final
+@dataclass(frozen=True)
+class PrivacyLoss(Accountant[Spent]):
+    """Products of dominating pairs (Zhu, Dong & Wang 2022, Theorem 10), added up numerically."""
+
+    name: ClassVar[str] = "privacy-loss distribution"
+
+    def zero(self) -> Spent:
+        return Spent()
+
+    def atom(self, event: Event, adjacency: Adjacency) -> Spent:
+        match event:
+            case Poisson(rate, inner):
+                found = poisson(self._one(inner, adjacency), rate, adjacency)
+            case FixedSize(size, population, inner):
+                replaced = self._one(inner, ReplaceOne(adjacency.unit))
+                own = replaced if isinstance(adjacency, ReplaceOne) else self._one(inner, adjacency)
+                found = fixed_size(own, replaced, size / population, adjacency)
+            case _:
+                found = leaf(event, adjacency)
+        return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
+
+    def join(self, first: Spent, second: Spent) -> Spent:
+        return Spent(
+            _added(first.upper, second.upper),
+            _added(first.lower, second.lower),
+            first.caveats | second.caveats,
+        )
+
+    def power(self, cost: Spent, times: int) -> Spent:
+        return Spent(
+            {pair: times * count for pair, count in cost.upper.items()},
+            {pair: times * count for pair, count in cost.lower.items()},
+            cost.caveats,
+        )
+
+    def worst(self, first: Spent, second: Spent) -> Spent:
+        upper = larger(_single(first.upper, above=True), _single(second.upper, above=True))
+        lower = max(first.lower, second.lower, key=_weight)
+        return Spent({upper: 1}, lower, first.caveats | second.caveats)
+
+    def curve(self, cost: Spent) -> Curve:
+        return PrivacyLossCurve(Composition.of(cost.upper), Composition.of(cost.lower))
+
+    def caveats(self, cost: Spent) -> frozenset[Caveat]:
+        return cost.caveats | {Caveat.CHECKED_ROUND_OFF, Caveat.FIXED_PARAMETERS}
+
+    def _one(self, inner: Event, adjacency: Adjacency) -> Atom:
+        """A whole event as one atom, so that it can be sampled."""
+        cost = fold(self, inner, adjacency)
+        return Atom(
+            _single(cost.upper, above=True), _single(cost.lower, above=False), cost.caveats
+        )
+
+
+@final
+@dataclass(frozen=True)
+class PrivacyLossCurve(Curve):
+    """The worse of both orders of neighbours, from above and from below."""
+
+    upper: Composition
+    lower: Composition
+
+    def delta(self, epsilon: float) -> Interval:
+        bounds = [delta_bounds(way, epsilon) for way in _ways(self.upper)]
+        upper = max(bound.upper for bound in bounds)
+        if self.lower is not self.upper and self.lower != self.upper:
+            bounds = [delta_bounds(way, epsilon) for way in _ways(self.lower)]
+        return Interval(min(max(bound.lower for bound in bounds), upper), upper)
+
+    def epsilon(self, delta: float) -> Interval:
+        lost = max(way.infinity for way in _ways(self.upper))
+        if delta <= lost and not (delta == 0 and self._bounded()):
+            raise NotProved(
+                f"'delta' must be above {lost:.6g}, got {delta:g}, because with that probability the losses of "
+                f"these events have no bound. Ask at a larger δ."
+                if lost
+                else f"'delta' must be above 0, got {delta:g}, because the losses of these events have no "
+                f"bound. Ask at a δ far below 1/n, such as 1e-9."
+            )
+        bounds = [_epsilon(way, delta) for way in _ways(self.upper)]
+        upper = max(bound.upper for bound in bounds)
+        if self.lower != self.upper:
+            bounds = [_epsilon(way, delta) for way in _ways(self.lower)]
+        return Interval(min(max(bound.lower for bound in bounds), upper), upper)
+
+    def histogram(self, bins: int) -> LossHistogram:
+        mean = derivatives(self.upper, 1e-6)
+        if mean is None or not self.upper.parts:
+            return super().histogram(bins)
+        spread = 6 * np.sqrt(mean.curvature) + 1e-12
+        start, width = mean.slope - spread, 2 * spread
+        size = 1 << 14
+        grid = Grid(4 * width / size, size, start - 1.5 * width, 1e-9, 0.0, 1e-6)
+        law = compose(self.upper, grid, above=True, negligible=1e-12)
+        edges = np.linspace(start, start + width, bins + 1)
+        probability, _ = np.histogram(law.losses, edges, weights=np.maximum(law.weights, 0.0))
+        return LossHistogram(edges, probability, law.infinity)
+
+    def _bounded(self) -> bool:
+        return self.upper.infinity == 0 and all(
+            pair.largest_loss is not None for pair, _ in self.upper.parts
+        )
+
+
+def _epsilon(composition: Composition, delta: float) -> Interval:
+    if delta > 0:
+        if delta <= composition.infinity:  # only the upper bound's composition was checked
+            return Interval(0.0, np.inf)
+        return epsilon_bounds(composition, delta)
+    total = sum(count * (pair.largest_loss or 0.0) for pair, count in composition.parts)
+    return Interval(max(total, 0.0), max(total, 0.0))
+
+
+def _ways(composition: Composition) -> list[Composition]:
+    """Both orders of neighbours, or one where they are alike."""
+    other = composition.swapped()
+    return [composition] if other == composition else [composition, other]
+
+
+def _added(first: Mapping[Pair, int], second: Mapping[Pair, int]) -> dict[Pair, int]:
+    return {pair: first.get(pair, 0) + second.get(pair, 0) for pair in {**first, **second}}
+
+
+def _single(counts: Mapping[Pair, int], *, above: bool) -> Pair:
+    return as_pair(Composition.of(counts), above=above)
+
+
+def _weight(counts: Mapping[Pair, int]) -> float:
+    """The Rényi divergence of order 2, to tell which of two lower bounds is the better one."""
+    found = derivatives(Composition.of(counts), 1.0)
+    return found.value if found is not None else np.inf

@@ -1,0 +1,218 @@
+"""Accountants that keep a bound on moments only: Rényi DP, zero-concentrated DP, and Gaussian DP.
+
+They are never tighter than the privacy-loss distribution of the same pairs, with one exception: the exponential
+mechanism, whose bounded range they can use. Rényi and concentrated DP also stay valid when the *parameters* of
+later events are chosen in view of earlier answers (Feldman & Zrnic 2021), as long as the total stays in budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from privet import events
+from privet.accounting.atoms import leaf
+from privet.accounting.composed import epsilon_bounds, delta_bounds
+from privet.accounting.contour import saddle_for_delta, saddle_for_epsilon
+from privet.accounting.cumulant import Composition
+from privet.accounting.fold import Accountant
+from privet.accounting.pairs import GaussianPair, Pair
+from privet.accounting.privacy_loss import PrivacyLoss, Spent
+from privet.adjacency import Adjacency
+from privet.bounds import Interval
+from privet.caveats import Caveat
+from privet.errors import NotProved, OutOfReach
+from privet.events import Event
+from privet.guarantees import Curve
+
+__all__ = ["Concentrated", "GaussianDP", "Renyi", "RenyiCurve"]
+
+
+@final
+@dataclass(frozen=True)
+class RenyiCurve(Curve):
+    """min over orders α = 1 + c of the bound that a moment gives, over all real c > 0.
+
+    ln δ ≤ K(c) − c ε + c ln c − (1 + c) ln(1 + c), K(c) = c · Σ RDP(1 + c).
+
+    Reference: Canonne, Kamath & Steinke 2020, Proposition 12. The lower bound is 0: a moment proves none.
+    """
+
+    ways: tuple[Composition, ...]
+
+    def delta(self, epsilon: float) -> Interval:
+        return Interval(0.0, max(self._delta(way, epsilon) for way in self.ways))
+
+    def epsilon(self, delta: float) -> Interval:
+        if delta <= 0:
+            raise NotProved(
+                "'delta' must be above 0 for a bound from moments, got 0. Ask at a δ far below 1/n."
+            )
+        return Interval(0.0, max(self._epsilon(way, delta) for way in self.ways))
+
+    def _delta(self, way: Composition, epsilon: float) -> float:
+        if not way.parts:
+            return 0.0
+        saddle = saddle_for_delta(way, epsilon)
+        if saddle is None:
+            raise _no_moment()
+        return min(float(np.exp(saddle.log_delta)) + way.infinity, 1.0)
+
+    def _epsilon(self, way: Composition, delta: float) -> float:
+        if not way.parts:
+            return 0.0
+        if delta <= way.infinity:
+            raise NotProved(
+                f"'delta' must be above {way.infinity:.6g}, got {delta:g}, because with that probability the "
+                f"losses have no bound. Ask at a larger δ."
+            )
+        saddle = saddle_for_epsilon(way, delta - way.infinity)
+        if saddle is None:
+            raise _no_moment()
+        return saddle.epsilon
+
+
+@final
+@dataclass(frozen=True)
+class Renyi(Accountant[Spent]):
+    """Rényi differential privacy at every real order (Mironov 2017), the moments accountant of DP-SGD."""
+
+    name: ClassVar[str] = "Rényi"
+
+    def zero(self) -> Spent:
+        return Spent()
+
+    def atom(self, event: Event, adjacency: Adjacency) -> Spent:
+        if isinstance(event, events.ExponentialMechanism):
+            # ε²/8-zCDP (Cesar & Rogers 2021, Theorem 1), which is a Gaussian pair with μ = ε/2
+            return Spent({GaussianPair(0.5 * event.epsilon): 1})
+        return PrivacyLoss().atom(event, adjacency)
+
+    def join(self, first: Spent, second: Spent) -> Spent:
+        return PrivacyLoss().join(first, second)
+
+    def power(self, cost: Spent, times: int) -> Spent:
+        return PrivacyLoss().power(cost, times)
+
+    def worst(self, first: Spent, second: Spent) -> Spent:
+        return PrivacyLoss().worst(first, second)
+
+    def curve(self, cost: Spent) -> Curve:
+        way = Composition.of(cost.upper)
+        return RenyiCurve((way, way.swapped()))
+
+    def caveats(self, cost: Spent) -> frozenset[Caveat]:
+        return cost.caveats | {Caveat.LOOSE_LOWER_BOUND}
+
+
+@final
+@dataclass(frozen=True)
+class Concentrated(Accountant[float]):
+    """ρ-zero-concentrated DP (Bun & Steinke 2016): Gaussian μ²/2, ε-DP ε²/2, exponential mechanism ε²/8."""
+
+    name: ClassVar[str] = "zero-concentrated"
+
+    def zero(self) -> float:
+        return 0.0
+
+    def atom(self, event: Event, adjacency: Adjacency) -> float:
+        match event:
+            case events.ExponentialMechanism(epsilon=epsilon):
+                return epsilon**2 / 8
+            case events.DiscreteGaussian(scale, contribution):
+                # Canonne, Kamath & Steinke 2020, Theorem 4
+                return 0.5 * (adjacency.contribution_distance * contribution / scale) ** 2
+            case events.Poisson() | events.FixedSize():
+                raise NotProved(
+                    "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi accountant."
+                )
+        pair = leaf(event, adjacency).upper
+        if isinstance(pair, GaussianPair):
+            return 0.5 * pair.mu**2
+        loss = pair.largest_loss
+        other = pair.swapped().largest_loss
+        if loss is None or other is None or pair.infinity:
+            raise NotProved(
+                f"{type(event).__name__} is not concentrated DP. Use the privacy-loss accountant."
+            )
+        return 0.5 * max(loss, other) ** 2
+
+    def join(self, first: float, second: float) -> float:
+        return first + second
+
+    def power(self, cost: float, times: int) -> float:
+        return cost * times
+
+    def worst(self, first: float, second: float) -> float:
+        return max(first, second)
+
+    def curve(self, cost: float) -> Curve:
+        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(2 * cost))): 1} if cost else {}
+        return RenyiCurve((Composition.of(parts),))
+
+    def caveats(self, cost: float) -> frozenset[Caveat]:
+        return frozenset({Caveat.LOOSE_LOWER_BOUND})
+
+
+@final
+@dataclass(frozen=True)
+class GaussianDPCurve(Curve):
+    """μ-GDP: the profile of N(μ, 1) against N(0, 1)."""
+
+    way: Composition
+
+    def delta(self, epsilon: float) -> Interval:
+        return delta_bounds(self.way, epsilon)
+
+    def epsilon(self, delta: float) -> Interval:
+        if delta <= 0:
+            raise NotProved(
+                "'delta' must be above 0 for Gaussian noise, got 0, because its loss has no bound. "
+                "Ask at a δ far below 1/n."
+            )
+        return epsilon_bounds(self.way, delta)
+
+
+@final
+@dataclass(frozen=True)
+class GaussianDP(Accountant[float]):
+    """μ-Gaussian DP (Dong, Roth & Su 2022): exact for Gaussian noise, refused for all else.
+
+    The central limit theorem for sampled Gaussians is an approximation that can be too small; it is not used.
+    """
+
+    name: ClassVar[str] = "Gaussian DP"
+
+    def zero(self) -> float:
+        return 0.0
+
+    def atom(self, event: Event, adjacency: Adjacency) -> float:
+        if not isinstance(event, events.Gaussian | events.BandedNoise | events.TreeNoise):
+            raise NotProved(
+                f"{type(event).__name__} is not exactly Gaussian DP. Use the privacy-loss accountant."
+            )
+        pair = leaf(event, adjacency).upper
+        return pair.mu**2 if isinstance(pair, GaussianPair) else 0.0
+
+    def join(self, first: float, second: float) -> float:
+        return first + second
+
+    def power(self, cost: float, times: int) -> float:
+        return cost * times
+
+    def worst(self, first: float, second: float) -> float:
+        return max(first, second)
+
+    def curve(self, cost: float) -> Curve:
+        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(cost))): 1} if cost else {}
+        return GaussianDPCurve(Composition.of(parts))
+
+    def caveats(self, cost: float) -> frozenset[Caveat]:
+        return frozenset({Caveat.IDEALISED_REALS})
+
+
+def _no_moment() -> OutOfReach:
+    return OutOfReach(
+        "No moment of these losses is finite in float64. Add noise, or ask at a larger δ."
+    )

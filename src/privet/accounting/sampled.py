@@ -1,0 +1,318 @@
+"""Pairs of mechanisms that saw a random sample.
+
+With a base pair (P, Q), P the side that holds the unit, and a sampling rate q:
+
+* ``SampledPair``     (1 − q) Q + q P  against  Q: the unit is removed.
+* ``SampledSwapped``  Q  against  (1 − q) Q + q P: the unit is added.
+* ``FixedSizePair``   the profile of the first for ε ≥ 0 and of the swapped second for ε < 0: a fixed-size
+  sample under replace-one adjacency, with (P, Q) dominating the base under replace-one.
+* ``ReplacedGaussianPair``  (1 − q) N(0) + q N(μ)  against  (1 − q) N(0) + q N(−μ): a Poisson sample of
+  a Gaussian sum under replace-one adjacency.
+
+Reference: Zhu, Dong & Wang 2022, Theorem 11 (Poisson add/remove) and its fixed-size form (Proposition 30);
+Lebeda, Regehr, Kamath & Steinke 2024 (both directions are needed; Poisson under substitution).
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.special import ndtr
+
+from privet.accounting.pairs import (
+    GaussianPair,
+    LaplacePair,
+    Lattice,
+    Nodes,
+    Pair,
+    Reals,
+    gaussian_nodes,
+    legendre,
+)
+
+__all__ = ["FixedSizePair", "ReplacedGaussianPair", "SampledPair", "SampledSwapped"]
+
+
+@final
+@dataclass(frozen=True)
+class SampledPair(Pair):
+    """(1 − q) Q + q P against Q."""
+
+    base: Pair
+    rate: float
+
+    @property
+    def infinity(self) -> float:
+        return self.rate * self.base.infinity
+
+    @property
+    def lattice(self) -> Lattice | None:
+        return _mixed_lattice(self.base, self.rate, 1)
+
+    @property
+    def largest_loss(self) -> float | None:
+        return _mixed_bound(self.base.largest_loss, self.rate)
+
+    @property
+    def smooth(self) -> bool:
+        return self.base.smooth
+
+    def delta(self, epsilon: Reals) -> Reals:
+        """q δ_base(ln(1 + (exp ε − 1)/q)) where that is defined, else 1 − exp ε (Balle et al. 2018)."""
+        inner, covered = _unmixed(epsilon, self.rate)
+        value = self.rate * self.base.delta(inner)
+        # Without the base's mass at infinity P has 1 − q·lost in all.
+        rest = -np.expm1(np.minimum(epsilon, 0.0)) - self.infinity
+        return np.where(covered, value, np.maximum(rest, 0.0))
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
+        if isinstance(self.base, GaussianPair):
+            return _gaussian_mixture_nodes(self.base.mu, self.rate, tilt + 1, frequency, digits)
+        return _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
+
+    def swapped(self) -> "SampledSwapped":
+        return SampledSwapped(self.base, self.rate)
+
+
+@final
+@dataclass(frozen=True)
+class SampledSwapped(Pair):
+    """Q against (1 − q) Q + q P; its loss is at most −ln(1 − q)."""
+
+    base: Pair
+    rate: float
+
+    @property
+    def lattice(self) -> Lattice | None:
+        return _mixed_lattice(self.base, self.rate, -1)
+
+    @property
+    def largest_loss(self) -> float | None:
+        lowest = self.base.swapped().largest_loss
+        if lowest is None:
+            return -float(np.log1p(-self.rate)) if self.rate < 1 else None
+        return -float(_mixed(np.float64(-lowest), self.rate))
+
+    @property
+    def smooth(self) -> bool:
+        return self.base.smooth
+
+    def delta(self, epsilon: Reals) -> Reals:
+        """(1 − exp(ε)(1 − q)) H_β(Q ‖ P) with β = q exp(ε) / (1 − exp(ε)(1 − q))."""
+        if self.rate == 1:
+            return self.base.swapped().delta(epsilon) + self.base.swapped().infinity
+        # ln of exp(−ε) − (1 − q) over q, which is the base's loss at which the sign changes
+        inner, covered = _unmixed(-epsilon, self.rate)
+        factor = self.rate * np.exp(np.minimum(epsilon + inner, 700.0))
+        swapped = self.base.swapped()
+        value = factor * (swapped.delta(-inner) + swapped.infinity)
+        return np.where(covered, value, 0.0)
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
+        if isinstance(self.base, GaussianPair):
+            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits)
+        else:
+            rule = _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
+        return None if rule is None else _turned(rule)
+
+    def swapped(self) -> SampledPair:
+        return SampledPair(self.base, self.rate)
+
+
+@final
+@dataclass(frozen=True)
+class FixedSizePair(Pair):
+    """A fixed-size sample under replace-one adjacency; symmetric, with an atom at 0."""
+
+    base: Pair
+    rate: float
+
+    @property
+    def infinity(self) -> float:
+        return self.rate * self.base.infinity
+
+    @property
+    def lattice(self) -> Lattice:
+        return Lattice(0.0)
+
+    @property
+    def largest_loss(self) -> float | None:
+        return _mixed_bound(self.base.largest_loss, self.rate)
+
+    @property
+    def smooth(self) -> bool:
+        return self.base.smooth
+
+    def delta(self, epsilon: Reals) -> Reals:
+        gained = SampledPair(self.base, self.rate).delta(np.maximum(epsilon, 0.0))
+        # H_y(P‖Q) = 1 − y + y H_{1/y}(Q‖P) carries the profile to ε < 0.
+        mirrored = SampledPair(self.base, self.rate).delta(np.maximum(-epsilon, 0.0))
+        low = np.exp(np.minimum(epsilon, 0.0))
+        lost = self.infinity
+        below = -np.expm1(np.minimum(epsilon, 0.0)) - lost + low * (mirrored + lost)
+        return np.where(epsilon >= 0, gained, np.maximum(below, 0.0))
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
+        """The losses above 0 of the sampled pair, their mirror image, and the rest at 0."""
+        if not isinstance(self.base, GaussianPair) or self.rate == 1:
+            return None
+        mu, reach = self.base.mu, np.sqrt(2 * digits)
+        start, stop = 0.5 * mu, max((tilt + 1) * mu, 0.5 * mu) + reach + mu
+        count = (stop - start) * (6 + frequency * mu) * 1.5
+        if count > 40_000:
+            return None
+        points, weights = legendre(int(64 + count))
+        z = start + 0.5 * (stop - start) * (points + 1)
+        rule = gaussian_nodes(z, 1.0, mu)
+        log_weights = rule.log_weights + np.log(0.5 * (stop - start) * weights)
+        up = _mixed(rule.losses, self.rate)
+        # Under the mirrored branch P and Q change places: Q's weight there is P's weight here.
+        log_weights = np.concatenate([log_weights, log_weights + up])
+        losses = np.concatenate([up, -up])
+        rest = max(1.0 - float(np.exp(log_weights).sum()), 1e-300)
+        return Nodes(np.append(log_weights, np.log(rest)), np.append(losses, 0.0))
+
+    def swapped(self) -> "FixedSizePair":
+        return self
+
+
+@final
+@dataclass(frozen=True)
+class ReplacedGaussianPair(Pair):
+    """(1 − q) N(0, 1) + q N(μ, 1) against (1 − q) N(0, 1) + q N(−μ, 1); symmetric."""
+
+    mu: float
+    rate: float
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    def delta(self, epsilon: Reals) -> Reals:
+        """The loss rises in x, so the sign of dP − exp(ε) dQ changes at the root of a quadratic."""
+        if self.rate == 1:
+            return GaussianPair(2 * self.mu).delta(epsilon)
+        size = np.abs(epsilon)
+        # (1−q) + q a E = y ((1−q) + q a / E) with E = exp(μ x), a = exp(−μ²/2), for E ≥ 1
+        log_a = np.log(self.rate) - 0.5 * self.mu**2 - np.log1p(-self.rate)
+        half = 0.5 * np.exp(np.minimum(size, 600.0) - log_a) * -np.expm1(-size)
+        y = np.exp(np.minimum(size, 600.0))
+        x = (np.log(half + np.sqrt(half * half + y)) if np.all(half < 1e150) else _large(half, y)) / self.mu
+        above = self._delta_at(x, size)
+        low = np.exp(-size)
+        return np.where(epsilon >= 0, above, -np.expm1(-size) + low * above)
+
+    def _delta_at(self, x: Reals, epsilon: Reals) -> Reals:
+        """H = Σ over the mixture parts of the normal tails beyond x, paired so that little cancels."""
+        plus, zero, minus = ndtr(self.mu - x), ndtr(-x), ndtr(-self.mu - x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self.rate * (plus - np.exp(epsilon) * minus) - (1 - self.rate) * np.expm1(
+                epsilon
+            ) * zero
+        return np.maximum(np.nan_to_num(value), 0.0)
+
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
+        """Trapezoid rule in x, with Q's density (1 − q) φ(x) + q φ(x + μ)."""
+        reach = np.sqrt(2 * digits)
+        top = max((tilt + 1) * self.mu, self.mu) + reach + self.mu
+        step = _step(self.mu, 2 * self.mu, frequency, digits)
+        x = np.arange(-self.mu - reach - (tilt + 1) * self.mu, top, step)
+        up = _mixed(self.mu * (x - 0.5 * self.mu), self.rate)
+        down = _mixed(-self.mu * (x + 0.5 * self.mu), self.rate)
+        log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down
+        return Nodes(log_weights, up - down)
+
+    def swapped(self) -> "ReplacedGaussianPair":
+        return self
+
+
+def _mixed_bound(loss: float | None, rate: float) -> float | None:
+    return None if loss is None else float(_mixed(np.float64(loss), rate))
+
+
+def _mixed_lattice(base: Pair, rate: float, sign: int) -> Lattice | None:
+    """Both atoms of a sampled Laplace pair; other bases have none, or are atomic themselves."""
+    if not isinstance(base, LaplacePair):
+        return None
+    low, high = (float(_mixed(np.float64(end), rate)) for end in (-base.epsilon, base.epsilon))
+    return Lattice(sign * high, high - low)
+
+
+def _large(half: Reals, y: Reals) -> Reals:
+    return np.where(half < 1e150, np.log(half + np.sqrt(np.minimum(half, 1e150) ** 2 + y)), np.log(2 * half))
+
+
+def _mixed(loss: Reals, rate: float) -> Reals:
+    """ln(1 − q + q exp ℓ) without loss of digits at either end."""
+    if rate == 1:
+        return np.asarray(loss)
+    even = -np.log(rate)  # where q exp ℓ = 1
+    small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
+    large = loss - even + np.log1p((1 - rate) * np.exp(even - np.maximum(loss, even)))
+    return np.where(loss > even, large, small)
+
+
+def _unmixed(epsilon: Reals, rate: float) -> tuple[Reals, Reals]:
+    """The ℓ with ln(1 − q + q exp ℓ) = ε, and where there is one."""
+    ratio = np.expm1(np.minimum(epsilon, 1.0)) / rate
+    covered = ratio > -1.0
+    small = np.log1p(np.where(covered, ratio, 0.0))
+    if rate == 1:
+        return np.asarray(epsilon), np.ones(np.shape(epsilon), dtype=bool)
+    large = epsilon - np.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(epsilon, 1.0)))
+    return np.where(epsilon > 1.0, large, small), covered
+
+
+def _remixed(rule: Nodes | None, rate: float) -> Nodes | None:
+    return None if rule is None else rule._replace(losses=_mixed(rule.losses, rate))
+
+
+def _turned(rule: Nodes) -> Nodes:
+    """The rule of (Q, P) from that of (P, Q)."""
+    return Nodes(rule.log_weights + rule.losses, -rule.losses, rule.balanced)
+
+
+def _step(mu: float, slope: float, frequency: float, digits: float, power: float = 1.0) -> float:
+    """A trapezoid step whose error is at most exp(−digits) · E_Q Λ^power.
+
+    Moving the path by i·a multiplies the normal density by exp(a²/2) and turns Λ by at most a·slope, as
+    long as θ = a·μ < π, where Λ has its nearest zero. |Λ| becomes no larger, and no smaller than
+    Λ cos(θ/2) ≥ Λ exp(−0.15 θ²) for θ ≤ π/2, which matters for negative powers. The error is then at most
+    2 exp(v a²/2 + a·slope·frequency − 2πa/step), v = 1 or 1 + 0.3 |power| μ². The best a is taken.
+    """
+    strip, spread = (0.9 * np.pi / mu, 1.0) if power >= 0 else (0.5 * np.pi / mu, 1 - 0.3 * power * mu**2)
+    free = np.sqrt(2 * digits / spread)
+    room = free * spread if free <= strip else digits / strip + 0.5 * spread * strip
+    return float(2 * np.pi / (slope * frequency + room))
+
+
+def _gaussian_mixture_nodes(
+    mu: float, rate: float, power: float, frequency: float, digits: float
+) -> Nodes | None:
+    """A rule for E_Q Λ^(power + it), Λ = 1 − q + q exp(μ z − μ²/2), z ~ N(0, 1), |t| ≤ frequency."""
+    low, high = _support(mu, rate, power, digits)
+    # |dL/dz| at the far end bounds how fast exp(itL) turns; a factor 2 covers the shifted path.
+    loss = mu * (high - 0.5 * mu)
+    share = np.exp(np.log(rate) + loss - _mixed(np.float64(loss), rate))
+    step = _step(mu, float(min(mu, 2 * mu * share)), frequency, digits, power)
+    if (high - low) / step > 200_000:
+        return None
+    z = np.arange(low, high + step, step)
+    base = gaussian_nodes(z, step, mu)
+    return Nodes(base.log_weights, _mixed(base.losses, rate))
+
+
+def _support(mu: float, rate: float, power: float, digits: float) -> tuple[float, float]:
+    """Where φ(z) Λ(z)^power is above exp(−digits) of its maximum, and all of P and Q.
+
+    The weight can have two humps, one near 0 (the unit was not sampled) and one near power · μ (it was).
+    P and Q must be inside as well, for E_Q Λ = 1 to hold for the rule.
+    """
+    reach, far = np.sqrt(2 * digits), abs(power) * mu
+    spread = np.sinh(np.linspace(0.0, np.arcsinh(far + reach), 160))
+    near = np.linspace(-2 * reach, 2 * reach, 81)
+    z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near]))
+    height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate)
+    kept = np.flatnonzero(height > height.max() - digits)
+    first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, z.size - 1)
+    return min(float(z[first]), -reach), max(float(z[last]), mu + reach)

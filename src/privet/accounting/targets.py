@@ -1,0 +1,109 @@
+"""What a calibration may aim at: an (ε, δ), or directly the risk that an attack succeeds."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+from privet.arguments import open_fraction, positive
+from privet.errors import InvalidArgument
+from privet.guarantees import Guarantee, ceiling
+
+__all__ = ["AdvantageTarget", "EpsilonTarget", "Excess", "PosteriorTarget", "Target", "TprTarget"]
+
+
+class Excess(NamedTuple):
+    """How far a guarantee is above a target, on a logarithmic scale, and a hint for the next question."""
+
+    value: float
+    hint: float | None = None
+
+
+class Target(ABC):
+    """What a guarantee must reach."""
+
+    @abstractmethod
+    def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
+        """At most 0 when the guarantee reaches the target."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EpsilonTarget(Target):
+    """At most this ε at this δ."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        if self.delta != 0:
+            open_fraction("delta", self.delta)
+
+    def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
+        if self.delta == 0:
+            return Excess(math.log(max(guarantee.epsilon(delta=0.0), 1e-300) / self.epsilon))
+        return Excess(math.log(max(guarantee.delta(epsilon=self.epsilon), 1e-320) / self.delta))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TprTarget(Target):
+    """No attack finds more than ``tpr`` of the members at a false-positive rate of ``fpr``."""
+
+    tpr: float
+    fpr: float
+
+    def __post_init__(self) -> None:
+        open_fraction("tpr", self.tpr)
+        open_fraction("fpr", self.fpr)
+        if self.tpr <= self.fpr:
+            raise InvalidArgument(
+                f"'tpr' must be above 'fpr' = {self.fpr!r}, got {self.tpr!r}, because guessing reaches that. "
+                f"Allow a higher true-positive rate."
+            )
+
+    def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
+        found = ceiling(guarantee.curve, self.fpr, near=hint)
+        return Excess(math.log(found.tpr.upper / self.tpr), found.epsilon)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AdvantageTarget(Target):
+    """No attack's true-positive rate exceeds its false-positive rate by more than ``advantage``."""
+
+    advantage: float
+
+    def __post_init__(self) -> None:
+        open_fraction("advantage", self.advantage)
+
+    def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
+        return Excess(math.log(max(guarantee.advantage(), 1e-300) / self.advantage))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PosteriorTarget(Target):
+    """A reader with this prior comes to believe no more than ``posterior``, at this δ."""
+
+    prior: float
+    posterior: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        open_fraction("prior", self.prior)
+        open_fraction("posterior", self.posterior)
+        if self.posterior <= self.prior:
+            raise InvalidArgument(
+                f"'posterior' must be above 'prior' = {self.prior!r}, got {self.posterior!r}, because nothing "
+                f"useful teaches nothing. Allow a higher posterior."
+            )
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that this target amounts to: the gain in log-odds."""
+        return math.log(self.posterior / (1 - self.posterior)) - math.log(self.prior / (1 - self.prior))
+
+    def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
+        return EpsilonTarget(epsilon=self.epsilon, delta=self.delta).excess(guarantee, hint)

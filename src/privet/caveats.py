@@ -1,0 +1,51 @@
+"""What a number does not say by itself. Caveats are data: they travel from where they arise to the report."""
+
+from enum import Enum
+from typing import final
+
+__all__ = ["Caveat"]
+
+
+@final
+class Caveat(Enum):
+    """A condition under which a claim holds, with the sentence that a reader needs."""
+
+    IDEALISED_REALS = (
+        "The noise is accounted as a real number; a float sampler leaks more unless it is discrete."
+    )
+    CHECKED_ROUND_OFF = (
+        "Truncation and discretisation are bounded by theorem; float64 round-off is bounded by an "
+        "estimate that is checked against 30-digit arithmetic, not proved."
+    )
+    WORST_OF_CLASS = (
+        "The lower bound is that of the worst mechanism with the stated parameters, "
+        "which need not be the one that ran."
+    )
+    LOOSE_LOWER_BOUND = (
+        "The gap between lower and upper bound comes from the theorem that was available, "
+        "not from the numerics."
+    )
+    POISSON_SAMPLING = (
+        "Batches are accounted as Poisson samples; shuffled or fixed-size batches are not covered by this ε."
+    )
+    FIXED_SIZE_SAMPLING = (
+        "Batches are accounted as uniform subsets of a fixed size, drawn afresh for every step."
+    )
+    DELTA_TOO_LARGE = (
+        "δ is at least 1/(10 n): a mechanism that publishes a whole record now and then would pass."
+    )
+    SEEDED_NOISE = "The noise came from a seed: whoever knows the seed can remove it."
+    FIXED_PARAMETERS = (
+        "Mechanisms may be chosen adaptively, but their parameters were fixed before the data was seen."
+    )
+    UNVETTED = "The privacy proof of a part has not been vetted."
+
+    @property
+    def code(self) -> str:
+        """The stable name that documents carry."""
+        return self.name
+
+    @property
+    def sentence(self) -> str:
+        """What a reader needs to know."""
+        return str(self.value)

@@ -1,0 +1,47 @@
+"""Every exception that Privet raises on purpose.
+
+::
+
+    PrivetError
+    ├── InvalidArgument (ValueError)   the argument itself is wrong: NaN, negative, not a whole number …
+    ├── NotProved                      no theorem that Privet knows covers what was asked
+    ├── OutOfReach (ArithmeticError)   covered, but no certified number within the limits of float64
+    ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
+    └── Unreadable (ValueError)        a document is not what it should be (format, version, field)
+
+A message is one sentence that names what was got and what is needed, and one that gives the fix.
+No message depends on private data.
+"""
+
+__all__ = [
+    "BudgetExceeded",
+    "InvalidArgument",
+    "NotProved",
+    "OutOfReach",
+    "PrivetError",
+    "Unreadable",
+]
+
+
+class PrivetError(Exception):
+    """What every deliberate error of Privet is."""
+
+
+class InvalidArgument(PrivetError, ValueError):
+    """An argument is outside of what it can mean."""
+
+
+class NotProved(PrivetError):
+    """No theorem that Privet knows covers the question, so there is no number to give."""
+
+
+class OutOfReach(PrivetError, ArithmeticError):
+    """The question has an answer, but float64 cannot certify it within the limits."""
+
+
+class BudgetExceeded(PrivetError):
+    """The request would spend more than is left; nothing was spent."""
+
+
+class Unreadable(PrivetError, ValueError):
+    """A document does not have the format, the version or the fields that it needs."""

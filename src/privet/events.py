@@ -1,0 +1,374 @@
+"""What was done to the data, as a frozen tree. An event is never removed and never re-meant.
+
+Leaves describe one look at the data; ``Poisson`` and ``FixedSize`` say that it looked at a random
+sample; ``Repeat``, ``Compose`` and ``Parallel`` say how looks add up. Noise is always relative to the
+bound C on *one* unit's contribution, so one event can be read under every adjacency.
+
+>>> step = Poisson(256 / 60_000, Gaussian(1.1))
+>>> Repeat(step, 14_062) == dp_sgd(noise_multiplier=1.1, sampling_rate=256 / 60_000, steps=14_062)
+True
+"""
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import final
+
+from privet.arguments import at_least, finite, fraction, open_fraction, positive, whole
+from privet.errors import InvalidArgument
+
+__all__ = [
+    "BandedNoise",
+    "Compose",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Event",
+    "ExponentialMechanism",
+    "FixedSize",
+    "Gaussian",
+    "Laplace",
+    "Opaque",
+    "Parallel",
+    "Poisson",
+    "RandomizedResponse",
+    "Repeat",
+    "ReportNoisyMax",
+    "SparseVector",
+    "TreeNoise",
+    "banded_dp_sgd",
+    "classic_gaussian",
+    "dp_sgd",
+]
+
+
+class Event(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
+    """A description of what was done; what it cost is for an accountant to say."""
+
+
+@final
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """A sum plus N(0, (noise_multiplier · C)²) on each coordinate, C a bound on the ℓ₂ norm."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        positive("noise_multiplier", self.noise_multiplier)
+
+
+@final
+@dataclass(frozen=True)
+class Laplace(Event):
+    """A sum plus Laplace noise of scale noise_multiplier · C, C a bound on the ℓ₁ norm."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        positive("noise_multiplier", self.noise_multiplier)
+
+
+@final
+@dataclass(frozen=True)
+class DiscreteGaussian(Event):
+    """A whole number plus P[x] ∝ exp(−x²/2·scale²); one unit contributes at most ``contribution``."""
+
+    scale: float
+    contribution: int = 1
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        whole("contribution", self.contribution)
+
+
+@final
+@dataclass(frozen=True)
+class DiscreteLaplace(Event):
+    """A whole number plus P[x] ∝ exp(−|x|/scale); one unit contributes at most ``contribution``."""
+
+    scale: float
+    contribution: int = 1
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        whole("contribution", self.contribution)
+
+
+@final
+@dataclass(frozen=True)
+class RandomizedResponse(Event):
+    """Each person tells the truth with probability ``truth``, else one of the other answers at random.
+
+    A coin flip that asks for the truth on heads and for a second coin on tails has ``truth`` = ¾.
+    """
+
+    truth: float
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        open_fraction("truth", self.truth)
+        whole("categories", self.categories, least=2)
+        if self.truth * self.categories < 1:
+            raise InvalidArgument(
+                f"'truth' must be at least 1/categories = {1 / self.categories:.4g}, got {self.truth!r}. "
+                f"An answer that is true less often than chance is told the other way round."
+            )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism(Event):
+    """One choice out of public candidates with P ∝ exp(ε · utility / 2Δ), or by Gumbel noise.
+
+    ``epsilon`` is also the length of the interval that the privacy loss lies in (its bounded range,
+    Dong, Durfee & Rogers 2020), under the adjacency of the ledger.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ReportNoisyMax(Event):
+    """The index of the largest noisy score (Laplace or exponential noise; permute-and-flip): ε-DP."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SparseVector(Event):
+    """Above-threshold answers until ``positives`` of them were given: ``epsilon`` for all together."""
+
+    epsilon: float
+    positives: int = 1
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        whole("positives", self.positives)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Opaque(Event):
+    """Anything that is (ε, δ)-DP under the adjacency of the ledger and of which no more is known."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least("epsilon", self.epsilon, 0)
+        if not 0 <= finite("delta", self.delta) < 1:
+            raise InvalidArgument(
+                f"'delta' must be at least 0 and below 1, got {self.delta!r}. Give a probability."
+            )
+
+
+@final
+@dataclass(frozen=True)
+class TreeNoise(Event):
+    """Running sums of ``steps`` contributions, from a binary tree with Gaussian noise on every node.
+
+    A unit contributes at most ``participations`` times, at least ``separation`` steps apart.
+    Reference: Kairouz et al. 2021 (DP-FTRL).
+    """
+
+    noise_multiplier: float
+    steps: int
+    separation: int = 1
+    participations: int = 1
+
+    def __post_init__(self) -> None:
+        _check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
+
+
+@final
+@dataclass(frozen=True)
+class BandedNoise(Event):
+    """Noise C⁻¹z added to the gradients of ``steps`` steps, C lower-triangular Toeplitz.
+
+    ``coefficients`` is C's first column without its zeros: non-negative, not increasing.
+    A unit contributes at most ``participations`` times, at least ``separation`` steps apart.
+    Reference: Choquette-Choo et al. 2023; Kalinin & Lampert 2024.
+    """
+
+    noise_multiplier: float
+    coefficients: tuple[float, ...]
+    steps: int
+    separation: int = 1
+    participations: int = 1
+
+    def __post_init__(self) -> None:
+        _check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
+        column = self.coefficients
+        if not column or not isinstance(column, tuple):
+            raise InvalidArgument(
+                f"'coefficients' must be a tuple with at least one number, got {column!r}. "
+                f"(1.0,) is independent noise."
+            )
+        for value in column:
+            at_least("coefficients", value, 0)
+        if positive("coefficients[0]", column[0]) and any(
+            later > earlier for earlier, later in zip(column, column[1:], strict=False)
+        ):
+            raise InvalidArgument(
+                "'coefficients' must not increase, because the sensitivity theorem needs it. "
+                "Give the first column of a factor whose entries fall along the band."
+            )
+        if len(column) > self.steps:
+            raise InvalidArgument(
+                f"'coefficients' must not be longer than 'steps' = {self.steps}, got {len(column)}. "
+                f"Cut the column off at the number of steps."
+            )
+
+
+@final
+@dataclass(frozen=True)
+class Poisson(Event):
+    """``inner`` saw a Poisson sample: every unit is in it with probability ``rate``, independently."""
+
+    rate: float
+    inner: Event
+
+    def __post_init__(self) -> None:
+        fraction("rate", self.rate)
+        _check_event("inner", self.inner)
+
+
+@final
+@dataclass(frozen=True)
+class FixedSize(Event):
+    """``inner`` saw ``size`` of ``population`` units, drawn afresh, uniformly, without replacement.
+
+    Under add-remove adjacency ``population`` is the size of the larger of the two neighbours.
+    """
+
+    size: int
+    population: int
+    inner: Event
+
+    def __post_init__(self) -> None:
+        whole("size", self.size)
+        whole("population", self.population)
+        if self.size > self.population:
+            raise InvalidArgument(
+                f"'size' must not exceed 'population' = {self.population}, got {self.size}. "
+                f"A sample without replacement is at most everybody."
+            )
+        _check_event("inner", self.inner)
+
+
+@final
+@dataclass(frozen=True)
+class Repeat(Event):
+    """``inner``, ``times`` times over on the same data."""
+
+    inner: Event
+    times: int
+
+    def __post_init__(self) -> None:
+        whole("times", self.times)
+        _check_event("inner", self.inner)
+
+
+@final
+@dataclass(frozen=True)
+class Compose(Event):
+    """All the parts on the same data, each chosen in view of the answers of those before it."""
+
+    parts: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts)
+
+
+@final
+@dataclass(frozen=True)
+class Parallel(Event):
+    """The parts on disjoint sets of units, split by a rule that does not look at the other units."""
+
+    parts: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts)
+        if not self.parts:
+            raise InvalidArgument("'parts' must not be empty, got (). Give the parts that ran.")
+
+
+def dp_sgd(*, noise_multiplier: float, sampling_rate: float, steps: int) -> Event:
+    """DP-SGD (Abadi et al. 2016): ``steps`` noisy sums of clipped gradients over Poisson lots."""
+    return Repeat(Poisson(sampling_rate, Gaussian(noise_multiplier)), steps)
+
+
+def banded_dp_sgd(
+    *, noise_multiplier: float, coefficients: tuple[float, ...], sampling_rate: float, steps: int
+) -> Event:
+    """Correlated-noise training with amplification by sampling.
+
+    The units are split into b = len(coefficients) fixed parts of equal size, known before training;
+    step i draws a Poisson lot at rate b · sampling_rate from part i mod b alone. A unit then meets
+    noise that is independent between its ⌈steps/b⌉ turns, each scaled by the norm of C's column.
+
+    Reference: Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Theorem 4.
+    """
+    bands = len(BandedNoise(noise_multiplier, coefficients, max(steps, 1)).coefficients)
+    norm = sum(value * value for value in coefficients) ** 0.5
+    rate = bands * fraction("sampling_rate", sampling_rate)
+    if rate > 1:
+        raise InvalidArgument(
+            f"'sampling_rate' times the number of bands must be at most 1, got {sampling_rate!r} x {bands}. "
+            f"Use fewer bands or smaller lots."
+        )
+    turns = -(-whole("steps", steps) // bands)
+    return Repeat(Poisson(rate, Gaussian(noise_multiplier / norm)), turns)
+
+
+def classic_gaussian(*, epsilon: float, delta: float) -> Event:
+    """The Gaussian mechanism with σ/Δ₂ = √(2 ln(1.25/δ))/ε, whose proof needs ε < 1.
+
+    The event is that of the noise itself, so an accountant reports its true ε, which is smaller.
+
+    Reference: Dwork & Roth 2014, Theorem A.1.
+    """
+    from math import log, sqrt
+
+    positive("epsilon", epsilon)
+    open_fraction("delta", delta)
+    if epsilon >= 1:
+        raise InvalidArgument(
+            f"'epsilon' must be below 1 for the classic Gaussian mechanism, got {epsilon!r}, because its "
+            f"theorem does not hold there. Use privet.calibrate with Gaussian, which is exact for every ε."
+        )
+    return Gaussian(sqrt(2 * log(1.25 / delta)) / epsilon)
+
+
+def _check_event(name: str, value: object) -> None:
+    if not isinstance(value, Event):
+        raise InvalidArgument(
+            f"'{name}' must be an event, got {type(value).__name__}. Wrap what ran in an event."
+        )
+
+
+def _check_parts(parts: object) -> None:
+    if not isinstance(parts, tuple):
+        raise InvalidArgument(
+            f"'parts' must be a tuple of events, got {type(parts).__name__}. Write (first, second, …)."
+        )
+    for part in parts:
+        _check_event("parts", part)
+
+
+def _check_correlated(noise: float, steps: int, separation: int, participations: int) -> None:
+    positive("noise_multiplier", noise)
+    whole("steps", steps)
+    whole("separation", separation)
+    whole("participations", participations)
+    if (participations - 1) * separation >= steps:
+        raise InvalidArgument(
+            f"'participations' = {participations} with 'separation' = {separation} must fit into "
+            f"'steps' = {steps}, and does not. Lower the participations or raise the steps."
+        )

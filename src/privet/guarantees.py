@@ -1,0 +1,303 @@
+"""What is guaranteed: a curve, not a pair of numbers, and always with both of its bounds.
+
+A guarantee holds the privacy profile δ(ε) of everything that was done, under one adjacency. All that people
+ask is read off it: ε at a δ, the most that an attack can achieve, what a suspicious reader may conclude.
+Every number has a certified *upper* bound, which is the one that is reported, and a certified *lower* bound
+of the same true value, so that the looseness of the accounting can be seen.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.adjacency import Adjacency
+from privet.arguments import at_least, finite, open_fraction, whole
+from privet.bounds import EpsilonBound, Interval, Side
+from privet.caveats import Caveat
+from privet.errors import InvalidArgument, NotProved
+
+__all__ = [
+    "Ceiling",
+    "ceiling",
+    "Curve", "GroupCurve", "Guarantee", "LossHistogram", "PairCurve", "delta_warning"]
+
+
+class LossHistogram(NamedTuple):
+    """The privacy loss under "the person is in": bin edges, probability in each bin, P[loss = ∞]."""
+
+    edges: NDArray[np.float64]
+    probability: NDArray[np.float64]
+    infinity: float
+
+
+class Curve(ABC):
+    """A privacy profile δ(ε), symmetric in who is "in" and who is "out" (the worse of both counts)."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> Interval:
+        """An enclosure of δ(ε) for ε ≥ 0."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> Interval:
+        """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
+
+    def histogram(self, bins: int) -> LossHistogram:
+        """The law of the privacy loss, where the accountant knows it."""
+        raise NotProved(
+            "This accountant bounds the privacy loss but does not know its law. "
+            "Account with the privacy-loss distribution to see a histogram."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Guarantee:
+    """An upper bound on what the released things tell about any one unit, with its lower bound beside it."""
+
+    curve: Curve
+    adjacency: Adjacency
+    accountant: str
+    caveats: frozenset[Caveat] = frozenset()
+
+    def epsilon(self, *, delta: float) -> float:
+        """The smallest proved ε at this δ, rounded up."""
+        return self.epsilon_bounds(delta=delta).upper
+
+    def epsilon_bounds(self, *, delta: float) -> Interval:
+        """The true ε at this δ is in here."""
+        if not 0 <= finite("delta", delta) < 1:
+            raise InvalidArgument(
+                f"'delta' must be at least 0 and below 1, got {delta!r}. Use a value far below 1/n."
+            )
+        return self.curve.epsilon(delta)
+
+    def delta(self, *, epsilon: float) -> float:
+        """The smallest proved δ at this ε, rounded up."""
+        return self.delta_bounds(epsilon=epsilon).upper
+
+    def delta_bounds(self, *, epsilon: float) -> Interval:
+        """The true δ at this ε is in here."""
+        return self.curve.delta(at_least("epsilon", epsilon, 0))
+
+    def bound(self, *, delta: float) -> EpsilonBound:
+        """ε at this δ as an upper bound that an audit can test."""
+        return EpsilonBound(value=self.epsilon(delta=delta), delta=delta, side=Side.UPPER)
+
+    def tpr(self, *, fpr: float) -> float:
+        """The most members that any membership attack can find at this false-positive rate.
+
+        The ceiling is min over ε of δ(ε) + exp(ε)·fpr and of 1 − exp(−ε)(1 − δ(ε) − fpr); every ε gives a
+        valid one, so an inexact minimum is still a ceiling.
+
+        Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1; Dong, Roth & Su 2022, Proposition 6.
+        """
+        return self.tpr_bounds(fpr=fpr).upper
+
+    def tpr_bounds(self, *, fpr: float) -> Interval:
+        """The best attack's true-positive rate at this false-positive rate is in here."""
+        if not 0 <= finite("fpr", fpr) <= 1:
+            raise InvalidArgument(f"'fpr' must lie in [0, 1], got {fpr!r}. Give a rate.")
+        if fpr == 1:
+            return Interval(1.0, 1.0)
+        if fpr == 0:
+            raise NotProved(
+                "'fpr' must be above 0, got 0, because no finite ε bounds an attack that never errs. "
+                "Ask at a small rate, such as 1e-10."
+            )
+        return ceiling(self.curve, fpr).tpr
+
+    def tradeoff(self, *, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The smallest false-negative rate of any attack at each false-positive rate."""
+        return np.array([1 - self.tpr(fpr=float(rate)) for rate in np.asarray(fpr)])
+
+    def advantage(self) -> float:
+        """The most by which any attack's true-positive rate exceeds its false-positive rate: δ(0)."""
+        return self.delta(epsilon=0.0)
+
+    def posterior(self, *, prior: float, delta: float) -> Interval:
+        """What a reader who held ``prior`` may come to believe: between ``lower`` and ``upper``.
+
+        p / (p + (1 − p) exp(±ε)) with ε at this δ. For δ = 0 it holds for every output; otherwise outputs
+        on which it may fail have a probability of the order of δ (Kasiviswanathan & Smith 2014).
+        """
+        open_fraction("prior", prior)
+        epsilon = self.epsilon(delta=delta)
+        odds = math.log(prior) - math.log1p(-prior)
+        return Interval(_logistic(odds - epsilon), _logistic(odds + epsilon))
+
+    def privacy_loss(self, *, bins: int = 200) -> LossHistogram:
+        """The law of the privacy-loss random variable, to look at; no bound is made of it."""
+        return self.curve.histogram(whole("bins", bins, least=2))
+
+    def group(self, *, size: int) -> "Guarantee":
+        """The guarantee for ``size`` units together: kε for pure DP (Dwork & Roth 2014, Theorem 2.2)."""
+        if whole("size", size) == 1:
+            return self
+        return replace(self, curve=GroupCurve(self.curve, size))
+
+
+@final
+@dataclass(frozen=True)
+class PairCurve(Curve):
+    """All that follows from one claim (ε, δ), and no more: the profile of the worst such mechanism.
+
+    δ(ε′) = δ + (1 − δ)(exp(ε) − exp(ε′))₊ / (1 + exp(ε)).
+
+    Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1 and Section 3.
+    """
+
+    claimed_epsilon: float
+    claimed_delta: float
+
+    def delta(self, epsilon: float) -> Interval:
+        rest = -math.expm1(min(epsilon - self.claimed_epsilon, 0.0)) / (1 + math.exp(-self.claimed_epsilon))
+        value = self.claimed_delta + (1 - self.claimed_delta) * rest
+        return Interval(value, value)
+
+    def epsilon(self, delta: float) -> Interval:
+        if delta < self.claimed_delta:
+            raise NotProved(
+                f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim at "
+                f"one δ says nothing about a smaller one. Ask at the claimed δ."
+            )
+        share = (delta - self.claimed_delta) / (1 - self.claimed_delta)
+        kept = 1 - share * (1 + math.exp(-self.claimed_epsilon))
+        value = max(self.claimed_epsilon + math.log(kept), 0.0) if kept > 0 else 0.0
+        return Interval(value, value)
+
+
+@final
+@dataclass(frozen=True)
+class GroupCurve(Curve):
+    """The profile for k units, from that for one.
+
+    δₖ(ε) ≤ δ(ε/k) (exp(ε) − 1)/(exp(ε/k) − 1), by k steps of one unit each. The lower bound is that of one
+    unit, which a group can never be below.
+
+    Reference: Vadhan 2017, Lemma 2.2.
+    """
+
+    single: Curve
+    size: int
+
+    def delta(self, epsilon: float) -> Interval:
+        share = epsilon / self.size
+        one = self.single.delta(share).upper
+        if one == 0:
+            return Interval(self.single.delta(epsilon).lower, 0.0)
+        steps = self.size if share == 0 else math.expm1(min(epsilon, 700.0)) / math.expm1(share)
+        return Interval(self.single.delta(epsilon).lower, min(one * steps, 1.0))
+
+    def epsilon(self, delta: float) -> Interval:
+        lower = self.single.epsilon(delta).lower
+        if delta == 0:
+            return Interval(lower, self.size * self.single.epsilon(0.0).upper)
+        if self.delta(0.0).upper <= delta:
+            return Interval(0.0, 0.0)
+        high = max(self.size * self.single.epsilon(delta).upper, 1e-9)
+        while self.delta(high).upper > delta:
+            high *= 1.5
+            if high > 1e9:
+                raise NotProved(
+                    "No finite ε is proved for a group of this size at this δ. Ask at a larger δ."
+                )
+        low = 0.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.delta(middle).upper <= delta else (middle, high)
+            if high - low <= 1e-10 * high:
+                break
+        return Interval(lower, high)
+
+
+def delta_warning(delta: float, population: int) -> frozenset[Caveat]:
+    """The caveat that a δ of 1/(10 n) or more deserves."""
+    too_large = delta * 10 * whole("population", population) >= 1
+    return frozenset({Caveat.DELTA_TOO_LARGE}) if too_large else frozenset()
+
+
+class Ceiling(NamedTuple):
+    """The highest true-positive rate at some false-positive rate, and the ε that proved it."""
+
+    tpr: Interval
+    epsilon: float
+
+
+def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
+    """min over ε of δ(ε) + exp(ε)·fpr and of 1 − exp(−ε)(1 − δ(ε) − fpr); ``near`` is a guess of the ε."""
+
+    def low_side(epsilon: float, delta: float) -> float:
+        return delta + math.exp(min(epsilon, 700.0)) * fpr
+
+    def high_side(epsilon: float, delta: float) -> float:
+        return 1 - math.exp(-epsilon) * (1 - delta - fpr)
+
+    # The forms meet at ε = 0; left of the middle of the trade-off curve the first is the lower one.
+    form = low_side if fpr <= 0.5 * (1 - curve.delta(0.0).upper) else high_side
+    best = _minimise(lambda e: form(e, curve.delta(e).upper), -math.log(min(fpr, 1 - fpr)), near)
+    at_best = curve.delta(best)
+    upper = min(max(form(best, at_best.upper), fpr), 1.0)
+    lower = max(min(form(best, at_best.lower), upper) * (1 - 1e-8), fpr)
+    return Ceiling(Interval(lower, upper), best)
+
+
+def _logistic(odds: float) -> float:
+    return 1 / (1 + math.exp(-odds)) if odds > -700 else math.exp(odds)
+
+
+def _minimise(function: Callable[[float], float], high: float, near: float | None) -> float:
+    """The minimiser on [0, high] of a function with one minimum, to about 1e-5 of its position.
+
+    Golden sections until the minimum is bracketed closely, then parabolas through the three best points.
+    """
+    shrink = 0.5 * (3 - math.sqrt(5))
+    if near is None:
+        low, top = 0.0, high
+        middle = shrink * high
+    else:
+        low, middle, top = 0.9 * near, near, min(1.1 * near + 1e-9, high)
+    values = {point: function(point) for point in (low, middle, top)}
+    while near is not None and values[middle] > min(values[low], values[top]):
+        # the guess was off: walk downhill
+        if values[low] < values[top]:
+            low, middle, top = max(0.0, low - 2 * (middle - low)), low, middle
+        else:
+            low, middle, top = middle, top, min(high, top + 2 * (top - middle))
+        for point in (low, top):
+            values.setdefault(point, function(point))
+        if low == 0.0 and middle <= 0.0 or top >= high and middle >= high:
+            break
+    for _ in range(60):
+        if top - low <= 2e-5 * (abs(middle) + 1e-12):
+            break
+        step = _parabola(low, middle, top, values)
+        wide = max(top - middle, middle - low)
+        narrow = 1e-5 * (abs(middle) + 1e-12)
+        if step is None or not low < step < top or wide > 0.7 * (high or 1.0):
+            step = middle + shrink * (top - middle) if top - middle > middle - low else middle - shrink * (middle - low)
+        if abs(step - middle) < narrow:
+            if near is not None or top - low < 0.05 * middle:
+                break
+            step = middle + math.copysign(narrow, top - middle - (middle - low))
+        value = values.setdefault(step, function(step))
+        if value <= values[middle]:
+            low, middle, top = (low, step, middle) if step < middle else (middle, step, top)
+        elif step < middle:
+            low = step
+        else:
+            top = step
+    return middle
+
+
+def _parabola(low: float, middle: float, top: float, values: dict[float, float]) -> float | None:
+    """The vertex through three points of the logarithm, which is close to a parabola near its minimum."""
+    a, b, c = (math.log(max(values[point], 1e-300)) for point in (low, middle, top))
+    left, right = (middle - low) * (b - c), (middle - top) * (b - a)
+    if left == right:
+        return None
+    return middle - 0.5 * ((middle - low) * left - (middle - top) * right) / (left - right)

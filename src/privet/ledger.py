@@ -1,0 +1,120 @@
+"""What was spent: an append-only value. Adding to a ledger gives a new one; the old one stays as it was."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from privet.adjacency import Adjacency, adjacency_from_name
+from privet.caveats import Caveat
+from privet.documents import from_plain, opened, to_plain
+from privet.errors import InvalidArgument, Unreadable
+from privet.events import Compose, Event
+
+__all__ = ["Entry", "Ledger"]
+
+FORMAT = "privet-ledger"
+VERSION = 1
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """One labelled event."""
+
+    label: str
+    event: Event
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, Event):
+            raise InvalidArgument(
+                f"'event' must be an event, got {type(self.event).__name__}. Describe what ran as an event."
+            )
+
+
+@final
+@dataclass(frozen=True)
+class Ledger:
+    """Everything that was done to one dataset, under one adjacency.
+
+    >>> from privet.adjacency import AddRemove
+    >>> from privet.events import Gaussian
+    >>> ledger = Ledger(AddRemove()).spend("a count", Gaussian(10.0)).spend("a sum", Gaussian(5.0))
+    >>> [entry.label for entry in ledger]
+    ['a count', 'a sum']
+    """
+
+    adjacency: Adjacency
+    entries: tuple[Entry, ...] = ()
+    caveats: frozenset[Caveat] = frozenset()
+
+    def spend(
+        self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()
+    ) -> "Ledger":
+        """A ledger with one entry more."""
+        return Ledger(
+            self.adjacency, (*self.entries, Entry(label, event)), self.caveats | caveats
+        )
+
+    def __add__(self, other: "Ledger") -> "Ledger":
+        """Both ledgers' entries; they must speak of the same neighbours."""
+        if self.adjacency != other.adjacency:
+            raise InvalidArgument(
+                f"Ledgers can be added under one adjacency only, got {self.adjacency} and "
+                f"{other.adjacency}. Account for both under the same one."
+            )
+        return Ledger(
+            self.adjacency, self.entries + other.entries, self.caveats | other.caveats
+        )
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def event(self) -> Event:
+        """All entries as one event."""
+        return Compose(tuple(entry.event for entry in self.entries))
+
+    def to_json(self) -> str:
+        """The ledger as a document that ``from_json`` reads back, with the same ε."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "adjacency": self.adjacency.relation,
+            "unit": str(self.adjacency.unit),
+            "caveats": sorted(caveat.code for caveat in self.caveats),
+            "entries": [
+                {"label": entry.label, "event": to_plain(entry.event)} for entry in self.entries
+            ],
+        }
+        return json.dumps(document, indent=2)
+
+    @staticmethod
+    def from_json(text: str) -> "Ledger":
+        """The ledger of a document."""
+        document = opened(text, FORMAT, VERSION)
+        rows, codes = document.get("entries"), document.get("caveats", [])
+        if not isinstance(rows, list) or not isinstance(codes, list):
+            raise Unreadable(
+                "A ledger must have a list of 'entries' and a list of 'caveats'. Check the file."
+            )
+        for code in codes:
+            if code not in Caveat.__members__:
+                raise Unreadable(
+                    f"'caveats' must hold codes that this version knows, got {code!r}. "
+                    f"Read the document with the version of Privet that wrote it."
+                )
+        return Ledger(
+            adjacency_from_name(str(document.get("adjacency")), str(document.get("unit"))),
+            tuple(_entry(row) for row in rows),
+            frozenset(Caveat[code] for code in codes),
+        )
+
+
+def _entry(row: object) -> Entry:
+    if not isinstance(row, dict) or not isinstance(row.get("label"), str):
+        raise Unreadable("An entry must be an object with a 'label' and an 'event'. Check the file.")
+    return Entry(row["label"], from_plain(row.get("event")))

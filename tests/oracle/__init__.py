@@ -1,0 +1,1 @@
+"""Slow, independent, high-precision reference values for the accountant's tests."""
