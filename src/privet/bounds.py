@@ -19,6 +19,8 @@ class Interval(NamedTuple):
     @property
     def relative_gap(self) -> float:
         """How loose the enclosure is, relative to its upper end (0 when both ends are 0)."""
+        if self.upper == float("inf"):
+            return 1.0
         return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
 
 

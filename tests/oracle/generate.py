@@ -14,7 +14,6 @@ import argparse
 import datetime
 import itertools
 import json
-import os
 import random
 import signal
 import sys
@@ -75,9 +74,7 @@ class FlintSum:
         flint.ctx.prec = mp.prec
         if self._source is not constants:
             self._source = constants
-            self._pairs = [
-                (_to_acb(g), _to_acb(s)) for g, s in zip(constants, slopes, strict=True)
-            ]
+            self._pairs = [(_to_acb(g), _to_acb(s)) for g, s in zip(constants, slopes, strict=True)]
         power = _to_acb(u)
         total = flint.acb(0)
         for constant, slope in self._pairs:
@@ -121,6 +118,7 @@ def resolve(cell: Cell, limit: float) -> Cell:
 
 
 def load() -> tuple[list[Cell], list[Cell]]:
+    """The resolved and the unresolved cells of the table, if there is one."""
     if not GOLDEN.exists():
         return [], []
     table = json.loads(GOLDEN.read_text())
@@ -141,14 +139,16 @@ def save(cells: list[Cell], unresolved: list[Cell]) -> None:
         parts.append(f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]")
     temporary = GOLDEN.with_suffix(".tmp")
     temporary.write_text(",\n".join(parts) + "\n}\n")
-    os.replace(temporary, GOLDEN)
+    temporary.replace(GOLDEN)
 
 
 def pending(done: set[tuple[float | int | str, ...]]) -> Iterator[Cell]:
+    """The cells still to do, in order."""
     return (cell for cell in grid() if _key(cell) not in done)
 
 
 def main() -> None:
+    """Extend the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=int, default=600, help="stop at this many resolved cells")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
@@ -168,8 +168,11 @@ def main() -> None:
         (cells if "epsilon" in row else unresolved).append(row)
         outcome = row.get("epsilon", row.get("reason"))
         took = time.monotonic() - begin
-        print(f"{len(cells)}+{len(unresolved)} {took:6.2f}s {_key(row)} {outcome}"
-              f" {row.get('direction', '')}", flush=True)
+        print(
+            f"{len(cells)}+{len(unresolved)} {took:6.2f}s {_key(row)} {outcome}"
+            f" {row.get('direction', '')}",
+            flush=True,
+        )
         if count % FLUSH_EVERY == 0:
             save(cells, unresolved)
     save(cells, unresolved)

@@ -23,22 +23,25 @@ for any c > 0; c is put near the saddle point.
 
 *The u path.*  On a vertical line ``G(u)^T`` may decay hopelessly slowly (w is almost constant with
 probability almost one when q is small), so the path is a hyperbola that opens to the right,
-``u(v) = u0 + b (i sinh v + k (cosh v - 1))``, k < 1.  There ``G(u) ~ (1-q)^u`` at worst, hence the
-integrand decays like ``exp(-k Im(u) (eps + T log(1/(1-q))))`` (remove; with -eps for add, where
-delta = 0 as soon as eps >= T log(1/(1-q))).  The trapezoid rule in v converges exponentially.
+``u = u0 + i y + k (sqrt(y^2 + B^2) - B)`` with k < 1, B = max(b, |u0|), and ``y = b sinh v`` with b
+the width of the saddle.  There ``G(u) ~ (1-q)^u`` at worst, hence the integrand decays like
+``exp(-k Im(u) (eps + T log(1/(1-q))))`` (remove; with -eps for add, where delta = 0 as soon as
+eps >= T log(1/(1-q))).  The trapezoid rule in v converges exponentially.
 
 *The x path.*  ``G(u)`` is a Gaussian integral over x.  Its integrand is analytic up to the branch
 points w(x) = 0, that is x = x_b +- i pi sigma^2 (2j + 1), x_b = 1/2 + sigma^2 log((1-q)/q).  For
 large |u| on the real x axis it is oscillating and huge, so x also runs along a path that is lifted
 to ``Im x ~ sigma^2`` left of x_b (there ``w^u`` then decays) and rises with slope m > k right of
 x_b (where ``w^u ~ exp(u x / sigma^2)``), staying below the branch point.  The lift is
-proportional to arg(u), in ``_LIFTS`` levels.  ``x - x_centre = a sinh(v)`` clusters the nodes
-at the branch points; the trapezoid rule in v converges exponentially again.
+proportional to arg(u), in ``_LIFTS`` levels.  An entire change of variables (``Axis``) puts nodes
+at distances ~ sigma^2 where w^u needs it and ~ sigma elsewhere; the trapezoid rule converges
+exponentially again.
 
 *Error control.*  Nothing above is trusted: everything is computed at least twice, with another
 crossing point c, other slopes, other step sizes, other truncation points and more digits (each
 changes every node of both quadratures), until two successive results agree to ``digits`` digits.
-Otherwise ``Unresolved`` is raised.
+The sum over v ends only where the integrand is negligible and stays so at probes up to the point
+where its exponential decay has set in.  Otherwise ``Unresolved`` is raised.
 
 T = 1 and q = 1 have closed forms, which are used (and are used to test the contour method).
 Double precision only ever chooses *where* to integrate, never enters a value.
@@ -56,11 +59,14 @@ from mpmath import mp, mpc, mpf
 DIRECTIONS = ("remove", "add")
 
 _LIFTS = 5  # number of x paths between the real axis and the fully lifted one
-_MAX_PASSES = 6
+_MAX_PASSES = 8
+_QUIET = 0.3  # length in v of negligible integrand after which to look ahead
+_PROBE = 0.25  # spacing in v of that look ahead
+_FARTHEST = 200.0  # v at which to give up
 _LN10 = math.log(10.0)
 
 
-class Unresolved(ArithmeticError):
+class Unresolved(ArithmeticError):  # noqa: N818 - a finding, not a mistake
     """The oracle could not certify the requested number of digits."""
 
 
@@ -91,7 +97,7 @@ class Tuning:
     """Everything that may change without changing the result."""
 
     digits: int  # accuracy aimed at by step sizes and truncation
-    shift: float  # factor on the abscissa c
+    shift: float  # the path crosses that many saddle widths left of the saddle
     bend: float  # slope k of the u path
     slope: float  # slope m of the x path, > bend
     u_step: float
@@ -138,7 +144,8 @@ def _stationary_points(step: Step, u: float) -> list[float]:
                 high = middle
         return [high]
     points = []
-    for x in (0.0, u):  # r is increasing: both iterations are monotone
+    for start in (0.0, u):  # r is increasing: both iterations are monotone
+        x = start
         for _ in range(300):
             x, last = u * _log_ratio_float(step, x)[1], x
             if abs(x - last) <= 1e-3 * step.sigma:
@@ -147,18 +154,16 @@ def _stationary_points(step: Step, u: float) -> list[float]:
     return points
 
 
-def _window(
-    step: Step, powers: Sequence[float], cutoff: float, shrink: float
-) -> tuple[float, float]:
+def _window(step: Step, powers: Sequence[float], cutoff: float) -> tuple[float, float]:
     """An interval of x outside of which phi(x) w(x)^u, u in powers, is below exp(-cutoff) max."""
     sigma = step.sigma
 
     def height(x: float, u: float) -> float:
-        return -shrink * x * x / (2.0 * sigma**2) + u * _log_ratio_float(step, x)[0]
+        return -x * x / (2.0 * sigma**2) + u * _log_ratio_float(step, x)[0]
 
     left = right = 0.0
     for u in powers:
-        peaks = _stationary_points(step, u / shrink)
+        peaks = _stationary_points(step, u)
         top = max(height(x, u) for x in [0.0, *peaks])
         for peak in peaks:
             if height(peak, u) < top - cutoff:
@@ -174,7 +179,7 @@ def _window(
 def _log_moment_float(step: Step, u: float) -> tuple[float, float, float]:
     """log G(u) and its first two derivatives for real u, in double precision."""
     sigma = step.sigma
-    left, right = _window(step, (u, 0.0), 45.0, 1.0)
+    left, right = _window(step, (u, 0.0), 45.0)
     count = int((right - left) / min(0.25 * sigma, 0.4 * sigma**2)) + 2
     width = (right - left) / count
     logs, heights = [], []
@@ -213,10 +218,16 @@ def _saddle_at(step: Step, c: float) -> Saddle:
 
 
 def _find_saddle(step: Step, above: Callable[[Saddle], bool]) -> Saddle:
-    """Bisection on log c for the saddle where the increasing criterion ``above`` switches."""
-    low, high = -30.0, 0.0
+    """Bisection on log c for the saddle where the increasing criterion ``above`` switches.
+
+    Where c would be so large that the far lobe of phi(x) w(x)^u (near x = u, at many sigma)
+    matters, c stops short of that: such a lobe is not seen by delta, only by G on the real axis.
+    """
+    low, high, cap = -30.0, 0.0, _largest_abscissa(step)
     while not above(_saddle_at(step, math.exp(high))):
-        low, high = high, high + 2.0
+        if high >= cap:
+            return _saddle_at(step, math.exp(cap))
+        low, high = high, min(high + 2.0, cap)
         if high > 90.0:
             raise Unresolved("no saddle point found")
     while high - low > 1e-11:
@@ -226,6 +237,15 @@ def _find_saddle(step: Step, above: Callable[[Saddle], bool]) -> Saddle:
         else:
             low = middle
     return _saddle_at(step, math.exp(high))
+
+
+def _largest_abscissa(step: Step) -> float:
+    """log of the c to stop at; infinite if the far lobe, x ~ 2 x_b, is within reach of P."""
+    branch = step.branch_abscissa()
+    if not step.remove or 2.0 * branch < 1.0 + 14.0 * step.sigma:
+        return math.inf
+    square = max(branch**2 - 200.0 * step.sigma**2, 0.36 * branch**2)
+    return math.log(branch + math.sqrt(square))
 
 
 # --------------------------------------------------------------------------------------------
@@ -300,9 +320,11 @@ class Moment:
     def __post_init__(self) -> None:
         tuning = self.tuning
         shrink = 1.0 - tuning.slope**2
-        most = self.u0 / (1.0 - tuning.slope * tuning.bend) if self.u0 > 0 else 0.0
         cutoff = (tuning.digits + 8 + math.log10(self.step.steps)) * _LN10
-        left, right = _window(self.step, (self.u0, most, 0.0), cutoff, shrink)
+        powers = [0.0, self.u0]
+        if _window(self.step, powers, cutoff)[1] > self.step.branch_abscissa() and self.u0 > 0.0:
+            powers.append(self.u0 / (1.0 - tuning.slope * tuning.bend))
+        left, right = (x / math.sqrt(shrink) for x in _window(self.step, powers, cutoff))
         axis = _axis(self.step, left, right, self.reach, tuning.x_step)
         points = [axis.at(index) for index in range(axis.first, axis.last + 1)]
         norm = axis.step / (mpf(self.step.sigma) * mp.sqrt(2 * mp.pi))
@@ -361,51 +383,95 @@ class Inversion:
     amplitudes: list[mpc]
     rates: list[mpc]
 
-    def delta(self, epsilon: mpf) -> tuple[mpf, mpf]:
-        """delta and its derivative."""
-        terms = [a * mp.exp(epsilon * r) for a, r in zip(self.amplitudes, self.rates, strict=True)]
+    def terms(self, epsilon: mpf) -> list[mpc]:
+        return [a * mp.exp(epsilon * r) for a, r in zip(self.amplitudes, self.rates, strict=True)]
+
+    def delta(self, epsilon: mpf) -> mpf:
+        return mp.fsum(t.real for t in self.terms(epsilon))
+
+    def delta_and_slope(self, epsilon: mpf) -> tuple[mpf, mpf]:
+        terms = self.terms(epsilon)
         slope = mp.fsum((t * r).real for t, r in zip(terms, self.rates, strict=True))
         return mp.fsum(t.real for t in terms), slope
+
+    def lost_digits(self, epsilon: mpf) -> float:
+        """Decimal digits lost to cancellation in the sum for delta(eps)."""
+        terms = self.terms(epsilon)
+        total = abs(mp.fsum(t.real for t in terms))
+        size = mp.fsum(abs(t) for t in terms)
+        return float(mp.log10(size / total)) if total > 0 else float(mp.dps)
+
+
+@dataclass(frozen=True)
+class Path:
+    """The hyperbola in the u plane, parametrised by v >= 0, and the integrand on it."""
+
+    step: Step
+    moment: Moment
+    u0: mpf
+    width: mpf
+    knee: mpf
+    bend: mpf
+
+    def integrand(self, v: mpf) -> tuple[mpc, mpc]:
+        """G(u)^T u'(v) / (2 pi i u (u - 1)), doubled for the other half, and d A(u) / d eps."""
+        y = self.width * mp.sinh(v)
+        root = mp.sqrt(y**2 + self.knee**2)
+        u = mpc(self.u0 + self.bend * (root - self.knee), y)
+        speed = self.width * mp.cosh(v) * mpc(1, -self.bend * y / root)  # u'(v) / i
+        value = self.moment(u) ** self.step.steps * speed / (mp.pi * u * (u - 1))
+        return value, (1 - u if self.step.remove else u)
+
+    def end(self, margin: float, digits: float) -> float:
+        """The v where exp(-margin (Re u - u0)) has fallen to 10^-digits."""
+        shift = digits * _LN10 / (max(margin, 1e-300) * self.bend)
+        return float(mp.asinh(mp.sqrt(shift * (shift + 2 * self.knee)) / self.width))
 
 
 def _inversion(step: Step, saddle: Saddle, tuning: Tuning, summer: ExponentialSum) -> Inversion:
     """Tabulate the integrand on the hyperbola through the saddle, up to where it is negligible."""
     c = saddle.c - tuning.shift * min(saddle.width, saddle.c)
-    u0, b, h, k = step.crossing(c), mpf(saddle.width), mpf(tuning.u_step), mpf(tuning.bend)
-    knee = max(b, mpf(abs(u0)))
+    u0 = step.crossing(c)
     moment = Moment(step, tuning, u0, _reach(step, saddle, tuning), summer)
+    knee = max(saddle.width, abs(u0))
+    path = Path(step, moment, mpf(u0), mpf(saddle.width), mpf(knee), mpf(tuning.bend))
+    end = path.end(_margin(step, saddle), tuning.digits + 5)
+
+    def size(v: mpf) -> mpf:
+        value, rate = path.integrand(v)
+        return abs(value * mp.exp(saddle.epsilon * rate))
+
     amplitudes: list[mpc] = []
     rates: list[mpc] = []
-    peak, small = mpf(0), 0
-    negligible = mpf(10) ** -tuning.digits
-    patience = int(0.3 / tuning.u_step)
-    index = 0
-    while small < patience:
-        v = index * h
-        height = b * mp.sinh(v)
-        root = mp.sqrt(height**2 + knee**2)
-        u = mpc(u0 + k * (root - knee), height)
-        speed = b * mp.cosh(v) * mpc(1, -k * height / root)  # u'(v) / i
-        weight = h / mp.pi / (2 if index == 0 else 1)
-        amplitude = weight * moment(u) ** step.steps * speed / (u * (u - 1))
-        rate = 1 - u if step.remove else u
-        amplitudes.append(amplitude)
+    limit, small, index = mpf(0), 0, 0
+    while True:
+        v = index * mpf(tuning.u_step)
+        value, rate = path.integrand(v)
+        amplitudes.append(value * tuning.u_step / (2 if index == 0 else 1))
         rates.append(rate)
-        size = abs(amplitude * mp.exp(saddle.epsilon * rate))
-        peak = max(peak, size)
-        small = small + 1 if size < negligible * peak else 0
+        now = abs(value * mp.exp(saddle.epsilon * rate))
+        limit = max(limit, now * mpf(10) ** -tuning.digits)
+        small = small + 1 if now < limit else 0
         index += 1
-        if v > 200:
+        if small * tuning.u_step > _QUIET:  # maybe only a dip: look ahead, coarsely
+            probes = (v + _PROBE * j for j in range(1, max(0, int((end - v) / _PROBE)) + 1))
+            if all(size(probe) < limit for probe in probes):
+                return Inversion(amplitudes, rates)
+            small = 0
+        if v > _FARTHEST:
             raise Unresolved("the integrand does not decay")
-    return Inversion(amplitudes, rates)
+
+
+def _margin(step: Step, saddle: Saddle) -> float:
+    """Decay rate of the integrand in Re u, once G(u) ~ (1-q)^u."""
+    top = -step.steps * math.log1p(-step.rate)
+    return top + saddle.epsilon if step.remove else top - saddle.epsilon
 
 
 def _reach(step: Step, saddle: Saddle, tuning: Tuning) -> float:
     """Estimate of the largest |u| that matters: where exp(-k |u| margin) is negligible."""
-    top = -step.steps * math.log1p(-step.rate)
-    margin = top + saddle.epsilon if step.remove else top - saddle.epsilon
-    far = tuning.digits * _LN10 / (tuning.bend * margin) if margin > 0.0 else 0.0
-    return max(far, 10.0 * saddle.c)
+    margin = max(_margin(step, saddle), 1e-300)
+    return max(tuning.digits * _LN10 / (tuning.bend * margin), 10.0 * saddle.c)
 
 
 def _work_digits(step: Step, saddle: Saddle, digits: int) -> int:
@@ -419,14 +485,32 @@ def _agree(first: mpf, second: mpf, digits: int) -> bool:
     return abs(first - second) <= abs(second) * mpf(10) ** -digits
 
 
-def _repeat(attempt: Callable[[Tuning], mpf], digits: int, steps: int) -> mpf:
-    """Repeat with ever finer, shifted quadratures until two in a row agree."""
+def _repeat(
+    step: Step,
+    saddle: Saddle,
+    digits: int,
+    summer: ExponentialSum,
+    read: Callable[[Inversion], mpf],
+) -> mpf:
+    """Repeat with ever finer, shifted quadratures until two results in a row agree.
+
+    ``read`` takes the result from an inversion.  A pass that lost more digits to cancellation
+    than it had to spare does not count; the next ones get these digits on top.
+    """
     previous: mpf | None = None
-    for index in range(_MAX_PASSES):
-        value = attempt(_tuning(index, digits, steps))
-        if previous is not None and _agree(previous, value, digits):
-            return value
-        previous = value
+    lost = index = 0
+    for _ in range(_MAX_PASSES):
+        with mp.workdps(_work_digits(step, saddle, digits + lost)):
+            inversion = _inversion(step, saddle, _tuning(index, digits + lost, step.steps), summer)
+            now_lost = math.ceil(inversion.lost_digits(saddle.epsilon))
+            if now_lost > lost + 3:
+                lost, index, previous = now_lost, 0, None
+                continue
+            value = read(inversion)
+            if previous is not None and _agree(previous, value, digits):
+                return value
+            previous = value
+            index += 1
     raise Unresolved(f"no agreement to {digits} digits in {_MAX_PASSES} passes")
 
 
@@ -445,48 +529,79 @@ def contour_delta(
         if step.remove and epsilon <= -_upper_loss(step):
             return -mp.expm1(epsilon)
     target = float(epsilon)
-    saddle = _find_saddle(step, lambda s: s.epsilon >= target)
-    saddle = replace(saddle, epsilon=target)
+    saddle = replace(_find_saddle(step, lambda s: s.epsilon >= target), epsilon=target)
 
-    def attempt(tuning: Tuning) -> mpf:
-        return _inversion(step, saddle, tuning, summer).delta(mpf(epsilon))[0]
-
-    with mp.workdps(_work_digits(step, saddle, digits)):
-        return _repeat(attempt, digits, step.steps)
+    return _repeat(step, saddle, digits, summer, lambda table: table.delta(mpf(epsilon)))
 
 
 def contour_epsilon(
     step: Step, delta: mpf, digits: int, summer: ExponentialSum = exponential_sum
 ) -> mpf:
     """The root of delta(eps) = delta by the contour method; needs delta < delta(0)."""
-    target = float(mp.log(delta))
-    rough = _find_saddle(step, lambda s: s.log_delta <= target)
-    with mp.workdps(_work_digits(step, rough, 10)):
-        inversion = _inversion(step, rough, _tuning(0, 6, step.steps), summer)
-        guess = float(_newton(inversion, mpf(delta), rough.epsilon))
+    guess = _rough_epsilon(step, delta, summer)
     saddle = replace(_find_saddle(step, lambda s: s.epsilon >= guess), epsilon=guess)
 
-    def attempt(tuning: Tuning) -> mpf:
-        return _newton(_inversion(step, saddle, tuning, summer), mpf(delta), guess)
+    return _repeat(step, saddle, digits, summer, lambda table: _newton(table, mpf(delta), guess))
 
-    with mp.workdps(_work_digits(step, saddle, digits)):
-        return _repeat(attempt, digits, step.steps)
+
+def _rough_epsilon(step: Step, delta: mpf, summer: ExponentialSum) -> float:
+    """The root of delta(eps) = delta to a few digits; needs delta < delta(0).
+
+    A table is truncated for one epsilon and good for larger ones: the search goes downwards.
+    """
+    target = float(mp.log(delta))
+    saddle = _find_saddle(step, lambda s: s.log_delta <= target)
+    guess = max(saddle.epsilon, 1e-3 / saddle.c)
+    digits = 10
+    for _ in range(40):
+        saddle = replace(saddle, epsilon=guess)
+        with mp.workdps(_work_digits(step, saddle, digits)):
+            table = _inversion(step, saddle, _tuning(0, digits, step.steps), summer)
+            root = _bisect(table, delta, mpf(guess))
+            lost = table.lost_digits(root)
+        if lost > digits - 6:
+            digits = math.ceil(lost) + 10
+        elif root > 0.95 * guess:
+            return float(root)
+        else:
+            guess = float(root)
+    raise Unresolved("no rough estimate of epsilon")
+
+
+def _bisect(table: Inversion, delta: mpf, high: mpf) -> mpf:
+    """The epsilon where the table's delta(eps) falls below delta, to 10 digits."""
+    low = mpf(0)
+    while table.delta(high) > delta:
+        low, high = high, 2 * high
+    while high - low > mpf("1e-10") * high:
+        middle = (low + high) / 2
+        if table.delta(middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _newton(inversion: Inversion, delta: mpf, start: float) -> mpf:
-    """Newton's iteration on log delta(eps)."""
-    epsilon = mpf(start)
+    """Newton's iteration on log delta(eps), kept in a bracket (delta may be almost flat)."""
+    epsilon, low, high = mpf(start), mpf(0), mp.inf
     tolerance = mpf(10) ** -(mp.dps - 12)
-    for _ in range(60):
-        value, slope = inversion.delta(epsilon)
-        if not (value > 0 and slope < 0):
-            raise Unresolved("delta(eps) lost its sign on the way to the root")
-        change = mp.log(value / delta) * value / slope
-        epsilon -= change
-        if abs(change) <= tolerance * abs(epsilon):
-            return epsilon
-        if abs(change) <= mpf(10) ** -(mp.dps // 2) * abs(epsilon):
+    for _ in range(200):
+        value, slope = inversion.delta_and_slope(epsilon)
+        if value > delta:
+            low = epsilon
+        else:
+            high = epsilon
+        new = low
+        if value > 0 and slope < 0:
+            new = epsilon - mp.log(value / delta) * value / slope
+        if abs(new - epsilon) <= tolerance * abs(new):
+            return new
+        if abs(new - epsilon) <= mpf(10) ** -(mp.dps // 2) * abs(new):
             tolerance = mpf(10) ** -(mp.dps // 2)  # quadratic convergence: one more is enough
+        elif not low < new < high:
+            new = 2 * epsilon if mp.isinf(high) else (low + high) / 2
+        epsilon = new
     raise Unresolved("Newton's iteration did not converge")
 
 
@@ -616,13 +731,21 @@ def binding_epsilon(
     else:
         evaluate = partial(contour_delta, summer=summer)
         solve = partial(contour_epsilon, summer=summer)
-    if not _exceeds(evaluate, remove, mpf(0), delta, digits):
+    surely_positive = _total_variation_bound(remove) > delta * (1 + 1e-6)
+    if not surely_positive and not _exceeds(evaluate, remove, mpf(0), delta, digits):
         return mpf(0), "remove"
     first = solve(remove, delta, digits)
     if rate == 1 or not _exceeds(evaluate, add, first, delta, digits):
         return first, "remove"
     second = solve(add, delta, digits)
     return (second, "add") if second > first else (first, "remove")
+
+
+def _total_variation_bound(step: Step) -> float:
+    """Lower bound 1 - (E sqrt(w))^T for delta(0) = 1 - E min(1, w_1 ... w_T)."""
+    if step.rate == 1:
+        return 0.0
+    return -math.expm1(step.steps * _log_moment_float(step, 0.5)[0])
 
 
 def _exceeds(

@@ -36,6 +36,10 @@ class EnvelopePair(Pair):
         both = [pair.delta(epsilon) + pair.infinity for pair in (self.first, self.second)]
         return np.maximum(np.maximum(*both) - self.infinity, 0.0)
 
+    def tail(self, epsilon: Reals) -> Reals:
+        first, second = (pair.delta(epsilon) + pair.infinity for pair in (self.first, self.second))
+        return np.where(first >= second, self.first.tail(epsilon), self.second.tail(epsilon))
+
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         return None
 

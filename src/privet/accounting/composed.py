@@ -3,74 +3,131 @@
 Each method gives an enclosure of the truth; two enclosures of one number are intersected.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import brentq
 
-from privet.accounting.contour import Contour, Saddle, contour, saddle_for_delta, saddle_for_epsilon
+from privet.accounting.contour import Contour, Saddle, contours, saddle_for_delta, saddle_for_epsilon
 from privet.accounting.cumulant import Composition, derivatives
+from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
 from privet.accounting.pairs import GaussianPair
+from privet.accounting.sampled import SampledPair
 from privet.bounds import Interval
 from privet.errors import OutOfReach
 
 __all__ = ["delta_bounds", "epsilon_bounds"]
 
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
-_TIGHT = 1e-7  # relative gap of ε up to which no further method is asked
-_GRID_SIZES = (1 << 13, 1 << 16, 1 << 19, 1 << 20)
+_CAPPED = 1e-12  # losses are cut off that have at most this share of δ
+_TIGHT = 2e-7  # relative gap of ε up to which no further method is asked
+_GRID_SIZES = (1 << 13, 1 << 16, 1 << 19)
+_JUMPED = 1e-6  # relative gap of ε beyond which a single far jump is taken apart
+_JUMP_SIZE = 1 << 18
 _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
 
 
 def delta_bounds(composition: Composition, epsilon: float) -> Interval:
     """An enclosure of δ(ε), ε ≥ 0."""
-    lost = composition.infinity
     if not composition.parts:
         return Interval(0.0, 0.0)
+    lost = composition.infinity
     single = _closed_form(composition)
     if single is not None:
         value = float(single.parts[0][0].delta(np.array([epsilon]))[0]) + lost
         return Interval(value * (1 - _CLOSED_FORM), min(value * (1 + _CLOSED_FORM), 1.0))
-    saddle = saddle_for_delta(composition, epsilon)
-    if saddle is None:
-        raise _out_of_reach()
-    line = contour(composition, saddle)
-    found = Interval(0.0, 1.0)
-    if line is not None:
+    capped, saddle = _capped_saddle(composition, epsilon)
+    found, enough = Interval(0.0, 1.0), _TIGHT * (1 + saddle.point * epsilon)
+    for line in contours(capped, saddle):
         inner = line.delta(epsilon)
-        found = Interval(lost + inner.lower, min(lost + inner.upper, 1.0))
-    for size in _GRID_SIZES:
-        if found.relative_gap < _TIGHT * (1 + saddle.point * epsilon):
+        found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
+        if found.relative_gap < enough:
             break
-        below, above = _laws(composition, saddle, size)
+    for size in _GRID_SIZES:
+        if found.relative_gap < enough:
+            break
+        below, above = _laws(composition, capped, saddle, size)
         found = _both(found, Interval(below.delta(epsilon).lower, above.delta(epsilon).upper))
     return found
 
 
 def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ; ``delta`` is above the mass at infinity."""
-    lost = composition.infinity
     if not composition.parts:
         return Interval(0.0, 0.0)
+    lost = composition.infinity
     single = _closed_form(composition)
     if single is not None:
         return _closed_epsilon(single, delta - lost)
-    saddle = saddle_for_epsilon(composition, delta - lost)
+    if _distance(composition) <= delta:
+        return Interval(0.0, 0.0)
+    capped = composition.capped(_CAPPED * (delta - lost))
+    saddle = saddle_for_epsilon(capped, delta - lost)
     if saddle is None:
         raise _out_of_reach()
-    line = contour(composition, saddle)
-    found = Interval(0.0, np.inf) if line is None else _line_epsilon(line, saddle, delta - lost)
+    found = Interval(0.0, np.inf)
+    for line in contours(capped, saddle):
+        found = _both(found, _line_epsilon(line, saddle, delta - lost, delta - capped.infinity))
+        if found.relative_gap < _TIGHT:
+            break
     for size in _GRID_SIZES:
         if found.relative_gap < _TIGHT:
             break
-        below, above = _laws(composition, saddle, size)
+        below, above = _laws(composition, capped, saddle, size)
         grid = Interval(
             max(below.epsilon(delta, above=False), 0.0), max(above.epsilon(delta, above=True), 0.0)
         )
         found = _both(found, grid)
+    if found.relative_gap > _JUMPED:
+        found = _both(found, _jump_epsilon(composition, delta, found))
     if not np.isfinite(found.upper):
         raise _out_of_reach()
     return found
+
+
+def _jump_epsilon(composition: Composition, delta: float, known: Interval) -> Interval:
+    """The enclosure by one far jump; only for one sampled pair, where it is needed."""
+    ((pair, count), *others) = composition.parts
+    if others or count < 2 or not isinstance(pair, SampledPair) or not isinstance(pair.base, GaussianPair):
+        return Interval(0.0, np.inf)
+    split, most, mass = split_loss(pair, count, delta)
+    near = composition.capped(mass * count)
+    saddle = saddle_for_epsilon(near, delta)
+    if saddle is None:
+        return Interval(0.0, np.inf)
+    top = min(known.upper, max(saddle.epsilon, 2 * known.lower) + split)
+    grid = _grid(near, saddle._replace(epsilon=top), _JUMP_SIZE)
+    ends = []
+    for above in (False, True):
+        jump = OneJump.of(pair, count, grid, split, max(most, split), above=above)
+        ends.append(jump.epsilon(delta, count, top, above=above))
+    return Interval(max(ends[0], 0.0), ends[1])
+
+
+def _distance(composition: Composition) -> float:
+    """An upper bound of δ(0): total variation distances of the parts add up at most."""
+    zero = np.zeros(1)
+    return sum(count * (float(pair.delta(zero)[0]) + pair.infinity) for pair, count in composition.parts)
+
+
+def _capped_saddle(composition: Composition, epsilon: float) -> tuple[Composition, Saddle]:
+    """The composition without losses that are too rare to matter for δ(ε), and its saddle.
+
+    How rare that is depends on δ(ε), which the saddle bounds: a few rounds settle it.
+    """
+    capped, log_delta = composition, 0.0
+    for _ in range(8):
+        saddle = saddle_for_delta(capped, epsilon)
+        if saddle is None:
+            raise _out_of_reach()
+        settled = saddle.log_delta > log_delta - 3.0
+        log_delta = saddle.log_delta
+        if settled and capped is not composition:
+            break
+        capped = composition.capped(_CAPPED * float(np.exp(log_delta)))
+    return capped, saddle
 
 
 def _closed_form(composition: Composition) -> Composition | None:
@@ -105,12 +162,15 @@ def _closed_epsilon(single: Composition, delta: float) -> Interval:
     return Interval(lower * (1 - 1e-13), upper * (1 + 1e-13))
 
 
-def _line_epsilon(line: Contour, saddle: Saddle, delta: float) -> Interval:
-    """Newton steps along one contour to either end of the enclosure, each verified by its own bound."""
-    if line.delta(0.0).upper <= delta:
+def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> Interval:
+    """Newton steps along one contour to either end of the enclosure, each verified by its own bound.
+
+    ``most`` is what δ may be without the capped losses, and ``least`` what it may be if they all count.
+    """
+    if line.delta(0.0).upper <= least:
         return Interval(0.0, 0.0)
-    upper = _crossing(line, saddle.epsilon, delta, lambda epsilon: line.delta(epsilon).upper)
-    lower = _crossing(line, saddle.epsilon, delta, lambda epsilon: line.delta(epsilon).lower)
+    upper = _crossing(line, saddle.epsilon, least, lambda epsilon: line.delta(epsilon).upper)
+    lower = _crossing(line, saddle.epsilon, most, lambda epsilon: line.delta(epsilon).lower)
     certified = Interval(0.0, np.inf)
     if upper is not None:
         certified = certified._replace(upper=upper)
@@ -119,7 +179,9 @@ def _line_epsilon(line: Contour, saddle: Saddle, delta: float) -> Interval:
     return certified
 
 
-def _crossing(line: Contour, start: float, delta: float, bound) -> float | None:  # type: ignore[no-untyped-def]
+def _crossing(
+    line: Contour, start: float, delta: float, bound: Callable[[float], float]
+) -> float | None:
     epsilon, target = start, float(np.log(delta))
     for _ in range(60):
         value = bound(epsilon)
@@ -133,10 +195,12 @@ def _crossing(line: Contour, start: float, delta: float, bound) -> float | None:
     return None
 
 
-def _laws(composition: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
-    """The composition from below and from above on a grid of this size."""
-    negligible = 1e-10 * float(np.exp(saddle.log_delta))
-    grid = _grid(composition, saddle, size)
+def _laws(
+    composition: Composition, capped: Composition, saddle: Saddle, size: int
+) -> tuple[Law, Law]:
+    """The composition from below and from above on a grid of this size, laid out by the capped one."""
+    negligible = _CAPPED * float(np.exp(saddle.log_delta))
+    grid = _grid(capped, saddle, size)
     return (
         compose(composition, grid, above=False, negligible=negligible),
         compose(composition, grid, above=True, negligible=negligible),

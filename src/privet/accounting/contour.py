@@ -13,7 +13,7 @@ so it errs only upwards, by aliases that Chernoff's bound controls. What remains
 sum and float64 round-off; docs/numerics.md has the whole argument.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, final
 
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from privet.accounting.cumulant import Composition, Derivatives, derivatives, line
 from privet.bounds import Interval
 
-__all__ = ["Contour", "Saddle", "contour", "saddle_for_delta", "saddle_for_epsilon"]
+__all__ = ["Contour", "Saddle", "chernoff_peak", "contours", "saddle_for_delta", "saddle_for_epsilon", "solve"]
 
-_ALIAS = 32.0  # aliases are kept below exp(−32) ≈ 1e-14 of the value
-_DECAYED = 1e-15
+_ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound on the value
+_DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
 _MOST_NODES = 1 << 15
 _LARGEST_TILT = 1e14
 _NEAR = np.array([0.6, 0.75, 0.87, 0.95, 1.0, 1.01, 1.1, 1.5, 3.0])  # points to look at, × saddle
@@ -51,7 +51,8 @@ class Contour:
         """Lower and upper bound of δ(ε), mass at infinity not included."""
         offsets = self.step * np.arange(self.terms.size)
         turned = (self.terms * np.exp(-1j * epsilon * offsets)).real
-        noise = self.noise + 4 * np.finfo(float).eps * (1 + offsets * abs(epsilon))
+        shift = abs(self.level) + self.point * abs(epsilon)
+        noise = self.noise + 4 * np.finfo(float).eps * (1 + shift + offsets * abs(epsilon))
         slack = float(np.abs(self.terms) @ noise) + self.cut
         total = float(turned.sum() - 0.5 * turned[0])
         scale = float(np.exp(self.level - self.point * epsilon)) * self.step / np.pi
@@ -96,7 +97,7 @@ class Chernoff:
 
 
 class Saddle(NamedTuple):
-    """Where to cross the real axis for one question: c, an ε near the answer's, and ln δ there."""
+    """Where to cross the real axis for one question: c, an ε near the answer's, and about ln δ there."""
 
     point: float
     epsilon: float
@@ -104,36 +105,44 @@ class Saddle(NamedTuple):
 
 
 def saddle_for_delta(composition: Composition, epsilon: float) -> Saddle | None:
-    """The saddle of K(c) − c ε − ln c − ln(1 + c)."""
+    """The saddle of Ψ(c) = K(c) − c ε − ln c − ln(1 + c), with ln δ ≈ Ψ − ½ ln 2πΨ″."""
 
     def gradient(c: float, k: Derivatives) -> tuple[float, float]:
         slope = c * (k.slope - epsilon) - 1 - c / (1 + c)
         return slope, c * c * k.curvature + 1 + c / (1 + c) - c / (1 + c) ** 2
 
-    found = _solve(composition, gradient)
-    if found is None:
-        return None
-    point, k = found
-    return Saddle(point, epsilon, min(k.value - point * epsilon + _peak(point), 0.0))
+    found = solve(composition, gradient)
+    return None if found is None else Saddle(found[0], epsilon, _height(found[0], found[1], epsilon))
 
 
 def saddle_for_epsilon(composition: Composition, delta: float) -> Saddle | None:
-    """The saddle for the ε that belongs to δ; the ε that comes with it is Chernoff's, which is larger."""
-    wanted = -float(np.log(delta))
+    """The saddle at which ln δ is about what was asked for.
+
+    Every c is the saddle of one ε, K′(c) − 1/c − 1/(1 + c), so the search is over c alone.
+    """
+    wanted = float(np.log(delta))
 
     def gradient(c: float, k: Derivatives) -> tuple[float, float]:
-        # minimise (K(c) + c ln c − (1+c) ln(1+c) + ln 1/δ)/c
-        slope = c * (k.slope + np.log(c / (1 + c))) - (k.value + _peak(c)) - wanted
-        return slope, c * c * (k.curvature + 1 / (c * (1 + c)))
+        missing = wanted - _height(c, k, _crossed(c, k))
+        return missing, c * c * (k.curvature + c**-2 + (1 + c) ** -2)
 
-    found = _solve(composition, gradient)
-    if found is None:
-        return None
-    point, k = found
-    return Saddle(point, max((k.value + _peak(point) + wanted) / point, 0.0), -wanted)
+    found = solve(composition, gradient)
+    return None if found is None else Saddle(found[0], max(_crossed(*found), 0.0), wanted)
 
 
-def _solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivatives] | None:
+def _crossed(c: float, k: Derivatives) -> float:
+    """The ε whose saddle is at c."""
+    return k.slope - 1 / c - 1 / (1 + c)
+
+
+def _height(c: float, k: Derivatives, epsilon: float) -> float:
+    """The saddle-point approximation of ln δ(ε), to steer by."""
+    curvature = k.curvature + c**-2 + (1 + c) ** -2
+    level = k.value - c * epsilon - np.log(c) - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
+    return float(min(level, 0.0))
+
+
+def solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivatives] | None:
     """The root of an increasing function of ln c, by Newton steps inside a bracket."""
     low, high, position = -40.0, float(np.log(_LARGEST_TILT)), 0.0
     best: tuple[float, Derivatives] | None = None
@@ -147,6 +156,8 @@ def _solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivat
         else:
             best = (c, k)
             value, rise = gradient(c, k)
+            if not (np.isfinite(value) and rise > 0):
+                return None
             same_side = same_side + 1 if value > 0 else 0
             low, high = (low, position) if value > 0 else (position, high)
             move = float(np.clip(-value / rise, -2.0, 4.0))
@@ -162,39 +173,64 @@ def _solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivat
     return best
 
 
-def contour(composition: Composition, saddle: Saddle) -> Contour | None:
-    """Choose the line and the step for the aliases, and the length for the decay."""
+def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
+    """Lines for one question, the cheapest first and then those with more nodes and more digits.
+
+    Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
+    little below needs far fewer nodes, at the price of digits that cancel.
+    """
     if not any(pair.smooth for pair, _ in composition.parts):
-        return None
+        return
     chernoff = _chernoff(composition, saddle.point)
-    target = saddle.log_delta - _ALIAS
-    # Where K explodes just above the saddle, a line a little below it needs far fewer nodes.
-    widths = [chernoff.window(c, saddle.epsilon, target) for c in chernoff.points]
-    at_saddle = int(np.searchsorted(chernoff.points, saddle.point * 0.999))
-    choice = min(range(at_saddle + 1), key=lambda i: widths[i] * (1 if i == at_saddle else 1.5))
-    point, step = float(chernoff.points[choice]), 2 * np.pi / widths[choice]
+    bulk = derivatives(composition, float(chernoff.points[0])) if chernoff.points.size else None
+    if bulk is None:
+        return
+    reach = 8.5 / float(np.sqrt(bulk.curvature + 0.1 / saddle.point**2))
+    usable = chernoff.points[chernoff.points < 1.001 * saddle.point]
+    widths = [chernoff.window(float(c), saddle.epsilon, saddle.log_delta - _ALIAS) for c in usable]
+    order = np.argsort(np.array(widths) * (1 + 0.01 * np.arange(len(widths))[::-1]))
+    closest = 0
+    for attempt, place in enumerate(order[:3]):
+        if place < closest or not reach * widths[place] < 2 * np.pi * _MOST_NODES:
+            continue
+        closest = place
+        step, decayed = 2 * np.pi / widths[place], _DECAYED[min(attempt, 1)]
+        laid = _laid(composition, float(usable[place]), step, reach, decayed, chernoff)
+        if laid is not None:
+            yield laid
+
+
+def _laid(
+    composition: Composition,
+    point: float,
+    step: float,
+    reach: float,
+    decayed: float,
+    chernoff: Chernoff,
+) -> Contour | None:
+    """The line at ``point``, long enough for its terms to have died out."""
     k = derivatives(composition, point)
-    if k is None or not step > 0:
+    if k is None:
         return None
-    reach = 8.5 / np.sqrt(k.curvature + 0.1 / point**2)
-    if not reach / step < _MOST_NODES:
-        return None
+    terms, noise = np.zeros(0, dtype=np.complex128), np.zeros(0)
     count = max(int(reach / step), 24)
-    while count <= _MOST_NODES:
-        laid = line(composition, point, step, count)
+    while terms.size + count <= _MOST_NODES:
+        span = range(terms.size, terms.size + count)
+        laid = line(composition, point, step, span)
         if laid is None:
             return None
-        s = point + 1j * step * np.arange(count)
-        terms = np.exp(laid.values - k.value) / (s * (s + 1))
+        s = point + 1j * step * np.arange(span.start, span.stop)
+        terms = np.concatenate([terms, np.exp(laid.values - k.value) / (s * (s + 1))])
+        noise = np.concatenate([noise, laid.error])
         size = np.abs(terms)
-        tail = float(size[-max(count // 8, 4) :].max())
-        if tail < _DECAYED * size[0]:
-            return Contour(point, step, k.value, terms, laid.error, tail * count, chernoff)
-        count *= 2
+        tail = float(size[-max(terms.size // 8, 4) :].max())
+        if tail < decayed * size[0]:
+            return Contour(point, step, k.value, terms, noise, tail * terms.size, chernoff)
+        count = terms.size
     return None
 
 
-def _peak(c: float) -> float:
+def chernoff_peak(c: float) -> float:
     """ln max over ℓ of (1 − exp(ε − ℓ)) exp(−c (ℓ − ε)) = c ln c − (1 + c) ln(1 + c)."""
     return float(-c * np.log1p(1 / c) - np.log1p(c))
 
@@ -205,6 +241,6 @@ def _chernoff(composition: Composition, saddle: float) -> Chernoff:
         k = derivatives(composition, float(c))
         if k is None:
             break
-        found.append((c, k.value + _peak(float(c))))
+        found.append((c, k.value + chernoff_peak(float(c))))
     table = np.array(found).reshape(-1, 2)
     return Chernoff(table[:, 0], table[:, 1])

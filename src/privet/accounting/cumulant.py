@@ -16,7 +16,7 @@ __all__ = ["Composition", "Derivatives", "Line", "derivatives", "line"]
 Complexes = NDArray[np.complex128]
 
 _DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
-_LARGEST_RULE = 3e8  # multiplications that one line may cost
+_LARGEST_RULE = 6e7  # multiplications that one line may cost
 
 
 @final
@@ -38,6 +38,11 @@ class Composition:
     def swapped(self) -> "Composition":
         """The other order of neighbours."""
         return Composition(tuple((pair.swapped(), count) for pair, count in self.parts))
+
+    def capped(self, mass: float) -> "Composition":
+        """Without the largest losses: at most ``mass`` of P in all moves to infinity."""
+        share = mass / max(1, sum(count for _, count in self.parts))
+        return Composition(tuple((pair.capped(share), count) for pair, count in self.parts))
 
     @property
     def infinity(self) -> float:
@@ -82,11 +87,11 @@ def derivatives(composition: Composition, point: float) -> Derivatives | None:
     return Derivatives(*map(float, total)) if np.all(np.isfinite(total)) else None
 
 
-def line(composition: Composition, point: float, step: float, count: int) -> Line | None:
-    """K along Re s = point at equal steps; None when that would take too long."""
-    offsets = step * np.arange(count)
-    values = np.zeros(count, dtype=np.complex128)
-    error = np.zeros(count)
+def line(composition: Composition, point: float, step: float, span: range) -> Line | None:
+    """K(c + i k h) for k in a range from a multiple of its length; None when that would take too long."""
+    offsets = step * np.arange(span.start, span.stop)
+    values = np.zeros(len(span), dtype=np.complex128)
+    error = np.zeros(len(span))
     for pair, times in composition.parts:
         if isinstance(pair, GaussianPair):
             s = point + 1j * offsets
@@ -94,59 +99,58 @@ def line(composition: Composition, point: float, step: float, count: int) -> Lin
             values += part
             error += np.abs(part)
             continue
-        rule = pair.nodes(point, step * count, _DIGITS + np.log(times))
-        if rule is None or rule.losses.size * count > _LARGEST_RULE:
+        rule = pair.nodes(point, step * span.stop, _DIGITS + np.log(times))
+        if rule is None or rule.losses.size * len(span) > _LARGEST_RULE:
             return None
         weight, excess = _tilted(rule, point)
-        moments = excess + _turned_sums(weight, rule.losses, step, count)
+        moments = excess + _turned_sums(weight, rule.losses, step, span)
         values += times * _log1p(moments)
         size = np.abs(1.0 + moments)
         drift = float(weight @ np.abs(rule.losses))
-        error += times * (drift * offsets + np.abs(moments) + 40 * abs(excess)) / np.maximum(size, 1e-300)
+        error += times * (drift * offsets + np.abs(moments) + 400 * abs(excess)) / np.maximum(size, 1e-300)
     return Line(values, 4 * np.finfo(float).eps * (error + 4.0))
 
 
 def _tilted(rule: Nodes, point: float) -> tuple[NDArray[np.float64], float]:
     """Weights of E_Q Λ^(1+c) f, and E_Q Λ^(1+c) − 1 without the cancellation of its leading terms.
 
-    E_Q Λ = 1, so Λ^(1+c) − 1 may be replaced by Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order.
+    What E_Q 1 and E_Q Λ are is known, so only Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order, is summed.
     """
-    log_weights, losses, balanced = rule
+    log_weights, losses, missing_q, missing_p = rule
     weight = np.exp(np.minimum(log_weights + (point + 1) * losses, 705.0))
-    if not balanced:
-        return weight, float(weight.sum()) - 1.0
-    small = np.abs(losses) * (point + 1) < 1.0
     base = np.exp(log_weights)
-    near = base[small] * _second_order(losses[small], point + 1)
-    far = (
-        weight[~small]
-        - base[~small]
-        - (point + 1) * (np.exp(log_weights[~small] + losses[~small]) - base[~small])
-    )
-    return weight, float(near.sum() + far.sum())
+    gained = base * np.exp(np.minimum(losses, 700.0))
+    steep = point * losses > 1.0
+    grown = np.where(steep, weight - gained, gained * np.expm1(np.where(steep, 0.0, point * losses)))
+    excess = grown - point * np.where(losses < 1.0, base * np.expm1(np.minimum(losses, 1.0)), gained - base)
+    small = (np.abs(losses) * (point + 1) < 1e-2) & (np.abs(losses) < 1e-2)
+    excess[small] = base[small] * _second_order(losses[small], point)
+    missing = missing_q + (point + 1) * (missing_p - missing_q)
+    return weight, float(excess.sum()) - missing
 
 
-def _second_order(losses: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """exp(p ℓ) − 1 − p (exp ℓ − 1) for |p ℓ| < 1, by series where the difference would cancel."""
-    x, y = power * losses, losses
-    direct = np.expm1(x) - power * np.expm1(y)
-    series, rising, falling, factorial = np.zeros_like(x), np.ones_like(x), np.ones_like(x), 1.0
-    for order in range(2, 8):
-        rising, falling, factorial = rising * x, falling * y, factorial * order
-        series += x * (rising - falling) / factorial
-    return np.where(np.abs(x) < 1e-2, series, direct)
+def _second_order(losses: NDArray[np.float64], point: float) -> NDArray[np.float64]:
+    """exp((1+c) ℓ) − 1 − (1+c)(exp ℓ − 1) by its series, whose coefficients are ((1+c)ⁿ − (1+c))/n!."""
+    total, power, factorial = np.zeros_like(losses), losses.copy(), 1.0
+    for order in range(2, 9):
+        power, factorial = power * losses, factorial * order
+        total += (1 + point) * math.expm1((order - 1) * math.log1p(point)) / factorial * power
+    return total
 
 
 def _turned_sums(
-    weight: NDArray[np.float64], losses: NDArray[np.float64], step: float, count: int
+    weight: NDArray[np.float64], losses: NDArray[np.float64], step: float, span: range
 ) -> Complexes:
-    """Σ w (exp(i k h ℓ) − 1) for k < count, as one matrix product over k = block · a + b."""
-    block = int(np.ceil(np.sqrt(count)))
+    """Σ w (exp(i k h ℓ) − 1) for k in the range, as one matrix product over k = start + block · a + b."""
+    block = int(np.ceil(np.sqrt(len(span))))
+    heavy = weight > 1e-19 * weight.max()
+    weight, losses = weight[heavy], losses[heavy]  # the others are below the round-off of these
     fine = _turn(np.outer(np.arange(block) * step, losses))
-    coarse = _turn(np.outer(np.arange(-(-count // block)) * (block * step), losses))
+    starts = span.start + block * np.arange(-(-len(span) // block))
+    coarse = _turn(np.outer(starts * step, losses))
     weighted = coarse * weight
     total = weighted @ fine.T + weighted.sum(axis=1)[:, None] + (fine @ weight)[None, :]
-    return np.asarray(total.ravel()[:count])
+    return np.asarray(total.ravel()[: len(span)])
 
 
 def _turn(angle: NDArray[np.float64]) -> Complexes:

@@ -4,8 +4,8 @@ On the grid ℓⱼ = o + j h let δⱼ be the profile. In y = exp ε a profile i
 every such function is the profile of some pair, and a larger one dominates. So
 
 * *above*: the polygon through (yⱼ, δⱼ) ("connect the dots": Doroshenko et al. 2022) dominates the pair;
-* *below*: the polygon through (yⱼ, δⱼ − dⱼ), dⱼ so large that it stays below the profile, made convex, is
-  dominated by it. A convex function lies below its chord by at most twice its distance at the middle.
+* *below*: in every cell take a tangent, mostly at its middle, and at every knot the smaller of the two tangents that
+  meet there; the polygon through these, made convex, stays below the profile, so the pair dominates it.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from privet.accounting.pairs import AtomicPair, Nodes, Pair, Reals
 
-__all__ = ["coarse_nodes", "loss_range", "on_grid"]
+__all__ = ["anchored", "below", "coarse_nodes", "loss_range", "on_grid", "polygon"]
 
 
 def on_grid(
@@ -25,45 +25,78 @@ def on_grid(
     """
     low, high = loss_range(pair, negligible)
     low = max(low, floor)
-    anchor = 0.0 if pair.lattice is None else pair.lattice.anchor
+    anchor = anchored(pair, step)
     first = int(np.floor((low - anchor) / step - 1e-9))
     last = int(np.ceil((high - anchor) / step + 1e-9)) + 1
     losses = anchor + step * np.arange(first, last + 1)
-    if isinstance(pair, AtomicPair) and above and low > floor:
+    if isinstance(pair, AtomicPair) and low > floor and (above or _fits(pair, step)):
         return losses, _split(pair, losses, step), pair.infinity
-    knots = pair.delta(losses)
     if not above:
-        middle = pair.delta(losses[:-1] + np.log1p(0.5 * np.expm1(step)))
-        masses = _below(losses, knots, middle, step, 1 - pair.infinity)
+        masses = below(pair, losses)
         masses[0] = 0.0 if low == floor else masses[0]
         return losses, masses, pair.infinity
-    return losses, _polygon(knots, step, 1 - pair.infinity), pair.infinity + float(knots[-1])
+    masses, beyond = polygon(pair, losses)
+    return losses, masses, pair.infinity + beyond
 
 
-def _polygon(knots: Reals, step: float, total: float) -> Reals:
-    """P's masses of the polygon through the knots: yⱼ times the change of its slope at yⱼ."""
-    rise = np.diff(knots) / np.expm1(step)
+def polygon(pair: Pair, losses: Reals) -> tuple[Reals, float]:
+    """P's masses of the polygon through the profile: yⱼ times the change of its slope at yⱼ; and the rest.
+
+    The knots need not be equally spaced.
+    """
+    knots, gaps = pair.delta(losses), np.diff(losses)
+    rise = np.diff(knots) / np.expm1(gaps)
     masses = np.zeros_like(knots)
     masses[:-1] += rise
-    masses[1:] -= np.exp(step) * rise
-    masses[0] += total - knots[0]
-    return masses
+    masses[1:] -= np.exp(gaps) * rise
+    masses[0] += 1 - pair.infinity - knots[0]
+    return masses, float(knots[-1])
 
 
-def _below(losses: Reals, knots: Reals, middle: Reals, step: float, total: float) -> Reals:
+def below(pair: Pair, losses: Reals) -> Reals:
     """The masses of a convex polygon with these knots that nowhere exceeds the profile."""
-    sag = np.maximum(knots[:-1] + knots[1:] - 2 * middle, 0.0)
-    drop = np.maximum(np.append(sag, 0.0), np.append(0.0, sag))
-    lowered = np.maximum(knots - drop, 0.0)
-    lowered = np.maximum(lowered, total - np.exp(np.minimum(losses, 1.0)))
+    total = 1 - pair.infinity
+    widths = np.expm1(np.diff(losses))
+    middle = losses[:-1] + np.log1p(0.5 * widths)
+    knots, distance = pair.delta(losses), widths * np.exp(np.minimum(losses[:-1], 700.0))
+    touched, slope = pair.delta(middle), pair.tail(middle)
+    on_left, on_right = touched + 0.5 * distance * slope, touched - 0.5 * distance * slope
+    # Where the profile falls steeply inside of a cell, the tangent at its right end keeps what lies beyond.
+    # Left of 1 the profile is about 1 − y, and its own tangent is the better one.
+    steep = on_right < np.where(losses[1:] > 0.5 * (losses[1] - losses[0]), 0.5 * knots[1:], 0.0)
+    on_right = np.where(steep, knots[1:], on_right)
+    on_left = np.where(steep, knots[1:] + distance * pair.tail(losses[1:]), on_left)
+    lowered = np.minimum(np.append(on_left, np.inf), np.append(np.inf, on_right))
     lowered[-1] = 0.0
     # The greatest convex minorant's slopes are the isotonic regression of the polygon's slopes, weighted by
-    # the knots' distances; both are scaled by yⱼ's own size to stay within float64.
-    scale = np.exp(losses - losses[-1])
-    slopes = np.diff(lowered) / (scale[:-1] * np.expm1(step))
-    slopes = isotonic_regression(slopes, weights=scale[:-1]).x
-    first = (lowered[0] - total) / scale[0]
-    return np.asarray(scale * np.diff(np.concatenate([[first], slopes, [0.0]])))
+    # the knots' distances; both are scaled by the last y to stay within float64. It starts at (0, 1).
+    scale = np.exp(np.maximum(losses - losses[-1], -680.0))
+    distances = np.append(scale[0], scale[:-1] * widths)
+    slopes = isotonic_regression(np.diff(lowered, prepend=total) / distances, weights=distances).x
+    return np.maximum(scale * np.diff(slopes, append=0.0), 0.0)
+
+
+def anchored(pair: Pair, step: float) -> float:
+    """A loss that the grid should hold: an atom, or the mean of what is within half a step of 0.
+
+    Where a unit is sampled rarely nearly all mass is there, and a grid that misses its mean moves it.
+    """
+    if pair.lattice is not None:
+        return pair.lattice.anchor
+    ends = np.array([-0.5 * step, 0.5 * step])
+    q = pair.tail(ends)
+    p = pair.delta(ends) + np.exp(ends) * q
+    inside_p, inside_q = float(p[0] - p[1]), float(q[0] - q[1])
+    return float(np.log(inside_p / inside_q)) if inside_p > 1e-3 and inside_q > 1e-3 else 0.0
+
+
+def _fits(pair: Pair, step: float) -> bool:
+    """Whether all atoms are on the grid, so that it holds the law itself."""
+    lattice = pair.lattice
+    if lattice is None or lattice.unit is None:
+        return False
+    turns = lattice.unit / step
+    return bool(abs(turns - round(turns)) < 1e-9 * turns)
 
 
 def _split(pair: AtomicPair, losses: Reals, step: float) -> Reals:
@@ -103,6 +136,7 @@ def _reach(pair: Pair, negligible: float) -> float:
 def coarse_nodes(pair: Pair) -> Nodes:
     """A rule that is good enough to steer by, for pairs that have only their profile."""
     low, high = loss_range(pair, 1e-40)
-    losses, masses, _ = on_grid(pair, (high - low) / 4096, above=True, negligible=1e-40)
+    losses, masses, lost = on_grid(pair, (high - low) / 4096, above=True, negligible=1e-40)
     held = masses > 0
-    return Nodes(np.log(masses[held]) - losses[held], losses[held], balanced=False)
+    losses, masses = losses[held], masses[held]
+    return Nodes(np.log(masses) - losses, losses, 1.0 - float(masses @ np.exp(-losses)), lost)

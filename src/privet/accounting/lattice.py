@@ -15,7 +15,10 @@ from privet.accounting.gridded import on_grid
 from privet.accounting.pairs import Reals
 from privet.bounds import Interval
 
-__all__ = ["Grid", "Law", "compose"]
+__all__ = ["Grid", "Law", "Part", "compose", "summed"]
+
+
+_RELATIVE = 2e-8  # round-off of δ on a grid: differences of profiles, checked against 30 digits
 
 
 @final
@@ -52,20 +55,26 @@ class Law(NamedTuple):
         kernel = -np.expm1(-gap) * np.exp(-self.tilt * gap)
         value = float(self.weights[self.losses > epsilon] @ kernel)
         scale = float(np.exp(min(self.level - self.tilt * epsilon, 700.0)))
-        slack = self._slack()
+        slack = self._slack() + _RELATIVE * abs(value)
         lower = self.infinity + max(scale * (value - slack), 0.0)
         return Interval(lower, min(self.infinity + scale * (value + slack), 1.0))
 
     def epsilon(self, delta: float, *, above: bool) -> float:
         """Where δ(ε) plus (or minus) the slack crosses δ: an upper (or lower) bound for this law's ε."""
-        origin = self.losses[0]
-        fallen = np.exp(-self.tilt * (self.losses - origin))
-        height = float(np.exp(min(self.level - self.tilt * origin, 700.0)))
+        if delta <= self.infinity:
+            return float(np.inf) if above else 0.0
+        # Chernoff's bound equals δ at ``origin``, so the crossing is left of it; far left nothing is decided.
+        origin = (self.level - np.log(delta - self.infinity)) / self.tilt
+        near = self.losses > origin - 600.0 / self.tilt
+        losses, weights = self.losses[near], self.weights[near]
+        if losses.size < 2:
+            return float(np.inf) if above else 0.0
+        fallen = np.exp(np.maximum(-self.tilt * (losses - origin), -745.0))
         slack = self._slack() * (1 if above else -1)
-        mass = np.cumsum((self.weights * fallen)[::-1])[::-1]
-        scaled = np.cumsum((self.weights * fallen * np.exp(origin - self.losses))[::-1])[::-1]
-        wanted = (delta - self.infinity) / height
-        curve = mass - np.exp(self.losses - origin) * scaled + slack * fallen
+        mass = np.cumsum((weights * fallen)[::-1])[::-1]
+        scaled = np.cumsum((weights * fallen * np.exp(origin - losses))[::-1])[::-1]
+        wanted = 1 - _RELATIVE if above else 1 + _RELATIVE
+        curve = mass - np.exp(losses - origin) * scaled + slack * fallen
         # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds δ a
         # lower bound; the best is where the curve crosses, in a cell where δ is linear in exp ε.
         if above:
@@ -77,14 +86,26 @@ class Law(NamedTuple):
             held = np.flatnonzero(curve > wanted)
             if held.size == 0:
                 return 0.0
-            place = min(int(held[-1]) + 1, self.losses.size - 1)
+            place = min(int(held[-1]) + 1, losses.size - 1)
         if place == 0:
-            return float(origin)
+            return float(losses[0])
         rest = mass[place] + slack * fallen[place - 1] - wanted
         if not (scaled[place] > 0 and rest > 0):
-            return float(self.losses[place if above else place - 1])
+            return float(losses[place if above else place - 1])
         inside = origin + np.log(rest / scaled[place])
-        return float(np.clip(inside, self.losses[place - 1], self.losses[place]))
+        return float(np.clip(inside, losses[place - 1], losses[place]))
+
+    def profile(self, epsilon: Reals) -> tuple[Reals, Reals]:
+        """Lower and upper bounds of δ at many ε at once; good where ε is not far left of the tilted bulk."""
+        fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
+        mass = np.append(np.cumsum((self.weights * fallen)[::-1])[::-1], 0.0)
+        weighted = self.weights * fallen * np.exp(np.clip(-self.losses, -745.0, 600.0))
+        scaled = np.append(np.cumsum(weighted[::-1])[::-1], 0.0)
+        place = np.searchsorted(self.losses, epsilon, side="right")
+        value = mass[place] - np.exp(np.minimum(epsilon, 600.0)) * scaled[place]
+        slack = self._slack() * np.exp(np.clip(self.level - self.tilt * epsilon, -745.0, 600.0))
+        slack = slack + _RELATIVE * np.abs(value)
+        return np.maximum(value - slack, 0.0), np.minimum(np.maximum(value, 0.0) + slack, 1.0)
 
     def _slack(self) -> float:
         # (1 − exp(−g)) exp(−cg) is at most 1/(1 + c), and its sum over a grid of step h at most
@@ -93,42 +114,58 @@ class Law(NamedTuple):
         return (self.stray + self.noise * (1 + 1 / (step * self.tilt))) / (1 + self.tilt)
 
 
+class Part(NamedTuple):
+    """One pair's law on the grid, how much of P it leaves out, and how often it was met."""
+
+    losses: Reals
+    masses: Reals
+    lost: float
+    count: int
+
+
 def compose(composition: Composition, grid: Grid, *, above: bool, negligible: float) -> Law:
     """The law of the summed loss, of pairs that dominate (``above``) or are dominated."""
+    parts = []
+    for pair, count in composition.parts:
+        floor = -(36.0 + np.log(count)) / grid.tilt  # tilted mass below it is negligible
+        found = on_grid(pair, grid.step, above=above, negligible=negligible / count, floor=floor)
+        parts.append(Part(*found, count))
+    return summed(parts, grid)
+
+
+def summed(parts: list[Part], grid: Grid) -> Law:
+    """The law of the sum, by one tilted Fourier transform."""
     log_transform = np.zeros(grid.size // 2 + 1, dtype=np.complex128)
     tilts = np.array([grid.tilt, grid.lower_tilt, grid.upper_tilt])
     levels, origin, log_kept, steps = np.zeros(3), 0.0, 0.0, 0
-    for pair, count in composition.parts:
-        floor = -(36.0 + np.log(count)) / grid.tilt  # tilted mass below it is negligible
-        losses, masses, lost = on_grid(
-            pair, grid.step, above=above, negligible=negligible / count, floor=floor
-        )
-        shifted = losses - losses[0]
-        sums = [masses * np.exp(tilt * (shifted - shifted[-1])) for tilt in tilts]
-        totals = np.array([float(part.sum()) for part in sums])
-        with np.errstate(divide="ignore", invalid="ignore"):
+    for losses, masses, lost, count in parts:
+        shifted = losses - losses[-1]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            tilted = [masses * np.exp(tilt * shifted) for tilt in tilts]
+            totals = np.array([float(part.sum()) for part in tilted])
             levels += count * (np.log(totals) + tilts * losses[-1])
             folded = np.zeros(-(-losses.size // grid.size) * grid.size)
-            folded[: losses.size] = sums[0] / totals[0]
+            folded[: losses.size] = tilted[0] / totals[0]
             folded = folded.reshape(-1, grid.size).sum(axis=0)
             log_transform += count * np.log(fft.rfft(folded))
         origin += count * float(losses[0])
         log_kept += count * float(np.log1p(-lost))
         steps += count
-    log_transform.real[~np.isfinite(log_transform)] = -np.inf
-    log_transform.imag[~np.isfinite(log_transform)] = 0.0
-    summed = fft.irfft(np.exp(log_transform), grid.size)
+    broken = ~np.isfinite(log_transform)
+    log_transform[broken] = -np.inf
+    weights = fft.irfft(np.exp(log_transform), grid.size)
     shift = int(np.floor((grid.start - origin) / grid.step))
     losses = origin + grid.step * (shift + np.arange(grid.size))
     ends = np.array([0.0, losses[0], losses[-1]])
-    outside = np.exp(np.minimum(levels - levels[0] + (tilts[0] - tilts) * ends, 0.0))[1:].sum()
+    beyond = np.exp(np.minimum(levels - levels[0] + (tilts[0] - tilts) * ends, 0.0))
+    outside = beyond[2] + (beyond[1] if shift > 0 else 0.0)  # no sum is below the smallest one
     noise = 4 * np.finfo(float).eps * (8 + steps) / np.sqrt(grid.size)
     return Law(
         losses,
-        np.roll(summed, -(shift % grid.size)),
+        np.roll(weights, -(shift % grid.size)),
         grid.tilt,
         float(levels[0]),
         float(-np.expm1(log_kept)),
         float(outside) if np.isfinite(outside) else 1.0,
-        float(noise * np.abs(summed).max() ** 0.5),
+        float(noise * np.abs(weights).max() ** 0.5),
     )

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from privet.accounting.normal import gaussian_delta
 
@@ -38,12 +39,13 @@ Reals: TypeAlias = NDArray[np.float64]
 class Nodes(NamedTuple):
     """A quadrature rule for E_Q f(L): Σ exp(log_weights) · f(losses).
 
-    ``balanced`` says that it holds all of P and Q, so that E_Q 1 = E_Q Λ = 1.
+    ``missing_q`` and ``missing_p`` are the masses of Q and of P that it leaves out: 1 − E_Q 1 and 1 − E_Q Λ.
     """
 
     log_weights: Reals
     losses: Reals
-    balanced: bool = True
+    missing_q: float = 0.0
+    missing_p: float = 0.0
 
 
 class Lattice(NamedTuple):
@@ -76,9 +78,20 @@ class Pair(ABC):
         """Whether the loss has a density, so that its Fourier transform dies out."""
         return False
 
+    def capped(self, mass: float) -> "Pair":
+        """The same pair without its largest losses, which move to infinity: at most ``mass`` of P.
+
+        Far losses that hardly ever occur dominate high moments; without them the moments say what matters.
+        """
+        return self
+
     @abstractmethod
     def delta(self, epsilon: Reals) -> Reals:
         """The profile H_{exp ε}(P ‖ Q), without the mass at infinity, at every real ε."""
+
+    @abstractmethod
+    def tail(self, epsilon: Reals) -> Reals:
+        """Q[L > ε], which is minus the slope of the profile in y = exp ε."""
 
     @abstractmethod
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
@@ -102,6 +115,9 @@ class GaussianPair(Pair):
 
     def delta(self, epsilon: Reals) -> Reals:
         return gaussian_delta(self.mu, epsilon)
+
+    def tail(self, epsilon: Reals) -> Reals:
+        return np.asarray(ndtr(-epsilon / self.mu - 0.5 * self.mu))
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         """Trapezoid rule in z ~ N(0, 1); entire integrand, so no strip limits its convergence."""
@@ -140,6 +156,10 @@ class LaplacePair(Pair):
     def delta(self, epsilon: Reals) -> Reals:
         inside = -np.expm1(0.5 * (np.clip(epsilon, -self.epsilon, self.epsilon) - self.epsilon))
         return np.where(epsilon > -self.epsilon, inside, -np.expm1(np.minimum(epsilon, 0.0)))
+
+    def tail(self, epsilon: Reals) -> Reals:
+        inside = 0.5 * np.exp(-0.5 * (np.clip(epsilon, -self.epsilon, self.epsilon) + self.epsilon))
+        return np.where(epsilon < -self.epsilon, 1.0, np.where(epsilon < self.epsilon, inside, 0.0))
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         """Gauss–Legendre on the spread part, where Q has density exp(−(ℓ + ε₀)/2)/4 in ℓ."""
@@ -182,9 +202,15 @@ class AtomicPair(Pair):
             value = above[first] - np.exp(flat + scaled[first])
         return np.maximum(value, 0.0).reshape(np.shape(epsilon))
 
+    def tail(self, epsilon: Reals) -> Reals:
+        losses, masses = self.law()
+        above = np.append(np.cumsum((masses * np.exp(-losses))[::-1])[::-1], 0.0)
+        return np.asarray(above[np.searchsorted(losses, epsilon, side="right")])
+
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         losses, masses = self.law()
-        return Nodes(np.log(masses) - losses, losses, balanced=False)
+        left_out = max(0.0, 1.0 - float(np.sum(masses * np.exp(-losses))))
+        return Nodes(np.log(masses) - losses, losses, left_out, self.infinity)
 
 
 @final

@@ -14,8 +14,8 @@ import numpy as np
 from privet import events
 from privet.accounting.atoms import leaf
 from privet.accounting.composed import epsilon_bounds, delta_bounds
-from privet.accounting.contour import saddle_for_delta, saddle_for_epsilon
-from privet.accounting.cumulant import Composition
+from privet.accounting.contour import chernoff_peak, solve
+from privet.accounting.cumulant import Composition, Derivatives
 from privet.accounting.fold import Accountant
 from privet.accounting.pairs import GaussianPair, Pair
 from privet.accounting.privacy_loss import PrivacyLoss, Spent
@@ -54,10 +54,17 @@ class RenyiCurve(Curve):
     def _delta(self, way: Composition, epsilon: float) -> float:
         if not way.parts:
             return 0.0
-        saddle = saddle_for_delta(way, epsilon)
-        if saddle is None:
+
+        def gradient(c: float, k: Derivatives) -> tuple[float, float]:
+            slope = c * (k.slope - epsilon + np.log(c / (1 + c)))
+            return slope, c * c * (k.curvature + 1 / (c * (1 + c))) + max(slope, 0.0)
+
+        found = solve(way, gradient)
+        if found is None:
             raise _no_moment()
-        return min(float(np.exp(saddle.log_delta)) + way.infinity, 1.0)
+        c, k = found
+        bound = float(np.exp(min(k.value - c * epsilon + chernoff_peak(c), 0.0)))
+        return min(bound + way.infinity, 1.0)
 
     def _epsilon(self, way: Composition, delta: float) -> float:
         if not way.parts:
@@ -67,10 +74,17 @@ class RenyiCurve(Curve):
                 f"'delta' must be above {way.infinity:.6g}, got {delta:g}, because with that probability the "
                 f"losses have no bound. Ask at a larger δ."
             )
-        saddle = saddle_for_epsilon(way, delta - way.infinity)
-        if saddle is None:
+        wanted = -float(np.log(delta - way.infinity))
+
+        def gradient(c: float, k: Derivatives) -> tuple[float, float]:
+            slope = c * (k.slope + np.log(c / (1 + c))) - (k.value + chernoff_peak(c)) - wanted
+            return slope, c * c * (k.curvature + 1 / (c * (1 + c)))
+
+        found = solve(way, gradient)
+        if found is None:
             raise _no_moment()
-        return saddle.epsilon
+        c, k = found
+        return max((k.value + chernoff_peak(c) + wanted) / c, 0.0)
 
 
 @final

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from privet.accounting.pairs import (
     GaussianPair,
@@ -40,10 +40,14 @@ class SampledPair(Pair):
 
     base: Pair
     rate: float
+    cut: float = np.inf  # Gaussian base: outcomes beyond it count as an infinite loss
 
     @property
     def infinity(self) -> float:
-        return self.rate * self.base.infinity
+        beyond = 0.0
+        if isinstance(self.base, GaussianPair):
+            beyond = _mixture(_beyond(self.cut), _beyond(self.cut - self.base.mu), self.rate)
+        return self.rate * self.base.infinity + beyond
 
     @property
     def lattice(self) -> Lattice | None:
@@ -65,10 +69,24 @@ class SampledPair(Pair):
         rest = -np.expm1(np.minimum(epsilon, 0.0)) - self.infinity
         return np.where(covered, value, np.maximum(rest, 0.0))
 
+    def tail(self, epsilon: Reals) -> Reals:
+        inner, covered = _unmixed(epsilon, self.rate)
+        return np.where(covered, self.base.tail(inner), 1.0)
+
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         if isinstance(self.base, GaussianPair):
-            return _gaussian_mixture_nodes(self.base.mu, self.rate, tilt + 1, frequency, digits)
+            rule = _gaussian_mixture_nodes(
+                self.base.mu, self.rate, tilt + 1, frequency, digits, self.cut
+            )
+            if rule is None:
+                return None
+            return rule._replace(missing_q=_beyond(self.cut), missing_p=self.infinity)
         return _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
+
+    def capped(self, mass: float) -> "SampledPair":
+        if not isinstance(self.base, GaussianPair):
+            return self
+        return SampledPair(self.base, self.rate, _cut(self.base.mu, self.rate, mass))
 
     def swapped(self) -> "SampledSwapped":
         return SampledSwapped(self.base, self.rate)
@@ -108,9 +126,17 @@ class SampledSwapped(Pair):
         value = factor * (swapped.delta(-inner) + swapped.infinity)
         return np.where(covered, value, 0.0)
 
+    def tail(self, epsilon: Reals) -> Reals:
+        """((1 − q) Q + q P)[ℓ < ℓ*], ℓ* being where the mixture's loss is −ε."""
+        inner, covered = _unmixed(-epsilon, self.rate)
+        swapped = self.base.swapped()
+        held = swapped.tail(-inner)
+        other = swapped.delta(-inner) + swapped.infinity + np.exp(np.minimum(-inner, 700.0)) * held
+        return np.where(covered, (1 - self.rate) * other + self.rate * held, 0.0)
+
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         if isinstance(self.base, GaussianPair):
-            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits)
+            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits, np.inf)
         else:
             rule = _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
         return None if rule is None else _turned(rule)
@@ -126,10 +152,14 @@ class FixedSizePair(Pair):
 
     base: Pair
     rate: float
+    cut: float = np.inf  # Gaussian base: outcomes beyond it count as an infinite loss
 
     @property
     def infinity(self) -> float:
-        return self.rate * self.base.infinity
+        beyond = 0.0
+        if isinstance(self.base, GaussianPair):
+            beyond = _mixture(ndtr(-self.cut), ndtr(self.base.mu - self.cut), self.rate)
+        return self.rate * self.base.infinity + beyond
 
     @property
     def lattice(self) -> Lattice:
@@ -152,12 +182,19 @@ class FixedSizePair(Pair):
         below = -np.expm1(np.minimum(epsilon, 0.0)) - lost + low * (mirrored + lost)
         return np.where(epsilon >= 0, gained, np.maximum(below, 0.0))
 
+    def tail(self, epsilon: Reals) -> Reals:
+        size = np.abs(epsilon)
+        pair = SampledPair(self.base, self.rate)
+        above = pair.tail(size)
+        mirrored = 1.0 - pair.delta(size) - pair.infinity - np.exp(np.minimum(size, 700.0)) * above
+        return np.where(epsilon >= 0, above, mirrored)
+
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         """The losses above 0 of the sampled pair, their mirror image, and the rest at 0."""
         if not isinstance(self.base, GaussianPair) or self.rate == 1:
             return None
         mu, reach = self.base.mu, np.sqrt(2 * digits)
-        start, stop = 0.5 * mu, max((tilt + 1) * mu, 0.5 * mu) + reach + mu
+        start, stop = 0.5 * mu, min(max((tilt + 1) * mu, 0.5 * mu) + reach + mu, self.cut)
         count = (stop - start) * (6 + frequency * mu) * 1.5
         if count > 40_000:
             return None
@@ -169,8 +206,17 @@ class FixedSizePair(Pair):
         # Under the mirrored branch P and Q change places: Q's weight there is P's weight here.
         log_weights = np.concatenate([log_weights, log_weights + up])
         losses = np.concatenate([up, -up])
-        rest = max(1.0 - float(np.exp(log_weights).sum()), 1e-300)
-        return Nodes(np.append(log_weights, np.log(rest)), np.append(losses, 0.0))
+        # What is left is the atom at 0; what is cut off is gone at either end of either law.
+        far_p, far_q = self.infinity, float(ndtr(-self.cut))
+        rest = max(1.0 - float(np.exp(log_weights).sum()) - far_q - far_p, 1e-300)
+        return Nodes(
+            np.append(log_weights, np.log(rest)), np.append(losses, 0.0), far_q + far_p, far_p + far_q
+        )
+
+    def capped(self, mass: float) -> "FixedSizePair":
+        if not isinstance(self.base, GaussianPair):
+            return self
+        return FixedSizePair(self.base, self.rate, _cut(self.base.mu, self.rate, mass))
 
     def swapped(self) -> "FixedSizePair":
         return self
@@ -183,6 +229,11 @@ class ReplacedGaussianPair(Pair):
 
     mu: float
     rate: float
+    cut: float = np.inf  # outcomes beyond it count as an infinite loss
+
+    @property
+    def infinity(self) -> float:
+        return _mixture(_beyond(self.cut), _beyond(self.cut - self.mu), self.rate)
 
     @property
     def smooth(self) -> bool:
@@ -193,14 +244,26 @@ class ReplacedGaussianPair(Pair):
         if self.rate == 1:
             return GaussianPair(2 * self.mu).delta(epsilon)
         size = np.abs(epsilon)
-        # (1−q) + q a E = y ((1−q) + q a / E) with E = exp(μ x), a = exp(−μ²/2), for E ≥ 1
-        log_a = np.log(self.rate) - 0.5 * self.mu**2 - np.log1p(-self.rate)
-        half = 0.5 * np.exp(np.minimum(size, 600.0) - log_a) * -np.expm1(-size)
-        y = np.exp(np.minimum(size, 600.0))
-        x = (np.log(half + np.sqrt(half * half + y)) if np.all(half < 1e150) else _large(half, y)) / self.mu
+        x = self._place(size)
         above = self._delta_at(x, size)
         low = np.exp(-size)
         return np.where(epsilon >= 0, above, -np.expm1(-size) + low * above)
+
+    def tail(self, epsilon: Reals) -> Reals:
+        if self.rate == 1:
+            return GaussianPair(2 * self.mu).tail(epsilon)
+        size = np.abs(epsilon)
+        x = self._place(size)
+        above = (1 - self.rate) * ndtr(-x) + self.rate * ndtr(-self.mu - x)
+        mirrored = 1.0 - self._delta_at(x, size) - np.exp(np.minimum(size, 700.0)) * above
+        return np.where(epsilon >= 0, above, mirrored)
+
+    def _place(self, epsilon: Reals) -> Reals:
+        """Where the loss is ε ≥ 0: (1−q) + q a E = y ((1−q) + q a / E), E = exp(μ x), a = exp(−μ²/2)."""
+        log_a = np.log(self.rate) - 0.5 * self.mu**2 - np.log1p(-self.rate)
+        y = np.exp(np.minimum(epsilon, 600.0))
+        half = 0.5 * y * np.exp(-log_a) * -np.expm1(-epsilon)
+        return np.asarray(np.log(half + np.hypot(half, np.sqrt(y))) / self.mu)
 
     def _delta_at(self, x: Reals, epsilon: Reals) -> Reals:
         """H = Σ over the mixture parts of the normal tails beyond x, paired so that little cancels."""
@@ -214,13 +277,17 @@ class ReplacedGaussianPair(Pair):
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         """Trapezoid rule in x, with Q's density (1 − q) φ(x) + q φ(x + μ)."""
         reach = np.sqrt(2 * digits)
-        top = max((tilt + 1) * self.mu, self.mu) + reach + self.mu
-        step = _step(self.mu, 2 * self.mu, frequency, digits)
+        top = min(max((tilt + 1) * self.mu, self.mu) + reach + self.mu, self.cut + 2 * reach)
+        step = _step(self.mu, 2 * self.mu, frequency, digits, cut=self.cut)
         x = np.arange(-self.mu - reach - (tilt + 1) * self.mu, top, step)
         up = _mixed(self.mu * (x - 0.5 * self.mu), self.rate)
         down = _mixed(-self.mu * (x + 0.5 * self.mu), self.rate)
-        log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down
-        return Nodes(log_weights, up - down)
+        log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down + _kept(x, self.cut)
+        far_q = _mixture(_beyond(self.cut), _beyond(self.cut + self.mu), self.rate)
+        return Nodes(log_weights, up - down, far_q, self.infinity)
+
+    def capped(self, mass: float) -> "ReplacedGaussianPair":
+        return ReplacedGaussianPair(self.mu, self.rate, _cut(self.mu, self.rate, mass))
 
     def swapped(self) -> "ReplacedGaussianPair":
         return self
@@ -236,10 +303,6 @@ def _mixed_lattice(base: Pair, rate: float, sign: int) -> Lattice | None:
         return None
     low, high = (float(_mixed(np.float64(end), rate)) for end in (-base.epsilon, base.epsilon))
     return Lattice(sign * high, high - low)
-
-
-def _large(half: Reals, y: Reals) -> Reals:
-    return np.where(half < 1e150, np.log(half + np.sqrt(np.minimum(half, 1e150) ** 2 + y)), np.log(2 * half))
 
 
 def _mixed(loss: Reals, rate: float) -> Reals:
@@ -269,40 +332,69 @@ def _remixed(rule: Nodes | None, rate: float) -> Nodes | None:
 
 def _turned(rule: Nodes) -> Nodes:
     """The rule of (Q, P) from that of (P, Q)."""
-    return Nodes(rule.log_weights + rule.losses, -rule.losses, rule.balanced)
+    return Nodes(rule.log_weights + rule.losses, -rule.losses, rule.missing_p, rule.missing_q)
 
 
-def _step(mu: float, slope: float, frequency: float, digits: float, power: float = 1.0) -> float:
+_EDGE = 0.15  # width of the cut, in standard deviations: wide enough for the rule, narrow enough to cut
+
+
+def _kept(z: Reals, cut: float) -> Reals:
+    """ln of the share of an outcome that is kept: a normal distribution function around the cut."""
+    return np.zeros_like(z) if cut == np.inf else np.asarray(log_ndtr((cut - z) / _EDGE))
+
+
+def _beyond(cut: float) -> float:
+    """The mass of N(0, 1) that is not kept."""
+    return float(ndtr(-cut / np.sqrt(1 + _EDGE**2)))
+
+
+def _cut(mu: float, rate: float, mass: float) -> float:
+    """Where to cut so that at most ``mass`` of (1 − q) N(0, 1) + q N(μ, 1) is beyond."""
+    mass = max(mass, 1e-300)
+    spread = np.sqrt(1 + _EDGE**2)
+    in_sample = mu - ndtri(min(0.5 * mass / rate, 0.5)) * spread
+    return float(max(in_sample, -ndtri(min(0.5 * mass, 0.5)) * spread))
+
+
+def _mixture(outside: float, inside: float, rate: float) -> float:
+    return float((1 - rate) * outside + rate * inside)
+
+
+def _step(
+    mu: float, slope: float, frequency: float, digits: float, power: float = 1.0, cut: float = np.inf
+) -> float:
     """A trapezoid step whose error is at most exp(−digits) · E_Q Λ^power.
 
-    Moving the path by i·a multiplies the normal density by exp(a²/2) and turns Λ by at most a·slope, as
-    long as θ = a·μ < π, where Λ has its nearest zero. |Λ| becomes no larger, and no smaller than
-    Λ cos(θ/2) ≥ Λ exp(−0.15 θ²) for θ ≤ π/2, which matters for negative powers. The error is then at most
-    2 exp(v a²/2 + a·slope·frequency − 2πa/step), v = 1 or 1 + 0.3 |power| μ². The best a is taken.
+    Moving the path by i·a multiplies the normal density by exp(a²/2), and the edge of a cut of width w by at
+    most exp(a²/2w²), and turns Λ by at most a·slope, as long as θ = a·μ < π, where Λ has its nearest zero.
+    |Λ| becomes no larger, and no smaller than Λ cos(θ/2) ≥ Λ exp(−0.15 θ²) for θ ≤ π/2, which matters for
+    negative powers. The error is then at most 2 exp(v a²/2 + a·slope·frequency − 2πa/step), with
+    v = 1 [+ 0.3 |power| μ²] [+ 1/w²]. The best a is taken.
     """
     strip, spread = (0.9 * np.pi / mu, 1.0) if power >= 0 else (0.5 * np.pi / mu, 1 - 0.3 * power * mu**2)
+    spread += 0.0 if cut == np.inf else _EDGE**-2
     free = np.sqrt(2 * digits / spread)
     room = free * spread if free <= strip else digits / strip + 0.5 * spread * strip
     return float(2 * np.pi / (slope * frequency + room))
 
 
 def _gaussian_mixture_nodes(
-    mu: float, rate: float, power: float, frequency: float, digits: float
+    mu: float, rate: float, power: float, frequency: float, digits: float, cut: float
 ) -> Nodes | None:
     """A rule for E_Q Λ^(power + it), Λ = 1 − q + q exp(μ z − μ²/2), z ~ N(0, 1), |t| ≤ frequency."""
-    low, high = _support(mu, rate, power, digits)
+    low, high = _support(mu, rate, power, digits, cut)
     # |dL/dz| at the far end bounds how fast exp(itL) turns; a factor 2 covers the shifted path.
     loss = mu * (high - 0.5 * mu)
     share = np.exp(np.log(rate) + loss - _mixed(np.float64(loss), rate))
-    step = _step(mu, float(min(mu, 2 * mu * share)), frequency, digits, power)
+    step = _step(mu, float(min(mu, 2 * mu * share)), frequency, digits, power, cut)
     if (high - low) / step > 200_000:
         return None
     z = np.arange(low, high + step, step)
     base = gaussian_nodes(z, step, mu)
-    return Nodes(base.log_weights, _mixed(base.losses, rate))
+    return Nodes(base.log_weights + _kept(z, cut), _mixed(base.losses, rate))
 
 
-def _support(mu: float, rate: float, power: float, digits: float) -> tuple[float, float]:
+def _support(mu: float, rate: float, power: float, digits: float, cut: float) -> tuple[float, float]:
     """Where φ(z) Λ(z)^power is above exp(−digits) of its maximum, and all of P and Q.
 
     The weight can have two humps, one near 0 (the unit was not sampled) and one near power · μ (it was).
@@ -312,7 +404,7 @@ def _support(mu: float, rate: float, power: float, digits: float) -> tuple[float
     spread = np.sinh(np.linspace(0.0, np.arcsinh(far + reach), 160))
     near = np.linspace(-2 * reach, 2 * reach, 81)
     z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near]))
-    height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate)
+    height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + _kept(z, cut)
     kept = np.flatnonzero(height > height.max() - digits)
     first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, z.size - 1)
     return min(float(z[first]), -reach), max(float(z[last]), mu + reach)

@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make demo` and `make test`. They need Python 3.11 or newer, and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test slow lint bench clean
+
+help:
+	@echo "make demo    install into $(VENV) and show what Privet does"
+	@echo "make test    install the tools and run the tests"
+	@echo "make slow    run the tests that take minutes"
+	@echo "make lint    check format, style, types and who imports whom"
+	@echo "make bench   measure beside the peers"
+	@echo "make clean   remove everything that make has made"
+
+demo: $(VENV)/.installed
+	@$(BIN)/privet demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench:
+	bash bench/accounting/run.sh
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-demo.svg
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Privet needs Python 3.11 or newer, and '$(PYTHON)' is not; name one, as in: make PYTHON=python3.12" >&2; \
+		exit 1; }
+	@echo "Making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp is newer than pyproject.toml once what that file asks for is installed.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "Installing Privet into $(VENV) …"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "Installing Privet and the tools for its tests into $(VENV) …"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed

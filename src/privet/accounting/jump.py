@@ -1,0 +1,120 @@
+"""One far jump: δ(ε) where a single rare, large loss decides and no exponential tilt can hold on to it.
+
+Where a unit is sampled rarely, the loss of a step has a tail that is heavier than exponential, and δ is decided
+by the event that one step out of T has a loss near ε while all others stay near 0. The tilted transform has to
+weigh that against losses that are far larger and far rarer, and drowns in round-off. So split a step's law on
+the grid at some loss a into *near* N and *far* F and write, exactly,
+
+    δ(ε) = δ_{N^T}(ε) + T Σ_{ℓ ∈ F} F[ℓ] δ_{N^{T−1}}(ε − ℓ) + (two far jumps or more: at most (T F)²/2),
+
+where a is such that two far jumps are negligible. N has small losses only, so a strong tilt is possible.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.optimize import brentq
+
+from privet.accounting.gridded import anchored, below, loss_range, polygon
+from privet.accounting.lattice import Grid, Law, Part, summed
+from privet.accounting.pairs import Pair, Reals
+from privet.bounds import Interval
+
+__all__ = ["OneJump", "split_loss"]
+
+_TWICE = 1e-7  # two far jumps may have this share of δ
+_FAR_KNOTS = 1 << 16
+
+
+def split_loss(pair: Pair, count: int, delta: float) -> tuple[float, float, float]:
+    """The loss a beyond which two jumps are negligible, the one beyond which one is, and P[L > a]."""
+    mass = float(np.sqrt(2 * _TWICE * delta)) / count
+    return _quantile(pair, mass), _quantile(pair, 1e-10 * delta / count), mass
+
+
+def _quantile(pair: Pair, mass: float) -> float:
+    """Where P[L > ℓ] = δ(ℓ) + exp(ℓ) Q[L > ℓ] falls to ``mass``."""
+
+    def excess(loss: float) -> float:
+        at = np.array([loss])
+        value = pair.delta(at) + np.exp(loss) * pair.tail(at)
+        return float(np.log(max(float(value[0]), 1e-300)) - np.log(mass))
+
+    high = 1e-9
+    while excess(high) > 0 and high < 600:
+        high *= 2
+    low = 0.0
+    return float(brentq(excess, low, high, rtol=1e-6)) if excess(low) > 0 else 1e-9
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OneJump:
+    """The three parts of δ(ε) for ``count`` steps of one pair, all from above or all from below."""
+
+    near: Law  # N^T, tilted
+    rest: Law  # N^(T−1), tilted: for ε − ℓ ≥ 0
+    bulk: Law  # N^(T−1), hardly tilted: for ε − ℓ < 0
+    far_losses: Reals
+    far_masses: Reals
+    more: float  # what two far jumps, or one beyond the grid, add at most
+
+    @staticmethod
+    def of(pair: Pair, count: int, grid: Grid, split: float, most: float, *, above: bool) -> "OneJump":
+        """Lay out the grid finely up to the split and coarsely beyond it."""
+        anchor = anchored(pair, grid.step)
+        low = np.floor((loss_range(pair, 1e-18)[0] - anchor) / grid.step) - 1
+        fine = anchor + grid.step * np.arange(int(low), int(np.ceil((split - anchor) / grid.step)) + 2)
+        stride = grid.step * max(1.0, np.ceil((most - fine[-1]) / grid.step / _FAR_KNOTS))
+        coarse = fine[-1] + stride * np.arange(1, max(int(np.ceil((most - fine[-1]) / stride)), 1) + 2)
+        losses = np.concatenate([fine, coarse])
+        masses, beyond = polygon(pair, losses) if above else (below(pair, losses), 0.0)
+        near, far = masses[: fine.size], masses[fine.size :]
+        lost = float(far.sum()) + beyond
+        part = Part(fine, near, 0.0, count)
+        others = [part._replace(count=count - 1)]
+        flat = Grid(grid.step, grid.size, (count - 1) * float(fine[0]), min(1e-3, grid.tilt), 0.0, grid.tilt)
+        more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
+        return OneJump(summed([part], grid), summed(others, grid), summed(others, flat), coarse, far, more)
+
+    def delta(self, epsilon: float, count: int) -> Interval:
+        """The three parts together; each end has its own slack."""
+        left = epsilon - self.far_losses
+        lower, upper = np.zeros_like(left), np.ones_like(left)
+        lower[left < 0], upper[left < 0] = self.bulk.profile(left[left < 0])
+        lower[left >= 0], upper[left >= 0] = self.rest.profile(left[left >= 0])
+        near = self.near.delta(epsilon)
+        return Interval(
+            near.lower + count * float(self.far_masses @ lower),
+            near.upper + count * float(self.far_masses @ upper) + self.more,
+        )
+
+    def epsilon(self, delta: float, count: int, start: float, *, above: bool) -> float:
+        """Where the upper (or lower) end crosses δ, by bisection in logarithms from a bracket around start."""
+
+        def excess(epsilon: float) -> float:
+            bound = self.delta(epsilon, count)
+            value = bound.upper if above else bound.lower
+            return float(np.log(max(value, 1e-320)) - np.log(delta))
+
+        high = max(start, 1e-12)
+        for _ in range(200):
+            if excess(high) <= 0:
+                break
+            high *= 1.3
+        else:
+            return float(np.inf) if above else high
+        low = high
+        for _ in range(200):
+            low /= 1.3
+            if excess(low) > 0:
+                break
+        else:
+            return high if above else 0.0
+        root = float(brentq(excess, low, high, rtol=1e-10))
+        step = 4e-10 * root
+        while above and excess(root) > 0 or not above and excess(root) <= 0:
+            root += step if above else -step
+            step *= 2
+        return root

@@ -1,0 +1,78 @@
+"""``privet account``: how much this leaks."""
+
+import argparse
+
+from privet.adjacency import Adjacency
+from privet.bounds import Interval
+from privet.caveats import Caveat
+from privet.cli.output import Answer, caveat_rows, caveat_text, facts, paragraph, rounded_down, rounded_up
+from privet.cli.spent import Asked, asked
+from privet.errors import OutOfReach
+
+__all__ = ["claim_document", "claim_sentence", "neighbours", "run", "warnings_of"]
+
+
+def run(arguments: argparse.Namespace) -> Answer:
+    """ε at a δ from both sides, with the accountant and the caveats."""
+    question = asked(arguments)
+    bounds = epsilon_of(question)
+    guarantee = question.guarantee
+    rows = [
+        ("upper bound", rounded_up(bounds.upper)),
+        ("lower bound", rounded_down(bounds.lower)),
+        ("gap", f"{max(bounds.relative_gap, 0.0):.1g} relative"),
+        ("accountant", guarantee.accountant),
+        ("adjacency", neighbours(guarantee.adjacency, chosen=question.chosen)),
+    ]
+    blocks = [
+        claim_sentence(question, bounds) + ".",
+        *warnings_of(guarantee.caveats),
+        facts(rows),
+        *caveat_text(guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
+    ]
+    return Answer(blocks, claim_document(question, bounds))
+
+
+def epsilon_of(question: Asked) -> Interval:
+    """The bounds of ε, which must be finite to be told."""
+    bounds = question.guarantee.epsilon_bounds(delta=question.delta)
+    if not 0 <= bounds.lower <= bounds.upper < float("inf"):
+        raise OutOfReach(
+            f"No finite ε was certified at δ = {question.delta:g}. Add noise, or ask at a larger δ."
+        )
+    return bounds
+
+
+def claim_sentence(question: Asked, bounds: Interval) -> str:
+    """The verdict, without its full stop."""
+    adjacency = question.guarantee.adjacency
+    return (
+        f"ε ≤ {rounded_up(bounds.upper)} at δ = {question.delta:g} "
+        f"for every {adjacency.unit}, under {adjacency.relation} adjacency"
+    )
+
+
+def claim_document(question: Asked, bounds: Interval) -> dict[str, object]:
+    """What every command's JSON has."""
+    guarantee = question.guarantee
+    return {
+        "epsilon": bounds.upper,
+        "epsilon_lower": bounds.lower,
+        "delta": question.delta,
+        "adjacency": guarantee.adjacency.relation,
+        "adjacency_chosen": question.chosen,
+        "unit": str(guarantee.adjacency.unit),
+        "accountant": guarantee.accountant,
+        "caveats": caveat_rows(guarantee.caveats),
+    }
+
+
+def neighbours(adjacency: Adjacency, *, chosen: bool) -> str:
+    """The adjacency, and that it was not the user who chose it."""
+    return f"{adjacency}, chosen because no --adjacency was given" if chosen else str(adjacency)
+
+
+def warnings_of(caveats: frozenset[Caveat]) -> list[str]:
+    """What must be read before the number is used."""
+    alarming = caveats & {Caveat.DELTA_TOO_LARGE}
+    return [paragraph(f"Warning: {caveat.sentence}") for caveat in alarming]

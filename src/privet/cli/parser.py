@@ -1,0 +1,177 @@
+"""What may be written after ``privet``. Commands load when they run, so that ``--help`` is quick."""
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from importlib import import_module
+from typing import Any, NoReturn, final
+
+from privet import __version__
+from privet.cli.output import Answer
+from privet.errors import InvalidArgument
+
+__all__ = ["arguments_from"]
+
+_LARGEST_COUNT = 10**15
+_EXAMPLES = """\
+examples:
+  privet account --noise-multiplier 1.1 --sampling-rate 256/60000 --steps 14063 --delta 1e-5
+  privet account ledger.json --delta 1e-5
+  privet calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.004 --steps 1000
+  privet explain --epsilon 3 --delta 1e-5 --plot out.svg
+  privet demo
+"""
+
+
+def arguments_from(words: Sequence[str]) -> argparse.Namespace:
+    """The parsed command line; ``command`` in it is what to call with it."""
+    parser = _parser()
+    return parser.parse_args(_joined(words) or ["--help"])
+
+
+@final
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are Privet's."""
+
+    def error(self, message: str) -> NoReturn:
+        told = message.removeprefix("argument ").replace(": must", " must")
+        raise InvalidArgument(f"{told[:1].upper()}{told[1:]}. Run '{self.prog} --help' to see what it takes.")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="privet",
+        description="How much does this leak, what is the proof, and what should I do about it?",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"privet {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+    _account(_command(commands, "account", "what a mechanism or a ledger leaks at most, and at least"))
+    _calibrate(_command(commands, "calibrate", "the noise, rate or steps that just reach a target"))
+    _explain(_command(commands, "explain", "what a guarantee means for a person"))
+    _demo(_command(commands, "demo", "the accountant at work on well-known settings (a few seconds)"))
+    return parser
+
+
+def _command(commands: Any, name: str, purpose: str) -> _Parser:  # noqa: ANN401 - argparse names no such type
+    command: _Parser = commands.add_parser(
+        name, help=purpose, description=f"{purpose[:1].upper()}{purpose[1:]}.", allow_abbrev=False
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    command.set_defaults(command=_loaded(name))
+    return command
+
+
+def _loaded(name: str) -> Callable[[argparse.Namespace], Answer]:
+    def run(arguments: argparse.Namespace) -> Answer:
+        answer: Answer = import_module(f"privet.cli.{name}").run(arguments)
+        return answer
+
+    return run
+
+
+def _account(command: _Parser) -> None:
+    command.set_defaults(epsilon=None)
+    _ledger(command)
+    _mechanism(command)
+    _delta(command)
+    _neighbours(command)
+
+
+def _calibrate(command: _Parser) -> None:
+    target = command.add_argument_group("target (one of these)")
+    target.add_argument("--epsilon", type=_number, metavar="ε", help="at most this ε, at --delta")
+    target.add_argument("--tpr", type=_number, metavar="P", help="at most this true-positive rate, at --fpr")
+    target.add_argument("--advantage", type=_number, metavar="P", help="at most this membership advantage")
+    target.add_argument(
+        "--posterior", type=_number, metavar="P", help="at most this belief, from --prior, at --delta"
+    )
+    target.add_argument("--fpr", type=_number, metavar="P", help="false-positive rate of the attack")
+    target.add_argument("--prior", type=_number, metavar="P", help="belief before the release")
+    _mechanism(command, title="mechanism (leave out the one to solve for)")
+    _delta(command)
+    _neighbours(command)
+
+
+def _explain(command: _Parser) -> None:
+    _ledger(command)
+    command.add_argument("--epsilon", type=_number, metavar="ε", help="a claim of this ε, at --delta")
+    _mechanism(command)
+    _delta(command)
+    _neighbours(command)
+    command.add_argument("--plot", metavar="FILE.svg", help="also draw it")
+
+
+def _demo(command: _Parser) -> None:
+    command.add_argument(
+        "--plot",
+        metavar="FILE.svg",
+        default="privet-demo.svg",
+        help="where to draw it (default: %(default)s)",
+    )
+
+
+def _ledger(command: _Parser) -> None:
+    command.add_argument("ledger", nargs="?", help="a ledger or an event, as JSON; - reads standard input")
+
+
+def _mechanism(command: _Parser, *, title: str = "mechanism") -> None:
+    group = command.add_argument_group(title)
+    group.add_argument(
+        "--noise-multiplier", type=_number, metavar="σ", help="Gaussian noise, relative to the clipping bound"
+    )
+    group.add_argument(
+        "--sampling-rate",
+        type=_number,
+        metavar="q",
+        help="Poisson rate, such as 0.004 or 256/60000; 1 is everybody in every step",
+    )
+    group.add_argument("--steps", type=_count, metavar="T", help="how often it runs")
+
+
+def _delta(command: _Parser) -> None:
+    command.add_argument("--delta", type=_number, metavar="δ", help="failure probability, far below 1/n")
+
+
+def _neighbours(command: _Parser) -> None:
+    group = command.add_argument_group("who is protected")
+    group.add_argument("--adjacency", metavar="R", help="add-remove (the default), replace-one or zero-out")
+    group.add_argument("--unit", metavar="U", help="record (the default), user or client")
+    group.add_argument(
+        "--population",
+        type=_count,
+        metavar="n",
+        help="number of units, to check that δ is small enough for it",
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(Fraction(text)) if "/" in text else float(text)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def _count(text: str) -> int:
+    value = _number(text)
+    if not math.isfinite(value) or value != math.floor(value):
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
+    if not 1 <= value <= _LARGEST_COUNT:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_LARGEST_COUNT:.0e}, got {text!r}")
+    return int(value)
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """``--delta -1e-5`` as ``--delta=-1e-5``, so that a negative number is told to be one."""
+    joined: list[str] = []
+    for word in words:
+        negative = re.fullmatch(r"-(\.?\d.*|inf(inity)?|nan)", word, re.IGNORECASE)
+        if negative and joined and re.fullmatch(r"--[a-z-]+", joined[-1]):
+            joined[-1] = f"{joined[-1]}={word}"
+        else:
+            joined.append(word)
+    return joined

@@ -1,0 +1,141 @@
+"""What a command line says was done to the data: a file, a mechanism, or a bare claim."""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from privet.accounting import account
+from privet.adjacency import Adjacency, adjacency_from_name
+from privet.arguments import at_least, finite
+from privet.caveats import Caveat
+from privet.documents import event_from_json
+from privet.errors import InvalidArgument, Unreadable
+from privet.events import Event, Gaussian, Repeat, dp_sgd
+from privet.guarantees import Guarantee, PairCurve, delta_warning
+from privet.ledger import Ledger
+
+__all__ = ["Asked", "adjacency_of", "asked", "delta_of", "mechanism"]
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """A guarantee, the δ at which it was asked for, and whether the adjacency was chosen for the user."""
+
+    guarantee: Guarantee
+    delta: float
+    chosen: bool
+
+
+def asked(arguments: argparse.Namespace) -> Asked:
+    """The guarantee that the command line speaks of."""
+    claim = arguments.epsilon
+    given = [
+        name
+        for name, value in (
+            ("a file", arguments.ledger),
+            ("--noise-multiplier", arguments.noise_multiplier),
+            ("--epsilon", claim),
+        )
+        if value is not None
+    ]
+    if len(given) != 1:
+        raise InvalidArgument(
+            f"One mechanism, file or claim must be given, got {' and '.join(given) or 'none'}. "
+            f"Give --noise-multiplier, or a ledger.json."
+        )
+    if arguments.noise_multiplier is None and (arguments.sampling_rate, arguments.steps) != (None, None):
+        raise InvalidArgument(
+            f"--sampling-rate and --steps describe a mechanism, got them with {given[0]}. Leave them out."
+        )
+    delta = delta_of(arguments)
+    if claim is not None:
+        found, chosen = _claimed(claim, delta, adjacency_of(arguments)), arguments.adjacency is None
+    elif arguments.ledger is not None:
+        found, chosen = _filed(arguments)
+    else:
+        event = mechanism(arguments.noise_multiplier, arguments.sampling_rate, arguments.steps or 1)
+        found, chosen = _accounted(event, arguments), arguments.adjacency is None
+    if arguments.population is not None:
+        found = replace(found, caveats=found.caveats | delta_warning(delta, arguments.population))
+    return Asked(found, delta, chosen)
+
+
+def mechanism(noise_multiplier: float, sampling_rate: float | None, steps: int) -> Event:
+    """DP-SGD, or the plain Gaussian mechanism where everybody is in every step."""
+    if sampling_rate is None or sampling_rate == 1:
+        return Repeat(Gaussian(noise_multiplier), steps) if steps > 1 else Gaussian(noise_multiplier)
+    return dp_sgd(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
+
+
+def delta_of(arguments: argparse.Namespace) -> float:
+    """The δ, which has no default."""
+    if arguments.delta is None:
+        raise InvalidArgument(
+            "--delta must be given, because an ε says nothing without its δ. "
+            "Use a value far below 1/n, such as 1e-6."
+        )
+    delta = float(arguments.delta)
+    if not 0 <= finite("delta", delta) < 1:
+        raise InvalidArgument(
+            f"'delta' must be at least 0 and below 1, got {delta!r}. Use a value far below 1/n."
+        )
+    return delta
+
+
+def adjacency_of(arguments: argparse.Namespace) -> Adjacency:
+    """The adjacency that was named, or add-remove, which the output then says was chosen."""
+    return adjacency_from_name(arguments.adjacency or "add-remove", arguments.unit or "record")
+
+
+def _claimed(epsilon: float, delta: float, adjacency: Adjacency) -> Guarantee:
+    curve = PairCurve(at_least("epsilon", epsilon, 0), delta)
+    return Guarantee(curve, adjacency, "as claimed", frozenset({Caveat.WORST_OF_CLASS}))
+
+
+def _accounted(event: Event, arguments: argparse.Namespace) -> Guarantee:
+    return account(event, adjacency=adjacency_of(arguments))
+
+
+def _filed(arguments: argparse.Namespace) -> tuple[Guarantee, bool]:
+    text = _read(arguments.ledger)
+    if _format(text) == "privet-event":
+        return _accounted(event_from_json(text), arguments), arguments.adjacency is None
+    ledger = Ledger.from_json(text)
+    own = ledger.adjacency
+    wanted = adjacency_from_name(arguments.adjacency or own.relation, arguments.unit or own.unit)
+    return account(ledger, adjacency=wanted), False
+
+
+def _format(text: str) -> object:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as broken:
+        raise Unreadable(f"The file must be JSON, and is not ({broken}). Check the file.") from broken
+    found = document.get("format") if isinstance(document, dict) else None
+    if found not in ("privet-ledger", "privet-event"):
+        raise Unreadable(
+            "The file must be a Privet ledger or event, and names neither as its 'format'. "
+            "Write it with Ledger.to_json."
+        )
+    return found
+
+
+def _read(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except OSError as failed:
+        raise _unreadable(name, failed.strerror or "the system refused") from failed
+    except UnicodeDecodeError as failed:
+        raise _unreadable(name, "not text") from failed
+    except ValueError as failed:
+        raise _unreadable(name, str(failed)) from failed
+
+
+def _unreadable(name: str, reason: str) -> Unreadable:
+    return Unreadable(
+        f"{name!r} must be a text file that can be read, and is not ({reason}). Check the path."
+    )
