@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from privet.accounting.contour import Contour, Saddle, contours, saddle_for_delta, saddle_for_epsilon
+from privet.accounting.contour import Contour, Saddle, chernoff_peak, contours, saddle_for_delta, saddle_for_epsilon
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
@@ -17,13 +17,13 @@ from privet.accounting.sampled import SampledPair
 from privet.bounds import Interval
 from privet.errors import OutOfReach
 
-__all__ = ["delta_bounds", "epsilon_bounds"]
+__all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss"]
 
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
 _TIGHT = 2e-7  # relative gap of ε up to which no further method is asked
-_GRID_SIZES = (1 << 13, 1 << 16, 1 << 19)
-_JUMPED = 1e-6  # relative gap of ε beyond which a single far jump is taken apart
+_GRID_SIZES = (1 << 13, 1 << 17)
+_LAST_SIZE = 1 << 19
 _JUMP_SIZE = 1 << 18
 _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
@@ -45,12 +45,17 @@ def delta_bounds(composition: Composition, epsilon: float) -> Interval:
         found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
         if found.relative_gap < enough:
             break
+    if found.relative_gap < enough:
+        return found
     for size in _GRID_SIZES:
+        found = _both(found, _grid_delta(composition, capped, saddle, size, epsilon))
         if found.relative_gap < enough:
-            break
-        below, above = _laws(composition, capped, saddle, size)
-        found = _both(found, Interval(below.delta(epsilon).lower, above.delta(epsilon).upper))
-    return found
+            return found
+    likely = min(max(float(np.exp(saddle.log_delta)), found.lower, 1e-280), found.upper)
+    jumps = _jumps(composition, likely, Interval(epsilon, epsilon))
+    if jumps is None:
+        return _both(found, _grid_delta(composition, capped, saddle, _LAST_SIZE, epsilon))
+    return _both(found, Interval(jumps[0].delta(epsilon).lower, jumps[1].delta(epsilon).upper))
 
 
 def epsilon_bounds(composition: Composition, delta: float) -> Interval:
@@ -67,49 +72,88 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     saddle = saddle_for_epsilon(capped, delta - lost)
     if saddle is None:
         raise _out_of_reach()
-    found = Interval(0.0, np.inf)
+    found = Interval(0.0, largest_loss(composition))
     for line in contours(capped, saddle):
         found = _both(found, _line_epsilon(line, saddle, delta - lost, delta - capped.infinity))
         if found.relative_gap < _TIGHT:
-            break
+            return found
     for size in _GRID_SIZES:
+        found = _both(found, _grid_epsilon(composition, capped, saddle, size, delta))
         if found.relative_gap < _TIGHT:
-            break
-        below, above = _laws(composition, capped, saddle, size)
-        grid = Interval(
-            max(below.epsilon(delta, above=False), 0.0), max(above.epsilon(delta, above=True), 0.0)
+            return found
+    jumps = _jumps(composition, delta, found)
+    if jumps is None:
+        found = _both(found, _grid_epsilon(composition, capped, saddle, _LAST_SIZE, delta))
+    else:
+        start = found.upper if found.upper < 2 * found.lower else max(saddle.epsilon, found.lower)
+        lower, upper = (
+            jump.epsilon(delta, start, above=above) for jump, above in zip(jumps, (False, True), strict=True)
         )
-        found = _both(found, grid)
-    if found.relative_gap > _JUMPED:
-        found = _both(found, _jump_epsilon(composition, delta, found))
+        found = _both(found, Interval(lower, upper))
     if not np.isfinite(found.upper):
         raise _out_of_reach()
     return found
 
 
-def _jump_epsilon(composition: Composition, delta: float, known: Interval) -> Interval:
-    """The enclosure by one far jump; only for one sampled pair, where it is needed."""
+def _grid_delta(
+    composition: Composition, capped: Composition, saddle: Saddle, size: int, epsilon: float
+) -> Interval:
+    below, above = _laws(composition, capped, saddle, size)
+    return Interval(below.delta(epsilon).lower, above.delta(epsilon).upper)
+
+
+def _grid_epsilon(
+    composition: Composition, capped: Composition, saddle: Saddle, size: int, delta: float
+) -> Interval:
+    below, above = _laws(composition, capped, saddle, size)
+    lower, upper = below.epsilon(delta, above=False), above.epsilon(delta, above=True)
+    return Interval(max(lower, 0.0), max(upper, 0.0))
+
+
+def largest_loss(composition: Composition) -> float:
+    """The largest loss that the composition can show: an ε for every δ above the mass at infinity."""
+    losses = [(pair.largest_loss, count) for pair, count in composition.parts]
+    return sum(np.inf if loss is None else max(loss, 0.0) * count for loss, count in losses)
+
+
+def _jumps(composition: Composition, delta: float, known: Interval) -> tuple[OneJump, OneJump] | None:
+    """One far jump taken apart, from below and from above; for one sampled pair, where it is needed.
+
+    ``delta`` is about what δ is, and ``known`` encloses ε.
+    """
     ((pair, count), *others) = composition.parts
     if others or count < 2 or not isinstance(pair, SampledPair) or not isinstance(pair.base, GaussianPair):
-        return Interval(0.0, np.inf)
+        return None
     split, most, mass = split_loss(pair, count, delta)
-    near = composition.capped(mass * count)
+    near = composition.capped(mass * count, edge=0.03)
     saddle = saddle_for_epsilon(near, delta)
     if saddle is None:
-        return Interval(0.0, np.inf)
+        return None
     top = min(known.upper, max(saddle.epsilon, 2 * known.lower) + split)
     grid = _grid(near, saddle._replace(epsilon=top), _JUMP_SIZE)
-    ends = []
-    for above in (False, True):
-        jump = OneJump.of(pair, count, grid, split, max(most, split), above=above)
-        ends.append(jump.epsilon(delta, count, top, above=above))
-    return Interval(max(ends[0], 0.0), ends[1])
+    most = max(most, split)
+    return (
+        OneJump.of(pair, count, grid, split, most, above=False),
+        OneJump.of(pair, count, grid, split, most, above=True),
+    )
 
 
 def _distance(composition: Composition) -> float:
     """An upper bound of δ(0): total variation distances of the parts add up at most."""
     zero = np.zeros(1)
     return sum(count * (float(pair.delta(zero)[0]) + pair.infinity) for pair, count in composition.parts)
+
+
+def chernoff_delta(composition: Composition, epsilon: float) -> float:
+    """A quick upper bound of δ(ε): a moment's, near the best one."""
+    if not composition.parts:
+        return 0.0
+    saddle = saddle_for_delta(composition, epsilon)
+    if saddle is None:
+        return 1.0
+    k = derivatives(composition, saddle.point)
+    bound = np.inf if k is None else k.value - saddle.point * epsilon + chernoff_peak(saddle.point)
+    return float(np.exp(min(bound, 0.0))) + composition.infinity
 
 
 def _capped_saddle(composition: Composition, epsilon: float) -> tuple[Composition, Saddle]:
@@ -242,7 +286,9 @@ def _aligned(composition: Composition, step: float) -> float:
 
 def _both(first: Interval, second: Interval) -> Interval:
     """Both enclosures hold the truth, so their intersection does."""
-    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
+    lower = max(first.lower, second.lower) if second.lower == second.lower else first.lower
+    upper = min(first.upper, second.upper) if second.upper == second.upper else first.upper
+    return Interval(float(lower), float(upper))
 
 
 def _out_of_reach() -> OutOfReach:

@@ -16,7 +16,7 @@ __all__ = ["Composition", "Derivatives", "Line", "derivatives", "line"]
 Complexes = NDArray[np.complex128]
 
 _DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
-_LARGEST_RULE = 6e7  # multiplications that one line may cost
+_LARGEST_RULE = 3e7  # multiplications that one line may cost
 
 
 @final
@@ -39,10 +39,10 @@ class Composition:
         """The other order of neighbours."""
         return Composition(tuple((pair.swapped(), count) for pair, count in self.parts))
 
-    def capped(self, mass: float) -> "Composition":
+    def capped(self, mass: float, edge: float = 0.15) -> "Composition":
         """Without the largest losses: at most ``mass`` of P in all moves to infinity."""
         share = mass / max(1, sum(count for _, count in self.parts))
-        return Composition(tuple((pair.capped(share), count) for pair, count in self.parts))
+        return Composition(tuple((pair.capped(share, edge), count) for pair, count in self.parts))
 
     @property
     def infinity(self) -> float:

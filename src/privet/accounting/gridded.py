@@ -61,11 +61,15 @@ def below(pair: Pair, losses: Reals) -> Reals:
     knots, distance = pair.delta(losses), widths * np.exp(np.minimum(losses[:-1], 700.0))
     touched, slope = pair.delta(middle), pair.tail(middle)
     on_left, on_right = touched + 0.5 * distance * slope, touched - 0.5 * distance * slope
-    # Where the profile falls steeply inside of a cell, the tangent at its right end keeps what lies beyond.
-    # Left of 1 the profile is about 1 − y, and its own tangent is the better one.
+    # Where the profile falls steeply inside of a cell, a tangent at its right end keeps what lies beyond; left
+    # of y = 1 the profile is about 1 − y, and its own tangent is the better one.
     steep = on_right < np.where(losses[1:] > 0.5 * (losses[1] - losses[0]), 0.5 * knots[1:], 0.0)
-    on_right = np.where(steep, knots[1:], on_right)
-    on_left = np.where(steep, knots[1:] + distance * pair.tail(losses[1:]), on_left)
+    if np.any(steep):
+        near_end = losses[1:][steep] - 1e-6 * np.diff(losses)[steep]
+        height, fall = pair.delta(near_end), pair.tail(near_end)
+        rest = -np.expm1(near_end - losses[1:][steep]) * np.exp(np.minimum(losses[1:][steep], 700.0))
+        on_right[steep] = np.maximum(height - rest * fall, 0.0)
+        on_left[steep] = height + (distance[steep] - rest) * fall
     lowered = np.minimum(np.append(on_left, np.inf), np.append(np.inf, on_right))
     lowered[-1] = 0.0
     # The greatest convex minorant's slopes are the isotonic regression of the polygon's slopes, weighted by

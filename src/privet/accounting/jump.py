@@ -58,6 +58,7 @@ class OneJump:
     bulk: Law  # N^(T−1), hardly tilted: for ε − ℓ < 0
     far_losses: Reals
     far_masses: Reals
+    count: int
     more: float  # what two far jumps, or one beyond the grid, add at most
 
     @staticmethod
@@ -76,9 +77,9 @@ class OneJump:
         others = [part._replace(count=count - 1)]
         flat = Grid(grid.step, grid.size, (count - 1) * float(fine[0]), min(1e-3, grid.tilt), 0.0, grid.tilt)
         more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
-        return OneJump(summed([part], grid), summed(others, grid), summed(others, flat), coarse, far, more)
+        return OneJump(summed([part], grid), summed(others, grid), summed(others, flat), coarse, far, count, more)
 
-    def delta(self, epsilon: float, count: int) -> Interval:
+    def delta(self, epsilon: float) -> Interval:
         """The three parts together; each end has its own slack."""
         left = epsilon - self.far_losses
         lower, upper = np.zeros_like(left), np.ones_like(left)
@@ -86,15 +87,15 @@ class OneJump:
         lower[left >= 0], upper[left >= 0] = self.rest.profile(left[left >= 0])
         near = self.near.delta(epsilon)
         return Interval(
-            near.lower + count * float(self.far_masses @ lower),
-            near.upper + count * float(self.far_masses @ upper) + self.more,
+            near.lower + self.count * float(self.far_masses @ lower),
+            near.upper + self.count * float(self.far_masses @ upper) + self.more,
         )
 
-    def epsilon(self, delta: float, count: int, start: float, *, above: bool) -> float:
+    def epsilon(self, delta: float, start: float, *, above: bool) -> float:
         """Where the upper (or lower) end crosses δ, by bisection in logarithms from a bracket around start."""
 
         def excess(epsilon: float) -> float:
-            bound = self.delta(epsilon, count)
+            bound = self.delta(epsilon)
             value = bound.upper if above else bound.lower
             return float(np.log(max(value, 1e-320)) - np.log(delta))
 

@@ -65,16 +65,15 @@ class Law(NamedTuple):
             return float(np.inf) if above else 0.0
         # Chernoff's bound equals δ at ``origin``, so the crossing is left of it; far left nothing is decided.
         origin = (self.level - np.log(delta - self.infinity)) / self.tilt
-        near = self.losses > origin - 600.0 / self.tilt
+        near = (self.losses > origin - 600.0 / self.tilt) & (self.losses > -2 * self._step())
         losses, weights = self.losses[near], self.weights[near]
         if losses.size < 2:
             return float(np.inf) if above else 0.0
         fallen = np.exp(np.maximum(-self.tilt * (losses - origin), -745.0))
+        mass, scaled = _sums(weights * fallen, self._step())
         slack = self._slack() * (1 if above else -1)
-        mass = np.cumsum((weights * fallen)[::-1])[::-1]
-        scaled = np.cumsum((weights * fallen * np.exp(origin - losses))[::-1])[::-1]
         wanted = 1 - _RELATIVE if above else 1 + _RELATIVE
-        curve = mass - np.exp(losses - origin) * scaled + slack * fallen
+        curve = mass - scaled + slack * fallen
         # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds δ a
         # lower bound; the best is where the curve crosses, in a cell where δ is linear in exp ε.
         if above:
@@ -92,26 +91,42 @@ class Law(NamedTuple):
         rest = mass[place] + slack * fallen[place - 1] - wanted
         if not (scaled[place] > 0 and rest > 0):
             return float(losses[place if above else place - 1])
-        inside = origin + np.log(rest / scaled[place])
+        inside = losses[place] + np.log(rest / scaled[place])
         return float(np.clip(inside, losses[place - 1], losses[place]))
 
     def profile(self, epsilon: Reals) -> tuple[Reals, Reals]:
         """Lower and upper bounds of δ at many ε at once; good where ε is not far left of the tilted bulk."""
         fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
-        mass = np.append(np.cumsum((self.weights * fallen)[::-1])[::-1], 0.0)
-        weighted = self.weights * fallen * np.exp(np.clip(-self.losses, -745.0, 600.0))
-        scaled = np.append(np.cumsum(weighted[::-1])[::-1], 0.0)
+        mass, scaled = _sums(self.weights * fallen, self._step())
         place = np.searchsorted(self.losses, epsilon, side="right")
-        value = mass[place] - np.exp(np.minimum(epsilon, 600.0)) * scaled[place]
+        inside = np.minimum(place, self.losses.size - 1)
+        beyond = np.exp(np.minimum(epsilon - self.losses[inside], 0.0))
+        value = np.where(place == inside, mass[inside] - beyond * scaled[inside], 0.0)
         slack = self._slack() * np.exp(np.clip(self.level - self.tilt * epsilon, -745.0, 600.0))
         slack = slack + _RELATIVE * np.abs(value)
         return np.maximum(value - slack, 0.0), np.minimum(np.maximum(value, 0.0) + slack, 1.0)
 
+    def _step(self) -> float:
+        return float(self.losses[1] - self.losses[0])
+
     def _slack(self) -> float:
         # (1 − exp(−g)) exp(−cg) is at most 1/(1 + c), and its sum over a grid of step h at most
         # 1/(1 + c) + 1/(h c (1 + c)).
-        step = self.losses[1] - self.losses[0]
-        return (self.stray + self.noise * (1 + 1 / (step * self.tilt))) / (1 + self.tilt)
+        return (self.stray + self.noise * (1 + 1 / (self._step() * self.tilt))) / (1 + self.tilt)
+
+
+def _sums(masses: Reals, step: float) -> tuple[Reals, Reals]:
+    """Σ_{k ≥ j} mₖ and Σ_{k ≥ j} mₖ exp(ℓⱼ − ℓₖ), block by block so that no exponential overflows."""
+    total = np.cumsum(masses[::-1])[::-1]
+    scaled, carry = np.empty_like(masses), 0.0
+    block = int(min(masses.size, max(500.0 / step, 1.0)))
+    for start in range((masses.size - 1) // block * block, -1, -block):
+        part = masses[start : start + block]
+        fall = np.exp(-step * np.arange(part.size))
+        inner = np.cumsum((part * fall)[::-1])[::-1] / fall
+        scaled[start : start + block] = inner + carry * fall[-1] * np.exp(-step) / fall
+        carry = float(scaled[start])
+    return total, scaled
 
 
 class Part(NamedTuple):

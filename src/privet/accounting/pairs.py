@@ -78,7 +78,7 @@ class Pair(ABC):
         """Whether the loss has a density, so that its Fourier transform dies out."""
         return False
 
-    def capped(self, mass: float) -> "Pair":
+    def capped(self, mass: float, edge: float) -> "Pair":  # noqa: ARG002
         """The same pair without its largest losses, which move to infinity: at most ``mass`` of P.
 
         Far losses that hardly ever occur dominate high moments; without them the moments say what matters.

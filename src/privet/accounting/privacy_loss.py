@@ -1,6 +1,6 @@
 """The accountant of privacy-loss distributions: exact up to a certified gap, for every event with a pair."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, final
@@ -9,7 +9,7 @@ import numpy as np
 
 from privet.accounting.atoms import Atom, fixed_size, leaf, poisson
 from privet.accounting.collapsed import as_pair, larger
-from privet.accounting.composed import delta_bounds, epsilon_bounds
+from privet.accounting.composed import chernoff_delta, delta_bounds, epsilon_bounds, largest_loss
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
@@ -98,11 +98,11 @@ class PrivacyLossCurve(Curve):
     lower: Composition
 
     def delta(self, epsilon: float) -> Interval:
-        bounds = [delta_bounds(way, epsilon) for way in _ways(self.upper)]
-        upper = max(bound.upper for bound in bounds)
-        if self.lower is not self.upper and self.lower != self.upper:
-            bounds = [delta_bounds(way, epsilon) for way in _ways(self.lower)]
-        return Interval(min(max(bound.lower for bound in bounds), upper), upper)
+        found = _worse(self.upper, lambda way: delta_bounds(way, epsilon), lambda way: chernoff_delta(way, epsilon))
+        if self.lower == self.upper:
+            return found
+        below = _worse(self.lower, lambda way: delta_bounds(way, epsilon), lambda way: 1.0)
+        return Interval(min(below.lower, found.upper), found.upper)
 
     def epsilon(self, delta: float) -> Interval:
         lost = max(way.infinity for way in _ways(self.upper))
@@ -114,11 +114,11 @@ class PrivacyLossCurve(Curve):
                 else f"'delta' must be above 0, got {delta:g}, because the losses of these events have no "
                 f"bound. Ask at a δ far below 1/n, such as 1e-9."
             )
-        bounds = [_epsilon(way, delta) for way in _ways(self.upper)]
-        upper = max(bound.upper for bound in bounds)
-        if self.lower != self.upper:
-            bounds = [_epsilon(way, delta) for way in _ways(self.lower)]
-        return Interval(min(max(bound.lower for bound in bounds), upper), upper)
+        found = _worse(self.upper, lambda way: _epsilon(way, delta), largest_loss)
+        if self.lower == self.upper:
+            return found
+        below = _worse(self.lower, lambda way: _epsilon(way, delta), largest_loss)
+        return Interval(min(below.lower, found.upper), found.upper)
 
     def histogram(self, bins: int) -> LossHistogram:
         mean = derivatives(self.upper, 1e-6)
@@ -139,13 +139,28 @@ class PrivacyLossCurve(Curve):
         )
 
 
+def _worse(
+    composition: Composition,
+    enclose: Callable[[Composition], Interval],
+    ceiling: Callable[[Composition], float],
+) -> Interval:
+    """The worse of both orders of neighbours; the second is left out where a cheap bound says it is better."""
+    first, *others = _ways(composition)
+    found = enclose(first)
+    for way in others:
+        if ceiling(way) > found.lower:
+            other = enclose(way)
+            found = Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+    return Interval(min(found.lower, found.upper), found.upper)
+
+
 def _epsilon(composition: Composition, delta: float) -> Interval:
     if delta > 0:
         if delta <= composition.infinity:  # only the upper bound's composition was checked
             return Interval(0.0, np.inf)
         return epsilon_bounds(composition, delta)
-    total = sum(count * (pair.largest_loss or 0.0) for pair, count in composition.parts)
-    return Interval(max(total, 0.0), max(total, 0.0))
+    total = largest_loss(composition)
+    return Interval(total, total)
 
 
 def _ways(composition: Composition) -> list[Composition]:

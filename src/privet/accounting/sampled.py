@@ -14,7 +14,7 @@ Lebeda, Regehr, Kamath & Steinke 2024 (both directions are needed; Poisson under
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -40,13 +40,13 @@ class SampledPair(Pair):
 
     base: Pair
     rate: float
-    cut: float = np.inf  # Gaussian base: outcomes beyond it count as an infinite loss
+    cut: "Cut | None" = None  # Gaussian base: outcomes beyond it count as an infinite loss
 
     @property
     def infinity(self) -> float:
         beyond = 0.0
-        if isinstance(self.base, GaussianPair):
-            beyond = _mixture(_beyond(self.cut), _beyond(self.cut - self.base.mu), self.rate)
+        if isinstance(self.base, GaussianPair) and self.cut is not None:
+            beyond = _mixture(self.cut.beyond(), self.cut.beyond(self.base.mu), self.rate)
         return self.rate * self.base.infinity + beyond
 
     @property
@@ -80,13 +80,14 @@ class SampledPair(Pair):
             )
             if rule is None:
                 return None
-            return rule._replace(missing_q=_beyond(self.cut), missing_p=self.infinity)
+            left_out = 0.0 if self.cut is None else self.cut.beyond()
+            return rule._replace(missing_q=left_out, missing_p=self.infinity)
         return _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
 
-    def capped(self, mass: float) -> "SampledPair":
+    def capped(self, mass: float, edge: float) -> "SampledPair":
         if not isinstance(self.base, GaussianPair):
             return self
-        return SampledPair(self.base, self.rate, _cut(self.base.mu, self.rate, mass))
+        return SampledPair(self.base, self.rate, _cut(self.base.mu, self.rate, mass, edge))
 
     def swapped(self) -> "SampledSwapped":
         return SampledSwapped(self.base, self.rate)
@@ -136,7 +137,7 @@ class SampledSwapped(Pair):
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         if isinstance(self.base, GaussianPair):
-            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits, np.inf)
+            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits, None)
         else:
             rule = _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
         return None if rule is None else _turned(rule)
@@ -157,8 +158,8 @@ class FixedSizePair(Pair):
     @property
     def infinity(self) -> float:
         beyond = 0.0
-        if isinstance(self.base, GaussianPair):
-            beyond = _mixture(ndtr(-self.cut), ndtr(self.base.mu - self.cut), self.rate)
+        if isinstance(self.base, GaussianPair) and self.cut < np.inf:
+            beyond = _mixture(float(ndtr(-self.cut)), float(ndtr(self.base.mu - self.cut)), self.rate)
         return self.rate * self.base.infinity + beyond
 
     @property
@@ -213,10 +214,10 @@ class FixedSizePair(Pair):
             np.append(log_weights, np.log(rest)), np.append(losses, 0.0), far_q + far_p, far_p + far_q
         )
 
-    def capped(self, mass: float) -> "FixedSizePair":
+    def capped(self, mass: float, edge: float) -> "FixedSizePair":
         if not isinstance(self.base, GaussianPair):
             return self
-        return FixedSizePair(self.base, self.rate, _cut(self.base.mu, self.rate, mass))
+        return FixedSizePair(self.base, self.rate, _cut(self.base.mu, self.rate, mass, edge).place)
 
     def swapped(self) -> "FixedSizePair":
         return self
@@ -229,11 +230,13 @@ class ReplacedGaussianPair(Pair):
 
     mu: float
     rate: float
-    cut: float = np.inf  # outcomes beyond it count as an infinite loss
+    cut: "Cut | None" = None  # outcomes beyond it count as an infinite loss
 
     @property
     def infinity(self) -> float:
-        return _mixture(_beyond(self.cut), _beyond(self.cut - self.mu), self.rate)
+        if self.cut is None:
+            return 0.0
+        return _mixture(self.cut.beyond(), self.cut.beyond(self.mu), self.rate)
 
     @property
     def smooth(self) -> bool:
@@ -277,17 +280,20 @@ class ReplacedGaussianPair(Pair):
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         """Trapezoid rule in x, with Q's density (1 − q) φ(x) + q φ(x + μ)."""
         reach = np.sqrt(2 * digits)
-        top = min(max((tilt + 1) * self.mu, self.mu) + reach + self.mu, self.cut + 2 * reach)
+        top = max((tilt + 1) * self.mu, self.mu) + reach + self.mu
+        top = top if self.cut is None else min(top, self.cut.place + 2 * reach)
         step = _step(self.mu, 2 * self.mu, frequency, digits, cut=self.cut)
         x = np.arange(-self.mu - reach - (tilt + 1) * self.mu, top, step)
         up = _mixed(self.mu * (x - 0.5 * self.mu), self.rate)
         down = _mixed(-self.mu * (x + 0.5 * self.mu), self.rate)
         log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down + _kept(x, self.cut)
-        far_q = _mixture(_beyond(self.cut), _beyond(self.cut + self.mu), self.rate)
+        far_q = 0.0
+        if self.cut is not None:
+            far_q = _mixture(self.cut.beyond(), self.cut.beyond(-self.mu), self.rate)
         return Nodes(log_weights, up - down, far_q, self.infinity)
 
-    def capped(self, mass: float) -> "ReplacedGaussianPair":
-        return ReplacedGaussianPair(self.mu, self.rate, _cut(self.mu, self.rate, mass))
+    def capped(self, mass: float, edge: float) -> "ReplacedGaussianPair":
+        return ReplacedGaussianPair(self.mu, self.rate, _cut(self.mu, self.rate, mass, edge))
 
     def swapped(self) -> "ReplacedGaussianPair":
         return self
@@ -335,25 +341,31 @@ def _turned(rule: Nodes) -> Nodes:
     return Nodes(rule.log_weights + rule.losses, -rule.losses, rule.missing_p, rule.missing_q)
 
 
-_EDGE = 0.15  # width of the cut, in standard deviations: wide enough for the rule, narrow enough to cut
+class Cut(NamedTuple):
+    """A soft cut: an outcome z is kept with probability Φ((place − z)/edge).
+
+    A soft edge keeps the trapezoid rule exact; a narrow one also stops very large losses behind it.
+    """
+
+    place: float
+    edge: float
+
+    def beyond(self, mean: float = 0.0) -> float:
+        """The mass of N(mean, 1) that is not kept."""
+        return float(ndtr((mean - self.place) / np.sqrt(1 + self.edge**2)))
 
 
-def _kept(z: Reals, cut: float) -> Reals:
-    """ln of the share of an outcome that is kept: a normal distribution function around the cut."""
-    return np.zeros_like(z) if cut == np.inf else np.asarray(log_ndtr((cut - z) / _EDGE))
+def _kept(z: Reals, cut: Cut | None) -> Reals:
+    """ln of the share of an outcome that is kept."""
+    return np.zeros_like(z) if cut is None else np.asarray(log_ndtr((cut.place - z) / cut.edge))
 
 
-def _beyond(cut: float) -> float:
-    """The mass of N(0, 1) that is not kept."""
-    return float(ndtr(-cut / np.sqrt(1 + _EDGE**2)))
-
-
-def _cut(mu: float, rate: float, mass: float) -> float:
+def _cut(mu: float, rate: float, mass: float, edge: float) -> Cut:
     """Where to cut so that at most ``mass`` of (1 − q) N(0, 1) + q N(μ, 1) is beyond."""
     mass = max(mass, 1e-300)
-    spread = np.sqrt(1 + _EDGE**2)
+    spread = np.sqrt(1 + edge**2)
     in_sample = mu - ndtri(min(0.5 * mass / rate, 0.5)) * spread
-    return float(max(in_sample, -ndtri(min(0.5 * mass, 0.5)) * spread))
+    return Cut(float(max(in_sample, -ndtri(min(0.5 * mass, 0.5)) * spread)), edge)
 
 
 def _mixture(outside: float, inside: float, rate: float) -> float:
@@ -361,7 +373,7 @@ def _mixture(outside: float, inside: float, rate: float) -> float:
 
 
 def _step(
-    mu: float, slope: float, frequency: float, digits: float, power: float = 1.0, cut: float = np.inf
+    mu: float, slope: float, frequency: float, digits: float, power: float = 1.0, cut: Cut | None = None
 ) -> float:
     """A trapezoid step whose error is at most exp(−digits) · E_Q Λ^power.
 
@@ -372,14 +384,14 @@ def _step(
     v = 1 [+ 0.3 |power| μ²] [+ 1/w²]. The best a is taken.
     """
     strip, spread = (0.9 * np.pi / mu, 1.0) if power >= 0 else (0.5 * np.pi / mu, 1 - 0.3 * power * mu**2)
-    spread += 0.0 if cut == np.inf else _EDGE**-2
+    spread += 0.0 if cut is None else cut.edge**-2
     free = np.sqrt(2 * digits / spread)
     room = free * spread if free <= strip else digits / strip + 0.5 * spread * strip
     return float(2 * np.pi / (slope * frequency + room))
 
 
 def _gaussian_mixture_nodes(
-    mu: float, rate: float, power: float, frequency: float, digits: float, cut: float
+    mu: float, rate: float, power: float, frequency: float, digits: float, cut: Cut | None
 ) -> Nodes | None:
     """A rule for E_Q Λ^(power + it), Λ = 1 − q + q exp(μ z − μ²/2), z ~ N(0, 1), |t| ≤ frequency."""
     low, high = _support(mu, rate, power, digits, cut)
@@ -394,7 +406,7 @@ def _gaussian_mixture_nodes(
     return Nodes(base.log_weights + _kept(z, cut), _mixed(base.losses, rate))
 
 
-def _support(mu: float, rate: float, power: float, digits: float, cut: float) -> tuple[float, float]:
+def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | None) -> tuple[float, float]:
     """Where φ(z) Λ(z)^power is above exp(−digits) of its maximum, and all of P and Q.
 
     The weight can have two humps, one near 0 (the unit was not sampled) and one near power · μ (it was).
