@@ -46,6 +46,11 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
+    def steer(self, epsilon: float, delta: float) -> float:
+        """δ(ε) to search by: exact near ``delta``, and elsewhere at least on the right side of it."""
+        del delta
+        return self.delta(epsilon).upper
+
     def histogram(self, bins: int) -> LossHistogram:
         """The law of the privacy loss, where the accountant knows it."""
         raise NotProved(

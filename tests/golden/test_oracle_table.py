@@ -16,9 +16,7 @@ _SAMPLE = _CELLS[:: max(1, len(_CELLS) // 40)]
 
 
 def bounds(cell):
-    event = dp_sgd(
-        noise_multiplier=cell["noise_multiplier"], sampling_rate=cell["rate"], steps=cell["steps"]
-    )
+    event = dp_sgd(noise_multiplier=cell["noise_multiplier"], sampling_rate=cell["rate"], steps=cell["steps"])
     return account(event, adjacency=AddRemove()).epsilon_bounds(delta=cell["delta"])
 
 
@@ -63,7 +61,7 @@ _FAILURES = [(1e-12, 4.17446869913242), (1e-16, 4.95883182559943)]  # by tests/o
 
 @pytest.mark.parametrize(("delta", "exact"), _FAILURES)
 def test_where_a_fourier_transform_without_a_tilt_fails(delta, exact):
-    """Issue 2: dp-accounting's PLD gives 4.15273 at δ = 1e-12, where the true δ is 1.27e-12, and inf at 1e-16."""
+    """Issue 2: dp-accounting's PLD gives 4.15273 at δ = 1e-12, whose true δ is 1.27e-12, and inf at 1e-16."""
     event = dp_sgd(noise_multiplier=1.1, sampling_rate=256 / 60_000, steps=14_062)
     found = account(event, adjacency=AddRemove()).epsilon_bounds(delta=delta)
     assert found.lower <= exact + 1e-14

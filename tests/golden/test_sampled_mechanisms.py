@@ -32,7 +32,7 @@ class Mixture:
 class Ordered:
     """A pair of mixtures whose loss ln p/q rises (or falls) with x.
 
-    ``crossing`` inverts the loss; ``least`` is a bound that the loss approaches, where the profile has a kink.
+    ``crossing`` inverts the loss; ``least`` is a limit of the loss, where the profile has a kink.
     """
 
     def __init__(self, p, q, crossing, *, rising, least=0):
@@ -70,13 +70,21 @@ def poisson_removed(rate, mu):
         odds = (mp.exp(epsilon) - 1 + rate) / rate
         return mp.log(odds) / mu + mu / 2 if odds > 0 else None
 
-    return Ordered(Mixture((1 - rate, 0), (rate, mu)), Mixture((1, 0)), crossing, rising=True, least=mp.log(1 - rate))
+    return Ordered(
+        Mixture((1 - rate, 0), (rate, mu)), Mixture((1, 0)), crossing, rising=True, least=mp.log(1 - rate)
+    )
 
 
 def poisson_added(rate, mu):
     removed = poisson_removed(rate, mu)
     least = -removed.least
-    return Ordered(removed.q, removed.p, lambda epsilon: removed.crossing(-epsilon), rising=False, least=least)
+    return Ordered(
+        removed.q, removed.p, lambda epsilon: removed.crossing(-epsilon), rising=False, least=least
+    )
+
+
+def added_or_removed(rate, mu):
+    return [poisson_removed(rate, mu), poisson_added(rate, mu)]
 
 
 def poisson_replaced(rate, mu):
@@ -111,7 +119,9 @@ _SETTINGS = [(0.1, 1.0), (0.5, 0.7), (0.01, 0.5)]
 def test_poisson_gaussian_once(rate, sigma, epsilon):
     """Zhu, Dong & Wang 2022, Theorem 11."""
     with mp.workdps(30):
-        exact = worst([poisson_removed(rate, 1 / mpf(sigma)), poisson_added(rate, 1 / mpf(sigma))], "once", epsilon)
+        exact = worst(
+            [poisson_removed(rate, 1 / mpf(sigma)), poisson_added(rate, 1 / mpf(sigma))], "once", epsilon
+        )
     for adjacency in (AddRemove(), ZeroOut()):
         found = account(Poisson(rate, Gaussian(sigma)), adjacency=adjacency).delta_bounds(epsilon=epsilon)
         assert_encloses(found, exact, gap=1e-9)
@@ -130,8 +140,12 @@ def test_poisson_gaussian_replaced_once(rate, sigma, epsilon):
 @pytest.mark.parametrize(("rate", "sigma", "epsilon"), [(0.1, 1.0, 0.5), (0.5, 0.8, 0.2)])
 def test_poisson_gaussian_twice(rate, sigma, epsilon):
     with mp.workdps(20):
-        exact = worst([poisson_removed(rate, 1 / mpf(sigma)), poisson_added(rate, 1 / mpf(sigma))], "twice", epsilon)
-    found = account(Repeat(Poisson(rate, Gaussian(sigma)), 2), adjacency=AddRemove()).delta_bounds(epsilon=epsilon)
+        exact = worst(
+            [poisson_removed(rate, 1 / mpf(sigma)), poisson_added(rate, 1 / mpf(sigma))], "twice", epsilon
+        )
+    found = account(Repeat(Poisson(rate, Gaussian(sigma)), 2), adjacency=AddRemove()).delta_bounds(
+        epsilon=epsilon
+    )
     assert_encloses(found, exact)
 
 
@@ -139,7 +153,9 @@ def test_poisson_gaussian_twice(rate, sigma, epsilon):
 def test_poisson_gaussian_replaced_twice(rate, sigma, epsilon):
     with mp.workdps(20):
         exact = worst([poisson_replaced(rate, 1 / mpf(sigma))], "twice", epsilon)
-    found = account(Repeat(Poisson(rate, Gaussian(sigma)), 2), adjacency=ReplaceOne()).delta_bounds(epsilon=epsilon)
+    found = account(Repeat(Poisson(rate, Gaussian(sigma)), 2), adjacency=ReplaceOne()).delta_bounds(
+        epsilon=epsilon
+    )
     assert_encloses(found, exact)
 
 
@@ -149,7 +165,7 @@ def test_fixed_size_gaussian_once(size, sigma, epsilon):
     """A unit that leaves the sample is replaced: the mixture of Q and P a replacement (2/σ) apart."""
     rate, mu = mpf(size) / 100, 2 / mpf(sigma)
     with mp.workdps(30):
-        exact = worst([poisson_removed(rate, mu), poisson_added(rate, mu)], "once", epsilon)
+        exact = worst(added_or_removed(rate, mu), "once", epsilon)
     for adjacency in (AddRemove(), ReplaceOne()):
         found = account(FixedSize(size, 100, Gaussian(sigma)), adjacency=adjacency)
         assert_encloses(found.delta_bounds(epsilon=epsilon), exact, gap=1e-9)
@@ -159,7 +175,7 @@ def test_fixed_size_gaussian_once(size, sigma, epsilon):
 def test_fixed_size_gaussian_twice_add_remove(size, sigma, epsilon):
     rate, mu = mpf(size) / 100, 2 / mpf(sigma)
     with mp.workdps(20):
-        exact = worst([poisson_removed(rate, mu), poisson_added(rate, mu)], "twice", epsilon)
+        exact = worst(added_or_removed(rate, mu), "twice", epsilon)
     found = account(Repeat(FixedSize(size, 100, Gaussian(sigma)), 2), adjacency=AddRemove())
     assert_encloses(found.delta_bounds(epsilon=epsilon), exact)
 
@@ -189,11 +205,11 @@ def fixed_size_replaced_twice(rate, mu, epsilon):
 
 @pytest.mark.parametrize(("size", "sigma", "epsilon"), [(10, 2.0, 0.5), (50, 3.0, 0.2)])
 def test_fixed_size_gaussian_twice_replace_one(size, sigma, epsilon):
-    """The upper bound is the dominating pair's; the lower one is that of an attained pair, and may be looser."""
+    """The upper bound is the dominating pair's; the lower one that of an attained pair, and looser."""
     rate, mu = mpf(size) / 100, 2 / mpf(sigma)
     with mp.workdps(20):
         exact = float(fixed_size_replaced_twice(rate, mu, mpf(epsilon)))
-        attained = float(worst([poisson_removed(rate, mu), poisson_added(rate, mu)], "twice", epsilon))
+        attained = float(worst(added_or_removed(rate, mu), "twice", epsilon))
     claim = account(Repeat(FixedSize(size, 100, Gaussian(sigma)), 2), adjacency=ReplaceOne())
     found = claim.delta_bounds(epsilon=epsilon)
     assert exact * (1 - 1e-9) <= found.upper <= exact * (1 + 1e-4)

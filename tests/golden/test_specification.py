@@ -37,7 +37,7 @@ def test_c1_a_group_of_k_pays_k_times_epsilon(size):
 
 
 def test_c1_a_group_under_gaussian_dp_pays_k_times_mu():
-    """Dong, Roth & Su 2022, Theorem 2.14: the exact group profile is that of kμ, and the bound is above it."""
+    """Dong, Roth & Su 2022, Theorem 2.14: the exact group profile is that of kμ."""
     group = account(Gaussian(4.0), adjacency=AddRemove()).group(size=2).epsilon_bounds(delta=1e-6)
     exact = account(Gaussian(2.0), adjacency=AddRemove()).epsilon(delta=1e-6)
     assert group.lower <= exact <= group.upper
@@ -60,7 +60,7 @@ def test_c3_basic_composition_is_one_half():
 
 
 def test_c3_advanced_composition():
-    """SPEC C3: ε√(2T ln 1/δ′) + Tε(e^ε−1)/(e^ε+1) = 0.1178 at δ′ = 1e-6 (Kairouz et al. 2015, Theorem 3.5)."""
+    """SPEC C3: ε√(2T ln 1/δ′) + Tε(e^ε−1)/(e^ε+1) = 0.1178 at δ′ = 1e-6 (Kairouz et al. 2015)."""
     found = account(_MANY, adjacency=AddRemove(), accountant=Advanced()).epsilon(delta=1e-6)
     by_hand = 1e-3 * math.sqrt(1000 * math.log(1e6)) + 0.5 * math.expm1(1e-3) / (math.exp(1e-3) + 1)
     assert found == pytest.approx(by_hand, rel=1e-12)

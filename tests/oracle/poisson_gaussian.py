@@ -573,7 +573,11 @@ def _bisect(table: Inversion, delta: mpf, high: mpf) -> mpf:
     low = mpf(0)
     while table.delta(high) > delta:
         low, high = high, 2 * high
+        if high > mpf("1e60"):
+            raise Unresolved("delta(eps) does not fall below delta")
     while high - low > mpf("1e-10") * high:
+        if high < mpf("1e-60"):
+            raise Unresolved("delta is not below delta(0)")
         middle = (low + high) / 2
         if table.delta(middle) > delta:
             low = middle

@@ -25,10 +25,10 @@ def test_units_and_relations_are_different_claims():
 
 @pytest.mark.parametrize(("relation", "unit"), [("add", "record"), ("AddRemove", "record"), ("", "record")])
 def test_unknown_relations_are_refused(relation, unit):
-    with pytest.raises(Unreadable, match="'adjacency' must be one of .*add-remove.*Name"):
+    with pytest.raises(Unreadable, match=r"'adjacency' must be one of .*add-remove.*Name"):
         adjacency_from_name(relation, unit)
 
 
 def test_unknown_units_are_refused():
-    with pytest.raises(Unreadable, match="'unit' must be one of .*record.*Name"):
+    with pytest.raises(Unreadable, match=r"'unit' must be one of .*record.*Name"):
         adjacency_from_name("add-remove", "household")

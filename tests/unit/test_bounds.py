@@ -27,34 +27,34 @@ def test_without_a_claim_there_is_no_verdict():
 
 
 def test_sides_are_not_mixed_up():
-    with pytest.raises(InvalidArgument, match="'measured' must be a lower bound.*Swap"):
+    with pytest.raises(InvalidArgument, match=r"'measured' must be a lower bound.*Swap"):
         Finding(measured=upper(), ceiling=5.0)
-    with pytest.raises(InvalidArgument, match="'claimed' must be an upper bound.*Swap"):
+    with pytest.raises(InvalidArgument, match=r"'claimed' must be an upper bound.*Swap"):
         Finding(measured=lower(), ceiling=5.0, claimed=lower())
 
 
 def test_both_bounds_are_at_one_delta():
-    with pytest.raises(InvalidArgument, match="must be at one δ.*Ask"):
+    with pytest.raises(InvalidArgument, match=r"must be at one δ.*Ask"):
         Finding(measured=lower(delta=1e-5), ceiling=5.0, claimed=upper(delta=1e-6))
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True])
 def test_bounds_are_proper_numbers(value):
-    with pytest.raises(InvalidArgument, match="'value'"):
+    with pytest.raises(InvalidArgument, match=r"'value'"):
         upper(value=value)
-    with pytest.raises(InvalidArgument, match="'ceiling'"):
+    with pytest.raises(InvalidArgument, match=r"'ceiling'"):
         Finding(measured=lower(), ceiling=value)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
 def test_delta_is_a_probability(delta):
-    with pytest.raises(InvalidArgument, match="'delta'"):
+    with pytest.raises(InvalidArgument, match=r"'delta'"):
         upper(delta=delta)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.1, -0.5, math.nan])
 def test_confidence_is_a_probability(confidence):
-    with pytest.raises(InvalidArgument, match="'confidence'"):
+    with pytest.raises(InvalidArgument, match=r"'confidence'"):
         EpsilonBound(value=1.0, delta=0.0, side=Side.LOWER, confidence=confidence)
 
 

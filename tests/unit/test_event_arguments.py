@@ -81,7 +81,10 @@ def test_what_must_be_positive(make, name, value):
         (lambda v: TreeNoise(1.0, 8, 1, v), "participations"),
         (lambda v: BandedNoise(1.0, (1.0,), v), "steps"),
         (lambda v: dp_sgd(noise_multiplier=1.0, sampling_rate=0.1, steps=v), "times"),
-        (lambda v: banded_dp_sgd(noise_multiplier=1.0, coefficients=(1.0,), sampling_rate=0.1, steps=v), "steps"),
+        (
+            lambda v: banded_dp_sgd(noise_multiplier=1.0, coefficients=(1.0,), sampling_rate=0.1, steps=v),
+            "steps",
+        ),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -142,7 +145,9 @@ def test_participations_must_fit_into_the_steps():
     assert TreeNoise(1.0, 9, 4, 3).participations == 3
 
 
-@pytest.mark.parametrize("column", [(), [1.0], (1.0, 2.0), (-1.0,), (0.0,), (1.0, math.nan), (1.0,) * 9], ids=repr)
+@pytest.mark.parametrize(
+    "column", [(), [1.0], (1.0, 2.0), (-1.0,), (0.0,), (1.0, math.nan), (1.0,) * 9], ids=repr
+)
 def test_banded_coefficients(column):
     assert_refused(lambda: BandedNoise(1.0, column, 8), "coefficients")
 

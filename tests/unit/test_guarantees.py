@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_a_pair_curve_undoes_itself(epsilon, delta):
 
 
 def test_a_pair_says_nothing_below_its_delta():
-    with pytest.raises(NotProved, match="at least the claimed .* Ask at the claimed δ"):
+    with pytest.raises(NotProved, match=r"at least the claimed .* Ask at the claimed δ"):
         PairCurve(1.0, 1e-5).epsilon(1e-6)
 
 
@@ -68,7 +69,7 @@ def test_the_group_bound_holds_beyond_the_range_of_exp():
 def test_a_group_profile_falls():
     curve = GroupCurve(PairCurve(0.5, 1e-6), 4)
     values = [curve.delta(epsilon).upper for epsilon in np.linspace(0, 8, 33)]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))
 
 
 def test_a_group_of_a_pair_is_vadhans_bound():
@@ -79,7 +80,7 @@ def test_a_group_of_a_pair_is_vadhans_bound():
 
 @pytest.mark.parametrize("size", [0, -1, 1.0, True, None])
 def test_group_sizes_are_counts(size):
-    with pytest.raises(InvalidArgument, match="'size'"):
+    with pytest.raises(InvalidArgument, match=r"'size'"):
         gaussian().group(size=size)
 
 
@@ -111,7 +112,7 @@ def test_the_trade_off_curve_of_a_pair(epsilon, delta, fpr):
 def test_trade_off_points():
     claim = gaussian()
     assert claim.tpr(fpr=1.0) == 1.0
-    with pytest.raises(NotProved, match="'fpr' must be above 0.*Ask"):
+    with pytest.raises(NotProved, match=r"'fpr' must be above 0.*Ask"):
         claim.tpr(fpr=0)
     missed = claim.tradeoff(fpr=np.array([0.1, 0.5]))
     assert missed[0] > missed[1] > 0
@@ -119,25 +120,25 @@ def test_trade_off_points():
 
 @pytest.mark.parametrize("fpr", [-0.1, 1.1, math.nan, True, "0.1"])
 def test_fpr_is_a_rate(fpr):
-    with pytest.raises(InvalidArgument, match="'fpr'"):
+    with pytest.raises(InvalidArgument, match=r"'fpr'"):
         gaussian().tpr(fpr=fpr)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, 2.0, math.nan, math.inf, True, None])
 def test_delta_is_a_probability(delta):
-    with pytest.raises(InvalidArgument, match="'delta'"):
+    with pytest.raises(InvalidArgument, match=r"'delta'"):
         gaussian().epsilon(delta=delta)
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, math.nan, math.inf, True, None])
 def test_epsilon_is_not_negative(epsilon):
-    with pytest.raises(InvalidArgument, match="'epsilon'"):
+    with pytest.raises(InvalidArgument, match=r"'epsilon'"):
         gaussian().delta(epsilon=epsilon)
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0, -0.1, math.nan])
 def test_priors_are_probabilities_inside(prior):
-    with pytest.raises(InvalidArgument, match="'prior'"):
+    with pytest.raises(InvalidArgument, match=r"'prior'"):
         gaussian().posterior(prior=prior, delta=1e-5)
 
 
@@ -149,17 +150,23 @@ def test_posteriors_stay_probabilities_at_any_epsilon():
 def test_answers_are_plain_floats():
     """A numpy scalar in a report or a document is a surprise."""
     claim = gaussian()
-    answers = (*claim.epsilon_bounds(delta=1e-5), *claim.delta_bounds(epsilon=1.0), *claim.tpr_bounds(fpr=0.1))
+    answers = (
+        *claim.epsilon_bounds(delta=1e-5),
+        *claim.delta_bounds(epsilon=1.0),
+        *claim.tpr_bounds(fpr=0.1),
+    )
     assert {type(value) for value in answers} == {float}
 
 
 def test_the_bound_that_an_audit_tests():
     claim = gaussian()
-    assert claim.bound(delta=1e-5) == EpsilonBound(value=claim.epsilon(delta=1e-5), delta=1e-5, side=Side.UPPER)
+    assert claim.bound(delta=1e-5) == EpsilonBound(
+        value=claim.epsilon(delta=1e-5), delta=1e-5, side=Side.UPPER
+    )
 
 
 def test_moments_have_no_histogram():
-    with pytest.raises(NotProved, match="does not know its law"):
+    with pytest.raises(NotProved, match=r"does not know its law"):
         account(Gaussian(1.0), adjacency=AddRemove(), accountant=Renyi()).privacy_loss()
 
 

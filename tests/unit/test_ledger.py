@@ -29,7 +29,7 @@ def test_a_failing_spend_changes_nothing():
     ledger = kept()
     text = ledger.to_json()
     for broken in (None, "gaussian", 1.0, Gaussian):
-        with pytest.raises(InvalidArgument, match="'event' must be an event, got .* Describe"):
+        with pytest.raises(InvalidArgument, match=r"'event' must be an event, got .* Describe"):
             ledger.spend("broken", broken)
     assert ledger.to_json() == text
 
@@ -39,7 +39,10 @@ def test_the_event_of_a_ledger_is_all_of_it():
 
 
 def test_ledgers_add_up():
-    first, second = Ledger(AddRemove()).spend("a", Gaussian(2.0)), Ledger(AddRemove()).spend("b", Laplace(3.0))
+    first, second = (
+        Ledger(AddRemove()).spend("a", Gaussian(2.0)),
+        Ledger(AddRemove()).spend("b", Laplace(3.0)),
+    )
     both = first + second
     assert [entry.label for entry in both] == ["a", "b"]
     assert account(both).epsilon(delta=1e-5) == account(
@@ -55,12 +58,12 @@ def test_caveats_add_up_and_reach_the_guarantee():
 
 @pytest.mark.parametrize("other", [ReplaceOne(Unit.USER), AddRemove(Unit.RECORD)])
 def test_ledgers_of_different_claims_do_not_add_up(other):
-    with pytest.raises(InvalidArgument, match="one adjacency only, got .* Account"):
+    with pytest.raises(InvalidArgument, match=r"one adjacency only, got .* Account"):
         kept() + Ledger(other)
 
 
 def test_a_ledger_is_not_accounted_under_another_adjacency():
-    with pytest.raises(NotProved, match="kept under add-remove .* Leave 'adjacency' out"):
+    with pytest.raises(NotProved, match=r"kept under add-remove .* Leave 'adjacency' out"):
         account(kept(), adjacency=ReplaceOne(Unit.USER))
 
 
@@ -116,11 +119,11 @@ def test_an_empty_ledger_costs_nothing():
 
 @pytest.mark.parametrize("label", [None, 3, b"count"])
 def test_labels_are_text(label):
-    with pytest.raises(InvalidArgument, match="'label'"):
+    with pytest.raises(InvalidArgument, match=r"'label'"):
         Entry(label, Gaussian(1.0))
 
 
 @pytest.mark.parametrize("adjacency", [None, "add-remove", AddRemove])
 def test_a_ledger_needs_an_adjacency(adjacency):
-    with pytest.raises(InvalidArgument, match="'adjacency'"):
+    with pytest.raises(InvalidArgument, match=r"'adjacency'"):
         Ledger(adjacency)

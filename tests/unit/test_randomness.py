@@ -20,11 +20,11 @@ def test_secure_noise_does_not_repeat_and_ignores_global_state():
 
 
 def test_global_random_state_is_never_touched():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state()[1].copy()
     SecureNoise().bits(10)
     SeededNoise(1).bits(10)
     experiment(1).normal(size=10)
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before).all()
 
 
 def test_seeded_noise_repeats_and_says_so():
@@ -46,15 +46,15 @@ def test_bits_are_64_bit_words(source):
     assert words.shape == (3,)
     assert source.bits(0).size == 0
     for wrong in (-1, 1.5, True, None):
-        with pytest.raises(InvalidArgument, match="'words'"):
+        with pytest.raises(InvalidArgument, match=r"'words'"):
             source.bits(wrong)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, True, "7"])
 def test_seeds_are_whole_numbers(seed):
-    with pytest.raises(InvalidArgument, match="'seed'"):
+    with pytest.raises(InvalidArgument, match=r"'seed'"):
         SeededNoise(seed)
-    with pytest.raises(InvalidArgument, match="'seed'"):
+    with pytest.raises(InvalidArgument, match=r"'seed'"):
         experiment(seed)
 
 

@@ -46,7 +46,14 @@ def assert_not_proved(make, complaint):
 
 
 @pytest.mark.parametrize(
-    "inner", [Laplace(1.0), DiscreteGaussian(2.0), Opaque(epsilon=1.0), RandomizedResponse(0.75), TreeNoise(3.0, 16, 4, 3)]
+    "inner",
+    [
+        Laplace(1.0),
+        DiscreteGaussian(2.0),
+        Opaque(epsilon=1.0),
+        RandomizedResponse(0.75),
+        TreeNoise(3.0, 16, 4, 3),
+    ],
 )
 def test_poisson_under_replace_one_is_proved_for_gaussian_noise_only(inner):
     assert_not_proved(lambda: account(Poisson(0.1, inner), adjacency=ReplaceOne()), "replace-one")
@@ -59,7 +66,13 @@ def test_amplified_claims_are_not_proved_under_replace_one(accountant):
 
 
 @pytest.mark.parametrize(
-    "event", [Gaussian(1.0), Poisson(0.1, Gaussian(1.0)), DiscreteGaussian(2.0), Compose((Laplace(1.0), Gaussian(1.0)))]
+    "event",
+    [
+        Gaussian(1.0),
+        Poisson(0.1, Gaussian(1.0)),
+        DiscreteGaussian(2.0),
+        Compose((Laplace(1.0), Gaussian(1.0))),
+    ],
 )
 def test_gaussian_noise_has_no_pure_epsilon(event):
     claim = account(event, adjacency=AddRemove())
@@ -93,7 +106,9 @@ def test_one_part_is_not_split():
 
 
 @pytest.mark.parametrize("accountant", [Pure(), Basic(), Advanced(), Optimal()])
-@pytest.mark.parametrize("event", [Gaussian(1.0), Poisson(0.1, Gaussian(1.0)), FixedSize(1, 10, Gaussian(1.0))])
+@pytest.mark.parametrize(
+    "event", [Gaussian(1.0), Poisson(0.1, Gaussian(1.0)), FixedSize(1, 10, Gaussian(1.0))]
+)
 def test_theorems_about_epsilon_do_not_take_gaussian_noise(accountant, event):
     assert_not_proved(lambda: account(event, adjacency=AddRemove(), accountant=accountant), "not ε-DP")
 
@@ -103,7 +118,9 @@ def test_pure_dp_takes_no_delta():
     assert_not_proved(lambda: account(event, adjacency=AddRemove(), accountant=Pure()), "not pure DP")
 
 
-@pytest.mark.parametrize("event", [Laplace(1.0), DiscreteGaussian(1.0), Opaque(epsilon=1.0), Poisson(0.1, Gaussian(1.0))])
+@pytest.mark.parametrize(
+    "event", [Laplace(1.0), DiscreteGaussian(1.0), Opaque(epsilon=1.0), Poisson(0.1, Gaussian(1.0))]
+)
 def test_gaussian_dp_takes_gaussian_noise_only(event):
     refused = lambda: account(event, adjacency=AddRemove(), accountant=GaussianDP())  # noqa: E731
     assert_not_proved(refused, "not exactly Gaussian DP")
@@ -111,12 +128,16 @@ def test_gaussian_dp_takes_gaussian_noise_only(event):
 
 def test_concentrated_dp_is_not_amplified():
     event = Poisson(0.1, Gaussian(1.0))
-    assert_not_proved(lambda: account(event, adjacency=AddRemove(), accountant=Concentrated()), "not amplified")
+    assert_not_proved(
+        lambda: account(event, adjacency=AddRemove(), accountant=Concentrated()), "not amplified"
+    )
 
 
 def test_concentrated_dp_takes_no_delta():
     event = Opaque(epsilon=1.0, delta=1e-9)
-    assert_not_proved(lambda: account(event, adjacency=AddRemove(), accountant=Concentrated()), "not concentrated")
+    assert_not_proved(
+        lambda: account(event, adjacency=AddRemove(), accountant=Concentrated()), "not concentrated"
+    )
 
 
 def test_deltas_that_add_up_to_one_are_refused():
@@ -132,13 +153,13 @@ def test_delta_below_what_was_spent(accountant):
 
 @pytest.mark.parametrize("spent", [None, 1.0, "ledger"])
 def test_only_events_and_ledgers_are_accounted(spent):
-    with pytest.raises(InvalidArgument, match="'spent' must be a ledger or an event.*Describe"):
+    with pytest.raises(InvalidArgument, match=r"'spent' must be a ledger or an event.*Describe"):
         account(spent, adjacency=AddRemove())
 
 
 @pytest.mark.parametrize("adjacency", [None, "add-remove", AddRemove])
 def test_an_event_needs_an_adjacency(adjacency):
-    with pytest.raises(InvalidArgument, match="'adjacency' must be given.*Use"):
+    with pytest.raises(InvalidArgument, match=r"'adjacency' must be given.*Use"):
         account(Gaussian(1.0), adjacency=adjacency)
 
 
@@ -189,13 +210,13 @@ def test_targets_are_checked(make):
 
 def test_a_target_out_of_the_limits_is_refused():
     target = EpsilonTarget(epsilon=1e-4, delta=1e-9)
-    with pytest.raises(NotProved, match="No value between .* Widen"):
+    with pytest.raises(NotProved, match=r"No value between .* Widen"):
         calibrate(Gaussian, target, adjacency=AddRemove(), between=(0.1, 10.0))
 
 
 @pytest.mark.parametrize("between", [(2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, math.inf)])
 def test_limits_are_a_rising_pair(between):
-    with pytest.raises(InvalidArgument, match="'between"):
+    with pytest.raises(InvalidArgument, match=r"'between"):
         calibrate(Gaussian, EpsilonTarget(epsilon=1.0, delta=1e-5), adjacency=AddRemove(), between=between)
 
 

@@ -22,7 +22,7 @@ from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Event
 
-__all__ = ["Atom", "leaf", "poisson", "fixed_size"]
+__all__ = ["Atom", "fixed_size", "leaf", "poisson"]
 
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
 

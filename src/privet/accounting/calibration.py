@@ -114,32 +114,28 @@ class _Search:
         )
 
     def narrow(self, inside: tuple[float, float], outside: tuple[float, float]) -> float:
-        """The value next to the root that reaches the target: regula falsi in logarithms, guarded."""
-        halved = 0
-        while not self._close(inside[0], outside[0]):
-            a, b = math.log(inside[0]), math.log(outside[0])
-            fa, fb = inside[1], min(outside[1], 1e6)
-            share = fa / (fa - fb) if fa < fb else 0.5
-            margin = 0.2 * _TOLERANCE / max(abs(b - a), _TOLERANCE)
-            # Aim just past the root on alternating sides, so that the bracket closes from both.
-            share = 0.5 if halved >= 3 or outside[1] == math.inf else share
-            share += -margin if len_odd(halved) else margin
-            share = min(max(share, 0.25 * margin), 1 - 0.25 * margin)
-            point = math.exp(a + share * (b - a))
-            if self._whole:
-                point = float(min(max(round(point), min(inside[0], outside[0]) + 1), max(inside[0], outside[0]) - 1))
-            found = (point, self.excess(point))
-            width = abs(b - a)
-            if found[1] <= 0:
-                inside = found
+        """The value next to the root that reaches the target: the Illinois method in logarithms, guarded."""
+        (a, fa), (b, fb) = (math.log(inside[0]), inside[1]), (math.log(outside[0]), outside[1])
+        weight_a, weight_b, slow = fa, min(fb, 1e3), 0
+        while not self._close(math.exp(a), math.exp(b)):
+            share = weight_a / (weight_a - weight_b) if weight_a < weight_b else 0.5
+            share = 0.5 if slow >= 3 else share
+            # never closer to an end than a little less than the tolerance, so that the bracket closes
+            margin = min(0.4 * _TOLERANCE / abs(b - a), 0.5)
+            point = a + min(max(share, margin), 1 - margin) * (b - a)
+            value = self._rounded(math.exp(point), math.exp(a), math.exp(b))
+            point, excess, width = math.log(value), self.excess(value), abs(b - a)
+            if excess <= 0:
+                a, weight_a, weight_b = point, excess, 0.5 * weight_b
             else:
-                outside = found
-            halved = 0 if abs(math.log(inside[0] / outside[0])) < 0.5 * width else halved + 1
-        return inside[0]
+                b, weight_b, weight_a = point, min(excess, 1e3), 0.5 * weight_a
+            slow = 0 if abs(b - a) < 0.5 * width else slow + 1
+        return float(round(math.exp(a))) if self._whole else math.exp(a)
+
+    def _rounded(self, value: float, one: float, other: float) -> float:
+        if not self._whole:
+            return value
+        return float(min(max(round(value), round(min(one, other)) + 1), max(one, other) - 1))
 
     def _close(self, inside: float, outside: float) -> bool:
-        return abs(inside - outside) <= (1.0 if self._whole else _TOLERANCE * inside)
-
-
-def len_odd(count: int) -> bool:
-    return count % 2 == 1
+        return abs(inside - outside) <= (1.0 + 1e-9 * inside if self._whole else _TOLERANCE * inside)

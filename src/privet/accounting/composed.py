@@ -8,7 +8,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from privet.accounting.contour import Contour, Saddle, chernoff_peak, contours, saddle_for_delta, saddle_for_epsilon
+from privet.accounting.contour import (
+    Contour,
+    Saddle,
+    chernoff_peak,
+    contours,
+    saddle_for_delta,
+    saddle_for_epsilon,
+)
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
@@ -17,7 +24,7 @@ from privet.accounting.sampled import SampledPair
 from privet.bounds import Interval
 from privet.errors import OutOfReach
 
-__all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss"]
+__all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "rough_delta"]
 
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
@@ -156,22 +163,41 @@ def chernoff_delta(composition: Composition, epsilon: float) -> float:
     return float(np.exp(min(bound, 0.0))) + composition.infinity
 
 
+def rough_delta(composition: Composition, epsilon: float, delta: float) -> float | None:
+    """About δ(ε), where that is far from ``delta``; None where it is near and has to be computed.
+
+    Below ``delta`` it is a proved upper bound; above, an approximation that is off by far less than its distance.
+    """
+    if not composition.parts or _closed_form(composition) is not None:
+        return delta_bounds(composition, epsilon).upper
+    bound = chernoff_delta(composition, epsilon)
+    if bound <= 0.5 * delta:
+        return bound
+    capped = composition.capped(_CAPPED * delta)
+    bound = chernoff_delta(capped, epsilon)
+    if bound <= 0.5 * delta:
+        return bound
+    saddle = saddle_for_delta(capped, epsilon)
+    if saddle is None:
+        return 1.0
+    return float(np.exp(saddle.log_delta)) if saddle.log_delta > np.log(delta) + 8 else None
+
+
 def _capped_saddle(composition: Composition, epsilon: float) -> tuple[Composition, Saddle]:
     """The composition without losses that are too rare to matter for δ(ε), and its saddle.
 
     How rare that is depends on δ(ε), which the saddle bounds: a few rounds settle it.
     """
     capped, log_delta = composition, 0.0
-    for _ in range(8):
+    for attempt in range(8):
         saddle = saddle_for_delta(capped, epsilon)
         if saddle is None:
-            raise _out_of_reach()
-        settled = saddle.log_delta > log_delta - 3.0
-        log_delta = saddle.log_delta
-        if settled and capped is not composition:
             break
+        if attempt == 7 or (attempt > 0 and saddle.log_delta > log_delta - 3.0):
+            return capped, saddle
+        log_delta = saddle.log_delta
         capped = composition.capped(_CAPPED * float(np.exp(log_delta)))
-    return capped, saddle
+    raise _out_of_reach()
 
 
 def _closed_form(composition: Composition) -> Composition | None:

@@ -44,7 +44,7 @@ _RELATIONS: Final[dict[str, type[Adjacency]]] = {
 }
 
 
-class MissingPackage(PrivetError, ImportError):  # noqa: N818 - named as its siblings in privet.errors are
+class MissingPackage(PrivetError, ImportError):
     """A package that only this question needs is not installed."""
 
 
@@ -64,7 +64,7 @@ def from_dp_event(node: object) -> Event:
     return _READERS[name](node)
 
 
-def to_dp_event(event: Event) -> Any:  # noqa: ANN401 - a DpEvent, whose package need not be installed
+def to_dp_event(event: Event) -> Any:
     """The ``DpEvent`` with the same meaning.
 
     Reading it back gives an equal event, except that banded noise is written as the Gaussian event that it is
@@ -101,7 +101,7 @@ def from_neighboring_relation(relation: object, unit: Unit = Unit.RECORD) -> Adj
     return _RELATIONS[name](unit)
 
 
-def to_neighboring_relation(adjacency: Adjacency) -> Any:  # noqa: ANN401 - a member of dp-accounting's enum
+def to_neighboring_relation(adjacency: Adjacency) -> Any:
     """The ``NeighboringRelation`` of an adjacency; its privacy unit has no place there."""
     for name, kind in _RELATIONS.items():
         if isinstance(adjacency, kind):
@@ -239,7 +239,7 @@ def _class_name(node: object) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _field(node: object, name: str) -> Any:  # noqa: ANN401 - foreign data, checked by whoever asks
+def _field(node: object, name: str) -> Any:
     try:
         return getattr(node, name)
     except AttributeError as missing:
@@ -261,7 +261,7 @@ def _whole(node: object, name: str) -> int:
     return _as_whole(name, _field(node, name))
 
 
-def _as_whole(name: str, value: Any) -> int:  # noqa: ANN401 - foreign data, numpy's integers among it
+def _as_whole(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError as broken:
@@ -358,7 +358,7 @@ _WRITERS: Final[dict[type[Event], Callable[[Any], Written]]] = {
 }
 
 
-def _package() -> Any:  # noqa: ANN401 - a module that need not be installed
+def _package() -> Any:
     try:
         return import_module("dp_accounting")
     except ImportError as missing:

@@ -77,7 +77,7 @@ def below(pair: Pair, losses: Reals) -> Reals:
     scale = np.exp(np.maximum(losses - losses[-1], -680.0))
     distances = np.append(scale[0], scale[:-1] * widths)
     slopes = isotonic_regression(np.diff(lowered, prepend=total) / distances, weights=distances).x
-    return np.maximum(scale * np.diff(slopes, append=0.0), 0.0)
+    return np.asarray(np.maximum(scale * np.diff(slopes, append=0.0), 0.0))
 
 
 def anchored(pair: Pair, step: float) -> float:

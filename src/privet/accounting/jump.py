@@ -74,7 +74,7 @@ class OneJump:
         near, far = masses[: fine.size], masses[fine.size :]
         lost = float(far.sum()) + beyond
         part = Part(fine, near, 0.0, count)
-        others = [part._replace(count=count - 1)]
+        others = [part._replace(times=count - 1)]
         flat = Grid(grid.step, grid.size, (count - 1) * float(fine[0]), min(1e-3, grid.tilt), 0.0, grid.tilt)
         more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
         return OneJump(summed([part], grid), summed(others, grid), summed(others, flat), coarse, far, count, more)
@@ -115,7 +115,7 @@ class OneJump:
             return high if above else 0.0
         root = float(brentq(excess, low, high, rtol=1e-10))
         step = 4e-10 * root
-        while above and excess(root) > 0 or not above and excess(root) <= 0:
+        while (above and excess(root) > 0) or (not above and excess(root) <= 0):
             root += step if above else -step
             step *= 2
         return root

@@ -135,7 +135,7 @@ class Part(NamedTuple):
     losses: Reals
     masses: Reals
     lost: float
-    count: int
+    times: int
 
 
 def compose(composition: Composition, grid: Grid, *, above: bool, negligible: float) -> Law:

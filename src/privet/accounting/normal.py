@@ -1,7 +1,7 @@
 """The normal distribution where it is hard: differences of tails that agree in many digits."""
 
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 __all__ = ["gaussian_delta"]
 
-Reals: TypeAlias = NDArray[np.float64]
+Reals: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
 
 _NARROW = 0.1  # below this μ the difference of two Mills ratios loses digits and is integrated instead
 

@@ -11,7 +11,7 @@ Reference: Zhu, Dong & Wang 2022, Definition 7 and Theorem 10.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ __all__ = [
     "randomized_response",
 ]
 
-Reals: TypeAlias = NDArray[np.float64]
+Reals: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
 
 
 class Nodes(NamedTuple):
@@ -78,7 +78,7 @@ class Pair(ABC):
         """Whether the loss has a density, so that its Fourier transform dies out."""
         return False
 
-    def capped(self, mass: float, edge: float) -> "Pair":  # noqa: ARG002
+    def capped(self, mass: float, edge: float) -> "Pair":
         """The same pair without its largest losses, which move to infinity: at most ``mass`` of P.
 
         Far losses that hardly ever occur dominate high moments; without them the moments say what matters.
@@ -200,7 +200,7 @@ class AtomicPair(Pair):
         first = np.searchsorted(losses, flat, side="right")
         with np.errstate(over="ignore"):
             value = above[first] - np.exp(flat + scaled[first])
-        return np.maximum(value, 0.0).reshape(np.shape(epsilon))
+        return np.asarray(np.maximum(value, 0.0).reshape(np.shape(epsilon)))
 
     def tail(self, epsilon: Reals) -> Reals:
         losses, masses = self.law()

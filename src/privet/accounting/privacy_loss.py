@@ -9,7 +9,13 @@ import numpy as np
 
 from privet.accounting.atoms import Atom, fixed_size, leaf, poisson
 from privet.accounting.collapsed import as_pair, larger
-from privet.accounting.composed import chernoff_delta, delta_bounds, epsilon_bounds, largest_loss
+from privet.accounting.composed import (
+    chernoff_delta,
+    delta_bounds,
+    epsilon_bounds,
+    largest_loss,
+    rough_delta,
+)
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
@@ -103,6 +109,12 @@ class PrivacyLossCurve(Curve):
             return found
         below = _worse(self.lower, lambda way: delta_bounds(way, epsilon), lambda way: 1.0)
         return Interval(min(below.lower, found.upper), found.upper)
+
+    def steer(self, epsilon: float, delta: float) -> float:
+        rough = [rough_delta(way, epsilon, delta) for way in _ways(self.upper)]
+        if all(value is not None for value in rough):
+            return max(value for value in rough if value is not None)
+        return self.delta(epsilon).upper
 
     def epsilon(self, delta: float) -> Interval:
         lost = max(way.infinity for way in _ways(self.upper))

@@ -13,7 +13,7 @@ import numpy as np
 
 from privet import events
 from privet.accounting.atoms import leaf
-from privet.accounting.composed import epsilon_bounds, delta_bounds
+from privet.accounting.composed import delta_bounds, epsilon_bounds
 from privet.accounting.contour import chernoff_peak, solve
 from privet.accounting.cumulant import Composition, Derivatives
 from privet.accounting.fold import Accountant

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from privet.accounting.pairs import (
@@ -110,7 +111,7 @@ class SampledSwapped(Pair):
         lowest = self.base.swapped().largest_loss
         if lowest is None:
             return -float(np.log1p(-self.rate)) if self.rate < 1 else None
-        return -float(_mixed(np.float64(-lowest), self.rate))
+        return -_mixed_at(-lowest, self.rate)
 
     @property
     def smooth(self) -> bool:
@@ -300,14 +301,14 @@ class ReplacedGaussianPair(Pair):
 
 
 def _mixed_bound(loss: float | None, rate: float) -> float | None:
-    return None if loss is None else float(_mixed(np.float64(loss), rate))
+    return None if loss is None else _mixed_at(loss, rate)
 
 
 def _mixed_lattice(base: Pair, rate: float, sign: int) -> Lattice | None:
     """Both atoms of a sampled Laplace pair; other bases have none, or are atomic themselves."""
     if not isinstance(base, LaplacePair):
         return None
-    low, high = (float(_mixed(np.float64(end), rate)) for end in (-base.epsilon, base.epsilon))
+    low, high = _mixed_at(-base.epsilon, rate), _mixed_at(base.epsilon, rate)
     return Lattice(sign * high, high - low)
 
 
@@ -318,10 +319,14 @@ def _mixed(loss: Reals, rate: float) -> Reals:
     even = -np.log(rate)  # where q exp ℓ = 1
     small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
     large = loss - even + np.log1p((1 - rate) * np.exp(even - np.maximum(loss, even)))
-    return np.where(loss > even, large, small)
+    return np.asarray(np.where(loss > even, large, small))
 
 
-def _unmixed(epsilon: Reals, rate: float) -> tuple[Reals, Reals]:
+def _mixed_at(loss: float, rate: float) -> float:
+    return float(_mixed(np.array(loss), rate))
+
+
+def _unmixed(epsilon: Reals, rate: float) -> tuple[Reals, NDArray[np.bool_]]:
     """The ℓ with ln(1 − q + q exp ℓ) = ε, and where there is one."""
     ratio = np.expm1(np.minimum(epsilon, 1.0)) / rate
     covered = ratio > -1.0
@@ -397,7 +402,7 @@ def _gaussian_mixture_nodes(
     low, high = _support(mu, rate, power, digits, cut)
     # |dL/dz| at the far end bounds how fast exp(itL) turns; a factor 2 covers the shifted path.
     loss = mu * (high - 0.5 * mu)
-    share = np.exp(np.log(rate) + loss - _mixed(np.float64(loss), rate))
+    share = np.exp(np.log(rate) + loss - _mixed_at(loss, rate))
     step = _step(mu, float(min(mu, 2 * mu * share)), frequency, digits, power, cut)
     if (high - low) / step > 200_000:
         return None

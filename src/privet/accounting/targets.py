@@ -43,7 +43,8 @@ class EpsilonTarget(Target):
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         if self.delta == 0:
             return Excess(math.log(max(guarantee.epsilon(delta=0.0), 1e-300) / self.epsilon))
-        return Excess(math.log(max(guarantee.delta(epsilon=self.epsilon), 1e-320) / self.delta))
+        found = guarantee.curve.steer(self.epsilon, self.delta)
+        return Excess(math.log(max(found, 1e-300)) - math.log(self.delta))
 
 
 @final
@@ -79,7 +80,8 @@ class AdvantageTarget(Target):
         open_fraction("advantage", self.advantage)
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
-        return Excess(math.log(max(guarantee.advantage(), 1e-300) / self.advantage))
+        found = guarantee.curve.steer(0.0, self.advantage)
+        return Excess(math.log(max(found, 1e-300)) - math.log(self.advantage))
 
 
 @final

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-
 from privet import events
 from privet.accounting.atoms import leaf
 from privet.accounting.cumulant import Composition
 from privet.accounting.fold import Accountant, fold
-from privet.accounting.pairs import randomized_response
+from privet.accounting.pairs import Pair, randomized_response
 from privet.accounting.privacy_loss import PrivacyLossCurve
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction
@@ -227,7 +226,9 @@ class Optimal(_Counted):
     name: ClassVar[str] = "optimal composition"
 
     def curve(self, cost: Claims) -> Curve:
-        pairs = {randomized_response(e, d): count for (e, d), count in cost.items()}
+        pairs: dict[Pair, int] = {
+            randomized_response(e, d): count for (e, d), count in cost.items()
+        }
         composition = Composition.of(pairs)
         return PrivacyLossCurve(composition, composition)
 

@@ -55,8 +55,8 @@ def taken(
 def check_agreement(guarantees: Mapping[Accountant[Any], Guarantee], what: str) -> None:
     """No certified lower bound is above another accountant's upper bound.
 
-    A lower bound with the caveat ``WORST_OF_CLASS`` speaks of the worst mechanism with the same parameters, and
-    is held only against upper bounds that speak of it too.
+    A lower bound with the caveat ``WORST_OF_CLASS`` speaks of the worst mechanism with the same parameters,
+    and is held only against upper bounds that speak of it too.
     """
     for (one, first), (other, second) in permutations(guarantees.items(), 2):
         if Caveat.WORST_OF_CLASS in first.caveats and Caveat.WORST_OF_CLASS not in second.caveats:

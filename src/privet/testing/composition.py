@@ -47,8 +47,8 @@ def check_repetition_costs(
 ) -> None:
     """Doing the same thing again is never free, and never cheaper than doing it once.
 
-    This is the law that an accountant breaks when a count is dropped on the way: in dp-accounting for repeated
-    randomised response (privacy-loss distribution) and for the repeated exponential mechanism (Rényi).
+    This is the law that an accountant breaks when a count is dropped on the way: in dp-accounting for
+    repeated randomised response (privacy-loss distribution) and for the repeated exponential mechanism (Rényi).
     """
     once = account(event, adjacency=adjacency, accountant=accountant)
     often = account(Repeat(event, times), adjacency=adjacency, accountant=accountant)
@@ -56,7 +56,7 @@ def check_repetition_costs(
     for delta in _DELTAS:
         one, many = at_delta(once, delta), at_delta(often, delta)
         if one is None or many is None:
-            require(many is None, f"a repeated event is refused at δ = {delta:g} where the single one is, {where}")
+            require(many is None, f"what is refused once is refused often, δ = {delta:g}, {where}")
             continue
         require_at_most(one.upper, many.upper, f"repeating never lowers ε, {where}", slack=1e-9)
         if one.lower > 1e-6:

@@ -52,7 +52,7 @@ def check_risks(guarantee: Guarantee, *, fprs: Sequence[float] = _FPRS) -> None:
                 math.exp(epsilon) * fpr + delta.upper, 1 - math.exp(-epsilon) * (1 - delta.upper - fpr)
             )
             where = f"FPR = {fpr:g}, ε = {epsilon:g} by {name}"
-            require_at_most(found.lower, allowed, f"a certified TPR is possible under DP, {where}", slack=1e-11)
+            require_at_most(found.lower, allowed, f"a certified TPR is possible, {where}", slack=1e-11)
             require_at_most(found.upper, allowed, f"TPR ≤ exp(ε) FPR + δ, {where}", slack=1e-4)
     for (low, first), (high, second) in pairwise(ceilings.items()):
         require_at_most(first.upper, second.upper, f"TPR rises with FPR from {low:g} to {high:g}", slack=1e-4)
@@ -106,7 +106,9 @@ def _check_advantage(guarantee: Guarantee) -> None:
         found = at_delta(guarantee, delta)
         if found is not None and guarantee.delta_bounds(epsilon=0.0).relative_gap < _LOOSE:
             allowed = math.tanh(0.5 * found.upper) + delta
-            require_at_most(advantage, allowed, f"advantage ≤ (e^ε − 1)/(e^ε + 1) + δ, δ = {delta:g}", slack=1e-9)
+            require_at_most(
+                advantage, allowed, f"advantage ≤ (e^ε − 1)/(e^ε + 1) + δ, δ = {delta:g}", slack=1e-9
+            )
 
 
 def _check_posterior(guarantee: Guarantee, prior: float = 0.4, delta: float = 1e-3) -> None:

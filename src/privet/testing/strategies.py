@@ -55,11 +55,14 @@ leaves: st.SearchStrategy[Event] = st.one_of(
     st.builds(ReportNoisyMax, epsilon=_losses),
     st.builds(SparseVector, epsilon=_losses, positives=st.integers(1, 5)),
     st.builds(Opaque, epsilon=_losses, delta=st.sampled_from((0.0, 1e-9, 1e-6))),
+    st.builds(TreeNoise, st.floats(2.0, 20.0), st.just(32), st.integers(1, 4), st.integers(1, 4)),
     st.builds(
-        TreeNoise, st.floats(2.0, 20.0), st.just(32), st.integers(1, 4), st.integers(1, 4)
-    ),
-    st.builds(
-        BandedNoise, st.floats(1.0, 20.0), st.just((1.0, 0.5, 0.25)), st.just(24), st.integers(1, 4), st.integers(1, 4)
+        BandedNoise,
+        st.floats(1.0, 20.0),
+        st.just((1.0, 0.5, 0.25)),
+        st.just(24),
+        st.integers(1, 4),
+        st.integers(1, 4),
     ),
 )
 

@@ -1,7 +1,8 @@
 """Profiles that are known in closed form, written down here a second time, apart from the accountants.
 
 A law such as "more noise costs less" holds for an accountant that believes in half the noise. These truths do
-not move with the code that they check: an upper bound below one is a broken proof, a lower bound above one too.
+not move with the code that they check: an upper bound below one is a broken proof, and so is a lower bound
+above one.
 """
 
 import math
@@ -37,8 +38,8 @@ class Truth:
 def check_truth(accountant: Accountant[Any], truth: Truth) -> None:
     """The truth is within the accountant's bounds, for δ at an ε and for ε at a δ.
 
-    Where the bounds carry the caveat ``WORST_OF_CLASS``, the lower one speaks of another mechanism with the same
-    parameters and is not compared.
+    Where the bounds carry the caveat ``WORST_OF_CLASS``, the lower one speaks of another mechanism with the
+    same parameters and is not compared.
     """
     found = account(truth.event, adjacency=truth.adjacency, accountant=accountant)
     own = Caveat.WORST_OF_CLASS not in found.caveats
@@ -57,7 +58,9 @@ def _check_encloses(found: Interval, truth: float, what: str, *, lower: bool) ->
     require(found.lower <= found.upper, f"{what} has its bounds in order: {found}")
     require_at_most(truth, found.upper, f"the upper bound of {what} is not below the truth", slack=_ROUND_OFF)
     if lower:
-        require_at_most(found.lower, truth, f"the lower bound of {what} is not above the truth", slack=_ROUND_OFF)
+        require_at_most(
+            found.lower, truth, f"the lower bound of {what} is not above the truth", slack=_ROUND_OFF
+        )
 
 
 def _tail(x: float) -> float:
@@ -97,14 +100,12 @@ def _responses(truth: float, times: int, epsilon: float) -> float:
     return _finite(_powers(truth, times), _powers(1 - truth, times), epsilon)
 
 
-def _known(
-    event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object
-) -> Truth:
+def _known(event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object) -> Truth:
     return Truth(event, adjacency, partial(profile, *parameters))
 
 
 def _repeated_response(truth: float, times: int) -> Truth:
-    """Also close to its largest loss, where δ is small and an accountant that forgets a count is far below."""
+    """Also close to its largest loss, where an accountant that forgets a count is far below."""
     largest = times * math.log(truth / (1 - truth))
     at = (0.0, 0.2 * largest, 0.5 * largest, 0.95 * largest, 0.999 * largest)
     event = events.Repeat(events.RandomizedResponse(truth), times)
