@@ -145,16 +145,18 @@ def missing_answer(truth, categories):
     return [(truth, chance)] + [(other, chance)] * (categories - 1)
 
 
+_ADJACENT = {ReplaceOne(): replaced_answers, ZeroOut(): missing_answer}
+
+
 @pytest.mark.parametrize(
-    ("truth", "categories", "times"), [(0.75, 2, 1), (0.75, 2, 3), (0.625, 2, 40), (0.5, 3, 6), (0.5, 4, 4)]
+    ("truth", "categories", "times"),
+    [(0.75, 2, 1), (0.75, 2, 3), (0.625, 2, 40), (0.5, 3, 6), (0.5, 4, 4)],
 )
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 0.999])
-@pytest.mark.parametrize(
-    ("adjacency", "law_of"), [(ReplaceOne(), replaced_answers), (ZeroOut(), missing_answer)]
-)
-def test_randomised_response(truth, categories, times, share, adjacency, law_of):
+@pytest.mark.parametrize("adjacency", _ADJACENT, ids=str)
+def test_randomised_response(truth, categories, times, share, adjacency):
     """The truths are binary fractions, so the sums are exact."""
-    law = law_of(Fraction(truth), categories)
+    law = _ADJACENT[adjacency](Fraction(truth), categories)
     largest = max(abs(math.log(p / q)) for p, q in law) * times
     epsilon = share * largest
     exact = finite_profile(law, times, mpf(epsilon))

@@ -27,6 +27,7 @@ from privet.errors import OutOfReach
 __all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "rough_delta"]
 
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
+_SMALLEST_DELTA = 1e-200
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
 _TIGHT = 2e-7  # relative gap of ε up to which no further method is asked
 _GRID_SIZES = (1 << 13, 1 << 17)
@@ -43,8 +44,10 @@ def delta_bounds(composition: Composition, epsilon: float) -> Interval:
     lost = composition.infinity
     single = _closed_form(composition)
     if single is not None:
-        value = float(single.parts[0][0].delta(np.array([epsilon]))[0]) + lost
-        return Interval(value * (1 - _CLOSED_FORM), min(value * (1 + _CLOSED_FORM), 1.0))
+        # The parameters themselves are rounded, which is like moving ε by a few units in the last place.
+        apart = np.array([epsilon * (1 + 1e-15), epsilon * (1 - 1e-15)])
+        low, high = single.parts[0][0].delta(apart) + lost
+        return Interval(float(low) * (1 - _CLOSED_FORM), min(float(high) * (1 + _CLOSED_FORM), 1.0))
     capped, saddle = _capped_saddle(composition, epsilon)
     found, enough = Interval(0.0, 1.0), _TIGHT * (1 + saddle.point * epsilon)
     for line in contours(capped, saddle):
@@ -70,6 +73,11 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
+    if delta - lost < _SMALLEST_DELTA:
+        raise OutOfReach(
+            f"'delta' must exceed the losses' mass at infinity, {lost:.6g}, by at least {_SMALLEST_DELTA:g}, got "
+            f"{delta:g}, because float64 ends there. Ask at a larger δ."
+        )
     single = _closed_form(composition)
     if single is not None:
         return _closed_epsilon(single, delta - lost)
@@ -92,9 +100,8 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     if jumps is None:
         found = _both(found, _grid_epsilon(composition, capped, saddle, _LAST_SIZE, delta))
     else:
-        start = found.upper if found.upper < 2 * found.lower else max(saddle.epsilon, found.lower)
         lower, upper = (
-            jump.epsilon(delta, start, above=above) for jump, above in zip(jumps, (False, True), strict=True)
+            jump.epsilon(delta, found, above=above) for jump, above in zip(jumps, (False, True), strict=True)
         )
         found = _both(found, Interval(lower, upper))
     if not np.isfinite(found.upper):
@@ -132,7 +139,7 @@ def _jumps(composition: Composition, delta: float, known: Interval) -> tuple[One
     if others or count < 2 or not isinstance(pair, SampledPair) or not isinstance(pair.base, GaussianPair):
         return None
     split, most, mass = split_loss(pair, count, delta)
-    near = composition.capped(mass * count, edge=0.03)
+    near = composition.capped(mass * count, edge=1e-3)
     saddle = saddle_for_epsilon(near, delta)
     if saddle is None:
         return None
@@ -241,12 +248,11 @@ def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> I
         return Interval(0.0, 0.0)
     upper = _crossing(line, saddle.epsilon, least, lambda epsilon: line.delta(epsilon).upper)
     lower = _crossing(line, saddle.epsilon, most, lambda epsilon: line.delta(epsilon).lower)
-    certified = Interval(0.0, np.inf)
     if upper is not None:
-        certified = certified._replace(upper=upper)
+        upper = _verified(upper, least, lambda epsilon: line.delta(epsilon).upper, above=True)
     if lower is not None:
-        certified = certified._replace(lower=max(lower, 0.0))
-    return certified
+        lower = _verified(lower, most, lambda epsilon: line.delta(epsilon).lower, above=False)
+    return Interval(max(lower or 0.0, 0.0), np.inf if upper is None else max(upper, 0.0))
 
 
 def _crossing(
@@ -260,8 +266,19 @@ def _crossing(
             return None
         move = (np.log(value) - target) * value / -slope
         epsilon = float(epsilon + np.clip(move, -4 / line.point, 4 / line.point))
-        if abs(move) <= 4e-16 * abs(epsilon) + 1e-300 or (abs(move) < 1e-13 * abs(epsilon)):
+        if abs(move) < 1e-13 * abs(epsilon) + 1e-300:
             return epsilon
+    return None
+
+
+def _verified(start: float, delta: float, bound: Callable[[float], float], *, above: bool) -> float | None:
+    """The first point at or beyond ``start`` at which the bound is on the right side of δ."""
+    epsilon, step = start, 1e-13 * abs(start) + 1e-300
+    for _ in range(60):
+        if (bound(epsilon) <= delta) if above else (bound(epsilon) >= delta):
+            return epsilon
+        epsilon += step if above else -step
+        step *= 2
     return None
 
 
@@ -320,5 +337,5 @@ def _both(first: Interval, second: Interval) -> Interval:
 def _out_of_reach() -> OutOfReach:
     return OutOfReach(
         "The composition has no certified ε within float64, because its losses span too many scales. "
-        "Ask at a larger δ, or account with privet.accounting.renyi."
+        "Ask at a larger δ, or account with privet.accounting.Renyi."
     )

@@ -27,7 +27,7 @@ __all__ = ["Contour", "Saddle", "chernoff_peak", "contours", "saddle_for_delta",
 
 _ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound on the value
 _DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
-_MOST_NODES = 1 << 15
+_MOST_NODES = 1 << 14
 _LARGEST_TILT = 1e14
 _NEAR = np.array([0.6, 0.75, 0.87, 0.95, 1.0, 1.01, 1.1, 1.5, 3.0])  # points to look at, × saddle
 

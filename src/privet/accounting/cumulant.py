@@ -16,7 +16,7 @@ __all__ = ["Composition", "Derivatives", "Line", "derivatives", "line"]
 Complexes = NDArray[np.complex128]
 
 _DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
-_LARGEST_RULE = 3e7  # multiplications that one line may cost
+_LARGEST_RULE = 1e7  # multiplications that one line may cost
 
 
 @final

@@ -1,4 +1,4 @@
-"""The one fold over events. An accountant is five functions; none of them ever sees a count but ``power``."""
+"""The one fold over events. An accountant prices, joins and repeats; only ``power`` ever sees a count."""
 
 from abc import ABC, abstractmethod
 from functools import reduce

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from privet.accounting.gridded import anchored, below, loss_range, polygon
-from privet.accounting.lattice import Grid, Law, Part, summed
+from privet.accounting.lattice import Grid, Part, Table, summed
 from privet.accounting.pairs import Pair, Reals
 from privet.bounds import Interval
 
@@ -53,9 +53,9 @@ def _quantile(pair: Pair, mass: float) -> float:
 class OneJump:
     """The three parts of δ(ε) for ``count`` steps of one pair, all from above or all from below."""
 
-    near: Law  # N^T, tilted
-    rest: Law  # N^(T−1), tilted: for ε − ℓ ≥ 0
-    bulk: Law  # N^(T−1), hardly tilted: for ε − ℓ < 0
+    near: Table  # N^T, tilted
+    rest: Table  # N^(T−1), tilted: for ε − ℓ ≥ 0
+    bulk: Table  # N^(T−1), hardly tilted: for ε − ℓ < 0
     far_losses: Reals
     far_masses: Reals
     count: int
@@ -77,45 +77,43 @@ class OneJump:
         others = [part._replace(times=count - 1)]
         flat = Grid(grid.step, grid.size, (count - 1) * float(fine[0]), min(1e-3, grid.tilt), 0.0, grid.tilt)
         more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
-        return OneJump(summed([part], grid), summed(others, grid), summed(others, flat), coarse, far, count, more)
+        tables = (summed([part], grid), summed(others, grid), summed(others, flat))
+        near_table, rest, bulk = (law.table() for law in tables)
+        return OneJump(near_table, rest, bulk, coarse, far, count, more)
 
     def delta(self, epsilon: float) -> Interval:
         """The three parts together; each end has its own slack."""
         left = epsilon - self.far_losses
         lower, upper = np.zeros_like(left), np.ones_like(left)
-        lower[left < 0], upper[left < 0] = self.bulk.profile(left[left < 0])
-        lower[left >= 0], upper[left >= 0] = self.rest.profile(left[left >= 0])
-        near = self.near.delta(epsilon)
+        lower[left < 0], upper[left < 0] = self.bulk.delta(left[left < 0])
+        lower[left >= 0], upper[left >= 0] = self.rest.delta(left[left >= 0])
+        near_lower, near_upper = self.near.delta(np.array([epsilon]))
         return Interval(
-            near.lower + self.count * float(self.far_masses @ lower),
-            near.upper + self.count * float(self.far_masses @ upper) + self.more,
+            float(near_lower[0]) + self.count * float(self.far_masses @ lower),
+            float(near_upper[0]) + self.count * float(self.far_masses @ upper) + self.more,
         )
 
-    def epsilon(self, delta: float, start: float, *, above: bool) -> float:
-        """Where the upper (or lower) end crosses δ, by bisection in logarithms from a bracket around start."""
+    def epsilon(self, delta: float, known: Interval, *, above: bool) -> float:
+        """Where the upper (or lower) end crosses δ; ε is known to be in ``known``."""
 
         def excess(epsilon: float) -> float:
             bound = self.delta(epsilon)
             value = bound.upper if above else bound.lower
             return float(np.log(max(value, 1e-320)) - np.log(delta))
 
-        high = max(start, 1e-12)
-        for _ in range(200):
-            if excess(high) <= 0:
-                break
-            high *= 1.3
-        else:
-            return float(np.inf) if above else high
-        low = high
-        for _ in range(200):
-            low /= 1.3
-            if excess(low) > 0:
-                break
-        else:
-            return high if above else 0.0
-        root = float(brentq(excess, low, high, rtol=1e-10))
+        low, high = max(known.lower, 1e-300), known.upper
+        if not np.isfinite(high):
+            high = max(low, 1e-12)
+            while excess(high) > 0 and high < 1e12:
+                high *= 4
+        if excess(high) > 0:
+            return float(known.upper if above else high)
+        if excess(low) <= 0:
+            return low if above and low > 1e-300 else (0.0 if not above else low)
+        low, high = np.log(low), np.log(high)
+        root = float(np.exp(brentq(lambda place: excess(np.exp(place)), low, high, xtol=1e-10, rtol=1e-10)))
         step = 4e-10 * root
-        while (above and excess(root) > 0) or (not above and excess(root) <= 0):
+        while (excess(root) > 0) == above:
             root += step if above else -step
             step *= 2
         return root

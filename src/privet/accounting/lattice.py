@@ -15,7 +15,7 @@ from privet.accounting.gridded import on_grid
 from privet.accounting.pairs import Reals
 from privet.bounds import Interval
 
-__all__ = ["Grid", "Law", "Part", "compose", "summed"]
+__all__ = ["Grid", "Law", "Part", "Table", "compose", "summed"]
 
 
 _RELATIVE = 2e-8  # round-off of δ on a grid: differences of profiles, checked against 30 digits
@@ -94,17 +94,11 @@ class Law(NamedTuple):
         inside = losses[place] + np.log(rest / scaled[place])
         return float(np.clip(inside, losses[place - 1], losses[place]))
 
-    def profile(self, epsilon: Reals) -> tuple[Reals, Reals]:
-        """Lower and upper bounds of δ at many ε at once; good where ε is not far left of the tilted bulk."""
+    def table(self) -> "Table":
+        """Sums from which δ follows at any ε that is not far left of the tilted bulk."""
         fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
         mass, scaled = _sums(self.weights * fallen, self._step())
-        place = np.searchsorted(self.losses, epsilon, side="right")
-        inside = np.minimum(place, self.losses.size - 1)
-        beyond = np.exp(np.minimum(epsilon - self.losses[inside], 0.0))
-        value = np.where(place == inside, mass[inside] - beyond * scaled[inside], 0.0)
-        slack = self._slack() * np.exp(np.clip(self.level - self.tilt * epsilon, -745.0, 600.0))
-        slack = slack + _RELATIVE * np.abs(value)
-        return np.maximum(value - slack, 0.0), np.minimum(np.maximum(value, 0.0) + slack, 1.0)
+        return Table(self.losses, mass, scaled, self.tilt, self.level, self._slack())
 
     def _step(self) -> float:
         return float(self.losses[1] - self.losses[0])
@@ -113,6 +107,27 @@ class Law(NamedTuple):
         # (1 − exp(−g)) exp(−cg) is at most 1/(1 + c), and its sum over a grid of step h at most
         # 1/(1 + c) + 1/(h c (1 + c)).
         return (self.stray + self.noise * (1 + 1 / (self._step() * self.tilt))) / (1 + self.tilt)
+
+
+class Table(NamedTuple):
+    """A law's mass from each loss upwards, plain and discounted by exp(ℓⱼ − ℓ), and its slack."""
+
+    losses: Reals
+    mass: Reals
+    scaled: Reals
+    tilt: float
+    level: float
+    slack: float
+
+    def delta(self, epsilon: Reals) -> tuple[Reals, Reals]:
+        """Lower and upper bounds of δ at many ε at once."""
+        place = np.searchsorted(self.losses, epsilon, side="right")
+        inside = np.minimum(place, self.losses.size - 1)
+        beyond = np.exp(np.minimum(epsilon - self.losses[inside], 0.0))
+        value = np.where(place == inside, self.mass[inside] - beyond * self.scaled[inside], 0.0)
+        slack = self.slack * np.exp(np.clip(self.level - self.tilt * epsilon, -745.0, 600.0))
+        slack = slack + _RELATIVE * np.abs(value)
+        return np.maximum(value - slack, 0.0), np.minimum(np.maximum(value, 0.0) + slack, 1.0)
 
 
 def _sums(masses: Reals, step: float) -> tuple[Reals, Reals]:

@@ -185,6 +185,9 @@ def legendre(count: int) -> tuple[Reals, Reals]:
     return (left + (points + 1) / panels).ravel(), np.tile(weights / panels, panels)
 
 
+_DIRECT = 200_000  # atoms times questions up to which a profile is summed term by term
+
+
 class AtomicPair(Pair):
     """A pair whose loss has countably many values, cut off to finitely many."""
 
@@ -195,6 +198,10 @@ class AtomicPair(Pair):
     def delta(self, epsilon: Reals) -> Reals:
         flat = np.atleast_1d(epsilon)
         losses, masses = self.law()
+        if flat.size * losses.size <= _DIRECT:
+            # Σ over ℓ > ε of P[ℓ] (1 − exp(ε − ℓ)), which nothing cancels in
+            gaps = np.minimum(flat[:, None] - losses, 0.0)
+            return np.asarray((-np.expm1(gaps) @ masses).reshape(np.shape(epsilon)))
         above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
         scaled = np.append(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1], -np.inf)
         first = np.searchsorted(losses, flat, side="right")
@@ -273,7 +280,7 @@ class FinitePair(AtomicPair):
 class DiscreteGaussianPair(AtomicPair):
     """The discrete Gaussian around ``shift`` against that around 0; symmetric.
 
-    The loss (2x − shift)·shift/(2σ²) is linear in x, so it lies on a grid. Tails beyond exp(−800) are cut off.
+    The loss (2x − shift)·shift/(2σ²) is linear in x, so it lies on a grid. Tails below 1e-300 are cut off.
     """
 
     scale: float
@@ -292,12 +299,11 @@ class DiscreteGaussianPair(AtomicPair):
 
 @lru_cache(maxsize=8)
 def _discrete_gaussian(scale: float, shift: int) -> tuple[Reals, Reals]:
-    reach = int(np.ceil(26 * scale)) + 1
+    reach = int(np.ceil(38 * scale)) + 1
     x = np.arange(-reach, reach + shift + 1)
     heights = np.exp(-0.5 * ((x - shift) / scale) ** 2)
     losses = (2 * x - shift) * (0.5 * shift / scale**2)
-    # left of shift − reach P is below exp(−338) and carries nothing
-    kept = heights > 1e-140
+    kept = heights > 1e-300
     return losses[kept], heights[kept] / heights.sum()
 
 

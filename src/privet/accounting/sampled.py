@@ -389,7 +389,7 @@ def _step(
     v = 1 [+ 0.3 |power| μ²] [+ 1/w²]. The best a is taken.
     """
     strip, spread = (0.9 * np.pi / mu, 1.0) if power >= 0 else (0.5 * np.pi / mu, 1 - 0.3 * power * mu**2)
-    spread += 0.0 if cut is None else cut.edge**-2
+    spread += 0.0 if cut is None else max(cut.edge, 0.03) ** -2  # a sharper edge is only to steer by
     free = np.sqrt(2 * digits / spread)
     room = free * spread if free <= strip else digits / strip + 0.5 * spread * strip
     return float(2 * np.pi / (slope * frequency + room))

@@ -1,0 +1,287 @@
+"""The ceiling on every attack: the highest true-positive rate that a privacy profile leaves at a false-positive rate.
+
+Every ε proves a ceiling: δ(ε) + exp(ε)·fpr, and 1 − exp(−ε)(1 − δ(ε) − fpr). With y = exp(ε) for the first and
+y = exp(−ε) for the second they are one function F(y) = H(y) + y·fpr of y > 0, because a symmetric profile goes on
+below y = 1 as H(y) = 1 − y + y·H(1/y). H is convex, so F is: it has one minimum, and whatever was evaluated bounds it
+from below as well.
+
+Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1; Dong, Roth & Su 2022, Proposition 6.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import NamedTuple, final
+
+from privet.bounds import Interval
+
+__all__ = ["Ceiling", "lowest_ceiling"]
+
+_MOST = 12  # evaluations of the profile; one takes up to a tenth of a second
+_MOST_NEAR = 6  # the same with a guess
+_PARTNERS = 5  # points on either side that secants are drawn through
+_CLOSE = 1e-6  # relative distance of the ceiling from what convexity allows at which the search ends
+_ROUND_OFF = 4e-16
+_FARTHEST = 700.0  # exp of it is a float
+
+
+class Ceiling(NamedTuple):
+    """The highest true-positive rate at some false-positive rate, and the ε that proved it."""
+
+    tpr: Interval
+    epsilon: float
+
+
+class _Point(NamedTuple):
+    """F at one place; places are y − 1, of which more digits are known than of y where ε is small."""
+
+    place: float
+    value: Interval
+
+
+class _Line(NamedTuple):
+    """height + slope · (place′ − place), at or below F wherever it is used."""
+
+    place: float
+    height: float
+    slope: float
+
+    def at(self, place: float) -> float:
+        """Rounded down: a place is known to a few units in its last digit."""
+        unsure = _ROUND_OFF * (abs(place) + abs(self.place))
+        return self.height + self.slope * (place - self.place) - unsure * abs(self.slope)
+
+
+class _Model(NamedTuple):
+    """Where the minimum seems to be, its value, and how close to it two points must be to prove it."""
+
+    place: float
+    value: float
+    width: float
+
+
+class _Cell(NamedTuple):
+    """Between two neighbours F is at least ``floor``, which it could reach at ``place`` only."""
+
+    floor: float
+    place: float
+
+    @property
+    def epsilon(self) -> float:
+        return min(abs(math.log1p(self.place)), _FARTHEST) if self.place > -1 else 40.0
+
+
+def lowest_ceiling(profile: Callable[[float], Interval], fpr: float, *, near: float | None = None) -> Ceiling:
+    """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves it.
+
+    *Upper*: the least that was found; each is a ceiling. *Lower*: a secant of a convex function, carried on beyond
+    its two points, is below it. So between two neighbouring points F is above the secants through the two points to
+    the left and through the two to the right, taken with whichever ends of their enclosures make them lowest; F is
+    also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least over all cells bounds the minimum,
+    wherever it is and whether or not the search found it.
+    """
+    search, most = _Search(profile, fpr), _MOST
+    if near is not None and 0 < near <= _FARTHEST:
+        for share in (1.0, 0.97, 1.03):
+            search.ask(min(near * share, _FARTHEST))
+        most = _MOST_NEAR
+    else:
+        search.ask(0.0)
+        guess = search.gaussian_guess()
+        for share in (1.0, 1.15):
+            search.ask(min(guess * share, _FARTHEST))
+    search.refine(most)
+    search.tighten(most)
+    return search.ceiling()
+
+
+@final
+@dataclass(eq=False)
+class _Search:
+    """The points so far, and where to ask next."""
+
+    profile: Callable[[float], Interval]
+    fpr: float
+    found: dict[float, Interval] = field(default_factory=dict)
+
+    def ask(self, epsilon: float) -> bool:
+        """Whether that told something new."""
+        close = any(abs(epsilon - other) <= 1e-13 * other for other in self.found)
+        if close or not 0 <= epsilon <= _FARTHEST:
+            return False
+        self.found[epsilon] = self.profile(epsilon)
+        return True
+
+    def value(self, epsilon: float, delta: float) -> float:
+        """The better of both ceilings that this ε proves."""
+        below = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + self.fpr)
+        return min(delta + math.exp(epsilon) * self.fpr, below)
+
+    def best(self) -> float:
+        return min(self.found, key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
+
+    def gaussian_guess(self) -> float:
+        """The ε at which a Gaussian mechanism with this total variation would have its minimum."""
+        normal, distance = NormalDist(), max(self.found[0.0].upper, 1e-12)
+        if distance > 1 - 1e-12:  # this total variation tells nothing, and the ceiling is close to 1
+            return min(max(-0.9 * math.log(self.fpr), 20.0), 0.8 * _FARTHEST)
+        mu = 2 * normal.inv_cdf(0.5 * (1 + distance))
+        place = -normal.inv_cdf(min(max(self.fpr, 1e-300), 1 - 1e-16)) * mu - 0.5 * mu * mu
+        highest = -math.log(self.fpr) if place > 0 else 40.0  # beyond, the ceiling is 1
+        return max(min(abs(place), highest, _FARTHEST), 0.05 * mu)
+
+    def refine(self, most: int) -> None:
+        """Ask where a smooth profile has its minimum, then on both sides of it; a model that erred rests for a while.
+
+        Meanwhile ask where the lower bound is lowest, which finds kinks; every other time a little beyond, because
+        secants come to a kink from one side only.
+        """
+        failures = resting = asked = 0
+        hoped = math.inf
+        while len(self.found) < most:
+            best, kink = self.best(), self.lowest_cell(trusting=True)
+            reached = self.value(best, self.found[best].upper)
+            gap = min(reached, 1.0) - kink.floor
+            if gap <= _CLOSE * reached:
+                return
+            if gap > hoped:
+                failures += 1
+                resting = 3 * failures
+            model, hoped = self.model_minimum(), math.inf
+            if model is None or resting > 0:
+                asked, resting = asked + 1, resting - 1
+                nearest = min(self.found, key=lambda epsilon: abs(epsilon - kink.epsilon))
+                beyond = 0.1 * (kink.epsilon - nearest) if asked % 2 == 0 or len(self.found) == most - 1 else 0.0
+                if not self.ask(kink.epsilon + beyond):
+                    return
+            elif abs(model.place - best) < 0.3 * model.width:
+                if not self.ask(self.beside(best, model.width)):
+                    resting = 2
+            else:
+                known = self.ask(model.place) and self.value(model.place, self.found[model.place].upper)
+                erred = not known or abs(known - model.value) > 0.25 * gap
+                hoped = 0.0 if erred else 0.5 * gap
+
+    def tighten(self, most: int) -> None:
+        """Ask twice more where loose enclosures leave the lower bound far below what the search has seen."""
+        for _ in range(2):
+            best, cell = self.best(), self.lowest_cell(trusting=False)
+            tight = self.found[best].lower > 0.5 * self.found[best].upper
+            reached = min(self.value(best, self.found[best].lower), 1.0)
+            if not tight or len(self.found) >= most or reached - cell.floor <= 1e-5 * reached:
+                return
+            self.ask(cell.epsilon)
+
+    def beside(self, best: float, near: float) -> float:
+        """A point close to the best one, on the side where the nearest other point is farther away."""
+        places = sorted(self.found)
+        index = bisect_left(places, best)
+        left = best - places[index - 1] if index > 0 else math.inf
+        right = places[index + 1] - best if index + 1 < len(places) else math.inf
+        return best + near if right >= left else max(best - near, 0.0)
+
+    def model_minimum(self) -> _Model | None:
+        """The minimum if ln δ were a parabola in ε through the three best points."""
+        usable = [epsilon for epsilon, delta in self.found.items() if delta.upper > 0]
+        usable.sort(key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
+        if len(usable) < 3:
+            return None
+        a, b, c = sorted(usable[:3])
+        levels = [math.log(self.found[place].upper) for place in (a, b, c)]
+        first, second = (levels[1] - levels[0]) / (b - a), (levels[2] - levels[1]) / (c - b)
+        bend = (second - first) / (c - a)
+
+        def modelled(epsilon: float) -> float:
+            level = levels[0] + (epsilon - a) * (first + bend * (epsilon - b))
+            return self.value(epsilon, math.exp(min(level, 0.0)))
+
+        wide = c - a
+        place = _golden(modelled, max(a - 2 * wide, 0.0), min(c + 2 * wide, _FARTHEST))
+        around = 0.01 * place + 1e-9
+        value = modelled(place)
+        bending = (modelled(place + around) + modelled(abs(place - around)) - 2 * value) / around**2
+        width = math.sqrt(_CLOSE * value / bending) if bending > 0 else around
+        return _Model(place, value, min(max(width, 1e-6 * place), 10 * around))
+
+    def ceiling(self) -> Ceiling:
+        best = self.best()
+        upper = self.value(best, self.found[best].upper) * (1 + _ROUND_OFF)
+        upper = min(max(upper, self.fpr), 1.0)
+        lower = self.lowest_cell(trusting=False).floor * (1 - 4 * _ROUND_OFF)
+        return Ceiling(Interval(min(max(lower, self.fpr), upper), upper), best)
+
+    def lowest_cell(self, *, trusting: bool) -> _Cell:
+        """Where F could be lowest; ``trusting`` takes the upper ends for the truth, to steer by."""
+        points = sorted(self.points(trusting=trusting))
+        return min(self.cells(points), key=lambda cell: cell.floor)
+
+    def points(self, *, trusting: bool) -> Iterator[_Point]:
+        """F at y = 0, and on either side of y = 1 for every ε that was asked."""
+        yield _Point(-1.0, Interval(1.0, 1.0))
+        for epsilon, delta in self.found.items():
+            ends = (
+                (delta.upper if trusting else delta.lower) * (1 - _ROUND_OFF),
+                delta.upper * (1 + _ROUND_OFF),
+            )
+            place, y = math.expm1(-epsilon), math.exp(-epsilon)
+            if y > 1e-9:  # closer to 0 the line from there says the same
+                yield _Point(place, Interval(*(y * (end + self.fpr) - place for end in ends)))
+            if epsilon > 0:
+                far = math.exp(epsilon) * self.fpr
+                yield _Point(math.expm1(epsilon), Interval(*(end + far for end in ends)))
+
+    def cells(self, points: list[_Point]) -> Iterator[_Cell]:
+        start, rising = _Line(-1.0, 1.0, self.fpr - 1), _Line(-1.0, 0.0, self.fpr)
+        for index, point in enumerate(points):
+            behind, ahead = (
+                points[max(index - _PARTNERS, 0) : index],
+                points[index + 1 : index + 2 + _PARTNERS],
+            )
+            falling = [start, *(_secant(far, point) for far in behind)]
+            growing = [rising, *(_secant(far, ahead[0]) for far in ahead[1:])]
+            right = ahead[0].place if ahead else math.inf
+            yield max(_lowest(one, other, point.place, right) for one in falling for other in growing)
+
+
+def _secant(far: _Point, close: _Point) -> _Line:
+    """The line through two points, to be used beyond the close one: as low as what is known of them allows."""
+    rise, run = close.value.lower - far.value.upper, close.place - far.place
+    unsure = math.copysign(_ROUND_OFF * (abs(close.place) + abs(far.place)), run)
+    run += unsure if rise > 0 else -unsure
+    if run * unsure <= 0:
+        return _Line(close.place, -math.inf, 0.0)
+    return _Line(close.place, close.value.lower, rise / run)
+
+
+def _lowest(one: _Line, other: _Line, left: float, right: float) -> _Cell:
+    """The least of the larger of two lines on an interval: at an end, or where they cross.
+
+    Where they cross the smaller of the two is taken, which is below their common value if the place is a little off.
+    """
+    ends = (left,) if right == math.inf else (left, right)
+    least = min(_Cell(max(one.at(place), other.at(place)), place) for place in ends)
+    if one.slope == other.slope:
+        return least
+    crossing = left + (other.at(left) - one.at(left)) / (one.slope - other.slope)
+    if not left <= crossing <= right:
+        return least
+    return min(least, _Cell(min(one.at(crossing), other.at(crossing)), crossing))
+
+
+def _golden(function: Callable[[float], float], low: float, high: float) -> float:
+    """A minimum by golden sections: for functions that cost nothing."""
+    shrink = 0.5 * (math.sqrt(5) - 1)
+    one, other = high - shrink * (high - low), low + shrink * (high - low)
+    at_one, at_other = function(one), function(other)
+    for _ in range(60):
+        if at_one <= at_other:
+            high, other, at_other = other, one, at_one
+            one = high - shrink * (high - low)
+            at_one = function(one)
+        else:
+            low, one, at_one = one, other, at_other
+            other = low + shrink * (high - low)
+            at_other = function(other)
+    return 0.5 * (low + high)
