@@ -4,25 +4,34 @@ import math
 
 from privet.errors import InvalidArgument
 
-__all__ = ["at_least", "finite", "fraction", "open_fraction", "positive", "whole"]
+__all__ = ["at_least", "finite", "fraction", "open_fraction", "positive", "shown", "whole"]
+
+
+def shown(value: object) -> str:
+    """A value in a message: its repr, cut where it is long, and a word where Python refuses to write it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__} that is too long to show"
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def finite(name: str, value: float) -> float:
     """A finite real number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidArgument(
-            f"'{name}' must be a real number, got {value!r} of type {type(value).__name__}. "
+            f"'{name}' must be a real number, got {shown(value)} of type {type(value).__name__}. "
             f"Give it as a Python int or float."
         )
-    if not math.isfinite(value):
-        raise InvalidArgument(f"'{name}' must be finite, got {value!r}. Give an ordinary number.")
+    if not _is_finite(value):
+        raise InvalidArgument(f"'{name}' must be finite, got {shown(value)}. Give an ordinary number.")
     return value
 
 
 def positive(name: str, value: float) -> float:
     """A finite number above zero."""
     if finite(name, value) <= 0:
-        raise InvalidArgument(f"'{name}' must be above 0, got {value!r}. Give a positive number.")
+        raise InvalidArgument(f"'{name}' must be above 0, got {shown(value)}. Give a positive number.")
     return value
 
 
@@ -30,7 +39,7 @@ def at_least(name: str, value: float, least: float) -> float:
     """A finite number that is not below ``least``."""
     if finite(name, value) < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least:g}, got {value!r}. Give a number from {least:g} upwards."
+            f"'{name}' must be at least {least:g}, got {shown(value)}. Give a number from {least:g} upwards."
         )
     return value
 
@@ -39,7 +48,7 @@ def fraction(name: str, value: float) -> float:
     """A number in (0, 1]: a rate."""
     if not 0 < finite(name, value) <= 1:
         raise InvalidArgument(
-            f"'{name}' must be above 0 and at most 1, got {value!r}. "
+            f"'{name}' must be above 0 and at most 1, got {shown(value)}. "
             f"A rate is a probability, such as lot size / number of records."
         )
     return value
@@ -49,19 +58,29 @@ def open_fraction(name: str, value: float) -> float:
     """A number in (0, 1): a probability that is neither impossible nor certain."""
     if not 0 < finite(name, value) < 1:
         raise InvalidArgument(
-            f"'{name}' must lie strictly between 0 and 1, got {value!r}. Give a probability inside."
+            f"'{name}' must lie strictly between 0 and 1, got {shown(value)}. Give a probability inside."
         )
     return value
 
 
-def whole(name: str, value: int, least: int = 1) -> int:
-    """A whole number that is not below ``least``."""
+def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    """A whole number that is not below ``least``, nor above ``most``."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgument(
-            f"'{name}' must be a whole number, got {value!r}. Give it as a Python int."
-        )
+        raise InvalidArgument(f"'{name}' must be a whole number, got {shown(value)}. Give it as a Python int.")
     if value < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least}, got {value!r}. Give a whole number from {least} upwards."
+            f"'{name}' must be at least {least}, got {shown(value)}. Give a whole number from {least} upwards."
+        )
+    if most is not None and value > most:
+        raise InvalidArgument(
+            f"'{name}' must be at most {most:.0e}, got {shown(value)}, because larger numbers are not exact "
+            f"in float64. Give a number that can occur."
         )
     return value
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond float64
+        return False

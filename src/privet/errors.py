@@ -7,7 +7,8 @@
     ├── NotProved                      no theorem that Privet knows covers what was asked
     ├── OutOfReach (ArithmeticError)   covered, but no certified number within the limits of float64
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
-    └── Unreadable (ValueError)        a document is not what it should be (format, version, field)
+    ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
+    └── MissingPackage (ImportError)   a package that only this question needs is not installed
 
 A message is one sentence that names what was got and what is needed, and one that gives the fix.
 No message depends on private data.
@@ -16,6 +17,7 @@ No message depends on private data.
 __all__ = [
     "BudgetExceeded",
     "InvalidArgument",
+    "MissingPackage",
     "NotProved",
     "OutOfReach",
     "PrivetError",
@@ -45,3 +47,7 @@ class BudgetExceeded(PrivetError):
 
 class Unreadable(PrivetError, ValueError):
     """A document does not have the format, the version or the fields that it needs."""
+
+
+class MissingPackage(PrivetError, ImportError):
+    """A package that only this question needs is not installed."""

@@ -9,8 +9,10 @@ bound C on *one* unit's contribution, so one event can be read under every adjac
 True
 """
 
+import math
 from abc import ABC
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 from privet.arguments import at_least, finite, fraction, open_fraction, positive, whole
@@ -38,6 +40,9 @@ __all__ = [
     "classic_gaussian",
     "dp_sgd",
 ]
+
+
+_MOST = 10**15  # of anything that is counted: beyond, float64 does not hold every whole number
 
 
 class Event(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
@@ -76,7 +81,7 @@ class DiscreteGaussian(Event):
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        whole("contribution", self.contribution)
+        whole("contribution", self.contribution, most=_MOST)
 
 
 @final
@@ -89,7 +94,7 @@ class DiscreteLaplace(Event):
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        whole("contribution", self.contribution)
+        whole("contribution", self.contribution, most=_MOST)
 
 
 @final
@@ -105,7 +110,7 @@ class RandomizedResponse(Event):
 
     def __post_init__(self) -> None:
         open_fraction("truth", self.truth)
-        whole("categories", self.categories, least=2)
+        whole("categories", self.categories, least=2, most=_MOST)
         if self.truth * self.categories < 1:
             raise InvalidArgument(
                 f"'truth' must be at least 1/categories = {1 / self.categories:.4g}, got {self.truth!r}. "
@@ -149,7 +154,7 @@ class SparseVector(Event):
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
-        whole("positives", self.positives)
+        whole("positives", self.positives, most=_MOST)
 
 
 @final
@@ -213,7 +218,7 @@ class BandedNoise(Event):
         for value in column:
             at_least("coefficients", value, 0)
         if positive("coefficients[0]", column[0]) and any(
-            later > earlier for earlier, later in zip(column, column[1:], strict=False)
+            later > earlier for earlier, later in pairwise(column)
         ):
             raise InvalidArgument(
                 "'coefficients' must not increase, because the sensitivity theorem needs it. "
@@ -252,8 +257,8 @@ class FixedSize(Event):
     inner: Event
 
     def __post_init__(self) -> None:
-        whole("size", self.size)
-        whole("population", self.population)
+        whole("size", self.size, most=_MOST)
+        whole("population", self.population, most=_MOST)
         if self.size > self.population:
             raise InvalidArgument(
                 f"'size' must not exceed 'population' = {self.population}, got {self.size}. "
@@ -271,7 +276,7 @@ class Repeat(Event):
     times: int
 
     def __post_init__(self) -> None:
-        whole("times", self.times)
+        whole("times", self.times, most=_MOST)
         _check_event("inner", self.inner)
 
 
@@ -315,7 +320,8 @@ def banded_dp_sgd(
 
     Reference: Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Theorem 4.
     """
-    bands = len(BandedNoise(noise_multiplier, coefficients, max(steps, 1)).coefficients)
+    whole("steps", steps, most=_MOST)
+    bands = len(BandedNoise(noise_multiplier, coefficients, steps).coefficients)
     norm = sum(value * value for value in coefficients) ** 0.5
     rate = bands * fraction("sampling_rate", sampling_rate)
     if rate > 1:
@@ -323,7 +329,7 @@ def banded_dp_sgd(
             f"'sampling_rate' times the number of bands must be at most 1, got {sampling_rate!r} x {bands}. "
             f"Use fewer bands or smaller lots."
         )
-    turns = -(-whole("steps", steps) // bands)
+    turns = -(-steps // bands)
     return Repeat(Poisson(rate, Gaussian(noise_multiplier / norm)), turns)
 
 
@@ -334,8 +340,6 @@ def classic_gaussian(*, epsilon: float, delta: float) -> Event:
 
     Reference: Dwork & Roth 2014, Theorem A.1.
     """
-    from math import log, sqrt
-
     positive("epsilon", epsilon)
     open_fraction("delta", delta)
     if epsilon >= 1:
@@ -343,7 +347,7 @@ def classic_gaussian(*, epsilon: float, delta: float) -> Event:
             f"'epsilon' must be below 1 for the classic Gaussian mechanism, got {epsilon!r}, because its "
             f"theorem does not hold there. Use privet.calibrate with Gaussian, which is exact for every ε."
         )
-    return Gaussian(sqrt(2 * log(1.25 / delta)) / epsilon)
+    return Gaussian(math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon)
 
 
 def _check_event(name: str, value: object) -> None:
@@ -364,9 +368,9 @@ def _check_parts(parts: object) -> None:
 
 def _check_correlated(noise: float, steps: int, separation: int, participations: int) -> None:
     positive("noise_multiplier", noise)
-    whole("steps", steps)
-    whole("separation", separation)
-    whole("participations", participations)
+    whole("steps", steps, most=_MOST)
+    whole("separation", separation, most=_MOST)
+    whole("participations", participations, most=_MOST)
     if (participations - 1) * separation >= steps:
         raise InvalidArgument(
             f"'participations' = {participations} with 'separation' = {separation} must fit into "

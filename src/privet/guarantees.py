@@ -8,7 +8,6 @@ of the same true value, so that the looseness of the accounting can be seen.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -19,12 +18,19 @@ from privet.adjacency import Adjacency
 from privet.arguments import at_least, finite, open_fraction, whole
 from privet.bounds import EpsilonBound, Interval, Side
 from privet.caveats import Caveat
+from privet.ceilings import Ceiling, lowest_ceiling
 from privet.errors import InvalidArgument, NotProved
 
 __all__ = [
     "Ceiling",
+    "Curve",
+    "GroupCurve",
+    "Guarantee",
+    "LossHistogram",
+    "PairCurve",
     "ceiling",
-    "Curve", "GroupCurve", "Guarantee", "LossHistogram", "PairCurve", "delta_warning"]
+    "delta_warning",
+]
 
 
 class LossHistogram(NamedTuple):
@@ -46,10 +52,21 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
+    def sketch(self, epsilon: float) -> Interval:
+        """An enclosure of δ(ε) that may be wider than need be, sooner."""
+        return self.delta(epsilon)
+
     def steer(self, epsilon: float, delta: float) -> float:
         """δ(ε) to search by: exact near ``delta``, and elsewhere at least on the right side of it."""
         del delta
         return self.delta(epsilon).upper
+
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        """The highest true-positive rate at a false-positive rate in (0, 1), and the ε that proves it.
+
+        By a search over ε whose lower bound holds wherever the minimum is; ``near`` is a guess of that ε.
+        """
+        return lowest_ceiling(self.delta, fpr, near=near)
 
     def histogram(self, bins: int) -> LossHistogram:
         """The law of the privacy loss, where the accountant knows it."""
@@ -114,7 +131,7 @@ class Guarantee:
                 "'fpr' must be above 0, got 0, because no finite ε bounds an attack that never errs. "
                 "Ask at a small rate, such as 1e-10."
             )
-        return ceiling(self.curve, fpr).tpr
+        return self.curve.ceiling(fpr).tpr
 
     def tradeoff(self, *, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
         """The smallest false-negative rate of any attack at each false-positive rate."""
@@ -167,13 +184,22 @@ class PairCurve(Curve):
     def epsilon(self, delta: float) -> Interval:
         if delta < self.claimed_delta:
             raise NotProved(
-                f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim at "
-                f"one δ says nothing about a smaller one. Ask at the claimed δ."
+                f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim "
+                f"at one δ says nothing about a smaller one. Ask at the claimed δ."
             )
         share = (delta - self.claimed_delta) / (1 - self.claimed_delta)
         kept = 1 - share * (1 + math.exp(-self.claimed_epsilon))
         value = max(self.claimed_epsilon + math.log(kept), 0.0) if kept > 0 else 0.0
         return Interval(value, value)
+
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        """Two straight lines, exp(ε)·fpr + δ and 1 − exp(−ε)(1 − δ − fpr), both at the claim itself."""
+        first = math.exp(min(self.claimed_epsilon + math.log(fpr), 0.0)) + self.claimed_delta
+        second = 1 - math.exp(-self.claimed_epsilon) * (1 - self.claimed_delta - fpr)
+        value = min(first, second, 1.0)
+        unsure = 4e-16 * (1 + self.claimed_epsilon)
+        tpr = Interval(max(value * (1 - unsure), fpr), min(max(value, fpr) * (1 + unsure), 1.0))
+        return Ceiling(tpr, self.claimed_epsilon)
 
 
 @final
@@ -193,10 +219,14 @@ class GroupCurve(Curve):
     def delta(self, epsilon: float) -> Interval:
         share = epsilon / self.size
         one = self.single.delta(share).upper
+        lower = self.single.delta(epsilon).lower
         if one == 0:
-            return Interval(self.single.delta(epsilon).lower, 0.0)
-        steps = self.size if share == 0 else math.expm1(min(epsilon, 700.0)) / math.expm1(share)
-        return Interval(self.single.delta(epsilon).lower, min(one * steps, 1.0))
+            return Interval(min(lower, 0.0), 0.0)
+        steps = math.log(self.size)
+        if share > 0:  # ln of (exp(ε) − 1)/(exp(ε/k) − 1), for any ε
+            steps = epsilon - share + math.log(math.expm1(-epsilon) / math.expm1(-share))
+        upper = math.exp(min(math.log(one) + steps, 0.0)) * (1 + 1e-15 * (1 + epsilon))
+        return Interval(lower, min(max(upper, lower), 1.0))
 
     def epsilon(self, delta: float) -> Interval:
         lower = self.single.epsilon(delta).lower
@@ -226,83 +256,10 @@ def delta_warning(delta: float, population: int) -> frozenset[Caveat]:
     return frozenset({Caveat.DELTA_TOO_LARGE}) if too_large else frozenset()
 
 
-class Ceiling(NamedTuple):
-    """The highest true-positive rate at some false-positive rate, and the ε that proved it."""
-
-    tpr: Interval
-    epsilon: float
-
-
 def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
-    """min over ε of δ(ε) + exp(ε)·fpr and of 1 − exp(−ε)(1 − δ(ε) − fpr); ``near`` is a guess of the ε."""
-
-    def low_side(epsilon: float, delta: float) -> float:
-        return delta + math.exp(min(epsilon, 700.0)) * fpr
-
-    def high_side(epsilon: float, delta: float) -> float:
-        return 1 - math.exp(-epsilon) * (1 - delta - fpr)
-
-    # The forms meet at ε = 0; left of the middle of the trade-off curve the first is the lower one.
-    form = low_side if fpr <= 0.5 * (1 - curve.delta(0.0).upper) else high_side
-    best = _minimise(lambda e: form(e, curve.delta(e).upper), -math.log(min(fpr, 1 - fpr)), near)
-    at_best = curve.delta(best)
-    upper = min(max(form(best, at_best.upper), fpr), 1.0)
-    lower = max(min(form(best, at_best.lower), upper) * (1 - 1e-8), fpr)
-    return Ceiling(Interval(lower, upper), best)
+    """The ceiling of a curve at a false-positive rate; ``near`` is a guess of the ε that proves it."""
+    return curve.ceiling(fpr, near)
 
 
 def _logistic(odds: float) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else math.exp(odds)
-
-
-def _minimise(function: Callable[[float], float], high: float, near: float | None) -> float:
-    """The minimiser on [0, high] of a function with one minimum, to about 1e-5 of its position.
-
-    Golden sections until the minimum is bracketed closely, then parabolas through the three best points.
-    """
-    shrink = 0.5 * (3 - math.sqrt(5))
-    if near is None:
-        low, top = 0.0, high
-        middle = shrink * high
-    else:
-        low, middle, top = 0.9 * near, near, min(1.1 * near + 1e-9, high)
-    values = {point: function(point) for point in (low, middle, top)}
-    while near is not None and values[middle] > min(values[low], values[top]):
-        # the guess was off: walk downhill
-        if values[low] < values[top]:
-            low, middle, top = max(0.0, low - 2 * (middle - low)), low, middle
-        else:
-            low, middle, top = middle, top, min(high, top + 2 * (top - middle))
-        for point in (low, top):
-            values.setdefault(point, function(point))
-        if low == 0.0 and middle <= 0.0 or top >= high and middle >= high:
-            break
-    for _ in range(60):
-        if top - low <= 2e-5 * (abs(middle) + 1e-12):
-            break
-        step = _parabola(low, middle, top, values)
-        wide = max(top - middle, middle - low)
-        narrow = 1e-5 * (abs(middle) + 1e-12)
-        if step is None or not low < step < top or wide > 0.7 * (high or 1.0):
-            step = middle + shrink * (top - middle) if top - middle > middle - low else middle - shrink * (middle - low)
-        if abs(step - middle) < narrow:
-            if near is not None or top - low < 0.05 * middle:
-                break
-            step = middle + math.copysign(narrow, top - middle - (middle - low))
-        value = values.setdefault(step, function(step))
-        if value <= values[middle]:
-            low, middle, top = (low, step, middle) if step < middle else (middle, step, top)
-        elif step < middle:
-            low = step
-        else:
-            top = step
-    return middle
-
-
-def _parabola(low: float, middle: float, top: float, values: dict[float, float]) -> float | None:
-    """The vertex through three points of the logarithm, which is close to a parabola near its minimum."""
-    a, b, c = (math.log(max(values[point], 1e-300)) for point in (low, middle, top))
-    left, right = (middle - low) * (b - c), (middle - top) * (b - a)
-    if left == right:
-        return None
-    return middle - 0.5 * ((middle - low) * left - (middle - top) * right) / (left - right)

@@ -34,11 +34,13 @@ def test_curves_of_repeated_events(event, adjacency, times):
     assert_lawful(Repeat(event, times), adjacency)
 
 
+@settings(max_examples=6)
 @given(event=sampled, adjacency=adjacencies)
 def test_curves_of_sampled_events(event, adjacency):
     assert_lawful(event, adjacency)
 
 
+@settings(max_examples=6)
 @given(event=trees, adjacency=adjacencies)
 def test_curves_of_trees(event, adjacency):
     assert_lawful(event, adjacency)
@@ -58,6 +60,7 @@ def test_risks_of_training(noise, rate, steps):
     check_risks(account(event, adjacency=AddRemove()), fprs=(1e-6, 1e-2, 0.4))
 
 
+@settings(max_examples=8)
 @given(event=trees, adjacency=adjacencies)
 def test_documents_and_ledgers(event, adjacency):
     try:

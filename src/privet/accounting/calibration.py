@@ -61,8 +61,7 @@ def calibrate(
     search = _Search(event_of, target, adjacency, whole=whole)
     inside, outside = search.bracket(low, high)
     value = search.narrow(inside, outside)
-    event = event_of(int(value) if whole else value)
-    return Calibration(value, event, account(event, adjacency=adjacency), target)
+    return search.settled(value, inside[0] > outside[0])
 
 
 class _Search:
@@ -86,6 +85,17 @@ class _Search:
             self._hint = found.hint
         return found.value
 
+    def settled(self, value: float, rising: bool) -> "Calibration":
+        """The result, after the target was found reached by the guarantee itself and not only in steering."""
+        step = 1.0 if self._whole else _TOLERANCE * value
+        for _ in range(40):
+            event = self._event_of(int(value) if self._whole else value)
+            guarantee = account(event, adjacency=self._adjacency)
+            if self._target.reached(guarantee):
+                return Calibration(value, event, guarantee, self._target)
+            value, step = value + (step if rising else -step), 2 * step
+        raise OutOfReach("No value next to the root could be certified. Ask for a slightly weaker target.")
+
     def bracket(self, low: float, high: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """Neighbouring points (value, excess), one that reaches the target and one that does not."""
         start = min(max(1.0 if low < 1 < high else math.sqrt(low * high), low), high)
@@ -98,9 +108,9 @@ class _Search:
             return (here, there) if here[1] <= 0 else (there, here)
         falls = (there[1] < here[1]) == (probe > start)
         outward = falls == (here[1] > 0)  # whether larger values lead to the target
-        last, factor = (max if outward else min)((here, there)), 2.0
+        last, factor = (max if outward else min)((here, there)), 1.25
         while low < last[0] < high:
-            factor = min(factor * 1.5, 100.0)
+            factor = min(factor * factor, 100.0)
             value = min(last[0] * factor, high) if outward else max(last[0] / factor, low)
             value = float(round(value)) if self._whole else value
             found = (value, self.excess(value))
@@ -114,28 +124,29 @@ class _Search:
         )
 
     def narrow(self, inside: tuple[float, float], outside: tuple[float, float]) -> float:
-        """The value next to the root that reaches the target: the Illinois method in logarithms, guarded."""
-        (a, fa), (b, fb) = (math.log(inside[0]), inside[1]), (math.log(outside[0]), outside[1])
-        weight_a, weight_b, slow = fa, min(fb, 1e3), 0
+        """A value that reaches the target, next to the root: secants in logarithms, guarded by the bracket."""
+        a, fa, b = math.log(inside[0]), inside[1], math.log(outside[0])
+        before, last = sorted(((a, max(fa, -20.0)), (b, min(outside[1], 20.0))), key=lambda point: -abs(point[1]))
+        slow = 0
         while not self._close(math.exp(a), math.exp(b)):
-            share = weight_a / (weight_a - weight_b) if weight_a < weight_b else 0.5
-            share = 0.5 if slow >= 3 else share
-            # never closer to an end than a little less than the tolerance, so that the bracket closes
-            margin = min(0.4 * _TOLERANCE / abs(b - a), 0.5)
-            point = a + min(max(share, margin), 1 - margin) * (b - a)
-            value = self._rounded(math.exp(point), math.exp(a), math.exp(b))
-            point, excess, width = math.log(value), self.excess(value), abs(b - a)
+            slope = (last[1] - before[1]) / (last[0] - before[0])
+            if not self._whole and slope and -fa <= abs(slope) * _TOLERANCE:
+                break
+            # aim just inside of the root that the last two points show
+            point = last[0] - last[1] / slope + math.copysign(0.4 * _TOLERANCE, a - b) if slope else math.inf
+            if slow >= 4 or not min(a, b) < point < max(a, b):
+                point, slow = 0.5 * (a + b), 0
+            value = math.exp(point)
+            if self._whole:
+                value = float(min(max(round(value), round(math.exp(min(a, b))) + 1), math.exp(max(a, b)) - 1))
+            excess, width = self.excess(value), abs(b - a)
+            before, last = last, (math.log(value), min(max(excess, -20.0), 20.0))
             if excess <= 0:
-                a, weight_a, weight_b = point, excess, 0.5 * weight_b
+                a, fa = last[0], excess
             else:
-                b, weight_b, weight_a = point, min(excess, 1e3), 0.5 * weight_a
+                b = last[0]
             slow = 0 if abs(b - a) < 0.5 * width else slow + 1
         return float(round(math.exp(a))) if self._whole else math.exp(a)
-
-    def _rounded(self, value: float, one: float, other: float) -> float:
-        if not self._whole:
-            return value
-        return float(min(max(round(value), round(min(one, other)) + 1), max(one, other) - 1))
 
     def _close(self, inside: float, outside: float) -> bool:
         return abs(inside - outside) <= (1.0 + 1e-9 * inside if self._whole else _TOLERANCE * inside)

@@ -4,6 +4,7 @@ Each method gives an enclosure of the truth; two enclosures of one number are in
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -24,7 +25,7 @@ from privet.accounting.sampled import SampledPair
 from privet.bounds import Interval
 from privet.errors import OutOfReach
 
-__all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "rough_delta"]
+__all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "sight_delta"]
 
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
@@ -32,13 +33,16 @@ _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
 _TIGHT = 2e-7  # relative gap of ε up to which no further method is asked
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
+_SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch
 _JUMP_SIZE = 1 << 18
 _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
 
 
-def delta_bounds(composition: Composition, epsilon: float) -> Interval:
-    """An enclosure of δ(ε), ε ≥ 0."""
+def delta_bounds(
+    composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
+) -> Interval:
+    """An enclosure of δ(ε), ε ≥ 0; ``tight`` is the relative gap of ε at which to stop, ``likely`` a guess of δ."""
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
@@ -48,8 +52,8 @@ def delta_bounds(composition: Composition, epsilon: float) -> Interval:
         apart = np.array([epsilon * (1 + 1e-15), epsilon * (1 - 1e-15)])
         low, high = single.parts[0][0].delta(apart) + lost
         return Interval(float(low) * (1 - _CLOSED_FORM), min(float(high) * (1 + _CLOSED_FORM), 1.0))
-    capped, saddle = _capped_saddle(composition, epsilon)
-    found, enough = Interval(0.0, 1.0), _TIGHT * (1 + saddle.point * epsilon)
+    capped, saddle = _capped_saddle(composition, epsilon, likely)
+    found, enough = Interval(0.0, 1.0), tight * (1 + saddle.point * epsilon)
     for line in contours(capped, saddle):
         inner = line.delta(epsilon)
         found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
@@ -59,7 +63,7 @@ def delta_bounds(composition: Composition, epsilon: float) -> Interval:
         return found
     for size in _GRID_SIZES:
         found = _both(found, _grid_delta(composition, capped, saddle, size, epsilon))
-        if found.relative_gap < enough:
+        if found.relative_gap < enough or (tight > _TIGHT and found.relative_gap < _SKETCHED):
             return found
     likely = min(max(float(np.exp(saddle.log_delta)), found.lower, 1e-280), found.upper)
     jumps = _jumps(composition, likely, Interval(epsilon, epsilon))
@@ -170,37 +174,51 @@ def chernoff_delta(composition: Composition, epsilon: float) -> float:
     return float(np.exp(min(bound, 0.0))) + composition.infinity
 
 
-def rough_delta(composition: Composition, epsilon: float, delta: float) -> float | None:
-    """About δ(ε), where that is far from ``delta``; None where it is near and has to be computed.
+class Sighting(NamedTuple):
+    """About what δ(ε) is, and whether that is a proved upper bound."""
 
-    Below ``delta`` it is a proved upper bound; above, an approximation that is off by far less than its distance.
-    """
+    delta: float
+    proved: bool
+
+
+def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
+    """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's approximation."""
     if not composition.parts or _closed_form(composition) is not None:
-        return delta_bounds(composition, epsilon).upper
-    bound = chernoff_delta(composition, epsilon)
-    if bound <= 0.5 * delta:
-        return bound
+        return Sighting(delta_bounds(composition, epsilon).upper, proved=True)
     capped = composition.capped(_CAPPED * delta)
-    bound = chernoff_delta(capped, epsilon)
+    saddle = saddle_for_delta(capped, epsilon, _likely_tilt(epsilon, delta))
+    k = None if saddle is None else derivatives(capped, saddle.point)
+    if saddle is None or k is None:
+        return Sighting(1.0, proved=True)
+    level = k.value - saddle.point * epsilon + chernoff_peak(saddle.point)
+    bound = float(np.exp(min(level, 0.0))) + capped.infinity
     if bound <= 0.5 * delta:
-        return bound
-    saddle = saddle_for_delta(capped, epsilon)
-    if saddle is None:
-        return 1.0
-    return float(np.exp(saddle.log_delta)) if saddle.log_delta > np.log(delta) + 8 else None
+        return Sighting(bound, proved=True)
+    return Sighting(float(np.exp(saddle.log_delta)) + composition.infinity, proved=False)
 
 
-def _capped_saddle(composition: Composition, epsilon: float) -> tuple[Composition, Saddle]:
+def _likely_tilt(epsilon: float, delta: float) -> float:
+    """Where the saddle of a Gaussian composition with this (ε, δ) would be."""
+    return float(np.clip(-2 * np.log(delta) / max(epsilon, 1e-12), 1e-6, 1e10))
+
+
+def _capped_saddle(
+    composition: Composition, epsilon: float, likely: float | None
+) -> tuple[Composition, Saddle]:
     """The composition without losses that are too rare to matter for δ(ε), and its saddle.
 
     How rare that is depends on δ(ε), which the saddle bounds: a few rounds settle it.
     """
-    capped, log_delta = composition, 0.0
+    capped, log_delta, start = composition, 0.0, 1.0
+    if likely is not None:
+        capped, log_delta = composition.capped(_CAPPED * likely), float(np.log(likely))
+        start = _likely_tilt(epsilon, likely)
     for attempt in range(8):
-        saddle = saddle_for_delta(capped, epsilon)
+        saddle = saddle_for_delta(capped, epsilon, start)
         if saddle is None:
             break
-        if attempt == 7 or (attempt > 0 and saddle.log_delta > log_delta - 3.0):
+        start = saddle.point
+        if attempt == 7 or (capped is not composition and saddle.log_delta > log_delta - 3.0):
             return capped, saddle
         log_delta = saddle.log_delta
         capped = composition.capped(_CAPPED * float(np.exp(log_delta)))

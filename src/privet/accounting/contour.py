@@ -29,7 +29,7 @@ _ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound
 _DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
 _MOST_NODES = 1 << 14
 _LARGEST_TILT = 1e14
-_NEAR = np.array([0.6, 0.75, 0.87, 0.95, 1.0, 1.01, 1.1, 1.5, 3.0])  # points to look at, × saddle
+_NEAR = np.array([0.6, 0.8, 0.92, 1.0, 1.02, 1.2, 2.0])  # points to look at, × saddle
 
 Gradient: TypeAlias = Callable[[float, Derivatives], tuple[float, float]]
 
@@ -104,14 +104,16 @@ class Saddle(NamedTuple):
     log_delta: float
 
 
-def saddle_for_delta(composition: Composition, epsilon: float) -> Saddle | None:
+def saddle_for_delta(
+    composition: Composition, epsilon: float, start: float = 1.0
+) -> Saddle | None:
     """The saddle of Ψ(c) = K(c) − c ε − ln c − ln(1 + c), with ln δ ≈ Ψ − ½ ln 2πΨ″."""
 
     def gradient(c: float, k: Derivatives) -> tuple[float, float]:
         slope = c * (k.slope - epsilon) - 1 - c / (1 + c)
         return slope, c * c * k.curvature + 1 + c / (1 + c) - c / (1 + c) ** 2
 
-    found = solve(composition, gradient)
+    found = solve(composition, gradient, start)
     return None if found is None else Saddle(found[0], epsilon, _height(found[0], found[1], epsilon))
 
 
@@ -142,9 +144,11 @@ def _height(c: float, k: Derivatives, epsilon: float) -> float:
     return float(min(level, 0.0))
 
 
-def solve(composition: Composition, gradient: Gradient) -> tuple[float, Derivatives] | None:
+def solve(
+    composition: Composition, gradient: Gradient, start: float = 1.0
+) -> tuple[float, Derivatives] | None:
     """The root of an increasing function of ln c, by Newton steps inside a bracket."""
-    low, high, position = -40.0, float(np.log(_LARGEST_TILT)), 0.0
+    low, high, position = -40.0, float(np.log(_LARGEST_TILT)), float(np.log(start))
     best: tuple[float, Derivatives] | None = None
     same_side = 0
     for _ in range(100):

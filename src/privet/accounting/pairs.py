@@ -8,6 +8,7 @@ dominating pairs dominate adaptive compositions, and a pair enters a composition
 Reference: Zhu, Dong & Wang 2022, Definition 7 and Theorem 10.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
@@ -185,39 +186,44 @@ def legendre(count: int) -> tuple[Reals, Reals]:
     return (left + (points + 1) / panels).ravel(), np.tile(weights / panels, panels)
 
 
-_DIRECT = 200_000  # atoms times questions up to which a profile is summed term by term
-
-
 class AtomicPair(Pair):
     """A pair whose loss has countably many values, cut off to finitely many."""
+
+    @property
+    @abstractmethod
+    def unmet(self) -> float:
+        """Q's mass where P has none: what the atoms leave to 1 of Q."""
 
     @abstractmethod
     def law(self) -> tuple[Reals, Reals]:
         """The losses in rising order, and P's mass at each."""
 
     def delta(self, epsilon: Reals) -> Reals:
+        """Between two losses the profile is linear in y, with slope −Q[L > ε]: added up from the largest loss down.
+
+        Every term is positive, so nothing cancels.
+        """
         flat = np.atleast_1d(epsilon)
         losses, masses = self.law()
-        if flat.size * losses.size <= _DIRECT:
-            # Σ over ℓ > ε of P[ℓ] (1 − exp(ε − ℓ)), which nothing cancels in
-            gaps = np.minimum(flat[:, None] - losses, 0.0)
-            return np.asarray((-np.expm1(gaps) @ masses).reshape(np.shape(epsilon)))
-        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-        scaled = np.append(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1], -np.inf)
-        first = np.searchsorted(losses, flat, side="right")
-        with np.errstate(over="ignore"):
-            value = above[first] - np.exp(flat + scaled[first])
-        return np.asarray(np.maximum(value, 0.0).reshape(np.shape(epsilon)))
+        if losses.size == 0:
+            return np.zeros(np.shape(epsilon))
+        # ln Q[L ≥ ℓⱼ] + ℓⱼ: what the profile falls by per relative step below ℓⱼ
+        steep = np.exp(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1] + losses)
+        falls = np.append(steep[1:] * -np.expm1(-np.diff(losses)), 0.0)
+        knots = np.cumsum(falls[::-1])[::-1]
+        after = np.searchsorted(losses, flat, side="right")
+        place = np.minimum(after, losses.size - 1)
+        value = knots[place] - steep[place] * np.expm1(np.minimum(flat - losses[place], 0.0))
+        return np.where(after < losses.size, value, 0.0).reshape(np.shape(epsilon))
 
     def tail(self, epsilon: Reals) -> Reals:
         losses, masses = self.law()
-        above = np.append(np.cumsum((masses * np.exp(-losses))[::-1])[::-1], 0.0)
+        above = np.append(np.cumsum(np.exp(np.log(masses) - losses)[::-1])[::-1], 0.0)
         return np.asarray(above[np.searchsorted(losses, epsilon, side="right")])
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
         losses, masses = self.law()
-        left_out = max(0.0, 1.0 - float(np.sum(masses * np.exp(-losses))))
-        return Nodes(np.log(masses) - losses, losses, left_out, self.infinity)
+        return Nodes(np.log(masses) - losses, losses, self.unmet, self.infinity)
 
 
 @final
@@ -225,12 +231,21 @@ class AtomicPair(Pair):
 class FinitePair(AtomicPair):
     """A loss with finitely many values: randomised response, and whatever it is the worst case of.
 
-    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none.
+    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none. ``lost_q`` is Q's mass where
+    P has none; whoever knows it says so, because a difference to 1 is lost in round-off where the losses are large.
     """
 
     losses: tuple[float, ...]
     masses: tuple[float, ...]
     lost: float = 0.0
+    lost_q: float | None = None
+
+    @property
+    def unmet(self) -> float:
+        if self.lost_q is not None:
+            return self.lost_q
+        losses, masses = self.law()
+        return float(max(0.0, 1.0 - np.exp(np.log(masses) - losses).sum()))
 
     @property
     def infinity(self) -> float:
@@ -258,21 +273,40 @@ class FinitePair(AtomicPair):
     def swapped(self) -> "FinitePair":
         """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
         losses, masses = self.law()
-        reverse = masses * np.exp(-losses)
-        lost = float(max(0.0, 1.0 - reverse.sum()))
-        return FinitePair(tuple(-losses), tuple(reverse), lost if lost > 1e-15 else 0.0)
+        reverse = np.exp(np.log(masses) - losses)
+        if self.lost == self.lost_q and _alike(losses, masses, reverse):
+            return self
+        kept = reverse > 0
+        return FinitePair(tuple(-losses[kept]), tuple(reverse[kept]), self.unmet, self.lost)
 
     def sampled(self, rate: float) -> "FinitePair":
         """(1 − q) Q + q P against Q; where P has no mass the loss becomes ln(1 − q)."""
+        if rate == 1:
+            return self
         losses, masses = self.law()
-        others = masses * np.exp(-losses)
-        mixed = np.log1p(rate * np.expm1(losses))
-        rest = max(0.0, 1.0 - float(others.sum()))
-        joined = others * np.exp(mixed)
-        if rest > 1e-15 and rate < 1:
-            mixed = np.append(mixed, np.log1p(-rate))
-            joined = np.append(joined, rest * (1 - rate))
-        return FinitePair(tuple(mixed), tuple(joined), rate * self.lost)
+        mixed = _mixed(losses, rate)
+        joined = (1 - rate) * np.exp(np.log(masses) - losses) + rate * masses
+        if self.unmet > 0:
+            mixed = np.append(np.log1p(-rate), mixed)
+            joined = np.append(self.unmet * (1 - rate), joined)
+        return FinitePair(tuple(mixed), tuple(joined), rate * self.lost, 0.0)
+
+
+def _alike(losses: Reals, masses: Reals, reverse: Reals) -> bool:
+    """Whether a law is its own mirror image, up to the round-off of exp."""
+    unsure = 4 * np.finfo(float).eps * (1 + np.abs(losses).max(initial=0.0))
+    return bool(
+        np.allclose(losses, -losses[::-1], rtol=unsure, atol=0)
+        and np.allclose(masses, reverse[::-1], rtol=unsure, atol=0)
+    )
+
+
+def _mixed(loss: Reals, rate: float) -> Reals:
+    """ln(1 − q + q exp ℓ) without loss of digits at either end."""
+    even = -np.log(rate)  # where q exp ℓ = 1
+    small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
+    large = loss - even + np.log1p((1 - rate) * np.exp(even - np.maximum(loss, even)))
+    return np.where(loss > even, large, small)
 
 
 @final
@@ -290,21 +324,27 @@ class DiscreteGaussianPair(AtomicPair):
     def lattice(self) -> Lattice:
         return Lattice(-0.5 * (self.shift / self.scale) ** 2, self.shift / self.scale**2)
 
+    @property
+    def unmet(self) -> float:
+        return _discrete_gaussian(self.scale, self.shift)[2]
+
     def law(self) -> tuple[Reals, Reals]:
-        return _discrete_gaussian(self.scale, self.shift)
+        losses, masses, _ = _discrete_gaussian(self.scale, self.shift)
+        return losses, masses
 
     def swapped(self) -> "DiscreteGaussianPair":
         return self
 
 
 @lru_cache(maxsize=8)
-def _discrete_gaussian(scale: float, shift: int) -> tuple[Reals, Reals]:
-    reach = int(np.ceil(38 * scale)) + 1
-    x = np.arange(-reach, reach + shift + 1)
-    heights = np.exp(-0.5 * ((x - shift) / scale) ** 2)
-    losses = (2 * x - shift) * (0.5 * shift / scale**2)
-    kept = heights > 1e-300
-    return losses[kept], heights[kept] / heights.sum()
+def _discrete_gaussian(scale: float, shift: int) -> tuple[Reals, Reals, float]:
+    """The losses, P's masses, and Q's mass left of them, where P's is below 1e-300."""
+    reach = int(37.1 * scale)
+    x = np.arange(-reach, reach + 1)
+    heights = np.exp(-0.5 * (x / scale) ** 2)
+    total = heights.sum()
+    unmet = float(heights[x < shift - reach].sum() / total)
+    return (2 * x + shift) * (0.5 * shift / scale**2), heights / total, unmet
 
 
 def discrete_laplace(scale: float, shift: int) -> FinitePair:
@@ -312,17 +352,10 @@ def discrete_laplace(scale: float, shift: int) -> FinitePair:
 
     The loss is (|x| − |x − shift|)/scale: ± shift/scale in the tails, and in steps of 2/scale between.
     """
-    ratio = np.exp(-1 / scale)
-    inner = np.arange(1, shift)
-    masses = np.concatenate(
-        [
-            [ratio**shift / (1 + ratio)],
-            -np.expm1(-1 / scale) / (1 + ratio) * ratio ** (shift - inner),
-            [1 / (1 + ratio)],
-        ]
-    )
-    losses = (2 * np.arange(shift + 1) - shift) / scale
-    return FinitePair(tuple(losses), tuple(masses))
+    steps = np.arange(shift + 1)
+    masses = np.exp(-(shift - steps) / scale) / (1 + np.exp(-1 / scale))
+    masses[1:-1] *= -np.expm1(-1 / scale)
+    return FinitePair(tuple((2 * steps - shift) / scale), tuple(masses), 0.0, 0.0)
 
 
 def randomized_response(epsilon: float, delta: float = 0.0) -> FinitePair:
@@ -330,7 +363,7 @@ def randomized_response(epsilon: float, delta: float = 0.0) -> FinitePair:
 
     Reference: Kairouz, Oh & Viswanath 2015, Section 3 (the mechanism "M̃").
     """
-    high = (1 - delta) / (1 + np.exp(-epsilon))
     if epsilon == 0:
-        return FinitePair((0.0,), (1 - delta,), delta)
-    return FinitePair((epsilon, -epsilon), (float(high), float(1 - delta - high)), delta)
+        return FinitePair((0.0,), (1 - delta,), delta, delta)
+    high = (1 - delta) / (1 + math.exp(-epsilon))
+    return FinitePair((epsilon, -epsilon), (high, high * math.exp(-epsilon)), delta, delta)

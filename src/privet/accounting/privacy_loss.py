@@ -14,7 +14,7 @@ from privet.accounting.composed import (
     delta_bounds,
     epsilon_bounds,
     largest_loss,
-    rough_delta,
+    sight_delta,
 )
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
@@ -110,11 +110,25 @@ class PrivacyLossCurve(Curve):
         below = _worse(self.lower, lambda way: delta_bounds(way, epsilon), lambda way: 1.0)
         return Interval(min(below.lower, found.upper), found.upper)
 
+    def sketch(self, epsilon: float) -> Interval:
+        return _worse(
+            self.upper,
+            lambda way: delta_bounds(way, epsilon, tight=1e-5),
+            lambda way: chernoff_delta(way, epsilon),
+        )
+
     def steer(self, epsilon: float, delta: float) -> float:
-        rough = [rough_delta(way, epsilon, delta) for way in _ways(self.upper)]
-        if all(value is not None for value in rough):
-            return max(value for value in rough if value is not None)
-        return self.delta(epsilon).upper
+        sightings = [(sight_delta(way, epsilon, delta), way) for way in _ways(self.upper)]
+        worst = max(sighting.delta for sighting, _ in sightings)
+        if worst > 3e3 * delta:
+            return worst
+        # Only the order that seems the worse is worked out; the guarantee itself looks at both.
+        return max(
+            sighting.delta
+            if sighting.proved or sighting.delta < 0.7 * worst
+            else delta_bounds(way, epsilon, likely=delta).upper
+            for sighting, way in sightings
+        )
 
     def epsilon(self, delta: float) -> Interval:
         lost = max(way.infinity for way in _ways(self.upper))

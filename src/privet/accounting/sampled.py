@@ -418,8 +418,8 @@ def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | Non
     P and Q must be inside as well, for E_Q Λ = 1 to hold for the rule.
     """
     reach, far = np.sqrt(2 * digits), abs(power) * mu
-    spread = np.sinh(np.linspace(0.0, np.arcsinh(far + reach), 160))
-    near = np.linspace(-2 * reach, 2 * reach, 81)
+    spread = np.sinh(np.linspace(0.0, np.arcsinh(far + reach), 64))
+    near = np.linspace(-2 * reach, 2 * reach, 33)
     z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near]))
     height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + _kept(z, cut)
     kept = np.flatnonzero(height > height.max() - digits)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from privet.arguments import open_fraction, positive
+from privet.ceilings import lowest_ceiling
 from privet.errors import InvalidArgument
-from privet.guarantees import Guarantee, ceiling
+from privet.guarantees import Guarantee
 
 __all__ = ["AdvantageTarget", "EpsilonTarget", "Excess", "PosteriorTarget", "Target", "TprTarget"]
 
@@ -24,7 +25,11 @@ class Target(ABC):
 
     @abstractmethod
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
-        """At most 0 when the guarantee reaches the target."""
+        """About how far above the target the guarantee is; at most 0 when it seems to reach it."""
+
+    @abstractmethod
+    def reached(self, guarantee: Guarantee) -> bool:
+        """Whether the guarantee itself reaches the target."""
 
 
 @final
@@ -46,6 +51,11 @@ class EpsilonTarget(Target):
         found = guarantee.curve.steer(self.epsilon, self.delta)
         return Excess(math.log(max(found, 1e-300)) - math.log(self.delta))
 
+    def reached(self, guarantee: Guarantee) -> bool:
+        if self.delta == 0:
+            return guarantee.epsilon(delta=0.0) <= self.epsilon
+        return guarantee.delta(epsilon=self.epsilon) <= self.delta
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +75,13 @@ class TprTarget(Target):
             )
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
-        found = ceiling(guarantee.curve, self.fpr, near=hint)
+        found = lowest_ceiling(guarantee.curve.sketch, self.fpr, near=hint)
+        if hint is not None and found.tpr.relative_gap > 1e-4:  # the hint was off
+            found = lowest_ceiling(guarantee.curve.sketch, self.fpr)
         return Excess(math.log(found.tpr.upper / self.tpr), found.epsilon)
+
+    def reached(self, guarantee: Guarantee) -> bool:
+        return guarantee.tpr(fpr=self.fpr) <= self.tpr
 
 
 @final
@@ -82,6 +97,9 @@ class AdvantageTarget(Target):
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         found = guarantee.curve.steer(0.0, self.advantage)
         return Excess(math.log(max(found, 1e-300)) - math.log(self.advantage))
+
+    def reached(self, guarantee: Guarantee) -> bool:
+        return guarantee.advantage() <= self.advantage
 
 
 @final
@@ -109,3 +127,6 @@ class PosteriorTarget(Target):
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         return EpsilonTarget(epsilon=self.epsilon, delta=self.delta).excess(guarantee, hint)
+
+    def reached(self, guarantee: Guarantee) -> bool:
+        return EpsilonTarget(epsilon=self.epsilon, delta=self.delta).reached(guarantee)

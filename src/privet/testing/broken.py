@@ -9,7 +9,7 @@ from privet.guarantees import Guarantee
 __all__ = ["LawBroken", "at_delta", "require", "require_at_most", "require_same"]
 
 
-class LawBroken(AssertionError):  # noqa: N818 - as the errors of privet.errors, a finding
+class LawBroken(AssertionError):
     """A law does not hold; the message names the law, the numbers, and where they came from."""
 
 
