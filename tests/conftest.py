@@ -1,22 +1,31 @@
-"""What all tests share: one hypothesis profile without luck, and the independent oracle."""
+"""What all tests share: hypothesis profiles without luck, and the independent oracle.
+
+``PRIVET_HYPOTHESIS=thorough`` draws more examples and shrinks what fails.
+"""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
+_QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile(
-    "privet",
+    "default",
     derandomize=True,
     deadline=None,
     database=None,
     max_examples=12,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=_QUIET,
 )
-settings.load_profile("privet")
+settings.register_profile(
+    "thorough", derandomize=True, deadline=None, max_examples=200, suppress_health_check=_QUIET
+)
+settings.load_profile(os.environ.get("PRIVET_HYPOTHESIS", "default"))
 
 _HERE = Path(__file__).parent
 

@@ -36,8 +36,6 @@ _HOMES = {
     "errors": "",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
-
 if TYPE_CHECKING:
     from privet import accounting, errors, events
     from privet.accounting import (
@@ -53,6 +51,27 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
+
+__all__ = [
+    "AddRemove",
+    "AdvantageTarget",
+    "Caveat",
+    "EpsilonTarget",
+    "Guarantee",
+    "Ledger",
+    "PosteriorTarget",
+    "ReplaceOne",
+    "TprTarget",
+    "Unit",
+    "ZeroOut",
+    "__version__",
+    "account",
+    "accounting",
+    "calibrate",
+    "dp_sgd",
+    "errors",
+    "events",
+]
 
 
 def __getattr__(name: str) -> object:

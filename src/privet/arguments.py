@@ -66,7 +66,9 @@ def open_fraction(name: str, value: float) -> float:
 def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int:
     """A whole number that is not below ``least``, nor above ``most``."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgument(f"'{name}' must be a whole number, got {shown(value)}. Give it as a Python int.")
+        raise InvalidArgument(
+            f"'{name}' must be a whole number, got {shown(value)}. Give it as a Python int."
+        )
     if value < least:
         raise InvalidArgument(
             f"'{name}' must be at least {least}, got {shown(value)}. Give a whole number from {least} upwards."

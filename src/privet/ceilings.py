@@ -153,7 +153,9 @@ class _Search:
             if model is None or resting > 0:
                 asked, resting = asked + 1, resting - 1
                 nearest = min(self.found, key=lambda epsilon: abs(epsilon - kink.epsilon))
-                beyond = 0.1 * (kink.epsilon - nearest) if asked % 2 == 0 or len(self.found) == most - 1 else 0.0
+                beyond = (
+                    0.1 * (kink.epsilon - nearest) if asked % 2 == 0 or len(self.found) == most - 1 else 0.0
+                )
                 if not self.ask(kink.epsilon + beyond):
                     return
             elif abs(model.place - best) < 0.3 * model.width:

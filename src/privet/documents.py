@@ -1,7 +1,8 @@
 """Events to JSON and back: versioned, strict, exact.
 
 A document is ``{"format": "privet-event", "version": 1, "event": {"kind": "gaussian", …}}``. Numbers are
-written so that they read back as the same float64; an unknown kind, field or version is refused.
+written so that they read back as the same float64; an unknown kind, field or version, a field that occurs
+twice, and a tree that is more than a hundred events deep are refused.
 """
 
 import dataclasses
@@ -10,13 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from privet import events
-from privet.errors import Unreadable
+from privet.arguments import shown
+from privet.errors import InvalidArgument, Unreadable
 from privet.events import Event
 
-__all__ = ["event_from_json", "event_to_json", "from_plain", "to_plain"]
+__all__ = ["event_from_json", "event_to_json", "from_plain", "only", "opened", "to_plain"]
 
 FORMAT = "privet-event"
 VERSION = 1
+
+_DEEPEST = 100  # events inside of each other
 
 _KINDS: dict[str, type[Event]] = {
     "gaussian": events.Gaussian,
@@ -41,40 +45,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def to_plain(event: Event) -> dict[str, Any]:
     """The event as nested dictionaries, lists and numbers."""
-    fields = {
-        field.name: _plain(getattr(event, field.name))
-        for field in dataclasses.fields(event)  # type: ignore[arg-type]
-    }
-    return {"kind": _NAMES[type(event)], **fields}
+    return _written(event, 0)
 
 
 def from_plain(node: object) -> Event:
     """The event that ``to_plain`` wrote."""
-    if not isinstance(node, Mapping) or not isinstance(node.get("kind"), str):
-        raise Unreadable(
-            f"An event must be an object with a 'kind', got {type(node).__name__}. "
-            f"Write it with privet's own event_to_json."
-        )
-    kind = _KINDS.get(node["kind"])
-    if kind is None:
-        raise Unreadable(
-            f"'kind' must be one of {', '.join(_KINDS)}, got {node['kind']!r}. "
-            f"Read the document with the version of Privet that wrote it."
-        )
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    given = {name: _read(value) for name, value in node.items() if name != "kind"}
-    if set(given) - known:
-        raise Unreadable(
-            f"'{node['kind']}' has the fields {', '.join(sorted(known))}, got also "
-            f"{', '.join(sorted(map(str, set(given) - known)))}. Remove what does not belong."
-        )
-    try:
-        return kind(**given)
-    except TypeError as missing:
-        raise Unreadable(
-            f"'{node['kind']}' needs the fields {', '.join(sorted(known))}, got "
-            f"{', '.join(sorted(given)) or 'none'}. Add what is missing."
-        ) from missing
+    return _event(node, 0)
 
 
 def event_to_json(event: Event) -> str:
@@ -88,42 +64,113 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event of a document, with the same ε to the last bit."""
-    return from_plain(opened(text, FORMAT, VERSION).get("event"))
+    document = opened(text, FORMAT, VERSION)
+    only(document, "An event document", ("format", "version", "event"))
+    return from_plain(document.get("event"))
 
 
 def opened(text: str, form: str, version: int) -> dict[str, Any]:
     """The document's fields, after its format and version were found right."""
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as broken:
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except Unreadable:
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+    except (ValueError, TypeError) as broken:  # not JSON, or a whole number of thousands of digits
         raise Unreadable(f"The text must be JSON, and is not ({broken}). Check the file.") from broken
     if not isinstance(document, dict) or document.get("format") != form:
         raise Unreadable(f"The document must have the format '{form}'. Check that it is the right file.")
-    if document.get("version") != version:
+    found = document.get("version")
+    if isinstance(found, bool) or found != version:
         raise Unreadable(
-            f"'version' must be {version}, got {document.get('version')!r}. "
+            f"'version' must be {version}, got {shown(found)}. "
             f"Read the document with the version of Privet that wrote it."
         )
     return document
 
 
-def _plain(value: object) -> object:
+def only(fields: Mapping[str, object], what: str, known: tuple[str, ...]) -> None:
+    """Refuse fields that this version does not know: they may change what the others mean."""
+    unknown = [name for name in fields if name not in known]
+    if unknown:
+        raise Unreadable(
+            f"{what} has the fields {', '.join(known)}, got also {', '.join(sorted(map(str, unknown)))}. "
+            f"Remove what does not belong, or read it with the version of Privet that wrote it."
+        )
+
+
+def _written(event: Event, depth: int) -> dict[str, Any]:
+    if type(event) not in _NAMES:
+        raise InvalidArgument(
+            f"'event' must be an event, got {type(event).__name__}. Describe what ran with privet.events."
+        )
+    if depth > _DEEPEST:
+        raise InvalidArgument(
+            f"'event' must be at most {_DEEPEST} events deep, and is deeper. Join the parts in one Compose."
+        )
+    fields = {
+        field.name: _plain(getattr(event, field.name), depth)
+        for field in dataclasses.fields(event)  # type: ignore[arg-type]
+    }
+    return {"kind": _NAMES[type(event)], **fields}
+
+
+def _plain(value: object, depth: int) -> object:
     if isinstance(value, Event):
-        return to_plain(value)
+        return _written(value, depth + 1)
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [_plain(part, depth) for part in value]
     return value
 
 
-def _read(value: object) -> object:
+def _event(node: object, depth: int) -> Event:
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if not isinstance(node, Mapping) or not isinstance(node.get("kind"), str):
+        raise Unreadable(
+            f"An event must be an object with a 'kind', got {type(node).__name__}. "
+            f"Write it with privet's own event_to_json."
+        )
+    kind = _KINDS.get(node["kind"])
+    if kind is None:
+        raise Unreadable(
+            f"'kind' must be one of {', '.join(_KINDS)}, got {shown(node['kind'])}. "
+            f"Read the document with the version of Privet that wrote it."
+        )
+    known = tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+    only({name: None for name in node if name != "kind"}, f"'{node['kind']}'", known)
+    given = {name: _read(value, depth) for name, value in node.items() if name != "kind"}
+    try:
+        return kind(**given)
+    except TypeError as missing:
+        raise Unreadable(
+            f"'{node['kind']}' needs the fields {', '.join(known)}, got "
+            f"{', '.join(sorted(given)) or 'none'}. Add what is missing."
+        ) from missing
+
+
+def _read(value: object, depth: int) -> object:
     if isinstance(value, Mapping):
-        return from_plain(value)
+        return _event(value, depth + 1)
     if isinstance(value, list):
-        return tuple(_read(part) for part in value)
+        # Only parts and coefficients are lists, and neither holds lists.
+        return tuple(part if isinstance(part, list) else _read(part, depth) for part in value)
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise Unreadable("A field must occur once in an object, and one occurs twice. Remove one of the two.")
+    return fields
+
+
+def _too_deep() -> Unreadable:
+    return Unreadable(
+        f"A document must be at most {_DEEPEST} events deep, and is deeper. Join the parts in one 'compose'."
+    )
 
 
 def _refuse_constant(name: str) -> float:
     raise Unreadable(f"A number must be finite, got {name}. Give an ordinary number.")
-
-

@@ -347,7 +347,7 @@ def classic_gaussian(*, epsilon: float, delta: float) -> Event:
             f"'epsilon' must be below 1 for the classic Gaussian mechanism, got {epsilon!r}, because its "
             f"theorem does not hold there. Use privet.calibrate with Gaussian, which is exact for every ε."
         )
-    return Gaussian(math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon)
+    return Gaussian(math.sqrt(2 * math.log(1.25 / delta)) / epsilon)
 
 
 def _check_event(name: str, value: object) -> None:

@@ -8,6 +8,7 @@ of the same true value, so that the looseness of the accounting can be seen.
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -19,7 +20,7 @@ from privet.arguments import at_least, finite, open_fraction, whole
 from privet.bounds import EpsilonBound, Interval, Side
 from privet.caveats import Caveat
 from privet.ceilings import Ceiling, lowest_ceiling
-from privet.errors import InvalidArgument, NotProved
+from privet.errors import InvalidArgument, NotProved, PrivetError
 
 __all__ = [
     "Ceiling",
@@ -217,25 +218,36 @@ class GroupCurve(Curve):
     size: int
 
     def delta(self, epsilon: float) -> Interval:
-        share = epsilon / self.size
-        one = self.single.delta(share).upper
         lower = self.single.delta(epsilon).lower
+        one = self.single.delta(epsilon / self.size).upper
+        upper = self._bound(one, epsilon)
+        if lower < upper < 1:
+            # Where δ has stopped falling, the bound at the first ε with this δ is the smaller one, and holds here too.
+            with suppress(PrivetError):
+                first = self.size * self.single.epsilon(one).upper
+                upper = min(upper, self._bound(one, min(first, epsilon)))
+        return Interval(min(lower, upper), upper)
+
+    def _upper(self, epsilon: float) -> float:
+        return self._bound(self.single.delta(epsilon / self.size).upper, epsilon)
+
+    def _bound(self, one: float, epsilon: float) -> float:
+        """δ for one unit, times (exp(ε) − 1)/(exp(ε/k) − 1) by its logarithm, for any ε."""
+        share, steps = epsilon / self.size, math.log(self.size)
         if one == 0:
-            return Interval(min(lower, 0.0), 0.0)
-        steps = math.log(self.size)
-        if share > 0:  # ln of (exp(ε) − 1)/(exp(ε/k) − 1), for any ε
+            return 0.0
+        if share > 0:
             steps = epsilon - share + math.log(math.expm1(-epsilon) / math.expm1(-share))
-        upper = math.exp(min(math.log(one) + steps, 0.0)) * (1 + 1e-15 * (1 + epsilon))
-        return Interval(lower, min(max(upper, lower), 1.0))
+        return min(math.exp(min(math.log(one) + steps, 0.0)) * (1 + 1e-15 * (1 + epsilon)), 1.0)
 
     def epsilon(self, delta: float) -> Interval:
         lower = self.single.epsilon(delta).lower
         if delta == 0:
             return Interval(lower, self.size * self.single.epsilon(0.0).upper)
-        if self.delta(0.0).upper <= delta:
+        if self._upper(0.0) <= delta:
             return Interval(0.0, 0.0)
         high = max(self.size * self.single.epsilon(delta).upper, 1e-9)
-        while self.delta(high).upper > delta:
+        while self._upper(high) > delta:
             high *= 1.5
             if high > 1e9:
                 raise NotProved(
@@ -244,7 +256,7 @@ class GroupCurve(Curve):
         low = 0.0
         for _ in range(60):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.delta(middle).upper <= delta else (middle, high)
+            low, high = (low, middle) if self._upper(middle) <= delta else (middle, high)
             if high - low <= 1e-10 * high:
                 break
         return Interval(lower, high)

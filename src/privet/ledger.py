@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 from privet.adjacency import Adjacency, adjacency_from_name
+from privet.arguments import shown
 from privet.caveats import Caveat
-from privet.documents import from_plain, opened, to_plain
+from privet.documents import from_plain, only, opened, to_plain
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 
@@ -26,6 +27,8 @@ class Entry:
     event: Event
 
     def __post_init__(self) -> None:
+        if not isinstance(self.label, str):
+            raise InvalidArgument(f"'label' must be text, got {shown(self.label)}. Say what was released.")
         if not isinstance(self.event, Event):
             raise InvalidArgument(
                 f"'event' must be an event, got {type(self.event).__name__}. Describe what ran as an event."
@@ -48,24 +51,36 @@ class Ledger:
     entries: tuple[Entry, ...] = ()
     caveats: frozenset[Caveat] = frozenset()
 
-    def spend(
-        self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()
-    ) -> "Ledger":
+    def __post_init__(self) -> None:
+        if not isinstance(self.adjacency, Adjacency):
+            raise InvalidArgument(
+                f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. "
+                f"Use AddRemove(), ReplaceOne() or ZeroOut()."
+            )
+        if not isinstance(self.entries, tuple) or not all(isinstance(row, Entry) for row in self.entries):
+            raise InvalidArgument(
+                f"'entries' must be a tuple of entries, got {shown(self.entries)}. Add to a ledger with spend."
+            )
+        if not isinstance(self.caveats, frozenset) or not all(isinstance(c, Caveat) for c in self.caveats):
+            raise InvalidArgument(
+                f"'caveats' must be a frozenset of caveats, got {shown(self.caveats)}. "
+                f"Write frozenset({{Caveat.SEEDED_NOISE}})."
+            )
+
+    def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
-        return Ledger(
-            self.adjacency, (*self.entries, Entry(label, event)), self.caveats | caveats
-        )
+        return Ledger(self.adjacency, (*self.entries, Entry(label, event)), self.caveats | caveats)
 
     def __add__(self, other: "Ledger") -> "Ledger":
         """Both ledgers' entries; they must speak of the same neighbours."""
+        if not isinstance(other, Ledger):
+            return NotImplemented
         if self.adjacency != other.adjacency:
             raise InvalidArgument(
                 f"Ledgers can be added under one adjacency only, got {self.adjacency} and "
                 f"{other.adjacency}. Account for both under the same one."
             )
-        return Ledger(
-            self.adjacency, self.entries + other.entries, self.caveats | other.caveats
-        )
+        return Ledger(self.adjacency, self.entries + other.entries, self.caveats | other.caveats)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -86,9 +101,7 @@ class Ledger:
             "adjacency": self.adjacency.relation,
             "unit": str(self.adjacency.unit),
             "caveats": sorted(caveat.code for caveat in self.caveats),
-            "entries": [
-                {"label": entry.label, "event": to_plain(entry.event)} for entry in self.entries
-            ],
+            "entries": [{"label": entry.label, "event": to_plain(entry.event)} for entry in self.entries],
         }
         return json.dumps(document, indent=2)
 
@@ -96,15 +109,16 @@ class Ledger:
     def from_json(text: str) -> "Ledger":
         """The ledger of a document."""
         document = opened(text, FORMAT, VERSION)
+        only(document, "A ledger", ("format", "version", "adjacency", "unit", "caveats", "entries"))
         rows, codes = document.get("entries"), document.get("caveats", [])
         if not isinstance(rows, list) or not isinstance(codes, list):
             raise Unreadable(
                 "A ledger must have a list of 'entries' and a list of 'caveats'. Check the file."
             )
         for code in codes:
-            if code not in Caveat.__members__:
+            if not isinstance(code, str) or code not in Caveat.__members__:
                 raise Unreadable(
-                    f"'caveats' must hold codes that this version knows, got {code!r}. "
+                    f"'caveats' must hold codes that this version knows, got {shown(code)}. "
                     f"Read the document with the version of Privet that wrote it."
                 )
         return Ledger(
@@ -117,4 +131,5 @@ class Ledger:
 def _entry(row: object) -> Entry:
     if not isinstance(row, dict) or not isinstance(row.get("label"), str):
         raise Unreadable("An entry must be an object with a 'label' and an 'event'. Check the file.")
+    only(row, "An entry", ("label", "event"))
     return Entry(row["label"], from_plain(row.get("event")))

@@ -1,5 +1,6 @@
 """Events → dominating pairs, under one adjacency. What no theorem covers is refused here."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -19,12 +20,16 @@ from privet.accounting.pairs import (
 from privet.accounting.sampled import FixedSizePair, ReplacedGaussianPair, SampledPair
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
-from privet.errors import NotProved
+from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "fixed_size", "leaf", "poisson"]
+__all__ = ["Atom", "fixed_size", "gaussian_pair", "leaf", "poisson"]
 
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
+_MOST_ATOMS = 1_000_000  # of a finite law
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 1e4, 1e-12  # of a Gaussian: ε is about half the square of the one
+_LARGEST_LOSS, _SMALLEST_LOSS = 700.0, 1e-12  # of a bounded one: exp of it must be a float
+_SMALLEST_RATE = 1e-12
 
 
 @final
@@ -45,34 +50,34 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
     distance = adjacency.contribution_distance
     match event:
         case events.Gaussian(noise_multiplier):
-            return _tight(GaussianPair(distance / noise_multiplier), Caveat.IDEALISED_REALS)
+            return _tight(gaussian_pair(distance / noise_multiplier), Caveat.IDEALISED_REALS)
         case events.Laplace(noise_multiplier):
-            return _tight(LaplacePair(distance / noise_multiplier), Caveat.IDEALISED_REALS)
+            return _tight(LaplacePair(_loss(distance / noise_multiplier)), Caveat.IDEALISED_REALS)
         case events.DiscreteGaussian(scale, contribution):
             return _tight(_discrete_gaussian(scale, distance * contribution))
         case events.DiscreteLaplace(scale, contribution):
-            return _tight(discrete_laplace(scale, distance * contribution))
+            return _tight(_discrete_laplace(scale, distance * contribution))
         case events.RandomizedResponse(truth, categories):
             return _tight(_response(truth, categories, adjacency))
         case events.ExponentialMechanism(epsilon=epsilon):
             return Atom(
-                randomized_response(epsilon),
+                randomized_response(_loss(epsilon)),
                 _two_candidates(epsilon),
                 frozenset({Caveat.LOOSE_LOWER_BOUND}),
             )
         case events.ReportNoisyMax(epsilon=epsilon) | events.SparseVector(epsilon=epsilon):
-            return _tight(randomized_response(epsilon), Caveat.WORST_OF_CLASS)
+            return _tight(randomized_response(_loss(epsilon)), Caveat.WORST_OF_CLASS)
         case events.Opaque(epsilon=epsilon, delta=delta):
-            return _tight(randomized_response(epsilon, delta), Caveat.WORST_OF_CLASS)
+            return _tight(randomized_response(_loss(epsilon), delta), Caveat.WORST_OF_CLASS)
         case events.BandedNoise(noise_multiplier):
             reach = distance * banded_sensitivity(event)
-            return _tight(GaussianPair(reach / noise_multiplier), Caveat.IDEALISED_REALS)
+            return _tight(gaussian_pair(reach / noise_multiplier), Caveat.IDEALISED_REALS)
         case events.TreeNoise(noise_multiplier):
             lower, upper = tree_sensitivity(event)
             loose = {Caveat.LOOSE_LOWER_BOUND} if lower < upper else set()
             return Atom(
-                GaussianPair(distance * upper / noise_multiplier),
-                GaussianPair(distance * lower / noise_multiplier),
+                gaussian_pair(distance * upper / noise_multiplier),
+                gaussian_pair(distance * lower / noise_multiplier),
                 frozenset({Caveat.IDEALISED_REALS, *loose}),
             )
     raise NotProved(
@@ -86,6 +91,7 @@ def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
     caveats = inner.caveats | {Caveat.POISSON_SAMPLING}
     if rate == 1:
         return inner
+    _check_rate(rate)
     if isinstance(adjacency, ReplaceOne):
         if not isinstance(inner.upper, GaussianPair) or inner.upper != inner.lower:
             raise NotProved(
@@ -109,6 +115,7 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
     caveats = inner.caveats | replaced.caveats | {Caveat.FIXED_SIZE_SAMPLING}
     if rate == 1:
         return inner
+    _check_rate(rate)
     match adjacency:
         case AddRemove():
             return Atom(_sampled(replaced.upper, rate), _sampled(replaced.lower, rate), caveats)
@@ -127,6 +134,14 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
     raise NotProved(f"Fixed-size sampling is not proved under {adjacency}. Use add-remove adjacency.")
 
 
+def _check_rate(rate: float) -> None:
+    if rate < _SMALLEST_RATE:
+        raise OutOfReach(
+            f"A sampling rate must be at least {_SMALLEST_RATE:g} to be accounted in float64, got {rate:.3g}. "
+            f"Account at that rate; the bound holds for every smaller one."
+        )
+
+
 def _tight(pair: Pair, *caveats: Caveat) -> Atom:
     return Atom(pair, pair, frozenset(caveats))
 
@@ -139,17 +154,54 @@ def _sampled(pair: Pair, rate: float) -> Pair:
             return pair.sampled(rate)
         case DiscreteGaussianPair():
             losses, masses = pair.law()
-            return FinitePair(tuple(losses), tuple(masses)).sampled(rate)
+            _few(losses.size)
+            return FinitePair(tuple(losses), tuple(masses), 0.0, pair.unmet).sampled(rate)
     return SampledPair(pair, rate)
 
 
 def _discrete_gaussian(scale: float, shift: int) -> DiscreteGaussianPair:
     if scale > _LARGEST_SCALE:
         raise NotProved(
-            f"'scale' of a discrete Gaussian must be at most {_LARGEST_SCALE:g} to be accounted exactly, got "
-            f"{scale:g}. Account with privet.accounting.Concentrated, which takes any scale."
+            f"'scale' of a discrete Gaussian must be at most {_LARGEST_SCALE:g} to be accounted exactly, "
+            f"got {scale:g}. Account with privet.accounting.Concentrated, which takes any scale."
         )
+    gaussian_pair(shift / scale)
     return DiscreteGaussianPair(scale, shift)
+
+
+def gaussian_pair(mu: float) -> GaussianPair:
+    """The pair of Gaussian noise, where the noise is neither far smaller nor far larger than what it hides."""
+    if not _SMALLEST_SHIFT <= mu <= _LARGEST_SHIFT:
+        raise OutOfReach(
+            f"Noise must be between {1 / _LARGEST_SHIFT:g} and {1 / _SMALLEST_SHIFT:g} times what one unit can "
+            f"move to be accounted in float64, got {1 / mu if mu else math.inf:.3g} times. "
+            f"{'Add noise.' if mu > 1 else 'Use less noise; less than this is already private.'}"
+        )
+    return GaussianPair(mu)
+
+
+def _loss(epsilon: float) -> float:
+    """A pure ε whose exp is a float."""
+    if epsilon != 0 and not _SMALLEST_LOSS <= epsilon <= _LARGEST_LOSS:
+        raise OutOfReach(
+            f"The ε of one event must be 0, or between {_SMALLEST_LOSS:g} and {_LARGEST_LOSS:g}, to be accounted "
+            f"in float64, got {epsilon:.3g}. {'Add noise.' if epsilon > 1 else 'State a larger ε, which holds too.'}"
+        )
+    return epsilon
+
+
+def _few(atoms: int) -> None:
+    if atoms > _MOST_ATOMS:
+        raise NotProved(
+            f"A discrete law must have at most {_MOST_ATOMS:.0e} values to be accounted exactly, and this one has "
+            f"{atoms:.1e}. Count in larger units, or state the ε of the event as Opaque."
+        )
+
+
+def _discrete_laplace(scale: float, shift: int) -> FinitePair:
+    _loss(shift / scale)
+    _few(shift + 1)
+    return discrete_laplace(scale, shift)
 
 
 def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair:
@@ -157,10 +209,12 @@ def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair
     match adjacency:
         case ReplaceOne():
             gain = float(np.log(truth / other))
-            return FinitePair((gain, -gain, 0.0), (truth, other, (categories - 2) * other))
+            if gain <= 0:
+                return randomized_response(0.0)
+            return FinitePair((gain, -gain, 0.0), (truth, other, (categories - 2) * other), 0.0, 0.0)
         case ZeroOut():
             losses = (float(np.log(categories * truth)), float(np.log(categories * other)))
-            return FinitePair(losses, (truth, 1 - truth))
+            return FinitePair(losses, (truth, 1 - truth), 0.0, 0.0)
     raise NotProved(
         "Randomised response shows that a person answered, so it has no guarantee under add-remove adjacency. "
         "Account under replace-one, or under zero-out, where a missing answer is a random one."
@@ -169,5 +223,4 @@ def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair
 
 def _two_candidates(epsilon: float) -> FinitePair:
     """An exponential mechanism with two candidates whose scores move apart: losses ± ε/2."""
-    likely = float(1 / (1 + np.exp(-0.5 * epsilon)))
-    return FinitePair((0.5 * epsilon, -0.5 * epsilon), (likely, 1 - likely))
+    return randomized_response(0.5 * epsilon)

@@ -88,7 +88,7 @@ class _Search:
     def settled(self, value: float, rising: bool) -> "Calibration":
         """The result, after the target was found reached by the guarantee itself and not only in steering."""
         step = 1.0 if self._whole else _TOLERANCE * value
-        for _ in range(40):
+        for _ in range(25):
             event = self._event_of(int(value) if self._whole else value)
             guarantee = account(event, adjacency=self._adjacency)
             if self._target.reached(guarantee):

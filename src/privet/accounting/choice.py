@@ -44,6 +44,17 @@ def account(
     >>> f"{claim.epsilon(delta=1e-6):.6f}", claim.accountant
     ('4.886554', 'privacy-loss distribution')
     """
+    try:
+        return _accounted(spent, adjacency, accountant)
+    except RecursionError:
+        raise InvalidArgument(
+            "'spent' must not nest events hundreds deep, and does. Join the parts in one Compose."
+        ) from None
+
+
+def _accounted(
+    spent: Ledger | Event, adjacency: Adjacency | None, accountant: Accountant[Any] | None
+) -> Guarantee:
     event, relation, caveats = _opened(spent, adjacency)
     if accountant is not None:
         cost = fold(accountant, event, relation)
@@ -87,14 +98,12 @@ def _intersected(first: Interval, second: Interval) -> Interval:
     return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
 
 
-def _opened(
-    spent: Ledger | Event, adjacency: Adjacency | None
-) -> tuple[Event, Adjacency, frozenset[Caveat]]:
+def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, Adjacency, frozenset[Caveat]]:
     if isinstance(spent, Ledger):
         if adjacency not in (None, spent.adjacency):
             raise NotProved(
-                f"The ledger was kept under {spent.adjacency}, and a guarantee under {adjacency} does not follow. "
-                f"Leave 'adjacency' out."
+                f"The ledger was kept under {spent.adjacency}, and a guarantee under {adjacency} does not "
+                f"follow. Leave 'adjacency' out."
             )
         return spent.event, spent.adjacency, spent.caveats
     if not isinstance(spent, Event):
@@ -125,6 +134,4 @@ def _chooses(event: Event) -> bool:
 
 
 def _largest_discrete(event: Event) -> float:
-    return max(
-        (leaf.scale for leaf in _leaves(event) if isinstance(leaf, DiscreteGaussian)), default=0.0
-    )
+    return max((leaf.scale for leaf in _leaves(event) if isinstance(leaf, DiscreteGaussian)), default=0.0)

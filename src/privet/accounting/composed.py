@@ -175,26 +175,25 @@ def chernoff_delta(composition: Composition, epsilon: float) -> float:
 
 
 class Sighting(NamedTuple):
-    """About what δ(ε) is, and whether that is a proved upper bound."""
+    """About what δ(ε) is, and whether that says all that a search needs."""
 
     delta: float
-    proved: bool
+    settled: bool
 
 
 def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
     """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's approximation."""
     if not composition.parts or _closed_form(composition) is not None:
-        return Sighting(delta_bounds(composition, epsilon).upper, proved=True)
+        return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
     capped = composition.capped(_CAPPED * delta)
     saddle = saddle_for_delta(capped, epsilon, _likely_tilt(epsilon, delta))
     k = None if saddle is None else derivatives(capped, saddle.point)
     if saddle is None or k is None:
-        return Sighting(1.0, proved=True)
+        return Sighting(1.0, settled=True)
     level = k.value - saddle.point * epsilon + chernoff_peak(saddle.point)
-    bound = float(np.exp(min(level, 0.0))) + capped.infinity
-    if bound <= 0.5 * delta:
-        return Sighting(bound, proved=True)
-    return Sighting(float(np.exp(saddle.log_delta)) + composition.infinity, proved=False)
+    if level <= np.log(0.5 * delta):
+        return Sighting(float(np.exp(max(level, -690.0))) + composition.infinity, settled=True)
+    return Sighting(float(np.exp(saddle.log_delta)) + composition.infinity, settled=False)
 
 
 def _likely_tilt(epsilon: float, delta: float) -> float:

@@ -11,7 +11,7 @@ Reference: Zhu, Dong & Wang 2022, Definition 7 and Theorem 10.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -203,18 +203,20 @@ class AtomicPair(Pair):
 
         Every term is positive, so nothing cancels.
         """
-        flat = np.atleast_1d(epsilon)
+        losses, _ = self.law()
+        steep, knots = self._polygon
+        after = np.searchsorted(losses, epsilon, side="right")
+        place = np.minimum(after, losses.size - 1)
+        value = knots[place] - steep[place] * np.expm1(np.minimum(epsilon - losses[place], 0.0))
+        return np.where(after < losses.size, value, 0.0)
+
+    @cached_property
+    def _polygon(self) -> tuple[Reals, Reals]:
+        """At every loss: Q[L ≥ ℓ] exp(ℓ), by which the profile rises per relative step down, and the profile."""
         losses, masses = self.law()
-        if losses.size == 0:
-            return np.zeros(np.shape(epsilon))
-        # ln Q[L ≥ ℓⱼ] + ℓⱼ: what the profile falls by per relative step below ℓⱼ
         steep = np.exp(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1] + losses)
         falls = np.append(steep[1:] * -np.expm1(-np.diff(losses)), 0.0)
-        knots = np.cumsum(falls[::-1])[::-1]
-        after = np.searchsorted(losses, flat, side="right")
-        place = np.minimum(after, losses.size - 1)
-        value = knots[place] - steep[place] * np.expm1(np.minimum(flat - losses[place], 0.0))
-        return np.where(after < losses.size, value, 0.0).reshape(np.shape(epsilon))
+        return steep, np.cumsum(falls[::-1])[::-1]
 
     def tail(self, epsilon: Reals) -> Reals:
         losses, masses = self.law()
@@ -266,9 +268,13 @@ class FinitePair(AtomicPair):
         return Lattice(float(losses[0]), float(gaps.min()) if fits else None)
 
     def law(self) -> tuple[Reals, Reals]:
-        order = np.argsort(self.losses)
-        losses, masses = np.array(self.losses)[order], np.array(self.masses)[order]
-        return losses[masses > 0], masses[masses > 0]
+        return self._law
+
+    @cached_property
+    def _law(self) -> tuple[Reals, Reals]:
+        masses = np.array(self.masses)
+        losses, places = np.unique(np.array(self.losses)[masses > 0], return_inverse=True)
+        return losses, np.bincount(places, masses[masses > 0], minlength=losses.size)
 
     def swapped(self) -> "FinitePair":
         """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
@@ -306,7 +312,7 @@ def _mixed(loss: Reals, rate: float) -> Reals:
     even = -np.log(rate)  # where q exp ℓ = 1
     small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
     large = loss - even + np.log1p((1 - rate) * np.exp(even - np.maximum(loss, even)))
-    return np.where(loss > even, large, small)
+    return np.asarray(np.where(loss > even, large, small))
 
 
 @final

@@ -125,7 +125,7 @@ class PrivacyLossCurve(Curve):
         # Only the order that seems the worse is worked out; the guarantee itself looks at both.
         return max(
             sighting.delta
-            if sighting.proved or sighting.delta < 0.7 * worst
+            if sighting.settled or sighting.delta < 0.7 * worst
             else delta_bounds(way, epsilon, likely=delta).upper
             for sighting, way in sightings
         )

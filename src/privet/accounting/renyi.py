@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet import events
-from privet.accounting.atoms import leaf
+from privet.accounting.atoms import gaussian_pair, leaf
 from privet.accounting.composed import delta_bounds, epsilon_bounds
 from privet.accounting.contour import chernoff_peak, solve
 from privet.accounting.cumulant import Composition, Derivatives
@@ -100,7 +100,7 @@ class Renyi(Accountant[Spent]):
     def atom(self, event: Event, adjacency: Adjacency) -> Spent:
         if isinstance(event, events.ExponentialMechanism):
             # ε²/8-zCDP (Cesar & Rogers 2021, Theorem 1), which is a Gaussian pair with μ = ε/2
-            return Spent({GaussianPair(0.5 * event.epsilon): 1})
+            return Spent({gaussian_pair(0.5 * event.epsilon): 1})
         return PrivacyLoss().atom(event, adjacency)
 
     def join(self, first: Spent, second: Spent) -> Spent:
@@ -133,10 +133,10 @@ class Concentrated(Accountant[float]):
     def atom(self, event: Event, adjacency: Adjacency) -> float:
         match event:
             case events.ExponentialMechanism(epsilon=epsilon):
-                return epsilon**2 / 8
+                return 0.5 * gaussian_pair(0.5 * epsilon).mu ** 2
             case events.DiscreteGaussian(scale, contribution):
                 # Canonne, Kamath & Steinke 2020, Theorem 4
-                return 0.5 * (adjacency.contribution_distance * contribution / scale) ** 2
+                return 0.5 * gaussian_pair(adjacency.contribution_distance * contribution / scale).mu ** 2
             case events.Poisson() | events.FixedSize():
                 raise NotProved(
                     "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi accountant."
@@ -227,6 +227,4 @@ class GaussianDP(Accountant[float]):
 
 
 def _no_moment() -> OutOfReach:
-    return OutOfReach(
-        "No moment of these losses is finite in float64. Add noise, or ask at a larger δ."
-    )
+    return OutOfReach("No moment of these losses is finite in float64. Add noise, or ask at a larger δ.")

@@ -226,13 +226,9 @@ class Optimal(_Counted):
     name: ClassVar[str] = "optimal composition"
 
     def curve(self, cost: Claims) -> Curve:
-        pairs: dict[Pair, int] = {
-            randomized_response(e, d): count for (e, d), count in cost.items()
-        }
+        pairs: dict[Pair, int] = {randomized_response(e, d): count for (e, d), count in cost.items()}
         composition = Composition.of(pairs)
         return PrivacyLossCurve(composition, composition)
 
     def caveats(self, cost: Claims) -> frozenset[Caveat]:
         return super().caveats(cost) | {Caveat.CHECKED_ROUND_OFF}
-
-

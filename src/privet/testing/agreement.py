@@ -34,7 +34,6 @@ _TIGHTER: tuple[tuple[type[Accountant[Any]], type[Accountant[Any]]], ...] = (
     (PrivacyLoss, Optimal),
     (Optimal, Advanced),
     (Optimal, Basic),
-    (Advanced, Basic),
     (Basic, Pure),
 )
 
@@ -70,7 +69,7 @@ def check_agreement(guarantees: Mapping[Accountant[Any], Guarantee], what: str) 
 
 
 def check_tightness(guarantees: Mapping[Accountant[Any], Guarantee], what: str, event: Event) -> None:
-    """Privacy loss ≤ Rényi ≤ concentrated; privacy loss ≤ optimal ≤ advanced ≤ basic; up to certified gaps.
+    """Privacy loss ≤ Rényi ≤ concentrated; privacy loss ≤ optimal ≤ advanced, basic; up to gaps.
 
     Rényi and concentrated DP know the bounded range of an exponential mechanism, which the privacy-loss
     distribution does not; they are left out where there is one.
