@@ -57,6 +57,7 @@ def larger(first: Pair, second: Pair) -> Pair:
     return EnvelopePair(first, second)
 
 
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 def as_pair(composition: Composition, *, above: bool) -> Pair:
     """One pair that dominates the composition, or that it dominates.
 

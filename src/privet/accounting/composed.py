@@ -27,6 +27,8 @@ from privet.errors import OutOfReach
 
 __all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "sight_delta"]
 
+# Overflow to infinity is looked for where it can happen, and means "too large" there.
+_QUIET = np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
@@ -39,6 +41,7 @@ _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass o
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
 
 
+@_QUIET
 def delta_bounds(
     composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
 ) -> Interval:
@@ -46,6 +49,8 @@ def delta_bounds(
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
+    if epsilon >= largest_loss(composition):
+        return Interval(lost, lost)
     single = _closed_form(composition)
     if single is not None:
         # The parameters themselves are rounded, which is like moving ε by a few units in the last place.
@@ -72,6 +77,7 @@ def delta_bounds(
     return _both(found, Interval(jumps[0].delta(epsilon).lower, jumps[1].delta(epsilon).upper))
 
 
+@_QUIET
 def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ; ``delta`` is above the mass at infinity."""
     if not composition.parts:
@@ -162,6 +168,7 @@ def _distance(composition: Composition) -> float:
     return sum(count * (float(pair.delta(zero)[0]) + pair.infinity) for pair, count in composition.parts)
 
 
+@_QUIET
 def chernoff_delta(composition: Composition, epsilon: float) -> float:
     """A quick upper bound of δ(ε): a moment's, near the best one."""
     if not composition.parts:
@@ -181,6 +188,7 @@ class Sighting(NamedTuple):
     settled: bool
 
 
+@_QUIET
 def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
     """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's approximation."""
     if not composition.parts or _closed_form(composition) is not None:

@@ -144,6 +144,7 @@ def _height(c: float, k: Derivatives, epsilon: float) -> float:
     return float(min(level, 0.0))
 
 
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 def solve(
     composition: Composition, gradient: Gradient, start: float = 1.0
 ) -> tuple[float, Derivatives] | None:

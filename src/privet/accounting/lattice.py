@@ -105,8 +105,9 @@ class Law(NamedTuple):
 
     def _slack(self) -> float:
         # (1 − exp(−g)) exp(−cg) is at most 1/(1 + c), and its sum over a grid of step h at most
-        # 1/(1 + c) + 1/(h c (1 + c)).
-        return (self.stray + self.noise * (1 + 1 / (self._step() * self.tilt))) / (1 + self.tilt)
+        # 1/(1 + c) + 1/(h c (1 + c)), nor more than the number of its points.
+        spread = min(1 / (self._step() * self.tilt), self.losses.size)
+        return (self.stray + self.noise * (1 + spread)) / (1 + self.tilt)
 
 
 class Table(NamedTuple):

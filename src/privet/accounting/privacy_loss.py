@@ -146,6 +146,7 @@ class PrivacyLossCurve(Curve):
         below = _worse(self.lower, lambda way: _epsilon(way, delta), largest_loss)
         return Interval(min(below.lower, found.upper), found.upper)
 
+    @np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
     def histogram(self, bins: int) -> LossHistogram:
         mean = derivatives(self.upper, 1e-6)
         if mean is None or not self.upper.parts:
@@ -203,6 +204,7 @@ def _single(counts: Mapping[Pair, int], *, above: bool) -> Pair:
     return as_pair(Composition.of(counts), above=above)
 
 
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 def _weight(counts: Mapping[Pair, int]) -> float:
     """The Rényi divergence of order 2, to tell which of two lower bounds is the better one."""
     found = derivatives(Composition.of(counts), 1.0)
