@@ -34,13 +34,13 @@ def test_curves_of_repeated_events(event, adjacency, times):
     assert_lawful(Repeat(event, times), adjacency)
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(event=sampled, adjacency=adjacencies)
 def test_curves_of_sampled_events(event, adjacency):
     assert_lawful(event, adjacency)
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(event=trees, adjacency=adjacencies)
 def test_curves_of_trees(event, adjacency):
     assert_lawful(event, adjacency)
@@ -53,7 +53,7 @@ def test_risks(event, adjacency):
         check_risks(guarantee)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(noise=st.floats(0.7, 3.0), rate=st.floats(0.01, 0.3), steps=st.integers(2, 300))
 def test_risks_of_training(noise, rate, steps):
     event = dp_sgd(noise_multiplier=noise, sampling_rate=rate, steps=steps)

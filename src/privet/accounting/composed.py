@@ -32,7 +32,7 @@ _QUIET = np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ig
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
-_TIGHT = 2e-7  # relative gap of ε up to which no further method is asked
+_TIGHT = 5e-7  # relative gap of ε up to which no further method is asked
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
 _SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch

@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from privet.accounting.pairs import AtomicPair, Nodes, Pair, Reals
 
-__all__ = ["anchored", "below", "coarse_nodes", "loss_range", "on_grid", "polygon"]
+__all__ = ["anchored", "below", "coarse_nodes", "fits", "loss_range", "on_grid", "polygon"]
 
 
 def on_grid(
@@ -29,7 +29,7 @@ def on_grid(
     first = int(np.floor((low - anchor) / step - 1e-9))
     last = int(np.ceil((high - anchor) / step + 1e-9)) + 1
     losses = anchor + step * np.arange(first, last + 1)
-    if isinstance(pair, AtomicPair) and low > floor and (above or _fits(pair, step)):
+    if isinstance(pair, AtomicPair) and low > floor and (above or fits(pair, step)):
         return losses, _split(pair, losses, step), pair.infinity
     if not above:
         masses = below(pair, losses)
@@ -94,7 +94,7 @@ def anchored(pair: Pair, step: float) -> float:
     return float(np.log(inside_p / inside_q)) if inside_p > 1e-3 and inside_q > 1e-3 else 0.0
 
 
-def _fits(pair: Pair, step: float) -> bool:
+def fits(pair: Pair, step: float) -> bool:
     """Whether all atoms are on the grid, so that it holds the law itself."""
     lattice = pair.lattice
     if lattice is None or lattice.unit is None:

@@ -75,7 +75,8 @@ class OneJump:
         lost = float(far.sum()) + beyond
         part = Part(fine, near, 0.0, count)
         others = [part._replace(times=count - 1)]
-        flat = Grid(grid.step, grid.size, (count - 1) * float(fine[0]), min(1e-3, grid.tilt), 0.0, grid.tilt)
+        start = max(grid.start, (count - 1) * float(fine[0]))
+        flat = Grid(grid.step, grid.size, start, min(1e-3, grid.tilt), -grid.tilt, grid.tilt)
         more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
         tables = (summed([part], grid), summed(others, grid), summed(others, flat))
         near_table, rest, bulk = (law.table() for law in tables)

@@ -11,14 +11,15 @@ import numpy as np
 from scipy import fft
 
 from privet.accounting.cumulant import Composition
-from privet.accounting.gridded import on_grid
-from privet.accounting.pairs import Reals
+from privet.accounting.gridded import fits, on_grid
+from privet.accounting.pairs import AtomicPair, Reals
 from privet.bounds import Interval
 
 __all__ = ["Grid", "Law", "Part", "Table", "compose", "summed"]
 
 
-_RELATIVE = 2e-8  # round-off of δ on a grid: differences of profiles, checked against 30 digits
+# Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact masses.
+_OF_DIFFERENCES, _OF_MASSES = 2e-7, 1e-10
 
 
 @final
@@ -48,6 +49,7 @@ class Law(NamedTuple):
     infinity: float
     stray: float
     noise: float
+    allowance: float
 
     def delta(self, epsilon: float) -> Interval:
         """What this law's δ(ε) is, with round-off and wrap-around on either side."""
@@ -55,7 +57,7 @@ class Law(NamedTuple):
         kernel = -np.expm1(-gap) * np.exp(-self.tilt * gap)
         value = float(self.weights[self.losses > epsilon] @ kernel)
         scale = float(np.exp(min(self.level - self.tilt * epsilon, 700.0)))
-        slack = self._slack() + _RELATIVE * abs(value)
+        slack = self._slack() + self.allowance * abs(value)
         lower = self.infinity + max(scale * (value - slack), 0.0)
         return Interval(lower, min(self.infinity + scale * (value + slack), 1.0))
 
@@ -72,7 +74,7 @@ class Law(NamedTuple):
         fallen = np.exp(np.maximum(-self.tilt * (losses - origin), -745.0))
         mass, scaled = _sums(weights * fallen, self._step())
         slack = self._slack() * (1 if above else -1)
-        wanted = 1 - _RELATIVE if above else 1 + _RELATIVE
+        wanted = 1 - self.allowance if above else 1 + self.allowance
         curve = mass - scaled + slack * fallen
         # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds δ a
         # lower bound; the best is where the curve crosses, in a cell where δ is linear in exp ε.
@@ -98,7 +100,7 @@ class Law(NamedTuple):
         """Sums from which δ follows at any ε that is not far left of the tilted bulk."""
         fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
         mass, scaled = _sums(self.weights * fallen, self._step())
-        return Table(self.losses, mass, scaled, self.tilt, self.level, self._slack())
+        return Table(self.losses, mass, scaled, self.tilt, self.level, self._slack(), self.allowance)
 
     def _step(self) -> float:
         return float(self.losses[1] - self.losses[0])
@@ -119,6 +121,7 @@ class Table(NamedTuple):
     tilt: float
     level: float
     slack: float
+    allowance: float
 
     def delta(self, epsilon: Reals) -> tuple[Reals, Reals]:
         """Lower and upper bounds of δ at many ε at once."""
@@ -127,7 +130,7 @@ class Table(NamedTuple):
         beyond = np.exp(np.minimum(epsilon - self.losses[inside], 0.0))
         value = np.where(place == inside, self.mass[inside] - beyond * self.scaled[inside], 0.0)
         slack = self.slack * np.exp(np.clip(self.level - self.tilt * epsilon, -745.0, 600.0))
-        slack = slack + _RELATIVE * np.abs(value)
+        slack = slack + self.allowance * np.abs(value)
         return np.maximum(value - slack, 0.0), np.minimum(np.maximum(value, 0.0) + slack, 1.0)
 
 
@@ -152,6 +155,7 @@ class Part(NamedTuple):
     masses: Reals
     lost: float
     times: int
+    allowance: float = _OF_DIFFERENCES
 
 
 def compose(composition: Composition, grid: Grid, *, above: bool, negligible: float) -> Law:
@@ -160,7 +164,8 @@ def compose(composition: Composition, grid: Grid, *, above: bool, negligible: fl
     for pair, count in composition.parts:
         floor = -(36.0 + np.log(count)) / grid.tilt  # tilted mass below it is negligible
         found = on_grid(pair, grid.step, above=above, negligible=negligible / count, floor=floor)
-        parts.append(Part(*found, count))
+        exact = isinstance(pair, AtomicPair) and fits(pair, grid.step)
+        parts.append(Part(*found, count, _OF_MASSES if exact else _OF_DIFFERENCES))
     return summed(parts, grid)
 
 
@@ -169,7 +174,7 @@ def summed(parts: list[Part], grid: Grid) -> Law:
     log_transform = np.zeros(grid.size // 2 + 1, dtype=np.complex128)
     tilts = np.array([grid.tilt, grid.lower_tilt, grid.upper_tilt])
     levels, origin, log_kept, steps = np.zeros(3), 0.0, 0.0, 0
-    for losses, masses, lost, count in parts:
+    for losses, masses, lost, count, _ in parts:
         shifted = losses - losses[-1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             tilted = [masses * np.exp(tilt * shifted) for tilt in tilts]
@@ -199,4 +204,5 @@ def summed(parts: list[Part], grid: Grid) -> Law:
         float(-np.expm1(log_kept)),
         float(outside) if np.isfinite(outside) else 1.0,
         float(noise * np.abs(weights).max() ** 0.5),
+        max(part.allowance for part in parts),
     )

@@ -17,7 +17,7 @@ from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Event
-from privet.guarantees import Curve, PairCurve
+from privet.guarantees import Ceiling, Curve, PairCurve
 
 __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplified"]
 
@@ -96,10 +96,28 @@ class Basic(Accountant[Claim]):
     def curve(self, cost: Claim) -> Curve:
         if cost.delta >= 1:
             raise NotProved("The δ of the parts add up to 1 or more. Use the optimal composition.")
-        return PairCurve(cost.epsilon, cost.delta)
+        return SummedCurve(PairCurve(cost.epsilon, cost.delta))
 
     def caveats(self, cost: Claim) -> frozenset[Caveat]:
-        return frozenset({Caveat.WORST_OF_CLASS})
+        return frozenset({Caveat.LOOSE_LOWER_BOUND})
+
+
+@final
+@dataclass(frozen=True)
+class SummedCurve(Curve):
+    """What follows from an (ε, δ) that a theorem added up; no mechanism need attain it, so the lower bound is 0."""
+
+    pair: PairCurve
+
+    def delta(self, epsilon: float) -> Interval:
+        return Interval(0.0, self.pair.delta(epsilon).upper)
+
+    def epsilon(self, delta: float) -> Interval:
+        return Interval(0.0, self.pair.epsilon(delta).upper)
+
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        found = self.pair.ceiling(fpr, near)
+        return Ceiling(Interval(fpr, found.tpr.upper), found.epsilon)
 
 
 @final
