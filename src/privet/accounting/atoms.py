@@ -23,7 +23,7 @@ from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "fixed_size", "gaussian_pair", "leaf", "poisson"]
+__all__ = ["Atom", "bounded_loss", "fixed_size", "gaussian_pair", "leaf", "poisson"]
 
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
 _MOST_ATOMS = 1_000_000  # of a finite law
@@ -52,7 +52,7 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
         case events.Gaussian(noise_multiplier):
             return _tight(gaussian_pair(distance / noise_multiplier), Caveat.IDEALISED_REALS)
         case events.Laplace(noise_multiplier):
-            return _tight(LaplacePair(_loss(distance / noise_multiplier)), Caveat.IDEALISED_REALS)
+            return _tight(LaplacePair(bounded_loss(distance / noise_multiplier)), Caveat.IDEALISED_REALS)
         case events.DiscreteGaussian(scale, contribution):
             return _tight(_discrete_gaussian(scale, distance * contribution))
         case events.DiscreteLaplace(scale, contribution):
@@ -61,14 +61,14 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
             return _tight(_response(truth, categories, adjacency))
         case events.ExponentialMechanism(epsilon=epsilon):
             return Atom(
-                randomized_response(_loss(epsilon)),
+                randomized_response(bounded_loss(epsilon)),
                 _two_candidates(epsilon),
                 frozenset({Caveat.LOOSE_LOWER_BOUND}),
             )
         case events.ReportNoisyMax(epsilon=epsilon) | events.SparseVector(epsilon=epsilon):
-            return _tight(randomized_response(_loss(epsilon)), Caveat.WORST_OF_CLASS)
+            return _tight(randomized_response(bounded_loss(epsilon)), Caveat.WORST_OF_CLASS)
         case events.Opaque(epsilon=epsilon, delta=delta):
-            return _tight(randomized_response(_loss(epsilon), delta), Caveat.WORST_OF_CLASS)
+            return _tight(randomized_response(bounded_loss(epsilon), delta), Caveat.WORST_OF_CLASS)
         case events.BandedNoise(noise_multiplier):
             reach = distance * banded_sensitivity(event)
             return _tight(gaussian_pair(reach / noise_multiplier), Caveat.IDEALISED_REALS)
@@ -180,7 +180,7 @@ def gaussian_pair(mu: float) -> GaussianPair:
     return GaussianPair(mu)
 
 
-def _loss(epsilon: float) -> float:
+def bounded_loss(epsilon: float) -> float:
     """A pure ε whose exp is a float."""
     if epsilon != 0 and not _SMALLEST_LOSS <= epsilon <= _LARGEST_LOSS:
         raise OutOfReach(
@@ -199,7 +199,7 @@ def _few(atoms: int) -> None:
 
 
 def _discrete_laplace(scale: float, shift: int) -> FinitePair:
-    _loss(shift / scale)
+    bounded_loss(shift / scale)
     _few(shift + 1)
     return discrete_laplace(scale, shift)
 

@@ -107,21 +107,36 @@ class _Search:
         if (here[1] <= 0) != (there[1] <= 0):
             return (here, there) if here[1] <= 0 else (there, here)
         falls = (there[1] < here[1]) == (probe > start)
-        outward = falls == (here[1] > 0)  # whether larger values lead to the target
-        last, factor = (max if outward else min)((here, there)), 1.25
-        while low < last[0] < high:
+        outward = falls == (here[1] > 0)  # whether larger values lead across the target
+        # Where the leak does not change between the two, either way may lead across.
+        ways = (outward, not outward) if here[1] == there[1] else (outward,)
+        for way in ways:
+            crossed = self._walk(max(here, there) if way else min(here, there), way, low, high)
+            if crossed is not None:
+                return crossed
+        if here[1] <= 0:
+            end = (high if outward else low, 0.0)
+            return end, end
+        raise NotProved(
+            f"No value between {low:g} and {high:g} reaches the target. Widen 'between', or ask for less."
+        )
+
+    def _walk(
+        self, last: tuple[float, float], outward: bool, low: float, high: float
+    ) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Step away from ``last`` in ever larger steps until the target is crossed, or a limit is reached."""
+        factor = 1.25
+        while (last[0] < high) if outward else (last[0] > low):
             factor = min(factor * factor, 100.0)
             value = min(last[0] * factor, high) if outward else max(last[0] / factor, low)
             value = float(round(value)) if self._whole else value
+            if value == last[0]:
+                value = value + 1 if outward else value - 1
             found = (value, self.excess(value))
             if (found[1] <= 0) != (last[1] <= 0):
                 return (found, last) if found[1] <= 0 else (last, found)
             last = found
-        if last[1] <= 0:
-            return last, last
-        raise NotProved(
-            f"No value between {low:g} and {high:g} reaches the target. Widen 'between', or ask for less."
-        )
+        return None
 
     def narrow(self, inside: tuple[float, float], outside: tuple[float, float]) -> float:
         """A value that reaches the target, next to the root: secants in logarithms, guarded by the bracket."""

@@ -206,7 +206,7 @@ def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sight
 
 def _likely_tilt(epsilon: float, delta: float) -> float:
     """Where the saddle of a Gaussian composition with this (ε, δ) would be."""
-    return float(np.clip(-2 * np.log(delta) / max(epsilon, 1e-12), 1e-6, 1e10))
+    return float(np.clip(-2 * np.log(delta) / epsilon, 1e-6, 1e6)) if epsilon > 0 else 1.0
 
 
 def _capped_saddle(

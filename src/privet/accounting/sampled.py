@@ -422,6 +422,7 @@ def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | Non
     near = np.linspace(-2 * reach, 2 * reach, 33)
     z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near]))
     height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + _kept(z, cut)
-    kept = np.flatnonzero(height > height.max() - digits)
+    height = np.nan_to_num(height, nan=-np.inf)
+    kept = np.flatnonzero(height >= height.max() - digits)
     first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, z.size - 1)
     return min(float(z[first]), -reach), max(float(z[last]), mu + reach)

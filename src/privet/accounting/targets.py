@@ -76,7 +76,7 @@ class TprTarget(Target):
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         found = lowest_ceiling(guarantee.curve.sketch, self.fpr, near=hint)
-        if hint is not None and found.tpr.relative_gap > 1e-4:  # the hint was off
+        if hint is not None and found.tpr.relative_gap > 3e-6:  # the hint was off
             found = lowest_ceiling(guarantee.curve.sketch, self.fpr)
         return Excess(math.log(found.tpr.upper / self.tpr), found.epsilon)
 

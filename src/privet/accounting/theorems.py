@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from privet import events
-from privet.accounting.atoms import leaf
+from privet.accounting.atoms import bounded_loss, leaf
 from privet.accounting.cumulant import Composition
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.pairs import Pair, randomized_response
@@ -21,16 +21,18 @@ from privet.guarantees import Ceiling, Curve, PairCurve
 
 __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplified"]
 
-Claims = Mapping[tuple[float, float], int]
-
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An (ε, δ)."""
+    """An (ε, δ); ``attained`` where some mechanism of the same kind is no better, which a theorem on top spoils."""
 
     epsilon: float
     delta: float = 0.0
+    attained: bool = True
+
+
+Claims = Mapping[Claim, int]
 
 
 def amplified(claim: Claim, rate: float) -> Claim:
@@ -39,7 +41,11 @@ def amplified(claim: Claim, rate: float) -> Claim:
     >>> round(amplified(Claim(epsilon=1.0, delta=1e-6), 0.01).epsilon, 6)
     0.017037
     """
-    return Claim(epsilon=math.log1p(rate * math.expm1(claim.epsilon)), delta=rate * claim.delta)
+    if claim.epsilon < 1:
+        epsilon = math.log1p(rate * math.expm1(claim.epsilon))
+    else:
+        epsilon = claim.epsilon + math.log(rate + (1 - rate) * math.exp(-claim.epsilon))
+    return Claim(epsilon=max(epsilon, 0.0), delta=rate * claim.delta, attained=False)
 
 
 def claim_of(event: Event, adjacency: Adjacency) -> Claim:
@@ -162,8 +168,7 @@ class _Counted(Accountant[Claims]):
         return {}
 
     def atom(self, event: Event, adjacency: Adjacency) -> Claims:
-        claim = claim_of(event, adjacency)
-        return {(claim.epsilon, claim.delta): 1}
+        return {claim_of(event, adjacency): 1}
 
     def join(self, first: Claims, second: Claims) -> Claims:
         return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
@@ -174,7 +179,8 @@ class _Counted(Accountant[Claims]):
     def worst(self, first: Claims, second: Claims) -> Claims:
         if len(first) == len(second) == 1 and set(first.values()) == set(second.values()) == {1}:
             (one,), (other,) = first, second
-            return {(max(one[0], other[0]), max(one[1], other[1])): 1}
+            epsilon, delta = max(one.epsilon, other.epsilon), max(one.delta, other.delta)
+            return {Claim(epsilon=epsilon, delta=delta, attained=False): 1}
         raise NotProved(
             f"Parallel parts that are compositions themselves are not taken by the {self.name} accountant. "
             f"Use the privacy-loss accountant."
@@ -196,7 +202,7 @@ class Advanced(_Counted):
     name: ClassVar[str] = "advanced composition"
 
     def curve(self, cost: Claims) -> Curve:
-        return AdvancedCurve(tuple(sorted((e, d, count) for (e, d), count in cost.items())))
+        return AdvancedCurve(tuple(sorted((c.epsilon, c.delta, count) for c, count in cost.items())))
 
 
 @final
@@ -244,9 +250,18 @@ class Optimal(_Counted):
     name: ClassVar[str] = "optimal composition"
 
     def curve(self, cost: Claims) -> Curve:
-        pairs: dict[Pair, int] = {randomized_response(e, d): count for (e, d), count in cost.items()}
-        composition = Composition.of(pairs)
-        return PrivacyLossCurve(composition, composition)
+        return PrivacyLossCurve(
+            _composed(cost), _composed({c: count for c, count in cost.items() if c.attained})
+        )
 
     def caveats(self, cost: Claims) -> frozenset[Caveat]:
         return super().caveats(cost) | {Caveat.CHECKED_ROUND_OFF}
+
+
+def _composed(claims: Claims) -> Composition:
+    """Each claim's worst mechanism, together; claims that differ only in ``attained`` are counted together."""
+    pairs: dict[Pair, int] = {}
+    for claim, count in claims.items():
+        pair = randomized_response(bounded_loss(claim.epsilon), claim.delta)
+        pairs[pair] = pairs.get(pair, 0) + count
+    return Composition.of(pairs)
