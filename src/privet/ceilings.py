@@ -86,12 +86,17 @@ def lowest_ceiling(profile: Callable[[float], Interval], fpr: float, *, near: fl
     if near is not None and 0 < near <= _FARTHEST:
         for share in (1.0, 0.97, 1.03):
             search.ask(min(near * share, _FARTHEST))
-        most = _MOST_NEAR
+        seen = search.model_minimum()
+        if seen is not None and abs(seen.place - near) < 0.15 * near:
+            most = _MOST_NEAR
     else:
         search.ask(0.0)
         guess = search.gaussian_guess()
-        for share in (1.0, 1.15):
-            search.ask(min(guess * share, _FARTHEST))
+        if guess is not None:
+            for share in (1.0, 1.15):
+                search.ask(min(guess * share, _FARTHEST))
+    if most == _MOST:
+        search.balance(_MOST // 2)
     search.refine(most)
     search.tighten(most)
     return search.ceiling()
@@ -122,15 +127,35 @@ class _Search:
     def best(self) -> float:
         return min(self.found, key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
 
-    def gaussian_guess(self) -> float:
+    def gaussian_guess(self) -> float | None:
         """The ε at which a Gaussian mechanism with this total variation would have its minimum."""
         normal, distance = NormalDist(), max(self.found[0.0].upper, 1e-12)
-        if distance > 1 - 1e-12:  # this total variation tells nothing, and the ceiling is close to 1
-            return min(max(-0.9 * math.log(self.fpr), 20.0), 0.8 * _FARTHEST)
+        if distance > 1 - 1e-12:  # this tells nothing
+            return None
         mu = 2 * normal.inv_cdf(0.5 * (1 + distance))
         place = -normal.inv_cdf(min(max(self.fpr, 1e-300), 1 - 1e-16)) * mu - 0.5 * mu * mu
         highest = -math.log(self.fpr) if place > 0 else 40.0  # beyond, the ceiling is 1
         return max(min(abs(place), highest, _FARTHEST), 0.05 * mu)
+
+    def balance(self, most: int) -> None:
+        """Halve to where δ(ε) is as large as what it is added to: there a ceiling is at most twice the least."""
+        while len(self.found) < most:
+            best = self.best()
+            reached = self.value(best, self.found[best].upper)
+            if reached - self.lowest_cell(trusting=True).floor <= 0.3 * reached:
+                return
+            heavy = [epsilon for epsilon, delta in self.found.items() if delta.upper > self.share(epsilon)]
+            low = max(heavy, default=0.0)
+            high = min((epsilon for epsilon in self.found if epsilon > low), default=self.farthest())
+            if not self.ask(0.5 * (low + high)):
+                return
+
+    def share(self, epsilon: float) -> float:
+        return min(math.exp(epsilon) * self.fpr, 0.5 * (1 - self.fpr))
+
+    def farthest(self) -> float:
+        """Beyond this ε every ceiling is 1."""
+        return min(max(-math.log(self.fpr), 40.0), _FARTHEST)
 
     def refine(self, most: int) -> None:
         """Ask where a smooth profile has its minimum, then on both sides of it; a model that erred rests for a while.
@@ -217,6 +242,8 @@ class _Search:
     def lowest_cell(self, *, trusting: bool) -> _Cell:
         """Where F could be lowest; ``trusting`` takes the upper ends for the truth, to steer by."""
         points = sorted(self.points(trusting=trusting))
+        if trusting:
+            points = _hull(points)
         return min(self.cells(points), key=lambda cell: cell.floor)
 
     def points(self, *, trusting: bool) -> Iterator[_Point]:
@@ -245,6 +272,16 @@ class _Search:
             growing = [rising, *(_secant(far, ahead[0]) for far in ahead[1:])]
             right = ahead[0].place if ahead else math.inf
             yield max(_lowest(one, other, point.place, right) for one in falling for other in growing)
+
+
+def _hull(points: list[_Point]) -> list[_Point]:
+    """Without points above a line through two others: bounds that are not convex say less than they seem to."""
+    kept: list[_Point] = []
+    for point in points:
+        while len(kept) > 1 and _secant(kept[-2], kept[-1]).at(point.place) > point.value.upper:
+            kept.pop()
+        kept.append(point)
+    return kept
 
 
 def _secant(far: _Point, close: _Point) -> _Line:

@@ -195,11 +195,10 @@ class PairCurve(Curve):
 
     def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
         """Two straight lines, exp(ε)·fpr + δ and 1 − exp(−ε)(1 − δ − fpr), both at the claim itself."""
-        first = math.exp(min(self.claimed_epsilon + math.log(fpr), 0.0)) + self.claimed_delta
+        first = math.exp(min(self.claimed_epsilon, 700.0)) * fpr + self.claimed_delta
         second = 1 - math.exp(-self.claimed_epsilon) * (1 - self.claimed_delta - fpr)
         value = min(first, second, 1.0)
-        unsure = 4e-16 * (1 + self.claimed_epsilon)
-        tpr = Interval(max(value * (1 - unsure), fpr), min(max(value, fpr) * (1 + unsure), 1.0))
+        tpr = Interval(max(value * (1 - 1e-15), fpr), min(max(value, fpr) * (1 + 1e-15), 1.0))
         return Ceiling(tpr, self.claimed_epsilon)
 
 

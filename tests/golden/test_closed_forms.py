@@ -209,3 +209,18 @@ def test_discrete_gaussian(scale, contribution, times, epsilon):
         exact = discrete_profile(heights, contribution, times, mpf(epsilon))
     claim = account(Repeat(DiscreteGaussian(scale, contribution), times), adjacency=AddRemove())
     assert_encloses(claim.delta_bounds(epsilon=epsilon), exact)
+
+
+@pytest.mark.parametrize(
+    ("scale", "exact"), [(1.001, "4.4907708372391"), (1.0894969665588636, "4.53225939768289")]
+)
+def test_more_discrete_gaussian_noise_can_cost_more(scale, exact):
+    """On whole numbers the losses are few and far between, and ε(1e-6) is not monotone in the scale.
+
+    The numbers are bisections of the sum above, to 15 digits.
+    """
+    claim = account(DiscreteGaussian(scale), adjacency=AddRemove())
+    assert_encloses(claim.epsilon_bounds(delta=1e-6), mpf(exact), gap=1e-9)
+    with mp.workdps(25):
+        heights = normalised({x: mp.exp(-(x**2) / (2 * mpf(scale) ** 2)) for x in range(-20, 21)})
+        assert abs(discrete_profile(heights, 1, 1, mpf(exact)) / mpf("1e-6") - 1) < mpf("1e-11")

@@ -55,13 +55,14 @@ def test_repeating_is_never_free(accountant, event, adjacency):
 
 
 @pytest.mark.parametrize("accountant", [PrivacyLoss(), Renyi()], ids=lambda a: a.name)
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(event=sampled, adjacency=adjacencies)
 def test_sampled_events_add_up(accountant, event, adjacency):
     or_refused(check_repeat_is_compose, accountant, event, adjacency, times=3)
     or_refused(check_repetition_costs, accountant, event, adjacency)
 
 
+@settings(max_examples=6)
 @given(first=leaves, second=leaves)
 def test_more_events_never_cost_less(first, second):
     try:

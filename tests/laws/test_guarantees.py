@@ -29,18 +29,20 @@ def test_curves_of_single_events(event, adjacency):
     assert_lawful(event, adjacency)
 
 
+@settings(max_examples=8)
 @given(event=leaves, adjacency=adjacencies, times=st.integers(2, 50))
 def test_curves_of_repeated_events(event, adjacency, times):
     assert_lawful(Repeat(event, times), adjacency)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(event=sampled, adjacency=adjacencies)
 def test_curves_of_sampled_events(event, adjacency):
     assert_lawful(event, adjacency)
 
 
-@settings(max_examples=4)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(event=trees, adjacency=adjacencies)
 def test_curves_of_trees(event, adjacency):
     assert_lawful(event, adjacency)
@@ -53,11 +55,11 @@ def test_risks(event, adjacency):
         check_risks(guarantee)
 
 
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(noise=st.floats(0.7, 3.0), rate=st.floats(0.01, 0.3), steps=st.integers(2, 300))
 def test_risks_of_training(noise, rate, steps):
     event = dp_sgd(noise_multiplier=noise, sampling_rate=rate, steps=steps)
-    check_risks(account(event, adjacency=AddRemove()), fprs=(1e-6, 1e-2, 0.4))
+    check_risks(account(event, adjacency=AddRemove()), fprs=(1e-6, 1e-2))
 
 
 @settings(max_examples=8)

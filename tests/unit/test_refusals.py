@@ -224,3 +224,8 @@ def test_a_discrete_gaussian_that_does_not_fit_in_memory_goes_to_concentrated_dp
     claim = account(DiscreteGaussian(1e7, 1000), adjacency=adjacency)
     assert claim.accountant == "zero-concentrated"
     assert 0 < claim.epsilon(delta=1e-6) < 1
+
+
+def test_a_sample_of_nothing_costs_nothing():
+    for event in (Poisson(0.5, Compose(())), FixedSize(1, 2, Compose(())), Parallel((Compose(()),))):
+        assert account(event, adjacency=AddRemove()).epsilon(delta=1e-5) == 0

@@ -220,7 +220,7 @@ class AtomicPair(Pair):
 
     def tail(self, epsilon: Reals) -> Reals:
         losses, masses = self.law()
-        above = np.append(np.cumsum(np.exp(np.log(masses) - losses)[::-1])[::-1], 0.0)
+        above = np.append(np.cumsum(_reversed_masses(losses, masses)[::-1])[::-1], 0.0)
         return np.asarray(above[np.searchsorted(losses, epsilon, side="right")])
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
@@ -247,7 +247,7 @@ class FinitePair(AtomicPair):
         if self.lost_q is not None:
             return self.lost_q
         losses, masses = self.law()
-        return float(max(0.0, 1.0 - np.exp(np.log(masses) - losses).sum()))
+        return float(max(0.0, 1.0 - _reversed_masses(losses, masses).sum()))
 
     @property
     def infinity(self) -> float:
@@ -279,7 +279,7 @@ class FinitePair(AtomicPair):
     def swapped(self) -> "FinitePair":
         """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
         losses, masses = self.law()
-        reverse = np.exp(np.log(masses) - losses)
+        reverse = _reversed_masses(losses, masses)
         if self.lost == self.lost_q and _alike(losses, masses, reverse):
             return self
         kept = reverse > 0
@@ -291,11 +291,18 @@ class FinitePair(AtomicPair):
             return self
         losses, masses = self.law()
         mixed = _mixed(losses, rate)
-        joined = (1 - rate) * np.exp(np.log(masses) - losses) + rate * masses
+        joined = (1 - rate) * _reversed_masses(losses, masses) + rate * masses
         if self.unmet > 0:
             mixed = np.append(np.log1p(-rate), mixed)
             joined = np.append(self.unmet * (1 - rate), joined)
         return FinitePair(tuple(mixed), tuple(joined), rate * self.lost, 0.0)
+
+
+def _reversed_masses(losses: Reals, masses: Reals) -> Reals:
+    """Q's masses, P[ℓ] exp(−ℓ), by a product where exp is a float."""
+    plain = np.abs(losses) < 700
+    product = masses * np.exp(np.where(plain, -losses, 0.0))
+    return np.asarray(np.where(plain, product, np.exp(np.minimum(np.log(masses) - losses, 0.0))))
 
 
 def _alike(losses: Reals, masses: Reals, reverse: Reals) -> bool:

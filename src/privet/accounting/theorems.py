@@ -14,6 +14,7 @@ from privet.accounting.privacy_loss import PrivacyLossCurve
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction
 from privet.bounds import Interval
+from privet.ceilings import Ceiling
 from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Event
@@ -227,6 +228,13 @@ class AdvancedCurve(Curve):
         drift = sum(c * e * math.tanh(0.5 * e) for e, _, c in self.claims)
         return Interval(0.0, min(basic, spread + drift))
 
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        """The smaller of two theorems is not convex, so the end of the first one is looked at as well."""
+        basic = sum(count * e for e, _, count in self.claims)
+        at_basic = PairCurve(basic, self.delta(basic).upper).ceiling(fpr)
+        best = min(super().ceiling(fpr, near), at_basic, key=lambda found: found.tpr.upper)
+        return best._replace(tpr=Interval(fpr, best.tpr.upper))
+
     def delta(self, epsilon: float) -> Interval:
         spent = sum(count * d for _, d, count in self.claims)
         if epsilon >= sum(count * e for e, _, count in self.claims):
@@ -236,6 +244,15 @@ class AdvancedCurve(Curve):
         if beyond <= 0:
             return Interval(0.0, 1.0)
         return Interval(0.0, min(spent + math.exp(-(beyond**2) / (2 * squares)), 1.0))
+
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        """The smaller one; the profile jumps where basic composition sets in, so that is asked by itself."""
+        found = super().ceiling(fpr, near)
+        spent = sum(count * d for _, d, count in self.claims)
+        if spent < 1:
+            basic = PairCurve(sum(count * e for e, _, count in self.claims), spent).ceiling(fpr)
+            found = min(found, basic, key=lambda one: one.tpr.upper)
+        return Ceiling(Interval(fpr, found.tpr.upper), found.epsilon)
 
 
 @final
