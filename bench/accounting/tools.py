@@ -15,7 +15,7 @@ import opacus_modules
 from questions import DpSgd, Epsilon, Gaussians, Laplaces, NoiseForEpsilon, NoiseForTpr, Question, Tpr
 
 
-class NotOffered(Exception):  # noqa: N818
+class NotOffered(Exception):
     """The tool has no function for this question."""
 
 

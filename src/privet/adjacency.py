@@ -74,9 +74,7 @@ class ZeroOut(Adjacency):
     contribution_distance: ClassVar[int] = 1
 
 
-_KINDS: dict[str, type[Adjacency]] = {
-    kind.relation: kind for kind in (AddRemove, ReplaceOne, ZeroOut)
-}
+_KINDS: dict[str, type[Adjacency]] = {kind.relation: kind for kind in (AddRemove, ReplaceOne, ZeroOut)}
 
 
 def adjacency_from_name(relation: str, unit: str = "record") -> Adjacency:

@@ -82,21 +82,10 @@ def lowest_ceiling(profile: Callable[[float], Interval], fpr: float, *, near: fl
     also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least over all cells bounds the minimum,
     wherever it is and whether or not the search found it.
     """
-    search, most = _Search(profile, fpr), _MOST
-    if near is not None and 0 < near <= _FARTHEST:
-        for share in (1.0, 0.97, 1.03):
-            search.ask(min(near * share, _FARTHEST))
-        seen = search.model_minimum()
-        if seen is not None and abs(seen.place - near) < 0.15 * near:
-            most = _MOST_NEAR
-    else:
-        search.ask(0.0)
-        guess = search.gaussian_guess()
-        if guess is not None:
-            for share in (1.0, 1.15):
-                search.ask(min(guess * share, _FARTHEST))
-    if most == _MOST:
-        search.balance(_MOST // 2)
+    search, most = _Search(profile, fpr), _MOST_NEAR
+    if near is None or not search.agrees(near):
+        most = _MOST
+        search.start()
     search.refine(most)
     search.tighten(most)
     return search.ceiling()
@@ -127,6 +116,33 @@ class _Search:
     def best(self) -> float:
         return min(self.found, key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
 
+    def agrees(self, near: float) -> bool:
+        """Whether the profile around a guess has its minimum there."""
+        if not 0 < near < 0.9 * _FARTHEST:
+            return False
+        for share in (1.0, 0.97, 1.03):
+            self.ask(near * share)
+        seen = self.model_minimum()
+        if self.gap() <= _CLOSE:
+            return True
+        return seen is not None and abs(seen.place - near) < 0.1 * near
+
+    def start(self) -> None:
+        """Without a guess: what a Gaussian mechanism would have, and halving where that is far off."""
+        asked = len(self.found)
+        self.ask(0.0)
+        guess = self.gaussian_guess()
+        if guess is not None:
+            for share in (1.0, 1.15):
+                self.ask(min(guess * share, _FARTHEST))
+        self.balance(asked + _MOST // 2)
+
+    def gap(self) -> float:
+        """How far the ceiling is above what convexity allows, relative to it."""
+        best = self.best()
+        reached = self.value(best, self.found[best].upper)
+        return (min(reached, 1.0) - self.lowest_cell(trusting=True).floor) / reached
+
     def gaussian_guess(self) -> float | None:
         """The ε at which a Gaussian mechanism with this total variation would have its minimum."""
         normal, distance = NormalDist(), max(self.found[0.0].upper, 1e-12)
@@ -140,9 +156,7 @@ class _Search:
     def balance(self, most: int) -> None:
         """Halve to where δ(ε) is as large as what it is added to: there a ceiling is at most twice the least."""
         while len(self.found) < most:
-            best = self.best()
-            reached = self.value(best, self.found[best].upper)
-            if reached - self.lowest_cell(trusting=True).floor <= 0.3 * reached:
+            if self.gap() <= 0.3:
                 return
             heavy = [epsilon for epsilon, delta in self.found.items() if delta.upper > self.share(epsilon)]
             low = max(heavy, default=0.0)

@@ -97,7 +97,7 @@ class Guarantee:
             raise InvalidArgument(
                 f"'delta' must be at least 0 and below 1, got {delta!r}. Use a value far below 1/n."
             )
-        return self.curve.epsilon(delta)
+        return _plain(self.curve.epsilon(delta))
 
     def delta(self, *, epsilon: float) -> float:
         """The smallest proved δ at this ε, rounded up."""
@@ -105,7 +105,7 @@ class Guarantee:
 
     def delta_bounds(self, *, epsilon: float) -> Interval:
         """The true δ at this ε is in here."""
-        return self.curve.delta(at_least("epsilon", epsilon, 0))
+        return _plain(self.curve.delta(at_least("epsilon", epsilon, 0)))
 
     def bound(self, *, delta: float) -> EpsilonBound:
         """ε at this δ as an upper bound that an audit can test."""
@@ -132,7 +132,7 @@ class Guarantee:
                 "'fpr' must be above 0, got 0, because no finite ε bounds an attack that never errs. "
                 "Ask at a small rate, such as 1e-10."
             )
-        return self.curve.ceiling(fpr).tpr
+        return _plain(self.curve.ceiling(fpr).tpr)
 
     def tradeoff(self, *, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
         """The smallest false-negative rate of any attack at each false-positive rate."""
@@ -196,7 +196,9 @@ class PairCurve(Curve):
     def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
         """Two straight lines, exp(ε)·fpr + δ and 1 − exp(−ε)(1 − δ − fpr), both at the claim itself."""
         first = math.exp(min(self.claimed_epsilon, 700.0)) * fpr + self.claimed_delta
-        second = 1 - math.exp(-self.claimed_epsilon) * (1 - self.claimed_delta - fpr)
+        second = math.exp(-self.claimed_epsilon) * (self.claimed_delta + fpr) - math.expm1(
+            -self.claimed_epsilon
+        )
         value = min(first, second, 1.0)
         tpr = Interval(max(value * (1 - 1e-15), fpr), min(max(value, fpr) * (1 + 1e-15), 1.0))
         return Ceiling(tpr, self.claimed_epsilon)
@@ -270,6 +272,11 @@ def delta_warning(delta: float, population: int) -> frozenset[Caveat]:
 def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
     """The ceiling of a curve at a false-positive rate; ``near`` is a guess of the ε that proves it."""
     return curve.ceiling(fpr, near)
+
+
+def _plain(found: Interval) -> Interval:
+    """Python's own floats: a numpy scalar in a report or a document is a surprise."""
+    return Interval(float(found.lower), float(found.upper))
 
 
 def _logistic(odds: float) -> float:

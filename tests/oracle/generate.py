@@ -85,8 +85,7 @@ class FlintSum:
 def grid() -> list[Cell]:
     """All cells, in the seeded random order."""
     cells = [
-        dict(zip(KEY, values, strict=True))
-        for values in itertools.product(RATES, SIGMAS, STEPS, DELTAS)
+        dict(zip(KEY, values, strict=True)) for values in itertools.product(RATES, SIGMAS, STEPS, DELTAS)
     ]
     random.Random(SEED).shuffle(cells)
     return cells
@@ -169,8 +168,7 @@ def main() -> None:
         outcome = row.get("epsilon", row.get("reason"))
         took = time.monotonic() - begin
         print(
-            f"{len(cells)}+{len(unresolved)} {took:6.2f}s {_key(row)} {outcome}"
-            f" {row.get('direction', '')}",
+            f"{len(cells)}+{len(unresolved)} {took:6.2f}s {_key(row)} {outcome} {row.get('direction', '')}",
             flush=True,
         )
         if count % FLUSH_EVERY == 0:

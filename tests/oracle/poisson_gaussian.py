@@ -66,7 +66,7 @@ _FARTHEST = 200.0  # v at which to give up
 _LN10 = math.log(10.0)
 
 
-class Unresolved(ArithmeticError):  # noqa: N818 - a finding, not a mistake
+class Unresolved(ArithmeticError):
     """The oracle could not certify the requested number of digits."""
 
 
@@ -519,9 +519,7 @@ def _upper_loss(step: Step) -> mpf:
     return -step.steps * mp.log(1 - mpf(step.rate))
 
 
-def contour_delta(
-    step: Step, epsilon: mpf, digits: int, summer: ExponentialSum = exponential_sum
-) -> mpf:
+def contour_delta(step: Step, epsilon: mpf, digits: int, summer: ExponentialSum = exponential_sum) -> mpf:
     """delta(eps) by the contour method (0 < rate < 1)."""
     with mp.workdps(digits + 30):
         if not step.remove and epsilon >= _upper_loss(step):
@@ -534,9 +532,7 @@ def contour_delta(
     return _repeat(step, saddle, digits, summer, lambda table: table.delta(mpf(epsilon)))
 
 
-def contour_epsilon(
-    step: Step, delta: mpf, digits: int, summer: ExponentialSum = exponential_sum
-) -> mpf:
+def contour_epsilon(step: Step, delta: mpf, digits: int, summer: ExponentialSum = exponential_sum) -> mpf:
     """The root of delta(eps) = delta by the contour method; needs delta < delta(0)."""
     guess = _rough_epsilon(step, delta, summer)
     saddle = replace(_find_saddle(step, lambda s: s.epsilon >= guess), epsilon=guess)

@@ -85,8 +85,7 @@ def report(name: str, value: mpf, reference: mpf, tolerance: float, start: float
     good = error <= tolerance
     took = time.monotonic() - start
     print(
-        f"{'ok  ' if good else 'FAIL'} {took:5.1f}s {name}: {mp.nstr(value, 18)}"
-        f" error {mp.nstr(error, 2)}",
+        f"{'ok  ' if good else 'FAIL'} {took:5.1f}s {name}: {mp.nstr(value, 18)} error {mp.nstr(error, 2)}",
         flush=True,
     )
     return bool(good)
@@ -108,9 +107,7 @@ def main() -> None:
                 good &= report(f"delta {step} eps={epsilon}", value, reference, 1e-14, start)
     for rate, sigma, steps, delta, known in KNOWN:
         start = time.monotonic()
-        value = oracle.epsilon(
-            rate=rate, noise_multiplier=sigma, steps=steps, delta=delta, digits=DIGITS
-        )
+        value = oracle.epsilon(rate=rate, noise_multiplier=sigma, steps=steps, delta=delta, digits=DIGITS)
         name = f"epsilon {(rate, sigma, steps, delta)}"
         good &= report(name, value, mpf(known), 3e-6, start)
     sys.exit(0 if good else 1)

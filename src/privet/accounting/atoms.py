@@ -1,7 +1,7 @@
 """Events → dominating pairs, under one adjacency. What no theorem covers is refused here."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -23,8 +23,9 @@ from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "bounded_loss", "fixed_size", "gaussian_pair", "leaf", "poisson"]
+__all__ = ["Atom", "exchanged", "fixed_size", "leaf", "poisson"]
 
+_LARGEST_MU = 12.0  # of a sampled Gaussian pair
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
 _MOST_ATOMS = 1_000_000  # of a finite law
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 1e4, 1e-12  # of a Gaussian: ε is about half the square of the one
@@ -101,6 +102,7 @@ def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
             )
         # The inner pair's distance is that of exchanging a contribution; each side is half of it.
         half = inner.upper.mu / adjacency.contribution_distance
+        _sampled(GaussianPair(half), rate)  # refuses what is out of reach
         return Atom(ReplacedGaussianPair(half, rate), ReplacedGaussianPair(half, rate), caveats)
     return Atom(_sampled(inner.upper, rate), _sampled(inner.lower, rate), caveats)
 
@@ -120,6 +122,7 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
         case AddRemove():
             return Atom(_sampled(replaced.upper, rate), _sampled(replaced.lower, rate), caveats)
         case ReplaceOne():
+            _sampled(replaced.upper, rate)  # refuses what is out of reach
             return Atom(
                 FixedSizePair(replaced.upper, rate),
                 _sampled(replaced.lower, rate),
@@ -146,7 +149,31 @@ def _tight(pair: Pair, *caveats: Caveat) -> Atom:
     return Atom(pair, pair, frozenset(caveats))
 
 
+def exchanged(event: Event) -> Event:
+    """The same event with its claims restated for one unit exchanged, which is one removed and one added.
+
+    An (ε, δ) under add-remove or zero-out adjacency is (2ε, δ + exp(ε) δ) under replace-one.
+    """
+    match event:
+        case events.Opaque(epsilon=epsilon, delta=delta):
+            return events.Opaque(
+                epsilon=2 * epsilon, delta=min(delta * (1 + float(np.exp(epsilon))), 1 - 1e-16)
+            )
+        case events.ExponentialMechanism() | events.ReportNoisyMax() | events.SparseVector():
+            return replace(event, epsilon=2 * event.epsilon)
+        case events.Poisson() | events.FixedSize() | events.Repeat():
+            return replace(event, inner=exchanged(event.inner))
+        case events.Compose() | events.Parallel():
+            return replace(event, parts=tuple(exchanged(part) for part in event.parts))
+    return event
+
+
 def _sampled(pair: Pair, rate: float) -> Pair:
+    if isinstance(pair, GaussianPair) and pair.mu > _LARGEST_MU:
+        raise OutOfReach(
+            f"The noise of a sampled Gaussian must be at least 1/{_LARGEST_MU:g} of what one unit can change, got "
+            f"1/{pair.mu:.4g}, because its moments leave float64 below. Add noise, or account without the sampling."
+        )
     match pair:
         case SampledPair(base, inner_rate):
             return SampledPair(base, inner_rate * rate)
@@ -155,7 +182,7 @@ def _sampled(pair: Pair, rate: float) -> Pair:
         case DiscreteGaussianPair():
             losses, masses = pair.law()
             _few(losses.size)
-            return FinitePair(tuple(losses), tuple(masses), 0.0, pair.unmet).sampled(rate)
+            return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), 0.0, pair.unmet).sampled(rate)
     return SampledPair(pair, rate)
 
 

@@ -55,9 +55,7 @@ def calibrate(
     """
     low, high = positive("between[0]", between[0]), positive("between[1]", between[1])
     if low >= high:
-        raise InvalidArgument(
-            f"'between' must be a rising pair of limits, got {between!r}. Swap them."
-        )
+        raise InvalidArgument(f"'between' must be a rising pair of limits, got {between!r}. Swap them.")
     search = _Search(event_of, target, adjacency, whole=whole)
     inside, outside = search.bracket(low, high)
     value = search.narrow(inside, outside)
@@ -74,9 +72,7 @@ class _Search:
         self._hint: float | None = None
 
     def excess(self, value: float) -> float:
-        guarantee = account(
-            self._event_of(int(value) if self._whole else value), adjacency=self._adjacency
-        )
+        guarantee = account(self._event_of(int(value) if self._whole else value), adjacency=self._adjacency)
         try:
             found = self._target.excess(guarantee, self._hint)
         except OutOfReach:
@@ -141,7 +137,9 @@ class _Search:
     def narrow(self, inside: tuple[float, float], outside: tuple[float, float]) -> float:
         """A value that reaches the target, next to the root: secants in logarithms, guarded by the bracket."""
         a, fa, b = math.log(inside[0]), inside[1], math.log(outside[0])
-        before, last = sorted(((a, max(fa, -20.0)), (b, min(outside[1], 20.0))), key=lambda point: -abs(point[1]))
+        before, last = sorted(
+            ((a, max(fa, -20.0)), (b, min(outside[1], 20.0))), key=lambda point: -abs(point[1])
+        )
         slow = 0
         while not self._close(math.exp(a), math.exp(b)):
             slope = (last[1] - before[1]) / (last[0] - before[0])

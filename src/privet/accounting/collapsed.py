@@ -64,6 +64,8 @@ def as_pair(composition: Composition, *, above: bool) -> Pair:
     The law of the summed loss is computed on a grid without a tilt, so masses below about 1e-15 are lost in
     round-off; 1e-13 of P is moved to infinity (above) or dropped (below) for it.
     """
+    if not composition.parts:
+        return FinitePair((0.0,), (1.0,))
     if len(composition.parts) == 1 and composition.parts[0][1] == 1:
         return composition.parts[0][0]
     ahead = [(c, derivatives(composition, c)) for c in np.geomspace(0.05, 200.0, 24)]

@@ -114,9 +114,23 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
             jump.epsilon(delta, found, above=above) for jump, above in zip(jumps, (False, True), strict=True)
         )
         found = _both(found, Interval(lower, upper))
+    if found.relative_gap > 0.5 and delta > 0.1:
+        found = _both(found, _bisected(composition, delta, found))
     if not np.isfinite(found.upper):
         raise _out_of_reach()
     return found
+
+
+def _bisected(composition: Composition, delta: float, known: Interval) -> Interval:
+    """The enclosure by asking for δ(ε) instead: slow, for the bulk of a law, where no tilt stands out."""
+    ends = []
+    for side in (0, 1):
+        low, high = known.lower, min(known.upper, 1e6)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if delta_bounds(composition, middle)[side] > delta else (low, middle)
+        ends.append((low, high)[side])
+    return Interval(*ends)
 
 
 def _grid_delta(
@@ -280,9 +294,7 @@ def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> I
     return Interval(max(lower or 0.0, 0.0), np.inf if upper is None else max(upper, 0.0))
 
 
-def _crossing(
-    line: Contour, start: float, delta: float, bound: Callable[[float], float]
-) -> float | None:
+def _crossing(line: Contour, start: float, delta: float, bound: Callable[[float], float]) -> float | None:
     epsilon, target = start, float(np.log(delta))
     for _ in range(60):
         value = bound(epsilon)
@@ -307,9 +319,7 @@ def _verified(start: float, delta: float, bound: Callable[[float], float], *, ab
     return None
 
 
-def _laws(
-    composition: Composition, capped: Composition, saddle: Saddle, size: int
-) -> tuple[Law, Law]:
+def _laws(composition: Composition, capped: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
     """The composition from below and from above on a grid of this size, laid out by the capped one."""
     negligible = _CAPPED * float(np.exp(saddle.log_delta))
     grid = _grid(capped, saddle, size)

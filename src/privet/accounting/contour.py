@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from privet.accounting.cumulant import Composition, Derivatives, derivatives, line
 from privet.bounds import Interval
 
-__all__ = ["Contour", "Saddle", "chernoff_peak", "contours", "saddle_for_delta", "saddle_for_epsilon", "solve"]
+__all__ = [
+    "Contour",
+    "Saddle",
+    "chernoff_peak",
+    "contours",
+    "saddle_for_delta",
+    "saddle_for_epsilon",
+    "solve",
+]
 
 _ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound on the value
 _DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
@@ -104,9 +112,7 @@ class Saddle(NamedTuple):
     log_delta: float
 
 
-def saddle_for_delta(
-    composition: Composition, epsilon: float, start: float = 1.0
-) -> Saddle | None:
+def saddle_for_delta(composition: Composition, epsilon: float, start: float = 1.0) -> Saddle | None:
     """The saddle of Ψ(c) = K(c) − c ε − ln c − ln(1 + c), with ln δ ≈ Ψ − ½ ln 2πΨ″."""
 
     def gradient(c: float, k: Derivatives) -> tuple[float, float]:

@@ -29,7 +29,9 @@ class Composition:
     @staticmethod
     def of(counts: Mapping[Pair, int]) -> "Composition":
         """The composition of these pairs; Gaussian pairs are one Gaussian pair together."""
-        square = math.fsum(count * pair.mu**2 for pair, count in counts.items() if isinstance(pair, GaussianPair))
+        square = math.fsum(
+            count * pair.mu**2 for pair, count in counts.items() if isinstance(pair, GaussianPair)
+        )
         others = [(p, count) for p, count in counts.items() if not isinstance(p, GaussianPair)]
         others.sort(key=lambda part: (repr(part[0]), part[1]))
         gaussian = [(GaussianPair(math.sqrt(square)), 1)] if square > 0 else []
@@ -72,9 +74,7 @@ def derivatives(composition: Composition, point: float) -> Derivatives | None:
     for pair, count in composition.parts:
         if isinstance(pair, GaussianPair):
             square = pair.mu**2
-            total += count * np.array(
-                [0.5 * square * point * (point + 1), square * (point + 0.5), square]
-            )
+            total += count * np.array([0.5 * square * point * (point + 1), square * (point + 0.5), square])
             continue
         rule = pair.nodes(point, 0.0, _DIGITS + np.log(count)) or coarse_nodes(pair)
         weight, excess = _tilted(rule, point)

@@ -204,6 +204,8 @@ class AtomicPair(Pair):
         Every term is positive, so nothing cancels.
         """
         losses, _ = self.law()
+        if losses.size == 0:
+            return np.zeros(np.shape(epsilon))
         steep, knots = self._polygon
         after = np.searchsorted(losses, epsilon, side="right")
         place = np.minimum(after, losses.size - 1)
@@ -255,7 +257,7 @@ class FinitePair(AtomicPair):
 
     @property
     def largest_loss(self) -> float:
-        return max(self.losses)
+        return float(self.law()[0][-1]) if self.law()[0].size else 0.0
 
     @property
     def lattice(self) -> Lattice:
@@ -283,7 +285,7 @@ class FinitePair(AtomicPair):
         if self.lost == self.lost_q and _alike(losses, masses, reverse):
             return self
         kept = reverse > 0
-        return FinitePair(tuple(-losses[kept]), tuple(reverse[kept]), self.unmet, self.lost)
+        return FinitePair(_floats(-losses[kept]), _floats(reverse[kept]), self.unmet, self.lost)
 
     def sampled(self, rate: float) -> "FinitePair":
         """(1 − q) Q + q P against Q; where P has no mass the loss becomes ln(1 − q)."""
@@ -295,7 +297,11 @@ class FinitePair(AtomicPair):
         if self.unmet > 0:
             mixed = np.append(np.log1p(-rate), mixed)
             joined = np.append(self.unmet * (1 - rate), joined)
-        return FinitePair(tuple(mixed), tuple(joined), rate * self.lost, 0.0)
+        return FinitePair(_floats(mixed), _floats(joined), rate * self.lost, 0.0)
+
+
+def _floats(values: Reals) -> tuple[float, ...]:
+    return tuple(values.tolist())
 
 
 def _reversed_masses(losses: Reals, masses: Reals) -> Reals:
@@ -368,7 +374,7 @@ def discrete_laplace(scale: float, shift: int) -> FinitePair:
     steps = np.arange(shift + 1)
     masses = np.exp(-(shift - steps) / scale) / (1 + np.exp(-1 / scale))
     masses[1:-1] *= -np.expm1(-1 / scale)
-    return FinitePair(tuple((2 * steps - shift) / scale), tuple(masses), 0.0, 0.0)
+    return FinitePair(_floats((2 * steps - shift) / scale), _floats(masses), 0.0, 0.0)
 
 
 def randomized_response(epsilon: float, delta: float = 0.0) -> FinitePair:

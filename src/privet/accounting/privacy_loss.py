@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from privet.accounting.atoms import Atom, fixed_size, leaf, poisson
+from privet.accounting.atoms import Atom, exchanged, fixed_size, leaf, poisson
 from privet.accounting.collapsed import as_pair, larger
 from privet.accounting.composed import (
     chernoff_delta,
@@ -20,7 +20,7 @@ from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
 from privet.accounting.pairs import Pair
-from privet.adjacency import Adjacency, ReplaceOne
+from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.errors import NotProved
@@ -55,8 +55,9 @@ class PrivacyLoss(Accountant[Spent]):
             case Poisson(rate, inner):
                 found = poisson(self._one(inner, adjacency), rate, adjacency)
             case FixedSize(size, population, inner):
-                replaced = self._one(inner, ReplaceOne(adjacency.unit))
-                own = replaced if isinstance(adjacency, ReplaceOne) else self._one(inner, adjacency)
+                same = isinstance(adjacency, ReplaceOne)
+                replaced = self._one(inner if same else exchanged(inner), ReplaceOne(adjacency.unit))
+                own = self._one(inner, adjacency) if isinstance(adjacency, ZeroOut) else replaced
                 found = fixed_size(own, replaced, size / population, adjacency)
             case _:
                 found = leaf(event, adjacency)
@@ -90,9 +91,7 @@ class PrivacyLoss(Accountant[Spent]):
     def _one(self, inner: Event, adjacency: Adjacency) -> Atom:
         """A whole event as one atom, so that it can be sampled."""
         cost = fold(self, inner, adjacency)
-        return Atom(
-            _single(cost.upper, above=True), _single(cost.lower, above=False), cost.caveats
-        )
+        return Atom(_single(cost.upper, above=True), _single(cost.lower, above=False), cost.caveats)
 
 
 @final
@@ -104,7 +103,9 @@ class PrivacyLossCurve(Curve):
     lower: Composition
 
     def delta(self, epsilon: float) -> Interval:
-        found = _worse(self.upper, lambda way: delta_bounds(way, epsilon), lambda way: chernoff_delta(way, epsilon))
+        found = _worse(
+            self.upper, lambda way: delta_bounds(way, epsilon), lambda way: chernoff_delta(way, epsilon)
+        )
         if self.lower == self.upper:
             return found
         below = _worse(self.lower, lambda way: delta_bounds(way, epsilon), lambda way: 1.0)
@@ -161,9 +162,7 @@ class PrivacyLossCurve(Curve):
         return LossHistogram(edges, probability, law.infinity)
 
     def _bounded(self) -> bool:
-        return self.upper.infinity == 0 and all(
-            pair.largest_loss is not None for pair, _ in self.upper.parts
-        )
+        return self.upper.infinity == 0 and all(pair.largest_loss is not None for pair, _ in self.upper.parts)
 
 
 def _worse(

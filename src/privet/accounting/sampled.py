@@ -76,9 +76,7 @@ class SampledPair(Pair):
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         if isinstance(self.base, GaussianPair):
-            rule = _gaussian_mixture_nodes(
-                self.base.mu, self.rate, tilt + 1, frequency, digits, self.cut
-            )
+            rule = _gaussian_mixture_nodes(self.base.mu, self.rate, tilt + 1, frequency, digits, self.cut)
             if rule is None:
                 return None
             left_out = 0.0 if self.cut is None else self.cut.beyond()
@@ -273,9 +271,7 @@ class ReplacedGaussianPair(Pair):
         """H = Σ over the mixture parts of the normal tails beyond x, paired so that little cancels."""
         plus, zero, minus = ndtr(self.mu - x), ndtr(-x), ndtr(-self.mu - x)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = self.rate * (plus - np.exp(epsilon) * minus) - (1 - self.rate) * np.expm1(
-                epsilon
-            ) * zero
+            value = self.rate * (plus - np.exp(epsilon) * minus) - (1 - self.rate) * np.expm1(epsilon) * zero
         return np.maximum(np.nan_to_num(value), 0.0)
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:

@@ -114,6 +114,8 @@ class PosteriorTarget(Target):
     def __post_init__(self) -> None:
         open_fraction("prior", self.prior)
         open_fraction("posterior", self.posterior)
+        if self.delta != 0:
+            open_fraction("delta", self.delta)
         if self.posterior <= self.prior:
             raise InvalidArgument(
                 f"'posterior' must be above 'prior' = {self.prior!r}, got {self.posterior!r}, because nothing "

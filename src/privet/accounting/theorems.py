@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from privet import events
-from privet.accounting.atoms import bounded_loss, leaf
+from privet.accounting.atoms import bounded_loss, exchanged, leaf
 from privet.accounting.cumulant import Composition
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.pairs import Pair, randomized_response
@@ -14,11 +14,11 @@ from privet.accounting.privacy_loss import PrivacyLossCurve
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction
 from privet.bounds import Interval
-from privet.ceilings import Ceiling
 from privet.caveats import Caveat
+from privet.ceilings import Ceiling
 from privet.errors import NotProved
 from privet.events import Event
-from privet.guarantees import Ceiling, Curve, PairCurve
+from privet.guarantees import Curve, PairCurve
 
 __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplified"]
 
@@ -60,7 +60,8 @@ def claim_of(event: Event, adjacency: Adjacency) -> Claim:
                 )
             return amplified(_whole(inner, adjacency), rate)
         case events.FixedSize(size, population, inner):
-            return amplified(_whole(inner, ReplaceOne(adjacency.unit)), size / population)
+            restated = inner if isinstance(adjacency, ReplaceOne) else exchanged(inner)
+            return amplified(_whole(restated, ReplaceOne(adjacency.unit)), size / population)
         case events.Opaque(epsilon=epsilon, delta=delta):
             return Claim(epsilon=epsilon, delta=delta)
     pair = leaf(event, adjacency).upper
@@ -244,15 +245,6 @@ class AdvancedCurve(Curve):
         if beyond <= 0:
             return Interval(0.0, 1.0)
         return Interval(0.0, min(spent + math.exp(-(beyond**2) / (2 * squares)), 1.0))
-
-    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
-        """The smaller one; the profile jumps where basic composition sets in, so that is asked by itself."""
-        found = super().ceiling(fpr, near)
-        spent = sum(count * d for _, d, count in self.claims)
-        if spent < 1:
-            basic = PairCurve(sum(count * e for e, _, count in self.claims), spent).ceiling(fpr)
-            found = min(found, basic, key=lambda one: one.tpr.upper)
-        return Ceiling(Interval(fpr, found.tpr.upper), found.epsilon)
 
 
 @final
