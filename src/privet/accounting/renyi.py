@@ -17,6 +17,7 @@ from privet.accounting.composed import delta_bounds, epsilon_bounds
 from privet.accounting.contour import chernoff_peak, solve
 from privet.accounting.cumulant import Composition, Derivatives
 from privet.accounting.fold import Accountant
+from privet.accounting.gridded import loss_range
 from privet.accounting.pairs import GaussianPair, Pair
 from privet.accounting.privacy_loss import PrivacyLoss, Spent
 from privet.adjacency import Adjacency
@@ -114,7 +115,10 @@ class Renyi(Accountant[Spent]):
 
     def curve(self, cost: Spent) -> Curve:
         way = Composition.of(cost.upper)
-        return RenyiCurve((way, way.swapped()))
+        both = (way, way.swapped())
+        for pair in (pair for composition in both for pair, _ in composition.parts):
+            _check_moments(pair)
+        return RenyiCurve(both)
 
     def caveats(self, cost: Spent) -> frozenset[Caveat]:
         return cost.caveats | {Caveat.LOOSE_LOWER_BOUND}
@@ -224,6 +228,18 @@ class GaussianDP(Accountant[float]):
 
     def caveats(self, cost: float) -> frozenset[Caveat]:
         return frozenset({Caveat.IDEALISED_REALS})
+
+
+def _check_moments(pair: Pair) -> None:
+    """A pair that has only its profile has moments by its law on a grid, whose round-off grows as exp(−loss)."""
+    if pair.nodes(1.0, 0.0, 46.0) is not None:
+        return
+    low, high = loss_range(pair, 1e-40)
+    if low < -16 or high > 300:
+        raise NotProved(
+            f"Moments of parallel or sampled parts are certified for losses between −16 and 300, and these reach from "
+            f"{low:.3g} to {high:.3g}. Use the privacy-loss accountant."
+        )
 
 
 def _no_moment() -> OutOfReach:
