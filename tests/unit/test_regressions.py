@@ -302,6 +302,18 @@ def test_extremes_are_refused_with_a_fix(event, accountant):
         account(event, adjacency=AddRemove(), accountant=accountant)
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_large_claims_inside_of_a_sample(delta):
+    """exp(ε) overflowed where a claim was restated for an exchange."""
+    with pytest.raises((NotProved, OutOfReach)):
+        account(FixedSize(10, 1000, Opaque(epsilon=1000.0, delta=delta)), adjacency=AddRemove())
+
+
+def test_moments_of_very_little_noise_take_no_memory():
+    event = Repeat(BandedNoise(0.03, (1.0, 0.5), 100), 10**13)
+    assert account(event, adjacency=ReplaceOne(), accountant=Renyi()).delta(epsilon=1.0) == 1
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_sensitivities_by_blocks(seed):
     """Against the sum over all steps."""

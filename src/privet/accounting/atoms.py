@@ -156,9 +156,8 @@ def exchanged(event: Event) -> Event:
     """
     match event:
         case events.Opaque(epsilon=epsilon, delta=delta):
-            return events.Opaque(
-                epsilon=2 * epsilon, delta=min(delta * (1 + float(np.exp(epsilon))), 1 - 1e-16)
-            )
+            both = min(delta * (1 + math.exp(min(epsilon, 700.0))), 1 - 1e-16)
+            return events.Opaque(epsilon=2 * epsilon, delta=both)
         case events.ExponentialMechanism() | events.ReportNoisyMax() | events.SparseVector():
             return replace(event, epsilon=2 * event.epsilon)
         case events.Poisson() | events.FixedSize() | events.Repeat():
