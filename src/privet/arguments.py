@@ -4,7 +4,7 @@ import math
 
 from privet.errors import InvalidArgument
 
-__all__ = ["at_least", "finite", "fraction", "open_fraction", "positive", "shown", "whole"]
+__all__ = ["at_least", "finite", "fraction", "halves", "open_fraction", "positive", "shown", "whole"]
 
 
 def shown(value: object) -> str:
@@ -77,6 +77,16 @@ def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int
         raise InvalidArgument(
             f"'{name}' must be at most {most:.0e}, got {shown(value)}, because larger numbers are not exact "
             f"in float64. Give a number that can occur."
+        )
+    return value
+
+
+def halves(name: str, value: float, most: float) -> float:
+    """A positive multiple of one half."""
+    if not 0 < finite(name, value) <= most or 2 * value != int(2 * value):
+        raise InvalidArgument(
+            f"'{name}' must be a positive multiple of ½ and at most {most:.0e}, got {shown(value)}. "
+            f"Count in whole steps of the grid that the noise is on."
         )
     return value
 

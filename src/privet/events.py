@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
-from privet.arguments import at_least, finite, fraction, open_fraction, positive, whole
+from privet.arguments import at_least, finite, fraction, halves, open_fraction, positive, whole
 from privet.errors import InvalidArgument
 
 __all__ = [
@@ -74,27 +74,35 @@ class Laplace(Event):
 @final
 @dataclass(frozen=True)
 class DiscreteGaussian(Event):
-    """A whole number plus P[x] ∝ exp(−x²/2·scale²); one unit contributes at most ``contribution``."""
+    """A whole number plus P[x] ∝ exp(−x²/2·scale²); one unit contributes at most ``contribution``.
+
+    An odd number of halves is for replace-one adjacency, where only the distance of two contributions counts:
+    that of a count, between 0 and 1, is 2 · ½.
+    """
 
     scale: float
-    contribution: int = 1
+    contribution: float = 1
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        whole("contribution", self.contribution, most=_MOST)
+        halves("contribution", self.contribution, most=_MOST)
 
 
 @final
 @dataclass(frozen=True)
 class DiscreteLaplace(Event):
-    """A whole number plus P[x] ∝ exp(−|x|/scale); one unit contributes at most ``contribution``."""
+    """A whole number plus P[x] ∝ exp(−|x|/scale); one unit contributes at most ``contribution``.
+
+    An odd number of halves is for replace-one adjacency, where only the distance of two contributions counts:
+    that of a count, between 0 and 1, is 2 · ½.
+    """
 
     scale: float
-    contribution: int = 1
+    contribution: float = 1
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        whole("contribution", self.contribution, most=_MOST)
+        halves("contribution", self.contribution, most=_MOST)
 
 
 @final

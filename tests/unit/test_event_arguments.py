@@ -29,6 +29,7 @@ from privet.events import (
 
 _NOT_POSITIVE = [0, 0.0, -1.0, math.nan, math.inf, -math.inf, True, "1", None, 1j, [1.0], 10**400]
 _NOT_COUNTS = [0, -3, 2.0, 2.5, math.nan, math.inf, True, "2", None]
+_NOT_HALVES = [0, -3, 0.25, 2.7, 0.1, math.nan, math.inf, True, "2", None, 10**20]
 _NOT_RATES = [0.0, -0.1, 1.0000001, 2, math.nan, math.inf, True, "0.5", None]
 
 
@@ -65,13 +66,17 @@ def test_what_must_be_positive(make, name, value):
     assert_refused(lambda: make(value), name)
 
 
+@pytest.mark.parametrize("value", _NOT_HALVES, ids=repr)
+@pytest.mark.parametrize("kind", [DiscreteGaussian, DiscreteLaplace])
+def test_what_must_be_a_multiple_of_one_half(kind, value):
+    assert_refused(lambda: kind(1.0, value), "contribution")
+
+
 @pytest.mark.parametrize("value", _NOT_COUNTS, ids=repr)
 @pytest.mark.parametrize(
     ("make", "name"),
     [
         (lambda v: Repeat(Gaussian(1.0), v), "times"),
-        (lambda v: DiscreteGaussian(1.0, v), "contribution"),
-        (lambda v: DiscreteLaplace(1.0, v), "contribution"),
         (lambda v: RandomizedResponse(0.75, v), "categories"),
         (lambda v: SparseVector(epsilon=1.0, positives=v), "positives"),
         (lambda v: FixedSize(v, 10, Gaussian(1.0)), "size"),

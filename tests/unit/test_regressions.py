@@ -11,6 +11,7 @@ import pytest
 import privet
 from privet.accounting import Advanced, Basic, Concentrated, Optimal, Pure, Renyi, account
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity
+from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.pairs import DiscreteGaussianPair, FinitePair, discrete_laplace, randomized_response
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.bounds import Interval
@@ -451,3 +452,52 @@ def test_every_number_is_a_plain_float(event, accountant):
 
 def test_nothing_is_composed_of_nothing():
     assert account(Compose(()), adjacency=AddRemove()).tpr(fpr=0.3) == pytest.approx(0.3, rel=1e-12)
+
+
+# --- discrete noise -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [DiscreteGaussian, DiscreteLaplace])
+def test_halves_are_for_an_exchange(kind):
+    exchanged = account(Repeat(kind(4.0, 0.5), 2), adjacency=ReplaceOne()).epsilon_bounds(delta=1e-6)
+    assert exchanged == account(Repeat(kind(4.0, 1), 2), adjacency=AddRemove()).epsilon_bounds(delta=1e-6)
+    for adjacency in (AddRemove(), ZeroOut()):
+        for accountant in (None, Concentrated(), Renyi()):
+            with pytest.raises(NotProved, match="whole numbers"):
+                account(kind(4.0, 0.5), adjacency=adjacency, accountant=accountant)
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(20.0, 3), (200.0, 40), (5000.0, 1024)])
+@pytest.mark.parametrize("point", [0.3, 5.0, 40.0])
+def test_every_kth_atom_of_fine_noise_is_a_rule(scale, shift, point):
+    """The cumulant from the strided rule against that from all atoms."""
+    pair = DiscreteGaussianPair(scale, shift)
+    losses, masses = pair.law()
+    exponents = point * losses + np.log(masses)
+    top = exponents.max()
+    whole = top + math.log(np.exp(exponents - top).sum())
+    assert pair.nodes(point, 0.0, 46.0).losses.size < 0.2 * losses.size
+    assert derivatives(Composition(((pair, 1),)), point).value == pytest.approx(whole, rel=1e-12)
+
+
+# --- far beyond the largest loss ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event", [FixedSize(1, 10**12, Laplace(1.24)), Poisson(1e-9, FixedSize(1, 1000, Laplace(0.855)))]
+)
+def test_a_profile_beyond_the_largest_loss_is_nothing(event):
+    """The cheap bound for the other order of neighbours looked for a saddle that does not exist."""
+    found = account(event, adjacency=AddRemove()).delta_bounds(epsilon=1.0)
+    assert found == (0.0, 0.0)
+    assert math.copysign(1.0, found.lower) == 1.0
+
+
+def test_a_sample_of_everybody_is_no_sample():
+    """At rate 1 the inner event was first made one pair, whose mass at infinity was more than 1."""
+    whole = account(Poisson(1.0, Repeat(Opaque(epsilon=5.0, delta=0.5), 10**12)), adjacency=AddRemove())
+    with pytest.raises(NotProved, match="must be above 1"):
+        whole.epsilon(delta=1e-5)
+    inner = Compose((Gaussian(2.0), Laplace(3.0)))
+    sampled, plain = (account(event, adjacency=AddRemove()) for event in (Poisson(1.0, inner), inner))
+    assert sampled.epsilon_bounds(delta=1e-6) == plain.epsilon_bounds(delta=1e-6)

@@ -23,7 +23,7 @@ from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "exchanged", "fixed_size", "leaf", "poisson"]
+__all__ = ["Atom", "exchanged", "fixed_size", "lattice_shift", "leaf", "poisson"]
 
 _LARGEST_MU = 12.0  # of a sampled Gaussian pair
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
@@ -55,9 +55,9 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
         case events.Laplace(noise_multiplier):
             return _tight(LaplacePair(bounded_loss(distance / noise_multiplier)), Caveat.IDEALISED_REALS)
         case events.DiscreteGaussian(scale, contribution):
-            return _tight(_discrete_gaussian(scale, distance * contribution))
+            return _tight(_discrete_gaussian(scale, lattice_shift(contribution, adjacency)))
         case events.DiscreteLaplace(scale, contribution):
-            return _tight(_discrete_laplace(scale, distance * contribution))
+            return _tight(_discrete_laplace(scale, lattice_shift(contribution, adjacency)))
         case events.RandomizedResponse(truth, categories):
             return _tight(_response(truth, categories, adjacency))
         case events.ExponentialMechanism(epsilon=epsilon):
@@ -214,6 +214,17 @@ def bounded_loss(epsilon: float) -> float:
             f"in float64, got {epsilon:.3g}. {'Add noise.' if epsilon > 1 else 'State a larger ε, which holds too.'}"
         )
     return epsilon
+
+
+def lattice_shift(contribution: float, adjacency: Adjacency) -> int:
+    """How far one unit moves a sum of whole numbers."""
+    shift = adjacency.contribution_distance * contribution
+    if shift != int(shift):
+        raise NotProved(
+            f"Noise on whole numbers hides whole numbers only, and under {adjacency} one unit would move the sum by "
+            f"{shift:g}. Round its contribution up; halves are for replace-one adjacency."
+        )
+    return int(shift)
 
 
 def _few(atoms: int) -> None:

@@ -15,8 +15,6 @@ from privet.guarantees import Guarantee
 
 __all__ = ["Calibration", "calibrate"]
 
-_TOLERANCE = 1e-7  # relative, of the parameter
-
 
 @final
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class _Search:
 
     def settled(self, value: float, rising: bool) -> "Calibration":
         """The result, after the target was found reached by the guarantee itself and not only in steering."""
-        step = 1.0 if self._whole else _TOLERANCE * value
+        step = 1.0 if self._whole else self._target.tolerance * value
         for _ in range(25):
             event = self._event_of(int(value) if self._whole else value)
             guarantee = account(event, adjacency=self._adjacency)
@@ -143,10 +141,14 @@ class _Search:
         slow = 0
         while not self._close(math.exp(a), math.exp(b)):
             slope = (last[1] - before[1]) / (last[0] - before[0])
-            if not self._whole and slope and -fa <= abs(slope) * _TOLERANCE:
+            if not self._whole and slope and -fa <= abs(slope) * self._target.tolerance:
                 break
             # aim just inside of the root that the last two points show
-            point = last[0] - last[1] / slope + math.copysign(0.4 * _TOLERANCE, a - b) if slope else math.inf
+            point = (
+                last[0] - last[1] / slope + math.copysign(0.4 * self._target.tolerance, a - b)
+                if slope
+                else math.inf
+            )
             if slow >= 4 or not min(a, b) < point < max(a, b):
                 point, slow = 0.5 * (a + b), 0
             value = math.exp(point)
@@ -162,4 +164,6 @@ class _Search:
         return float(round(math.exp(a))) if self._whole else math.exp(a)
 
     def _close(self, inside: float, outside: float) -> bool:
-        return abs(inside - outside) <= (1.0 + 1e-9 * inside if self._whole else _TOLERANCE * inside)
+        return abs(inside - outside) <= (
+            1.0 + 1e-9 * inside if self._whole else self._target.tolerance * inside
+        )

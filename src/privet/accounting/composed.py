@@ -187,6 +187,8 @@ def chernoff_delta(composition: Composition, epsilon: float) -> float:
     """A quick upper bound of δ(ε): a moment's, near the best one."""
     if not composition.parts:
         return 0.0
+    if epsilon >= largest_loss(composition) or _closed_form(composition) is not None:
+        return delta_bounds(composition, epsilon).upper
     saddle = saddle_for_delta(composition, epsilon)
     if saddle is None:
         return 1.0

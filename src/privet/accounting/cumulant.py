@@ -50,7 +50,7 @@ class Composition:
     def infinity(self) -> float:
         """The probability under P that any of the losses is +∞."""
         kept = sum(count * np.log1p(-pair.infinity) for pair, count in self.parts)
-        return float(-np.expm1(kept))
+        return float(-np.expm1(kept)) + 0.0  # never −0
 
 
 class Derivatives(NamedTuple):

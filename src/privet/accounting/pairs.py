@@ -351,6 +351,18 @@ class DiscreteGaussianPair(AtomicPair):
         losses, masses, _ = _discrete_gaussian(self.scale, self.shift)
         return losses, masses
 
+    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes:
+        """Every k-th atom, k times as heavy, where the sum over the atoms is itself a fine trapezoid rule.
+
+        By Poisson summation both sums differ from the integral by less than the rule's accuracy.
+        """
+        losses, masses = self.law()
+        stride = int(2 * np.pi * self.scale / (frequency * self.shift / self.scale + np.sqrt(2 * digits)))
+        if stride < 2:
+            return super().nodes(tilt, frequency, digits)
+        losses, masses = losses[::stride], masses[::stride]
+        return Nodes(np.log(masses) - losses + np.log(stride), losses, self.unmet, self.infinity)
+
     def swapped(self) -> "DiscreteGaussianPair":
         return self
 

@@ -52,6 +52,8 @@ class PrivacyLoss(Accountant[Spent]):
 
     def atom(self, event: Event, adjacency: Adjacency) -> Spent:
         match event:
+            case Poisson(1, inner):
+                return fold(self, inner, adjacency)
             case Poisson(rate, inner):
                 found = poisson(self._one(inner, adjacency), rate, adjacency)
             case FixedSize(size, population, inner):

@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet import events
-from privet.accounting.atoms import gaussian_pair, leaf
+from privet.accounting.atoms import gaussian_pair, lattice_shift, leaf
 from privet.accounting.composed import delta_bounds, epsilon_bounds
 from privet.accounting.contour import chernoff_peak, solve
 from privet.accounting.cumulant import Composition, Derivatives
@@ -140,7 +140,7 @@ class Concentrated(Accountant[float]):
                 return 0.5 * gaussian_pair(0.5 * epsilon).mu ** 2
             case events.DiscreteGaussian(scale, contribution):
                 # Canonne, Kamath & Steinke 2020, Theorem 4
-                return 0.5 * gaussian_pair(adjacency.contribution_distance * contribution / scale).mu ** 2
+                return 0.5 * gaussian_pair(lattice_shift(contribution, adjacency) / scale).mu ** 2
             case events.Poisson() | events.FixedSize():
                 raise NotProved(
                     "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi accountant."

@@ -23,6 +23,11 @@ class Excess(NamedTuple):
 class Target(ABC):
     """What a guarantee must reach."""
 
+    @property
+    def tolerance(self) -> float:
+        """How closely, relative to its value, a parameter is found."""
+        return 1e-7
+
     @abstractmethod
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         """About how far above the target the guarantee is; at most 0 when it seems to reach it."""
@@ -73,6 +78,10 @@ class TprTarget(Target):
                 f"'tpr' must be above 'fpr' = {self.fpr!r}, got {self.tpr!r}, because guessing reaches that. "
                 f"Allow a higher true-positive rate."
             )
+
+    @property
+    def tolerance(self) -> float:
+        return 1e-6  # each look at a ceiling is a search of its own
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         found = lowest_ceiling(guarantee.curve.sketch, self.fpr, near=hint)
