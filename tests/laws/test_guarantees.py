@@ -35,7 +35,8 @@ def test_curves_of_repeated_events(event, adjacency, times):
     assert_lawful(Repeat(event, times), adjacency)
 
 
-@settings(max_examples=2)
+@pytest.mark.slow  # the same laws hold for chosen sampled events in test_who_takes_what
+@settings(max_examples=10)
 @given(event=sampled, adjacency=adjacencies)
 def test_curves_of_sampled_events(event, adjacency):
     assert_lawful(event, adjacency)
@@ -57,7 +58,8 @@ def test_risks(event, adjacency):
             check_risks(guarantee)
 
 
-@settings(max_examples=1)
+@pytest.mark.slow  # ceilings of training are golden numbers too
+@settings(max_examples=5)
 @given(noise=st.floats(0.7, 3.0), rate=st.floats(0.01, 0.3), steps=st.integers(2, 300))
 def test_risks_of_training(noise, rate, steps):
     event = dp_sgd(noise_multiplier=noise, sampling_rate=rate, steps=steps)

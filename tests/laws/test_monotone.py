@@ -1,7 +1,7 @@
 """More noise never raises ε; a higher rate, more steps or a larger unit never lower it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privet.accounting import PrivacyLoss, Renyi, account
@@ -77,6 +77,7 @@ def test_in_the_truth(truth, categories):
 
 
 @pytest.mark.parametrize("inner", [Gaussian(0.8), Laplace(0.8)], ids=str)
+@settings(max_examples=4)
 @given(rate=rates, share=st.floats(0.05, 0.99))
 def test_in_the_rate(inner, rate, share):
     accountants = (PrivacyLoss(), Renyi())
