@@ -1,0 +1,55 @@
+"""Tables → bounded contributions → several statistics under one ledger."""
+
+from privet.releasing.answers import (
+    Answer,
+    ErrorKind,
+    Quote,
+    Released,
+    answer_from_plain,
+    answer_to_plain,
+)
+from privet.releasing.budget import Budget, Cost, keep_within
+from privet.releasing.contribution import Contribution
+from privet.releasing.plan import Plan
+from privet.releasing.questions import Part, question_key
+from privet.releasing.statistics import (
+    Count,
+    GroupBy,
+    Histogram,
+    Marginal,
+    Mean,
+    Quantile,
+    Statistic,
+    Sum,
+    TopK,
+    Variance,
+)
+from privet.releasing.store import MemoryStore, Store
+
+__all__ = [
+    "Answer",
+    "Budget",
+    "Contribution",
+    "Cost",
+    "Count",
+    "ErrorKind",
+    "GroupBy",
+    "Histogram",
+    "Marginal",
+    "Mean",
+    "MemoryStore",
+    "Part",
+    "Plan",
+    "Quantile",
+    "Quote",
+    "Released",
+    "Statistic",
+    "Store",
+    "Sum",
+    "TopK",
+    "Variance",
+    "answer_from_plain",
+    "answer_to_plain",
+    "keep_within",
+    "question_key",
+]

@@ -1,0 +1,155 @@
+"""What comes out: a value, how far it may be off, what it cost. All of it may be published."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, final
+
+from privet.documents import from_plain, only, to_plain
+from privet.errors import Unreadable
+from privet.events import Event
+from privet.ledger import Ledger
+from privet.releasing.budget import Cost
+from privet.releasing.statistics import Key
+
+__all__ = [
+    "Answer",
+    "ErrorKind",
+    "Number",
+    "Quote",
+    "Released",
+    "Values",
+    "answer_from_plain",
+    "answer_to_plain",
+]
+
+Number = int | float
+Values = Number | tuple[tuple[Key, Number], ...]
+
+_FIELDS = ("value", "error", "error_kind", "confidence", "event", "cost", "accuracy", "threshold")
+
+
+@final
+class ErrorKind(StrEnum):
+    """What an error bar is made of. None of them covers what clamping and bounding leave out."""
+
+    NOISE_LAW = "noise law"
+    """The quantile of the noise itself: exact, up to the step of the grid."""
+    CONSERVATIVE = "conservative"
+    """From the noise of numerator and denominator at once, by a union bound: at least the stated confidence."""
+    OVER_COUNT = "noise law over count"
+    """Before a release only: the half-width of the numerator, to be divided by the number of rows that count."""
+    RANK = "rank"
+    """In rows, not in the column's unit: how many rows may lie between the answer and the true quantile."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One statistic, released.
+
+    ``value`` is a number, or pairs (key, number) for a statistic with keys; ``error`` has the same form: with
+    probability ``confidence`` the noise moved the value by at most this much, for each key by itself.
+    ``accuracy`` is the error that was quoted before any row was read. ``threshold`` says how many units a key had
+    to have, about, to be shown; ``stored`` that this answer was given before and has cost nothing now.
+    """
+
+    label: str
+    value: Values
+    error: Values
+    error_kind: ErrorKind
+    confidence: float
+    event: Event
+    cost: Cost
+    accuracy: float
+    threshold: int | None = None
+    stored: bool = False
+
+    def relabeled(self, label: str) -> "Answer":
+        """The same answer to the same question, asked again under another label."""
+        return replace(self, label=label, stored=True)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Quote:
+    """What one statistic would cost, and how far its answer may be off; no row was read for it."""
+
+    label: str
+    event: Event
+    cost: Cost
+    error: float
+    error_kind: ErrorKind
+    confidence: float
+    threshold: int | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Released:
+    """All the answers of a plan, and the ledger with what they cost."""
+
+    answers: tuple[Answer, ...]
+    ledger: Ledger
+
+    def __getitem__(self, label: str) -> Answer:
+        for answer in self.answers:
+            if answer.label == label:
+                return answer
+        raise KeyError(label)
+
+
+def answer_to_plain(answer: Answer) -> dict[str, Any]:
+    """Everything but the label, as JSON can hold it."""
+    return {
+        "value": _listed(answer.value),
+        "error": _listed(answer.error),
+        "error_kind": str(answer.error_kind),
+        "confidence": answer.confidence,
+        "event": to_plain(answer.event),
+        "cost": {"epsilon": answer.cost.epsilon, "delta": answer.cost.delta},
+        "accuracy": answer.accuracy,
+        "threshold": answer.threshold,
+    }
+
+
+def answer_from_plain(label: str, fields: object) -> Answer:
+    """The answer that ``answer_to_plain`` wrote."""
+    if not isinstance(fields, Mapping):
+        raise Unreadable(f"An answer must be an object, got {type(fields).__name__}. Check the file.")
+    only(fields, "An answer", _FIELDS)
+    try:
+        return Answer(
+            label=label,
+            value=_read(fields["value"]),
+            error=_read(fields["error"]),
+            error_kind=ErrorKind(fields["error_kind"]),
+            confidence=float(fields["confidence"]),
+            event=from_plain(fields["event"]),
+            cost=Cost(epsilon=float(fields["cost"]["epsilon"]), delta=float(fields["cost"]["delta"])),
+            accuracy=float(fields["accuracy"]),
+            threshold=None if fields["threshold"] is None else int(fields["threshold"]),
+        )
+    except (KeyError, TypeError, ValueError) as broken:
+        raise Unreadable(
+            f"An answer must have the fields {', '.join(_FIELDS)}, each of its type. Check the file."
+        ) from broken
+
+
+def _listed(values: Values) -> object:
+    if not isinstance(values, tuple):
+        return values
+    return [[list(key) if isinstance(key, tuple) else key, number] for key, number in values]
+
+
+def _read(values: object) -> Values:
+    if isinstance(values, (int, float)) and not isinstance(values, bool):
+        return values
+    if not isinstance(values, list):
+        raise TypeError
+    pairs = []
+    for key, number in values:
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise TypeError
+        pairs.append((tuple(key) if isinstance(key, list) else key, number))
+    return tuple(pairs)

@@ -1,0 +1,82 @@
+"""Where spending is written down before a row is read, and where answers are kept.
+
+A plan asks its store three things, in this order: *recall* (was this question answered already?), *spend* (write
+down what is about to be spent, or refuse), and after the rows were read, *keep* (here are the answers). Between
+the last two the machine may die: then the money is spent and the answer is lost, which is safe. The other order
+would not be.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import final
+
+from privet.adjacency import Adjacency
+from privet.caveats import Caveat
+from privet.errors import InvalidArgument
+from privet.ledger import Entry, Ledger
+from privet.releasing.answers import Answer
+from privet.releasing.budget import Budget, keep_within
+
+__all__ = ["MemoryStore", "Store"]
+
+
+class Store(ABC):
+    """A ledger and the answers that were paid from it."""
+
+    @property
+    @abstractmethod
+    def ledger(self) -> Ledger:
+        """All that was spent so far."""
+
+    @abstractmethod
+    def recall(self, question: str) -> Answer | None:
+        """The stored answer to a question, by its canonical text."""
+
+    @abstractmethod
+    def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
+        """Write the entries down, all or none; the ledger as it now is.
+
+        When this returns they are as durable as the store is. ``BudgetExceeded`` means that none was written.
+        """
+
+    @abstractmethod
+    def keep(self, answers: Mapping[str, Answer]) -> None:
+        """Keep answers by their questions; a later answer to the same question replaces the earlier one."""
+
+
+@final
+class MemoryStore(Store):
+    """A store that lives as long as the program.
+
+    >>> from privet.adjacency import AddRemove
+    >>> len(MemoryStore(AddRemove(), budget=Budget(epsilon=1.0)).ledger)
+    0
+    """
+
+    def __init__(self, adjacency: Adjacency, *, budget: Budget | None = None) -> None:
+        if budget is not None and not isinstance(budget, Budget):
+            raise InvalidArgument(
+                f"'budget' must be a Budget or None, got {type(budget).__name__}. Write Budget(epsilon=1.0)."
+            )
+        self._ledger = Ledger(adjacency)
+        self._budget = budget
+        self._answers: dict[str, Answer] = {}
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    def recall(self, question: str) -> Answer | None:
+        return self._answers.get(question)
+
+    def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
+        after = self._ledger
+        for entry in entries:
+            after = after.spend(entry.label, entry.event, caveats=caveats)
+        if self._budget is not None:
+            keep_within(after, self._budget)
+        self._ledger = after
+        return after
+
+    def keep(self, answers: Mapping[str, Answer]) -> None:
+        self._answers.update(answers)
