@@ -15,12 +15,23 @@ from privet.errors import InvalidArgument
 __all__ = ["arguments_from"]
 
 _LARGEST_COUNT = 10**15
+_STATISTICS = (
+    ("count", "", "how many there are"),
+    ("sum", "COL:LOW:HIGH", "the sum of values, each held between two bounds that you know beforehand"),
+    ("mean", "COL:LOW:HIGH", "their mean"),
+    ("variance", "COL:LOW:HIGH", "their variance"),
+    ("quantile", "COL:Q:LOW:HIGH", "the value that a share Q of them is below; 0.5 is the median"),
+    ("histogram", "COL:A,B,…", "how many have each of these values"),
+    ("marginal", "COL:A,B;COL:C,D", "how many have each combination of these values"),
+    ("top-k", "COL:K:A,B,…", "the K most frequent of these values"),
+)
 _EXAMPLES = """\
 examples:
   privet account --noise-multiplier 1.1 --sampling-rate 256/60000 --steps 14063 --delta 1e-5
   privet account ledger.json --delta 1e-5
   privet calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.004 --steps 1000
   privet explain --epsilon 3 --delta 1e-5 --plot out.svg
+  privet release data.csv --privacy-unit user_id --count --mean age:0:100 --epsilon 1
   privet demo
 """
 
@@ -53,6 +64,9 @@ def _parser() -> _Parser:
     _account(_command(commands, "account", "what a mechanism or a ledger leaks at most, and at least"))
     _calibrate(_command(commands, "calibrate", "the noise, rate or steps that just reach a target"))
     _explain(_command(commands, "explain", "what a guarantee means for a person"))
+    _release(
+        _command(commands, "release", "statistics of a table, with noise, error bars and what they cost")
+    )
     _demo(_command(commands, "demo", "the accountant at work on well-known settings (a few seconds)"))
     return parser
 
@@ -104,6 +118,69 @@ def _explain(command: _Parser) -> None:
     _delta(command)
     _neighbours(command)
     command.add_argument("--plot", metavar="FILE.svg", help="also draw it")
+
+
+def _release(command: _Parser) -> None:
+    command.add_argument("data", help="a table, as .csv or .parquet")
+    command.add_argument(
+        "--privacy-unit", metavar="COLUMN", help="who is protected: everyone whom this column names"
+    )
+    asked = command.add_argument_group("statistics (one or more, each as often as you like)")
+    for name, form, purpose in _STATISTICS:
+        asked.add_argument(
+            f"--{name}",
+            action=_Statistic,
+            dest="statistics",
+            metavar=form,
+            nargs=None if form else 0,
+            help=purpose,
+        )
+    asked.add_argument(
+        "--group-by",
+        metavar="COL[:KEY,…]",
+        help="each count, sum, mean … once for every key; keys that are not listed are found, which needs --delta",
+    )
+    spent = command.add_argument_group("what it may cost")
+    spent.add_argument(
+        "--epsilon", type=_number, metavar="ε", help="for all statistics of this release together"
+    )
+    spent.add_argument("--delta", type=_number, metavar="δ", help="failure probability (default: 0, none)")
+    spent.add_argument(
+        "--split", metavar="W,W…", help="how ε is shared, a weight for each statistic (default: evenly)"
+    )
+    spent.add_argument(
+        "--quote", action="store_true", help="tell the cost and the expected error, and read no row"
+    )
+    spent.add_argument(
+        "--ledger",
+        metavar="FILE.json",
+        help="write there what is spent, before it is answered; made if missing",
+    )
+    spent.add_argument(
+        "--budget", metavar="ε[:δ]", help="refuse what would take the ledger beyond this (δ: that of --delta)"
+    )
+    bounds = command.add_argument_group("how much of one person counts")
+    bounds.add_argument("--rows-per-person", type=_count, metavar="N", help="in one group (default: 1)")
+    bounds.add_argument("--groups-per-person", type=_count, metavar="N", help="with --group-by (default: 1)")
+    command.add_argument("--confidence", type=_number, metavar="P", help="of the error bars (default: 0.95)")
+    command.add_argument("--adjacency", metavar="R", help="add-remove (the default), replace-one or zero-out")
+
+
+@final
+class _Statistic(argparse.Action):
+    """Statistics of every kind in one list, in the order in which they were asked."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        del parser
+        kind = (option_string or "").removeprefix("--")
+        described = values if isinstance(values, str) else ""
+        namespace.statistics = [*(namespace.statistics or []), (kind, described)]
 
 
 def _demo(command: _Parser) -> None:

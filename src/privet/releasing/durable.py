@@ -1,0 +1,226 @@
+"""A ledger in a file: what is spent is on the disk before anything is answered.
+
+Beside ``ledger.json`` stand ``ledger.json.lock``, which keeps two processes apart, and
+``ledger.json.answers.jsonl``, which holds what was answered, a line for each question. The ledger itself is a
+plain Privet ledger, which ``privet account ledger.json`` reads.
+
+*Guarantee*. One process at a time goes through: look for a stored answer, check the budget, write the spend,
+ask the data, store the answer. So two processes never overspend together, and the same question is never paid
+for twice as long as its answer is kept. A process that is killed anywhere on this way has either spent nothing
+and answered nothing, or its spend is in the file. A spend is never taken back, also when what follows fails.
+
+The answers may be lost: asking again then costs again. The ledger may not: if answers are there that it does
+not hold the cost of, it was cut, replaced or removed, and everything is refused until it is back.
+
+*Leaks*: the file holds questions and noisy answers, which are public, and nothing else of the data.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from privet.adjacency import Adjacency
+from privet.arguments import shown
+from privet.caveats import Caveat
+from privet.documents import from_plain, to_plain
+from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.ledger import Entry, Ledger
+from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
+from privet.releasing.budget import Budget, keep_within
+from privet.releasing.durable_files import append_durably, locked, read_text, replace_durably
+from privet.releasing.store import Store
+
+__all__ = ["DurableLedger", "HeldLedger"]
+
+_FORMAT, _VERSION = "privet-answer", 1
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DurableLedger:
+    """Where a ledger lives, whom it protects, and how far it may go; None is as far as anybody asks.
+
+    >>> import tempfile
+    >>> from privet.adjacency import AddRemove
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> durable = DurableLedger(path=folder / "ledger.json", adjacency=AddRemove(), budget=Budget(epsilon=1.5))
+    >>> with durable.held() as store:  # give it to Plan.run as its store
+    ...     len(store.ledger)
+    0
+    """
+
+    path: Path
+    adjacency: Adjacency
+    budget: Budget | None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, Path):
+            raise InvalidArgument(
+                f"'path' must be a Path, got {shown(self.path)}. Write Path(\"ledger.json\")."
+            )
+        if not isinstance(self.adjacency, Adjacency):
+            raise InvalidArgument(
+                f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. Use that of the plan."
+            )
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise InvalidArgument(
+                f"'budget' must be a Budget or None, got {shown(self.budget)}. Write Budget(epsilon=1.5)."
+            )
+
+    @contextmanager
+    def held(self) -> Iterator["HeldLedger"]:
+        """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
+        path = self.path.resolve()  # one lock, however the file is called
+        if path.is_dir():
+            raise InvalidArgument(
+                f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it."
+            )
+        if not path.parent.is_dir():
+            raise InvalidArgument(
+                f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
+            )
+        with locked(path):
+            ledger = _read(path, self.adjacency)
+            yield HeldLedger(path, ledger, self.budget, _kept(path, ledger))
+
+
+@final
+class HeldLedger(Store):
+    """A ledger file while its lock is held: the store that a plan spends from."""
+
+    def __init__(self, path: Path, ledger: Ledger, budget: Budget | None, kept: dict[str, Answer]) -> None:
+        self._path = path
+        self._ledger = ledger
+        self._budget = budget
+        self._kept = kept
+        self._before = len(ledger)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    def recall(self, question: str) -> Answer | None:
+        return self._kept.get(question)
+
+    def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
+        if not entries:
+            return self._ledger
+        now = self._ledger
+        after = Ledger(now.adjacency, (*now.entries, *entries), now.caveats | caveats)
+        if self._budget is not None:
+            keep_within(after, self._budget)
+        replace_durably(self._path, after.to_json())
+        self._ledger = after
+        return after
+
+    def keep(self, answers: Mapping[str, Answer]) -> None:
+        lines = [
+            json.dumps(
+                {
+                    "format": _FORMAT,
+                    "version": _VERSION,
+                    "question": question,
+                    "paid": self._receipts(answer),
+                    "label": answer.label,
+                    "answer": answer_to_plain(answer),
+                }
+            )
+            for question, answer in answers.items()
+        ]
+        if lines:
+            append_durably(_answers(self._path), "\n".join(lines))
+        self._kept.update(answers)
+
+    def _receipts(self, answer: Answer) -> list[dict[str, Any]]:
+        """Where in the ledger the answer's cost stands: at its own entry, or else at all that was just spent."""
+        just = list(enumerate(self._ledger.entries))[self._before :]
+        own = [(place, entry) for place, entry in just if entry == Entry(answer.label, answer.event)]
+        return [
+            {"place": place, "label": entry.label, "event": to_plain(entry.event)}
+            for place, entry in own or just
+        ]
+
+
+def _answers(path: Path) -> Path:
+    return path.with_name(path.name + ".answers.jsonl")
+
+
+def _read(path: Path, adjacency: Adjacency) -> Ledger:
+    text = read_text(path)
+    if text is None:
+        return Ledger(adjacency)
+    try:
+        ledger = Ledger.from_json(text)
+    except PrivetError as broken:
+        raise Unreadable(
+            f"{str(path)!r} must be a Privet ledger, and is not, so what was spent is not known: {broken} "
+            f"Nothing was spent or written; restore the file from a backup."
+        ) from broken
+    if ledger.adjacency != adjacency:
+        raise InvalidArgument(
+            f"A release and its ledger must protect the same unit, got {adjacency} and {ledger.adjacency}. "
+            f"Ask under the adjacency of the ledger, or name another ledger."
+        )
+    return ledger
+
+
+def _kept(path: Path, ledger: Ledger) -> dict[str, Answer]:
+    """The last answer to each question. A line that is none was cut by a crash, and is passed over."""
+    file = _answers(path)
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return {}
+    except OSError as failed:
+        raise Unreadable(
+            f"{str(file)!r} must be a file that can be read, and is not ({failed.strerror}). "
+            f"Make it readable, or move it away: asking again then costs again."
+        ) from failed
+    found: dict[str, Answer] = {}
+    for line in text.split("\n"):
+        row = _row(line)
+        if row is None:
+            continue
+        if not all(_is_in(ledger, receipt) for receipt in row["paid"]):
+            raise Unreadable(
+                f"{str(path)!r} must hold the cost of every answer in {file.name!r}, and does not, so what was "
+                f"spent is not known. Restore the ledger from a backup; if you removed it because the data is "
+                f"new, move the answers away too."
+            )
+        try:
+            found[row["question"]] = answer_from_plain(row["label"], row["answer"])
+        except PrivetError:
+            found.pop(row["question"], None)  # lost: the next who asks pays again
+    return found
+
+
+def _row(line: str) -> Mapping[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match row:
+        case {
+            "format": str(form),
+            "version": int(version),
+            "question": str(),
+            "paid": list(),
+            "label": str(),
+            "answer": _,
+        }:
+            return row if (form, version) == (_FORMAT, _VERSION) else None
+    return None
+
+
+def _is_in(ledger: Ledger, receipt: object) -> bool:
+    """Whether the ledger still has this entry where it was."""
+    match receipt:
+        case {"place": int(place), "label": str(label), "event": dict(event)} if 0 <= place < len(ledger):
+            with suppress(
+                PrivetError
+            ):  # an event that this version does not know is in no ledger that it reads
+                return ledger.entries[place] == Entry(label, from_plain(event))
+    return False
