@@ -36,7 +36,8 @@ _TIGHT = 5e-7  # relative gap of ε up to which no further method is asked
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
 _SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch
-_JUMP_SIZE = 1 << 18
+_JUMP_SIZES = (1 << 18, 1 << 20)
+_JUMPED = 1e-4  # relative gap of ε up to which the first of these sizes will do
 _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
 
@@ -71,7 +72,7 @@ def delta_bounds(
         if found.relative_gap < enough or (tight > _TIGHT and found.relative_gap < _SKETCHED):
             return found
     likely = min(max(float(np.exp(saddle.log_delta)), found.lower, 1e-280), found.upper)
-    jumps = _jumps(composition, likely, Interval(epsilon, epsilon))
+    jumps = _jumps(composition, likely, Interval(epsilon, epsilon), _JUMP_SIZES[0])
     if jumps is None:
         return _both(found, _grid_delta(composition, capped, saddle, _LAST_SIZE, epsilon))
     return _both(found, Interval(jumps[0].delta(epsilon).lower, jumps[1].delta(epsilon).upper))
@@ -106,14 +107,16 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         found = _both(found, _grid_epsilon(composition, capped, saddle, size, delta))
         if found.relative_gap < _TIGHT:
             return found
-    jumps = _jumps(composition, delta, found)
-    if jumps is None:
-        found = _both(found, _grid_epsilon(composition, capped, saddle, _LAST_SIZE, delta))
-    else:
-        lower, upper = (
-            jump.epsilon(delta, found, above=above) for jump, above in zip(jumps, (False, True), strict=True)
-        )
+    for size in _JUMP_SIZES:
+        jumps = _jumps(composition, delta, found, size)
+        if jumps is None:
+            found = _both(found, _grid_epsilon(composition, capped, saddle, _LAST_SIZE, delta))
+            break
+        below, above = jumps
+        lower, upper = below.epsilon(delta, found, above=False), above.epsilon(delta, found, above=True)
         found = _both(found, Interval(lower, upper))
+        if found.relative_gap < _JUMPED:
+            break
     if found.relative_gap > 0.5 and delta > 0.1:
         found = _both(found, _bisected(composition, delta, found))
     if not np.isfinite(found.upper):
@@ -154,7 +157,9 @@ def largest_loss(composition: Composition) -> float:
     return sum(np.inf if loss is None else max(loss, 0.0) * count for loss, count in losses)
 
 
-def _jumps(composition: Composition, delta: float, known: Interval) -> tuple[OneJump, OneJump] | None:
+def _jumps(
+    composition: Composition, delta: float, known: Interval, size: int
+) -> tuple[OneJump, OneJump] | None:
     """One far jump taken apart, from below and from above; for one sampled pair, where it is needed.
 
     ``delta`` is about what δ is, and ``known`` encloses ε.
@@ -168,7 +173,7 @@ def _jumps(composition: Composition, delta: float, known: Interval) -> tuple[One
     if saddle is None:
         return None
     top = min(known.upper, max(saddle.epsilon, 2 * known.lower) + split)
-    grid = _grid(near, saddle._replace(epsilon=top), _JUMP_SIZE)
+    grid = _grid(near, saddle._replace(epsilon=top), size)
     most = max(most, split)
     return (
         OneJump.of(pair, count, grid, split, most, above=False),
