@@ -1,0 +1,178 @@
+"""The law of a whole number as a table of its cumulative sums, drawn from without any error.
+
+A uniform number U decides on k: the first with U < F(k) = P[K ≤ k]. So many of its bits are drawn as the decision
+needs. The first few are looked up in a guide, which settles nearly all draws; a binary search in the table with
+all ``bits`` settles nearly all of the rest; and if U still agrees with some F(k) in all of its bits, further bits
+are drawn and compared with a finer table, for as long as it takes. Nothing is cut off: the last cell of the table
+is treated like any other that holds an edge, and what lies beyond is in the finer one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from privet.arguments import shown
+from privet.errors import InvalidArgument
+from privet.mechanisms.sampling.decay import Decay, cumulative
+from privet.randomness import NoiseSource
+
+__all__ = ["BITS", "Drawn", "Table", "checked_source", "table_of"]
+
+BITS = 63  # of a table's edges; one bit of a word is left for the sign
+_WORD = 64
+_GUIDE_BITS = 15
+_BYTE = 255  # the largest number that a byte holds
+_FEW = 1 << 11  # below, a guide does not pay
+_KEPT = 64  # tables
+
+Cells = npt.NDArray[np.uint64]
+Sizes = npt.NDArray[np.int64]
+
+
+class Drawn(NamedTuple):
+    """Numbers k ≥ 0 of the table's law, and as many fair coins (0 or 1) that are independent of them."""
+
+    sizes: Sizes
+    signs: Sizes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Edges c_k with c_k ≤ F(k) 2^bits < c_k + 2 in ascending order, the last of them 2^bits − 1.
+
+    U is known to lie in one of 2^bits cells. Cell w says U < F(k) if w < c_k, and U ≥ F(k) if w ≥ c_k + 2. So a
+    cell that is neither c_k nor c_k + 1 of any k settles the draw.
+
+    ``finer`` gives the edges with more bits than ``bits``. ``step`` is how many bits are drawn at a time when the
+    table does not settle a draw; a small one, and few bits, let tests see every case.
+    """
+
+    edges: Cells
+    bits: int
+    finer: Callable[[int], list[int]]
+    step: int = _WORD
+
+    def draw(self, count: int, source: NoiseSource) -> Drawn:
+        """That many numbers, and a fair coin for each."""
+        return self._whole(count, source) if count < _FEW else self._guided(count, source)
+
+    def draw_evenly(self, count: int, source: NoiseSource) -> Drawn:
+        """The same law; which instructions run and which addresses are read does not depend on what is drawn.
+
+        Every cell is compared with every edge. The exception are cells that do not settle the draw, which occur
+        with a probability of at most 2 · len(edges) / 2^bits.
+        """
+        words = source.bits(count)
+        return Drawn(self._scanned(self._cells(words), source), _coins(words))
+
+    def _whole(self, count: int, source: NoiseSource) -> Drawn:
+        words = source.bits(count)
+        return Drawn(self._searched(self._cells(words), source), _coins(words))
+
+    def _guided(self, count: int, source: NoiseSource) -> Drawn:
+        """16 bits for each number: 15 for the guide and a coin. Who is not settled by them draws a word more."""
+        short = source.bits(-(-count // 4)).view(np.uint16)[:count]
+        first = short >> np.uint16(1)
+        guided = self._guide.take(first)
+        sizes = guided.astype(np.int64)
+        rest = np.flatnonzero(guided < 0)
+        if rest.size:
+            sizes[rest] = self._searched(self._continued(first.take(rest), source), source)
+        return Drawn(sizes, (short & np.uint16(1)).astype(np.int64))
+
+    def _continued(self, first: npt.NDArray[np.uint16], source: NoiseSource) -> Cells:
+        """Cells that begin with these bits, and go on with fresh ones."""
+        left = self.bits - self._guide_bits
+        high = first.astype(np.uint64) >> np.uint64(_GUIDE_BITS - self._guide_bits)
+        if left == 0:
+            return high
+        return (high << np.uint64(left)) | (source.bits(first.size) >> np.uint64(_WORD - left))
+
+    @property
+    def _guide_bits(self) -> int:
+        return min(_GUIDE_BITS, self.bits)
+
+    @cached_property
+    def _guide(self) -> npt.NDArray[np.int16]:
+        """For every beginning of U the k that it settles, or −1."""
+        places = np.uint64(self.bits - self._guide_bits)
+        starts = self.edges >> places
+        ends = np.minimum(self.edges + np.uint64(1), self.edges[-1]) >> places
+        counts = np.bincount(starts.view(np.int64), minlength=1 << self._guide_bits)
+        guide = (np.cumsum(counts) - counts).astype(np.int16)
+        guide[starts] = -1
+        guide[ends] = -1
+        return np.repeat(guide, 1 << (_GUIDE_BITS - self._guide_bits))
+
+    def _cells(self, words: Cells) -> Cells:
+        return words >> np.uint64(_WORD - self.bits)
+
+    def _searched(self, cells: Cells, source: NoiseSource) -> Sizes:
+        """The k of each cell, by binary search."""
+        sizes = np.searchsorted(self.edges, cells)
+        on_edge = self.edges.take(sizes) == cells
+        after_edge = (self.edges.take(sizes - 1) + np.uint64(1) == cells) & (sizes > 0)
+        return self._settled(sizes, on_edge | after_edge, cells, source)
+
+    def _scanned(self, cells: Cells, source: NoiseSource) -> Sizes:
+        """The k of each cell, by comparing it with every edge."""
+        least = np.zeros(cells.size, dtype=np.int64)
+        most = np.zeros(cells.size, dtype=np.int64)
+        above = np.empty(cells.size, dtype=np.bool_)
+        for start in range(0, self.edges.size, _BYTE):
+            few_least = np.zeros(cells.size, dtype=np.uint8)
+            few_most = np.zeros(cells.size, dtype=np.uint8)
+            for edge in self.edges[start : start + _BYTE]:
+                few_least += np.greater(cells, edge + np.uint64(1), out=above).view(np.uint8)
+                few_most += np.greater_equal(cells, edge, out=above).view(np.uint8)
+            least += few_least
+            most += few_most
+        return self._settled(most, least != most, cells, source)
+
+    def _settled(
+        self, sizes: Sizes, unsettled: npt.NDArray[np.bool_], cells: Cells, source: NoiseSource
+    ) -> Sizes:
+        for place in np.flatnonzero(unsettled):
+            sizes[place] = self._resolved(int(cells[place]), source)
+        return sizes
+
+    def _resolved(self, cell: int, source: NoiseSource) -> int:
+        """The k of a U that begins like this, with as many further bits as it takes."""
+        bits = self.bits
+        while True:
+            bits += self.step
+            cell = cell << self.step | int(source.bits(1)[0]) >> (_WORD - self.step)
+            edges = self.finer(bits)
+            size = bisect_left(edges, cell)
+            if edges[size] != cell and (size == 0 or edges[size - 1] + 1 != cell):
+                return size
+
+
+@lru_cache(maxsize=_KEPT)
+def table_of(decay: Decay, *, folded: bool) -> Table:
+    """The table of a law. The last few that were asked for are kept."""
+
+    def finer(bits: int) -> list[int]:
+        return cumulative(decay, bits, folded=folded)
+
+    return Table(np.array(finer(BITS), dtype=np.uint64), BITS, finer)
+
+
+def _coins(words: Cells) -> Sizes:
+    """The lowest bit of each word, which no table of at most 63 bits uses."""
+    return (words & np.uint64(1)).astype(np.int64)
+
+
+def checked_source(source: NoiseSource) -> NoiseSource:
+    """A source of privacy noise, and not one of experiment randomness."""
+    if not isinstance(source, NoiseSource):
+        raise InvalidArgument(
+            f"'source' must be a NoiseSource, got {shown(source)}. Give SecureNoise(), or SeededNoise(…) in a test."
+        )
+    return source
