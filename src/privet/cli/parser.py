@@ -164,6 +164,12 @@ def _release(command: _Parser) -> None:
     bounds.add_argument("--groups-per-person", type=_count, metavar="N", help="with --group-by (default: 1)")
     command.add_argument("--confidence", type=_number, metavar="P", help="of the error bars (default: 0.95)")
     command.add_argument("--adjacency", metavar="R", help="add-remove (the default), replace-one or zero-out")
+    command.add_argument(
+        "--population",
+        type=_count,
+        metavar="n",
+        help="number of people, to check that δ is small enough for it",
+    )
 
 
 @final

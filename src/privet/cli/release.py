@@ -1,0 +1,171 @@
+"""``privet release``: statistics of a table, with noise, error bars and what they cost."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from privet.accounting import account
+from privet.bounds import Interval
+from privet.caveats import Caveat
+from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
+from privet.cli.output import Answer as Told
+from privet.cli.output import caveat_text, facts, rounded_up, write_progress
+from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
+from privet.cli.release_words import budget_of, plan_of
+from privet.cli.spent import Asked
+from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.guarantees import delta_warning
+from privet.ledger import Ledger
+from privet.releasing import Budget, MemoryStore, Plan, Released, Store
+from privet.releasing.durable import DurableLedger
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> Told:
+    """What the release would cost, or the answers, after their cost was written down."""
+    plan = plan_of(arguments)
+    budget = budget_of(arguments)
+    return _quoted(plan, arguments) if arguments.quote else _released(plan, budget, arguments)
+
+
+def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
+    """No file is opened: what it would cost and how far it would be off depends on the question alone."""
+    quotes = plan.quote()
+    ledger = Ledger(plan.relation)
+    for quote in quotes:
+        ledger = ledger.spend(quote.label, quote.event)
+    question, bounds = _claimed(ledger, arguments)
+    document = {
+        **claim_document(question, bounds),
+        "quote": True,
+        "answers": [quote_document(quote) for quote in quotes],
+        "ledger": None,
+    }
+    blocks = [
+        f"It would cost {claim_sentence(question, bounds)}; nothing was read and nothing was spent.",
+        *warnings_of(question.guarantee.caveats),
+        quote_table(quotes),
+        facts(_facts(plan, question)),
+        *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
+    ]
+    return Told(blocks, document)
+
+
+def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+    path = _table(arguments.data)
+    with _store(plan, budget, arguments) as store:
+        before = len(store.ledger)
+        released = _run(plan, path, store)
+    spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
+    question, bounds = _claimed(spent, arguments)
+    document = {
+        **claim_document(question, bounds),
+        "quote": False,
+        "answers": [answer_document(answer) for answer in released.answers],
+        "ledger": None,
+    }
+    rows = _facts(plan, question)
+    if arguments.ledger is not None:
+        delta = question.delta if budget is None else budget.delta
+        reached = _spent_in(released.ledger, delta)
+        rows += _ledger_fact(arguments.ledger, reached, delta, budget)
+        document["ledger"] = {
+            "path": arguments.ledger,
+            "entries": len(released.ledger),
+            "epsilon": reached,
+            "delta": delta,
+            "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+        }
+    verdict = f"This release costs {claim_sentence(question, bounds)}."
+    if not spent.entries:
+        verdict = "All of this was answered before; it costs nothing."
+    blocks = [
+        verdict,
+        *warnings_of(question.guarantee.caveats),
+        answer_table(released.answers),
+        facts(rows),
+        *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
+    ]
+    return Told(blocks, document)
+
+
+def _table(name: str) -> Path:
+    """The file, refused before the ledger is looked at when there is none."""
+    path = Path(name)
+    if not path.is_file():
+        raise Unreadable(
+            f"{name!r} must be a table in a file that exists, and is not. Give a .csv or .parquet file."
+        )
+    return path
+
+
+@contextmanager
+def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Iterator[Store]:
+    if arguments.ledger is None:
+        yield MemoryStore(plan.relation)
+        return
+    path = Path(arguments.ledger)
+    if path.resolve() == Path(arguments.data).resolve():
+        raise InvalidArgument(
+            f"'--ledger' must not be the table itself, got {arguments.ledger!r}. Name another file."
+        )
+    with DurableLedger(path=path, adjacency=plan.relation, budget=budget).held() as held:
+        yield held
+
+
+def _run(plan: Plan, path: Path, store: Store) -> Released:
+    write_progress(f"Reading {path.name} …")
+    try:
+        return plan.run(path, store=store, data_name=str(path.resolve()))
+    except PrivetError:
+        raise
+    except Exception:
+        # Whatever an engine says of a row that it choked on must not reach the reader.
+        raise Unreadable(
+            f"{path.name!r} must be a table that can be read to its end, and was not. Check the file; what "
+            f"was spent stays spent."
+        ) from None
+    finally:
+        write_progress("")
+
+
+def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Interval]:
+    delta = arguments.delta or 0.0
+    guarantee = account(ledger)
+    if arguments.population is not None and delta:
+        guarantee = replace(guarantee, caveats=guarantee.caveats | delta_warning(delta, arguments.population))
+    question = Asked(guarantee, delta, arguments.adjacency is None)
+    return question, epsilon_of(question)
+
+
+def _spent_in(ledger: Ledger, delta: float) -> float | None:
+    """What the ledger has reached, or nothing where no finite ε is proved at this δ."""
+    with suppress(PrivetError):
+        return account(ledger).epsilon(delta=delta)
+    return None
+
+
+def _facts(plan: Plan, question: Asked) -> list[tuple[str, str]]:
+    bound = plan.contribution
+    unit = "each row by itself, because no --privacy-unit was given"
+    if plan.unit is not None:
+        rows = f"{bound.rows} {'row' if bound.rows == 1 else 'rows'}"
+        groups = f" in each of {bound.groups} groups" if bound.groups > 1 else ""
+        unit = f"{plan.unit}, which counts for {rows}{groups}"
+    return [
+        ("privacy unit", unit),
+        ("error", f"of the noise alone, with confidence {plan.confidence:g}"),
+        ("accountant", question.guarantee.accountant),
+        ("adjacency", neighbours(question.guarantee.adjacency, chosen=question.chosen)),
+    ]
+
+
+def _ledger_fact(
+    name: str, spent: float | None, delta: float, budget: Budget | None
+) -> list[tuple[str, str]]:
+    reached = "no finite ε" if spent is None else f"ε ≤ {rounded_up(spent)}"
+    limit = "no --budget was given" if budget is None else f"the budget is ε = {budget.epsilon:g}"
+    return [("ledger", f"{name}, at {reached} for δ = {delta:g}; {limit}")]
