@@ -1,0 +1,132 @@
+"""MST: synthetic data from a tree of pairs. Quick, and its noise is fixed before the data is seen.
+
+*Reference.* McKenna, Miklau & Sheldon 2021, "Winning the NIST Contest", Journal of Privacy and Confidentiality
+11(3): a third of ρ each for the columns, for choosing the pairs, and for measuring them. Deviations: the noise
+is the discrete Gaussian; scores are rounded to eighths (see ``looks``); rare categories are not merged.
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+from privet.adjacency import Adjacency
+from privet.arguments import open_fraction, shown
+from privet.errors import InvalidArgument
+from privet.events import Compose, DiscreteGaussian, Event, ExponentialMechanism, Repeat
+from privet.releasing.synthetic.budgets import choice_epsilon, concentrated_budget, measured_scale
+from privet.releasing.synthetic.descent import MirrorDescent
+from privet.releasing.synthetic.domain import Domain
+from privet.releasing.synthetic.estimation import Estimator, Fitted, Measurement
+from privet.releasing.synthetic.looks import Looks, cell_event
+from privet.releasing.synthetic.marginals import Axes
+from privet.releasing.synthetic.models import Model
+from privet.releasing.synthetic.running import Mechanism, Run
+
+__all__ = ["MST"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MST(Mechanism):
+    """Synthetic data with every column, and the d − 1 pairs of columns that depend on each other the most.
+
+    *Guarantee.* (ε, δ)-DP under ``adjacency``; ``event`` bounds what the ledger of a run will hold.
+    """
+
+    domain: Domain
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str | None = None
+    estimator: Estimator = field(default_factory=MirrorDescent)
+
+    def __post_init__(self) -> None:
+        self._check(self.epsilon)
+        open_fraction("delta", self.delta)
+        if not isinstance(self.estimator, Estimator):
+            raise InvalidArgument(
+                f"'estimator' must be an Estimator, got {shown(self.estimator)}. Use MirrorDescent()."
+            )
+
+    @property
+    def event(self) -> Event:
+        """What will be spent."""
+        columns, pairs = len(self.domain.columns), len(self.domain.columns) - 1
+        sigma, epsilon, again = self._noise()
+        parts: tuple[Event, ...] = (Repeat(cell_event(DiscreteGaussian, sigma, self.adjacency), columns),)
+        if pairs:
+            parts += (
+                Repeat(ExponentialMechanism(epsilon=epsilon), pairs),
+                Repeat(cell_event(DiscreteGaussian, again, self.adjacency), pairs),
+            )
+        return Compose(parts)
+
+    def _noise(self) -> tuple[float, float, float]:
+        """σ of the columns, ε of a choice, σ of the pairs."""
+        rho = concentrated_budget(epsilon=self.epsilon, delta=self.delta)
+        columns, pairs = len(self.domain.columns), len(self.domain.columns) - 1
+        if not pairs:
+            return measured_scale(rho, self.adjacency), 0.0, 0.0
+        return (
+            measured_scale(rho / 3 / columns, self.adjacency),
+            choice_epsilon(rho / 3 / pairs),
+            measured_scale(rho / 3 / pairs, self.adjacency),
+        )
+
+    def _begin(self, looks: Looks) -> Run:
+        self.estimator.ready()
+        return _Stages(self, looks, self._noise())
+
+
+@final
+class _Stages(Run):
+    """The columns, the choices of pairs as in Kruskal's algorithm, the pairs."""
+
+    def __init__(self, mechanism: MST, looks: Looks, noise: tuple[float, float, float]) -> None:
+        super().__init__(mechanism.domain, looks)
+        self._estimator, self._shape = mechanism.estimator, mechanism.domain.shape
+        self._sigma, self._epsilon, self._again = noise
+        self._columns: list[Axes] = [(axis,) for axis in range(len(self._shape))]
+        self._choices = len(self._shape) - 1
+        self._pairs: list[Axes] = []
+        self._part = list(range(len(self._shape)))  # which part of the forest a column is in
+        self._measurements: list[Measurement] = []
+        self._alone: Fitted | None = None
+        self._fitted: Fitted | None = None
+
+    @property
+    def share(self) -> float:
+        looks = 3 * len(self._shape) - 2
+        left = len(self._columns) + 2 * self._choices + len(self._pairs)
+        return 1.0 if not left else 1 - left / looks
+
+    def step(self) -> None:
+        if self._columns:
+            self._measure(self._columns.pop(0), self._sigma)
+        elif self._choices:
+            self._choices -= 1  # before it is spent: a choice that fails is not made again
+            self._choose()
+        else:
+            self._measure(self._pairs.pop(0), self._again)
+
+    def model(self) -> Model:
+        if self._fitted is None:
+            self._fitted = self._estimator.fit(self._shape, self._measurements)
+        return self._fitted.model
+
+    def _choose(self) -> None:
+        if self._alone is None:
+            self._alone = self._estimator.fit(self._shape, self._measurements)
+        model, axes = self._alone.model, range(len(self._shape))
+        offered = [(a, b) for a in axes for b in axes if a < b and self._part[a] != self._part[b]]
+        answers = [model.answer(pair) for pair in offered]
+        nothing = [0.0] * len(offered)
+        chosen = self._looks.choose(offered, answers, nothing, [1] * len(offered), self._epsilon)
+        a, b = offered[chosen]
+        self._part = [self._part[a] if part == self._part[b] else part for part in self._part]
+        self._pairs.append((a, b))
+
+    def _measure(self, axes: Axes, sigma: float) -> None:
+        self._fitted = None
+        label = " × ".join(self._domain.names[a] for a in axes)
+        values = self._looks.measure(axes, label, DiscreteGaussian, sigma)
+        self._measurements.append(Measurement(axes, values, sigma**2))
