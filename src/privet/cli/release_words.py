@@ -147,8 +147,8 @@ def _statistic(kind: str, words: str) -> Statistic:
             return Count()
         case "quantile":
             column, *parts = _words(option, words.rsplit(":", 3), 4, "COL:Q:LOW:HIGH, as in age:0.5:0:100")
-            share, lower, upper = (_real(option, part) for part in parts)
-            return Quantile(column, share, lower, upper)
+            share, low, high = (_real(option, part) for part in parts)
+            return Quantile(column, share, low, high)
         case "histogram":
             column, listed = _words(option, words.split(":", 1), 2, "COL:A,B,…, as in city:a,b,c")
             return Histogram(column, _list(option, listed))

@@ -1,0 +1,219 @@
+"""privet.release beside its peers and beside the plain query: 10⁷ rows, 1,000 keys, bounded people.
+
+    bench/release/run.sh [--rows 1e7] [--rounds 5] [--markdown docs/benchmarks-release.md]
+
+Every contestant has a process of its own, because OpenDP pins a Polars of its own, and they take turns: one
+answers while the others wait, round by round, so that a busy moment of the machine hits all alike. The best time
+of each counts. One that cannot be imported, fails or takes longer than ten minutes is shown as such.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from data import GROUPS_PER_PERSON, KEYS, ROWS_PER_PERSON, table
+
+HERE = Path(__file__).resolve().parent
+OWN = Path(sys.executable)
+OPENDP = HERE.parent / ".venv-release-opendp" / "bin" / "python"
+PLAIN, PEERS = ("plain Polars", "plain Polars, sorted", "plain DuckDB"), ("OpenDP", "diffprivlib")
+LIMIT = 600.0  # seconds for one answer
+BAR = 1.5  # times the plain query of the same engine
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+@dataclass
+class Runner:
+    """A contestant in its process, and what it has said."""
+
+    name: str
+    process: subprocess.Popen[str]
+    lines: queue.Queue[str | None] = field(default_factory=queue.Queue)
+    version: str = ""
+    failure: str = ""
+    seconds: list[float] = field(default_factory=list)
+    total: float = 0.0
+    extra: float = 0.0  # memory above that of the loaded table, in MB
+
+    @staticmethod
+    def started(name: str, path: Path, source: str) -> "Runner":
+        python = OPENDP if name == "OpenDP" else OWN
+        log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+        process = subprocess.Popen(
+            [str(python), str(HERE / "contestants.py"), name, str(path), source],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        runner = Runner(name, process)
+        threading.Thread(target=runner._listen, daemon=True).start()
+        said = runner._heard()
+        if said is None:
+            log.seek(0)
+            runner.failure = runner.failure or (log.read().strip().splitlines() or ["no word"])[-1][:100]
+        else:
+            runner.version = said["version"]
+        return runner
+
+    def answer(self) -> None:
+        """One turn."""
+        if self.failure or self.process.stdin is None:
+            return
+        self.process.stdin.write("again\n")
+        self.process.stdin.flush()
+        said = self._heard()
+        if said is None:
+            self.failure = self.failure or "ended without an answer"
+            return
+        self.seconds.append(said["seconds"])
+        self.total = said["total"]
+        self.extra = (said["peak"] - said["loaded"]) / 1024
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def best(self) -> float | None:
+        return min(self.seconds) if self.seconds else None
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _heard(self) -> dict[str, Any] | None:
+        try:
+            line = self.lines.get(timeout=LIMIT)
+        except queue.Empty:
+            self.failure = f"no answer within {LIMIT:g} s"
+            return None
+        return None if line is None else json.loads(line)
+
+
+def main() -> None:
+    options = _options()
+    rows = int(options.rows)
+    path = table(rows, options.data)
+    parts, verdicts, versions = [], [], {}
+    for source in ("memory", "file"):
+        runners = _race(path, source, options.rounds)
+        title = "Table in memory" if source == "memory" else "Table in a Parquet file"
+        parts.append(_markdown(title, runners))
+        verdicts += _verdicts(title, runners)
+        versions |= {runner.version: None for runner in runners if runner.version}
+        print(parts[-1], end="\n\n", flush=True)
+    closing = [
+        f"{rows:,} rows, {KEYS:,} keys, at most {ROWS_PER_PERSON} rows in each of {GROUPS_PER_PERSON} keys of a "
+        f"person; best of {options.rounds} rounds.",
+        f"Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        f"Machine: {os.cpu_count()} cores, {_processor()}; load average {os.getloadavg()[0]:.1f} at the end",
+        f"Python {platform.python_version()}; {', '.join(versions)}",
+        *verdicts,
+    ]
+    print("\n".join(closing))
+    if options.markdown:
+        text = "\n\n".join(["\n".join(f"- {line}" for line in closing), *parts])
+        old = options.markdown.read_text(encoding="utf-8")
+        before, after = old.partition(BEGIN)[0], old.partition(END)[2]
+        options.markdown.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def _race(path: Path, source: str, rounds: int) -> list[Runner]:
+    runners = []
+    try:
+        for name in ("Privet", *PLAIN, *PEERS):
+            runners.append(Runner.started(name, path, source))
+        for turn in range(rounds):
+            for runner in runners:
+                print(f"… {source}, round {turn + 1}: {runner.name}", file=sys.stderr, flush=True)
+                runner.answer()
+    finally:
+        for runner in runners:
+            runner.stop()
+    return runners
+
+
+def _markdown(title: str, runners: list[Runner]) -> str:
+    own = runners[0].best
+    lines = [
+        f"### {title}",
+        "",
+        "| contestant | best time | × Privet | memory beyond the table | rows counted | remark |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for runner in runners:
+        if runner.best is None:
+            lines.append(f"| {runner.name} | – | – | – | – | {runner.failure} |")
+            continue
+        ratio = "–" if own is None else f"{runner.best / own:.2f}"
+        lines.append(
+            f"| {runner.name} | {runner.best:.2f} s | {ratio} | {runner.extra:,.0f} MB | {runner.total:,.0f} "
+            f"| {runner.failure} |"
+        )
+    return "\n".join(lines)
+
+
+def _verdicts(title: str, runners: list[Runner]) -> list[str]:
+    best = {runner.name: runner.best for runner in runners}
+    own = best["Privet"]
+    if own is None:
+        return [f"FAIL  {title}: Privet gave no answer"]
+    plain = min((best[name] or float("inf"), name) for name in PLAIN)
+    said = [
+        f"{'PASS' if own <= BAR * plain[0] else 'FAIL'}  {title}: within {BAR:g}× of the fastest plain query "
+        f"({plain[1]}): {own / plain[0]:.2f}×"
+    ]
+    for name in PEERS:
+        seconds = best[name]
+        if seconds is None:
+            said.append(f"NOT MEASURED  {title}: ahead of {name}")
+        else:
+            said.append(
+                f"{'PASS' if own < seconds else 'FAIL'}  {title}: ahead of {name}: {seconds / own:.1f}×"
+            )
+    return said
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
+    return names[0].partition(":")[2].strip() if names else platform.processor() or "unknown processor"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=float, default=1e7, help="of the table (default: 1e7)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant (default: 5)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "privet-bench",
+        help="where the table is kept",
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="rewrite the results section of this page"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
