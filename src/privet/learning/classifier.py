@@ -1,0 +1,154 @@
+"""What the private naive Bayes classifiers share: labels, noise, ledger, and how a posterior becomes an answer."""
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privet.adjacency import AddRemove, Adjacency
+from privet.arguments import positive, shown
+from privet.caveats import Caveat
+from privet.errors import InvalidArgument, MissingPackage
+from privet.events import Event
+from privet.ledger import Ledger
+from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+    from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+except ImportError:
+    raise MissingPackage(
+        "privet.learning needs the package 'scikit-learn', version 1.6 or newer, which is not installed. "
+        "Run pip install 'privet[learn]'."
+    ) from None
+
+__all__ = ["LeakWarning", "PrivateBayes"]
+
+SLACK = 2.0**-40  # of a scale: more than the round-off of a sum of ε
+
+# Names of classes were read off the data; known by its code as soon as this version of Privet has it.
+SEEN_CLASSES = frozenset(caveat for caveat in Caveat if caveat.code == "KEYS_FROM_DATA")
+
+
+class LeakWarning(UserWarning):
+    """Something that is not protected was taken from the data."""
+
+
+class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """A naive Bayes classifier that sees its training data through noise only."""
+
+    epsilon: float
+    classes: Sequence[Any] | None
+    adjacency: Adjacency | None
+    noise: NoiseSource | None
+    random_state: int | None
+
+    @abstractmethod
+    def _learn(self, rows: np.ndarray, labels: np.ndarray, source: NoiseSource, relation: Adjacency) -> None:
+        """Spend and set the fitted attributes; ``labels`` are positions in ``classes_``."""
+
+    @abstractmethod
+    def _public(self, features: int) -> Any:  # noqa: ANN401 - each classifier has its own
+        """What was declared about the features; refuses what does not fit."""
+
+    @abstractmethod
+    def _joint(self, rows: np.ndarray) -> np.ndarray:
+        """ln P(class) + ln P(features | class), a column for each class."""
+
+    def fit(self, X: Any, y: Any) -> "PrivateBayes":  # noqa: N803, ANN401 - scikit-learn's names
+        """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
+        positive("epsilon", _plain(self.epsilon))
+        source, relation = self._source(), self._relation()
+        # Missing values and texts stay: an error that depended on them would tell that they are there.
+        rows, answers = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        self._public(rows.shape[1])
+        labels = self._labels(answers)
+        known = labels >= 0
+        caveats = source.caveats | (SEEN_CLASSES if self.classes is None else frozenset())
+        self.ledger_ = Ledger(relation, caveats=caveats)
+        self._learn(rows[known], labels[known], source, relation)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
+        """The most likely class of each row."""
+        found = self._asked(X)
+        return np.asarray(self.classes_[np.argmax(found, axis=1)])
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
+        """ln of the posterior of each class."""
+        found = self._asked(X)
+        top = found.max(axis=1, keepdims=True)
+        return np.asarray(found - top - np.log(np.exp(found - top).sum(axis=1, keepdims=True)))
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
+        """The posterior of each class."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.classifier_tags.poor_score = True  # on some dozens of rows the noise is louder than the data
+        return tags
+
+    def _spend(self, label: str, event: Event) -> None:
+        self.ledger_ = self.ledger_.spend(label, event)
+
+    def _asked(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        return self._joint(rows)
+
+    def _source(self) -> NoiseSource:
+        if self.random_state is not None:
+            if self.noise is not None:
+                raise InvalidArgument(
+                    f"'random_state' must be None where 'noise' is given, got {shown(self.random_state)}. "
+                    f"Give one of the two."
+                )
+            return SeededNoise(int(_plain(self.random_state)))
+        if self.noise is None:
+            return SecureNoise()
+        if not isinstance(self.noise, NoiseSource):
+            raise InvalidArgument(
+                f"'noise' must be a source of noise or None, got {shown(self.noise)}. "
+                f"Leave it out for secure noise."
+            )
+        return self.noise
+
+    def _relation(self) -> Adjacency:
+        relation = AddRemove() if self.adjacency is None else self.adjacency
+        if not isinstance(relation, Adjacency):
+            raise InvalidArgument(
+                f"'adjacency' must be an adjacency or None, got {shown(relation)}. "
+                f"Use AddRemove(), ReplaceOne() or ZeroOut()."
+            )
+        return relation
+
+    def _labels(self, answers: np.ndarray) -> np.ndarray:
+        """Each row's position in ``classes_``, or −1 for a class that was not declared."""
+        if self.classes is None:
+            check_classification_targets(answers)
+            warnings.warn(
+                "'classes' was not given, so the classes are those seen in the data, and that one occurs at all is "
+                "not protected. Declare them.",
+                LeakWarning,
+                stacklevel=3,
+            )
+            self.classes_, labels = np.unique(answers, return_inverse=True)
+            return np.asarray(labels).reshape(-1)
+        self.classes_ = np.unique(np.asarray(list(self.classes)))
+        if not self.classes_.size or self.classes_.size < len(list(self.classes)):
+            raise InvalidArgument(
+                f"'classes' must be a sequence of different classes, at least one, got {shown(self.classes)}. "
+                f"List each class once."
+            )
+        place = {label: k for k, label in enumerate(self.classes_.tolist())}
+        return np.array([place.get(label, -1) for label in answers.tolist()], dtype=np.int64)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - numpy's scalars as Python's
+    return value.item() if isinstance(value, np.generic) else value
