@@ -1,0 +1,112 @@
+"""Private data as arrays, without an error that tells anything about a single record.
+
+The *kind* of container (a list, a one-dimensional array, a table with d columns) is public, and a wrong kind is
+refused. What stands in one record is not: a value that is not a number becomes NaN, which every query counts as a
+missing one, instead of an exception that would tell that somebody has such a record.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.errors import InvalidArgument
+
+__all__ = ["Floats", "indices", "number_rows", "numbers", "records"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def records(data: object) -> list[Any]:
+    """The records one by one, as Python objects."""
+    opened = _opened(data)
+    return opened if isinstance(opened, list) else opened.tolist()
+
+
+def numbers(data: object) -> Floats:
+    """One number for each record; NaN where a record is none.
+
+    >>> numbers([1, 2.5, True, "three", None, 10**400]).tolist()
+    [1.0, 2.5, 1.0, nan, nan, inf]
+    """
+    opened = _opened(data)
+    if isinstance(opened, np.ndarray):
+        if opened.ndim != 1:
+            raise InvalidArgument(
+                f"'data' must have one value for each record, got {opened.ndim} dimensions. "
+                f"Select one column, or ask a query over vectors."
+            )
+        if opened.dtype.kind in "biuf":
+            return opened.astype(np.float64)
+        opened = opened.tolist()
+    return np.fromiter((_number(value) for value in opened), dtype=np.float64, count=len(opened))
+
+
+def number_rows(data: object, dimension: int) -> Floats:
+    """An array of n rows and ``dimension`` columns; a row of another length is missing as a whole.
+
+    >>> number_rows([(1, 2), (3,), None], 2).tolist()
+    [[1.0, 2.0], [nan, nan], [nan, nan]]
+    """
+    opened = _opened(data)
+    if isinstance(opened, np.ndarray):
+        if opened.ndim > 1 and opened.shape[1:] != (dimension,):
+            raise InvalidArgument(
+                f"'data' must be a table with {dimension} columns, as the query says, got a shape of "
+                f"{opened.shape[1:]} for each record. Give one row for each record."
+            )
+        if opened.ndim == 2 and opened.dtype.kind in "biuf":
+            return opened.astype(np.float64)
+        opened = opened.tolist()
+    missing = [math.nan] * dimension
+    rows = [_row(row, dimension) or missing for row in opened]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+
+
+def indices(data: object, known: Mapping[Any, int]) -> NDArray[np.int64]:
+    """Where each record stands among the ``known`` values; −1 for a value that is not among them."""
+    rows = records(data)
+    return np.fromiter((_place(value, known) for value in rows), dtype=np.int64, count=len(rows))
+
+
+def _number(value: object) -> float:
+    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return math.nan
+
+
+def _row(row: object, dimension: int) -> list[float] | None:
+    if isinstance(row, (str, bytes, Mapping)) or not isinstance(row, Iterable):
+        return None
+    values = [_number(value) for value in row]
+    return values if len(values) == dimension else None
+
+
+def _place(value: object, known: Mapping[Any, int]) -> int:
+    try:
+        return known.get(value, -1)
+    except TypeError:  # cannot be hashed, so it is none of the known values
+        return -1
+
+
+def _opened(data: object) -> list[Any] | NDArray[Any]:
+    """A list or an array of at least one dimension; a column or a table of another library becomes an array."""
+    if isinstance(data, (list, tuple, range, Iterator)):
+        return list(data)
+    if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, (Iterable, np.ndarray)):
+        raise _not_records(data)
+    array = np.asarray(data)
+    if array.ndim == 0:
+        raise _not_records(data)
+    return array
+
+
+def _not_records(data: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"'data' must hold one record after the other, got {type(data).__name__}. Give a list or an array."
+    )
