@@ -1,0 +1,233 @@
+"""What a plan asks of an engine: sums of whole numbers, after contributions were bounded.
+
+An engine knows rows, units and groups. It knows no noise and no budget. What it returns is private.
+"""
+
+from abc import ABC
+from dataclasses import dataclass
+from enum import StrEnum
+from math import floor, frexp
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.releasing.contribution import Contribution
+from privet.releasing.statistics import Category
+
+__all__ = [
+    "SHARE_STEPS",
+    "WEIGHT",
+    "Aggregation",
+    "CellCounts",
+    "Cells",
+    "Grouping",
+    "KeyColumn",
+    "KeyKind",
+    "Measure",
+    "Present",
+    "Rows",
+    "Share",
+    "Steps",
+    "Summed",
+    "Sums",
+    "Totals",
+    "Units",
+    "contributed",
+    "summed_by_row",
+    "weighed",
+]
+
+SHARE_STEPS = 1 << 30  # the interval [lower, upper] in steps; sums of 8e9 rows stay within 63 bits
+WEIGHT = 1 << 20  # of one row in a cell, so that a unit with a million rows still counts
+
+
+class Measure(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
+    """A whole number for each unit and group, and its bounds; an engine adds them up over the units."""
+
+
+@final
+@dataclass(frozen=True)
+class Units(Measure):
+    """1 for each unit that is in the group."""
+
+
+@final
+@dataclass(frozen=True)
+class Rows(Measure):
+    """The unit's number of rows in the group, at most ``rows``."""
+
+
+@final
+@dataclass(frozen=True)
+class Present(Measure):
+    """The unit's number of rows with a value in the column, at most ``rows``."""
+
+    column: str
+
+
+@final
+@dataclass(frozen=True)
+class Steps(Measure):
+    """The unit's sum of values, clamped to [lower, upper], in steps of 2^exponent, weighed down to ``rows`` rows.
+
+    A value v counts ⌊clamp(v)/step + ½⌋ steps. Division by a power of two and rounding are monotone in float64,
+    so the bounds, put through the same function, bound every value's steps.
+    """
+
+    column: str
+    lower: float
+    upper: float
+    exponent: int
+
+    @property
+    def per_unit(self) -> float:
+        """How many steps are in 1."""
+        return 2.0**-self.exponent
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The steps of the bounds."""
+        return floor(self.lower * self.per_unit + 0.5), floor(self.upper * self.per_unit + 0.5)
+
+    @staticmethod
+    def fitting(column: str, lower: float, upper: float) -> "Steps":
+        """The finest power of two that leaves the larger bound within 2³⁰ steps.
+
+        Whole numbers lie on that grid exactly, as long as the bounds are below 2³⁰.
+        """
+        _, exponent = frexp(max(abs(lower), abs(upper)))
+        return Steps(column, lower, upper, max(exponent - 30, -1000))
+
+
+@final
+@dataclass(frozen=True)
+class Share(Measure):
+    """The unit's sum of a = (clamp(v) − lower)/(upper − lower), or of a², in 2⁻³⁰, weighed down to ``rows`` rows."""
+
+    column: str
+    lower: float
+    upper: float
+    power: int
+
+
+Summed = Present | Steps | Share
+Sums = dict[Measure, NDArray[np.int64]]
+
+
+@final
+class KeyKind(StrEnum):
+    """As what the values of a column are compared with public keys."""
+
+    TEXT = "text"
+    WHOLE = "whole"
+    REAL = "real"
+    BOOLEAN = "boolean"
+
+    @staticmethod
+    def of(category: Category) -> "KeyKind":
+        """The kind of a public key."""
+        kinds = {str: KeyKind.TEXT, bool: KeyKind.BOOLEAN, int: KeyKind.WHOLE, float: KeyKind.REAL}
+        return kinds[type(category)]
+
+
+@final
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of a group's key; without a kind, values are taken as the column has them."""
+
+    column: str
+    kind: KeyKind | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Grouping:
+    """The groups: those of the public keys, those that the table has, or one of all rows (no columns)."""
+
+    columns: tuple[KeyColumn, ...] = ()
+    keys: tuple[tuple[Category, ...], ...] | None = ((),)
+
+    @property
+    def single(self) -> bool:
+        """Whether all rows are one group."""
+        return not self.columns
+
+    def bounding(self, contribution: Contribution) -> bool:
+        """Whether a unit can be in more groups than may count."""
+        return self.keys is None or len(self.keys) > contribution.groups
+
+
+@final
+@dataclass(frozen=True)
+class Cells:
+    """Equal cells of a public interval, and the column whose values fall into them."""
+
+    column: str
+    lower: float
+    upper: float
+    count: int
+
+
+@final
+@dataclass(frozen=True)
+class Aggregation:
+    """Measures to be summed in each group, after each unit was bounded. ``salt`` keys the choice of groups."""
+
+    unit: str | None
+    grouping: Grouping
+    measures: tuple[Measure, ...]
+    contribution: Contribution
+    salt: int
+
+
+@final
+@dataclass(frozen=True)
+class CellCounts:
+    """Weighted numbers of rows in each cell of each group.
+
+    A row weighs ⌊WEIGHT · min(n, rows) / n⌋, where n is its unit's number of rows with a value in the group.
+    """
+
+    unit: str | None
+    grouping: Grouping
+    cells: Cells
+    contribution: Contribution
+    salt: int
+
+
+@final
+@dataclass(frozen=True)
+class Totals:
+    """Private sums, for each key. Public keys come in their order and are all there."""
+
+    keys: tuple[tuple[Category, ...], ...]
+    sums: Sums
+
+
+def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """⌊total · min(rows, most) / rows⌋ without overflow: each unit's sum as if it had at most ``most`` rows."""
+    weight = np.minimum(rows, most)
+    divisor = np.maximum(rows, 1)
+    quotient = total // divisor
+    return weight * quotient + weight * (total - quotient * divisor) // divisor
+
+
+def summed_by_row(measures: tuple[Measure, ...]) -> tuple[Summed, ...]:
+    """The measures for which rows have values, with the counts of values that they are weighed by."""
+    valued = [measure for measure in measures if isinstance(measure, (Present, Steps, Share))]
+    return tuple(dict.fromkeys([*(Present(measure.column) for measure in valued), *valued]))
+
+
+def contributed(measure: Measure, sums: Sums, sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """What each pair of a unit and a group adds, from the sums over its rows and its number of rows."""
+    match measure:
+        case Units():
+            return np.ones_like(sizes)
+        case Rows():
+            return np.minimum(sizes, most)
+        case Present():
+            return np.minimum(sums[measure], most)
+        case Steps(column) | Share(column):
+            return weighed(sums[measure], sums[Present(column)], most)
+    raise AssertionError(f"{type(measure).__name__} is no measure")

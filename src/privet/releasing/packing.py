@@ -1,0 +1,129 @@
+"""Bounding by one sort of one column: unit, order and group packed into 64 bits.
+
+A query engine groups by (unit, group), then ranks groups within units: two shuffles of wide rows. Where a unit's
+number, a few bits of the keyed hash and the group's number fit into one 64-bit word, one sort of words does both:
+equal words are a unit's rows in one group, and within a unit the words come in the order of the hash.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Pairs", "bounded_pairs"]
+
+# Fixed, and not whatever is left of a word: that would depend on the other units, and so would the choice.
+_ORDER_BITS = 20
+_WORD = 64
+
+
+@final
+@dataclass(frozen=True)
+class Pairs:
+    """The unit–group pairs that count: each one's group and number of rows, and which rows those are.
+
+    ``rows`` holds the rows' positions, pair after pair, and ``starts`` where in it each pair begins.
+    """
+
+    groups: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
+
+    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum of a column over each pair's rows."""
+        if self.rows is None:
+            raise AssertionError("rows were not asked for")
+        if self.groups.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        return np.asarray(np.add.reduceat(values[self.rows], self.starts), dtype=np.int64)
+
+
+def bounded_pairs(
+    units: NDArray[np.uint64],
+    groups: NDArray[np.uint64],
+    order: NDArray[np.uint64] | None,
+    *,
+    most: int,
+    keep_rows: bool,
+) -> Pairs:
+    """The pairs of a unit and a group; where ``order`` is given, the ``most`` first ones of each unit by it.
+
+    Only the first 20 bits of ``order`` count. Pairs of one unit that are equal in them come in the order of their groups' numbers, so a unit's choice
+    depends on its own pairs only, if the numbers of groups keep the order of something that does not depend on
+    other units: their values, or their places in a public list.
+    """
+    if units.size == 0:
+        none = np.zeros(0, dtype=np.int64)
+        return Pairs(none, none, none, none if keep_rows else None)
+    order_bits = 0 if order is None else _ORDER_BITS
+    if order is not None:
+        order = order >> np.uint64(_WORD - _ORDER_BITS)
+    group_bits = int(groups.max()).bit_length()
+    if int(units.max()).bit_length() + order_bits + group_bits > _WORD:
+        units = np.unique(units, return_inverse=True)[1].astype(np.uint64)
+    unit_bits = int(units.max()).bit_length()
+    if unit_bits + order_bits + group_bits > _WORD:
+        return _by_columns(units, groups, order, most=most)
+    words = groups.astype(np.uint64)
+    if order is not None:
+        words |= order << np.uint64(group_bits)
+    if unit_bits:  # a shift by 64 would be undefined
+        words |= units << np.uint64(_WORD - unit_bits)
+    rows = np.argsort(words) if keep_rows else None
+    words = words[rows] if rows is not None else np.sort(words)
+    changed = np.ones(words.size, dtype=bool)
+    np.not_equal(words[1:], words[:-1], out=changed[1:])
+    starts = np.flatnonzero(changed)
+    first = words[starts]
+    owners = first >> np.uint64(_WORD - unit_bits) if unit_bits else np.zeros_like(first)
+    codes = (first & np.uint64((1 << group_bits) - 1)).astype(np.int64)
+    return _chosen(owners, codes, starts, words.size, rows, most=most if order is not None else None)
+
+
+def _by_columns(
+    units: NDArray[np.uint64],
+    groups: NDArray[np.uint64],
+    order: NDArray[np.uint64] | None,
+    *,
+    most: int,
+) -> Pairs:
+    """The same by sorting on several columns, where a word is too short."""
+    columns = (groups, units) if order is None else (groups, order, units)
+    rows = np.lexsort(columns)
+    changed = np.zeros(rows.size, dtype=bool)
+    changed[0] = True
+    for column in (groups[rows], units[rows]):
+        changed[1:] |= column[1:] != column[:-1]
+    starts = np.flatnonzero(changed)
+    first = rows[starts]
+    return _chosen(
+        units[first],
+        groups[first].astype(np.int64),
+        starts,
+        rows.size,
+        rows,
+        most=most if order is not None else None,
+    )
+
+
+def _chosen(
+    owners: NDArray[np.uint64],
+    codes: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    total: int,
+    rows: NDArray[np.int64] | None,
+    *,
+    most: int | None,
+) -> Pairs:
+    sizes = np.diff(starts, append=total)
+    if most is None:
+        return Pairs(codes, sizes, starts, rows)
+    # Owners are sorted, so a pair is beyond the first ``most`` of its unit where the pair that far back has the same.
+    kept = np.ones(starts.size, dtype=bool)
+    np.not_equal(owners[most:], owners[:-most], out=kept[most:])
+    if rows is not None:
+        rows = rows[np.repeat(kept, sizes)]
+    sizes = sizes[kept]
+    return Pairs(codes[kept], sizes, np.cumsum(sizes) - sizes, rows)
