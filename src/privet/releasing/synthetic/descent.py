@@ -94,9 +94,11 @@ class _Plan:
         self._homes = [skeleton.home(one.axes) for one in measurements]
 
     def descend(self, potentials: dict[Axes, np.ndarray], steps: int, tolerance: float) -> Fitted:
+        tree = tree_of(self._shape, self._skeleton, potentials, self._total)
+        if not self._measurements:
+            return Fitted(tree, potentials)
         # Entropy is 1/total-strongly convex in ℓ₁, in which the loss has slope bounded by Σ 1/variance.
         stride = 1.0 / (self._total * sum(1 / one.variance for one in self._measurements))
-        tree = tree_of(self._shape, self._skeleton, potentials, self._total)
         residuals, loss = self._residuals(tree)
         mark = loss
         for step in range(1, steps + 1):
