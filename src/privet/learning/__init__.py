@@ -1,4 +1,8 @@
-"""Learning from noisy counts: classifiers that scikit-learn takes as its own. Needs scikit-learn.
+"""Private estimators that scikit-learn takes as its own: naive Bayes and linear models. Needs scikit-learn.
+
+``LogisticRegression``, ``LinearSVC`` and ``Ridge`` are convex problems; how they are made private is a solver object:
+``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()``.
+
 
 >>> from privet.learning import CategoricalNB
 >>> CategoricalNB(epsilon=1.0, classes=("no", "yes"), categories=(3, ("a", "b")))
@@ -8,5 +12,19 @@ CategoricalNB(categories=(3, ('a', 'b')), classes=('no', 'yes'))
 from privet.learning.categorical import CategoricalNB
 from privet.learning.classifier import LeakWarning
 from privet.learning.gaussian import GaussianNB
+from privet.learning.linear_models import LinearSVC, LogisticRegression, Ridge
+from privet.learning.noisy_sgd import NoisySGD
+from privet.learning.objective_perturbation import ObjectivePerturbation
+from privet.learning.output_perturbation import OutputPerturbation
 
-__all__ = ["CategoricalNB", "GaussianNB", "LeakWarning"]
+__all__ = [
+    "CategoricalNB",
+    "GaussianNB",
+    "LeakWarning",
+    "LinearSVC",
+    "LogisticRegression",
+    "NoisySGD",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "Ridge",
+]

@@ -1,0 +1,148 @@
+"""Convex losses of a linear score: how steep and how curved they are at most is what privacy is made of.
+
+A loss is f(s; y) of a score s = zᵀθ and a target y, and ‖z‖ ≤ 1. Then one person's gradient has a norm of at most
+``lipschitz`` = sup |f′|, and one person's Hessian is f″ z zᵀ with f″ ≤ ``smoothness``.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from privet.arguments import positive
+
+__all__ = ["ClippedSquare", "Floats", "Logistic", "Loss", "SmoothedHinge"]
+
+Floats = NDArray[np.float64]
+
+
+class Loss(ABC):
+    """A convex loss of a score, with f′ Lipschitz; f″ may jump at finitely many scores."""
+
+    monotone: ClassVar[bool]
+    """Whether f′(·; y) never changes its sign: a person pulls the score one way only."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """sup |f′|."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """sup f″."""
+
+    @abstractmethod
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        """f of each row."""
+
+    @abstractmethod
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        """f′ of each row."""
+
+    @abstractmethod
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        """f″ of each row."""
+
+
+@final
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """ln(1 + e^{−ys}) for y = ±1: |f′| ≤ 1, f″ ≤ ¼.
+
+    >>> Logistic().slope(np.array([0.0]), np.array([1.0]))
+    array([-0.5])
+    """
+
+    monotone: ClassVar[bool] = True
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return 0.25
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray(np.logaddexp(0.0, -targets * scores))
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray(-targets * expit(-targets * scores))
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray(expit(scores) * expit(-scores))
+
+
+@final
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """The hinge (1 − ys)₊ for y = ±1, with its corner rounded over 1 ± width: |f′| ≤ 1, f″ ≤ 1/(2 width).
+
+    *Reference*: Chaudhuri, Monteleoni & Sarwate 2011, their "Huber loss" for support vector machines, h = width.
+    """
+
+    width: float = 0.5
+    monotone: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        positive("width", self.width)
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return 0.5 / self.width
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        short = 1.0 - targets * scores
+        bend = (short + self.width) ** 2 / (4 * self.width)
+        return np.where(np.abs(short) <= self.width, bend, np.maximum(short, 0.0))
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        short = 1.0 - targets * scores
+        return np.asarray(-targets * np.clip((short + self.width) / (2 * self.width), 0.0, 1.0))
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray((np.abs(1.0 - targets * scores) <= self.width) * self.smoothness)
+
+
+@final
+@dataclass(frozen=True)
+class ClippedSquare(Loss):
+    """½(s − y)², going on as a straight line where the residual exceeds ``bound``: |f′| ≤ bound, f″ ≤ 1.
+
+    Its gradient is that of the squared loss with each person's residual clipped. Where the least-squares answer
+    leaves no residual above the bound, it is also the answer here, because its gradient is then the same.
+
+    *Reference*: Huber 1964.
+    """
+
+    bound: float = 1.0
+    monotone: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        positive("bound", self.bound)
+
+    @property
+    def lipschitz(self) -> float:
+        return self.bound
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        size = np.abs(scores - targets)
+        return np.where(size <= self.bound, 0.5 * size * size, self.bound * (size - 0.5 * self.bound))
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray(np.clip(scores - targets, -self.bound, self.bound))
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        return np.asarray(np.abs(scores - targets) <= self.bound, dtype=np.float64)
