@@ -17,7 +17,7 @@ from privet.cli.release_words import budget_of, plan_of
 from privet.cli.spent import Asked
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
-from privet.ledger import Ledger
+from privet.ledger import Entry, Ledger
 from privet.releasing import Budget, MemoryStore, Plan, Released, Store
 from privet.releasing.durable import DurableLedger
 
@@ -34,10 +34,7 @@ def run(arguments: argparse.Namespace) -> Told:
 def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
     """No file is opened: what it would cost and how far it would be off depends on the question alone."""
     quotes = plan.quote()
-    ledger = Ledger(plan.relation)
-    for quote in quotes:
-        ledger = ledger.spend(quote.label, quote.event)
-    question, bounds = _claimed(ledger, arguments)
+    question, bounds = _claimed(_planned(plan), arguments)
     document = {
         **claim_document(question, bounds),
         "quote": True,
@@ -56,11 +53,16 @@ def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
 
 def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
     path = _table(arguments.data)
+    question, bounds = _claimed(
+        _planned(plan), arguments
+    )  # what has no finite ε is refused before it is spent
     with _store(plan, budget, arguments) as store:
         before = len(store.ledger)
         released = _run(plan, path, store)
     spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
-    question, bounds = _claimed(spent, arguments)
+    if spent != _planned(plan):
+        with suppress(PrivetError):  # the cost of the whole plan bounds that of a part from above
+            question, bounds = _claimed(spent, arguments)
     document = {
         **claim_document(question, bounds),
         "quote": False,
@@ -130,6 +132,12 @@ def _run(plan: Plan, path: Path, store: Store) -> Released:
         ) from None
     finally:
         write_progress("")
+
+
+def _planned(plan: Plan) -> Ledger:
+    """What the plan would spend where nothing is stored."""
+    labels = (label for label, _ in plan.statistics)
+    return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
 
 
 def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Interval]:

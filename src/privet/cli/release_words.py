@@ -93,6 +93,12 @@ def _statistics(arguments: argparse.Namespace) -> tuple[tuple[str, Statistic], .
         raise InvalidArgument(
             "A statistic must be asked for, got none. Give --count, --mean age:0:100 or another of them."
         )
+    if len(set(asked)) < len(asked):
+        kind, words = next(pair for pair in asked if asked.count(pair) > 1)
+        raise InvalidArgument(
+            f"Each statistic must be asked for once, got --{' '.join(filter(None, (kind, words)))} twice. "
+            f"Leave one out: the same question has the same answer."
+        )
     short = Counter(_label(kind, words) for kind, words in asked)
     found = []
     for kind, words in asked:
