@@ -1,0 +1,1 @@
+"""Private training: sample, per-example gradients, clip, noise, step; the plan derives its own event."""

@@ -1,0 +1,219 @@
+"""Clipped sums of per-example gradients: one forward pass, one backward pass, and no per-example gradients."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, final
+
+import torch
+from torch import Tensor, nn
+
+from privet.errors import InvalidArgument
+from privet.training.gradients.convolutions import ConvolutionTap
+from privet.training.gradients.fallback import BruteForce
+from privet.training.gradients.layout import Layout
+from privet.training.gradients.plans import Plan, Prober
+from privet.training.gradients.products import Direct, Gradient, Product, combined
+from privet.training.gradients.refusals import (
+    CrossExample,
+    cross_example_modules,
+    require_finite,
+    require_losses,
+    require_rows,
+)
+from privet.training.gradients.register import taps_of
+from privet.training.gradients.tape import Placement, Tape, Use, tapped
+
+__all__ = ["ClippedSums", "Clipping"]
+
+
+class Clipping(Protocol):
+    """How far each example's gradient is scaled down."""
+
+    def factors(self, squared_norms: Tensor) -> Tensor:
+        """Clip factors for squared norms [examples], or [examples, groups]; of the same shape."""
+        ...
+
+
+@final
+class ClippedSums:
+    """Adds up clipped per-example gradients of a model into one flat buffer.
+
+    Guarantee: with ``factors`` ≤ C/‖g‖, adding or removing one example moves the sum by at most C, up to
+    rounding: norms are exact to about 1e-6 (float32 products, float64 sums), and so is the bound.
+
+    The model is run as it is, in the mode it is in; dropout draws its masks from torch's generator as in
+    plain training. Buffers that the model updates in its forward pass are the model's own affair and are not
+    protected.
+
+    Example:
+        >>> from privet.training.gradients import per_example
+        >>> class Flat:
+        ...     def factors(self, squared_norms):
+        ...         return (1.0 / squared_norms.sqrt()).clamp(max=1.0)
+        >>> sums = ClippedSums(nn.Linear(3, 2), per_example(nn.CrossEntropyLoss()), Flat())
+        >>> total = sums.layout.zeros()
+        >>> sums.add((torch.ones(4, 3),), torch.tensor([0, 1, 1, 0]), total).shape
+        torch.Size([4])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        clipping: Clipping,
+        *,
+        groups: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        self._frozen = cross_example_modules(model)
+        self._model = model
+        self._loss = loss
+        self.clipping = clipping
+        self.layout = Layout.of(model)
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._groups = _group_numbers(self.layout.names, groups)
+        self._many = None if groups is None else len(groups)
+        self._tape = Tape()
+        indices = {id(p): i for i, p in enumerate(self._parameters)}
+        self._taps = taps_of(model, indices, self._tape)
+        for tap in self._taps:
+            if isinstance(tap, ConvolutionTap):
+                tap.prepare(channels_last=True)
+        self._prober = Prober(model, loss, self._taps, self._tape)
+        self._brute_force = BruteForce(model, loss)
+        self._plans: dict[object, Plan] = {}
+        self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
+        self._brute_forced: frozenset[int] = frozenset()
+        self._out: Tensor | None = None
+        self._views: list[Tensor] = []
+
+    @property
+    def brute_forced(self) -> frozenset[int]:
+        """The parameters, by their place in the layout, that the last lot took through brute force."""
+        return self._brute_forced
+
+    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor) -> Tensor:
+        """out += Σ_b c_b·g_b; gives the squared norms ‖g_b‖², float64, before clipping.
+
+        With ``groups`` the squared norms are [examples, groups]. Refused, with ``out`` untouched, if a
+        gradient is not finite.
+        """
+        batch = require_rows(inputs, targets)
+        if out is not self._out:
+            self._views = self.layout.views(out)
+            self._out = out
+        if any(m.training for m in self._frozen):
+            raise CrossExample(
+                "'model' has batch normalisation in training mode, which mixes the examples of a batch. "
+                "Call .eval() on it, or replace it by nn.GroupNorm."
+            )
+        shape = (batch,) if self._many is None else (batch, self._many)
+        norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
+        if not batch:
+            return norms
+        products = self._products(inputs, targets, batch)
+        with torch.no_grad():
+            self._reduce(products, norms)
+        return norms
+
+    def _reduce(self, products: dict[int, Product], norms: Tensor) -> None:
+        """Norms first, then the check, then the clip factors and the sums."""
+        columns = [norms] if self._many is None else list(norms.unbind(1))
+        for index, product in products.items():
+            columns[self._groups[index]] += product.squared_norms()
+        require_finite(norms)
+        factors = self.clipping.factors(norms).to(self.layout.dtype)
+        by_group = [factors] if self._many is None else [c.contiguous() for c in factors.unbind(1)]
+        for index, product in products.items():
+            product.add_sum(by_group[self._groups[index]], self._views[index])
+
+    def _products(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> dict[int, Product]:
+        """The gradients of every parameter, each in the form that its layers allow."""
+        key = (tuple(x.shape[1:] for x in inputs), targets.shape[1:], self._model.training)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._learn(key, inputs, targets)
+        uses, gradients, outside = self._backward(inputs, targets, batch)
+        if not plan.matches(uses, batch):
+            plan = self._learn(key, inputs, targets)
+            if not plan.matches(uses, batch):
+                # The order of calls depends on the values: no tap can be trusted for this lot.
+                plan = Plan(tuple((u.tap.number, u.role) for u in uses), (None,) * len(uses), certain=False)
+        self._loose.update(outside)
+        loose = set(self._loose)
+        for use, place, gradient in zip(uses, plan.places, gradients, strict=True):
+            if place is None and gradient is not None:
+                loose.update(use.tap.indices.values())
+        with torch.no_grad():
+            found = self._tapped_products(uses, plan.places, gradients, batch, loose)
+        self._brute_forced = frozenset(loose)
+        if loose:
+            order = sorted(loose)
+            rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
+            found.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
+        return found
+
+    def _learn(self, key: object, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
+        plan = self._prober.plan(inputs, targets)
+        if plan.certain:
+            self._plans[key] = plan
+        return plan
+
+    def _backward(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
+    ) -> tuple[list[Use], Sequence[Tensor | None], list[int]]:
+        """One forward and one backward pass: the uses, their output gradients, and what was used elsewhere."""
+        tape = self._tape
+        uses: list[Use] = []
+        tape.uses = uses
+        watched = [i for i in range(len(self._parameters)) if i not in self._loose]
+        with tapped(self._taps):
+            tape.recording = True
+            try:
+                losses = require_losses(self._loss(self._model(*inputs), targets), batch)
+            finally:
+                tape.recording = False
+                tape.uses = []
+            wanted = [*[u.edge for u in uses], *[self._parameters[i] for i in watched]]
+            ones = torch.ones_like(losses)
+            found = torch.autograd.grad(losses, wanted, ones, allow_unused=True)
+        for use in uses:
+            use.check()
+        outside = [i for i, g in zip(watched, found[len(uses) :], strict=True) if g is not None]
+        return uses, found[: len(uses)], outside
+
+    def _tapped_products(
+        self,
+        uses: list[Use],
+        places: Sequence[Placement | None],
+        gradients: Sequence[Tensor | None],
+        batch: int,
+        loose: set[int],
+    ) -> dict[int, Product]:
+        memory: dict[int, int] = {}
+        for g in gradients:
+            if g is not None:
+                start = g.untyped_storage().data_ptr()
+                memory[start] = memory.get(start, 0) + 1
+        collected: dict[int, list[Product]] = {}
+        for use, place, g in zip(uses, places, gradients, strict=True):
+            if g is None or place is None or all(i in loose for i in use.tap.indices.values()):
+                continue
+            rows = use.tap.gradient_rows(use, g, place, batch)
+            alone = memory[g.untyped_storage().data_ptr()] == 1 and 0 not in g.stride()
+            gradient = Gradient(rows, own=alone and self._many is None)
+            for index, product in use.tap.products(use, gradient, use.tap.saved_rows(use, place, batch)):
+                if index not in loose:
+                    collected.setdefault(index, []).append(product)
+        return {index: combined(parts) for index, parts in collected.items()}
+
+
+def _group_numbers(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:
+    """The group of each parameter."""
+    if groups is None:
+        return [0] * len(names)
+    by_name = {name: number for number, group in enumerate(groups) for name in group}
+    if set(by_name) != set(names) or sum(map(len, groups)) != len(names):
+        raise InvalidArgument(
+            "'groups' must name each trainable parameter once, got other names, repeated or missing ones. "
+            "Take the names from layout.names."
+        )
+    return [by_name[name] for name in names]

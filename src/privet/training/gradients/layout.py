@@ -1,0 +1,70 @@
+"""Where each trainable parameter lies in one flat buffer."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from privet.errors import InvalidArgument
+
+__all__ = ["Layout"]
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """The trainable parameters of a model, end to end in one flat buffer, in the model's own order.
+
+    A parameter that several modules share has one place, under its first name. Frozen parameters
+    (``requires_grad=False``) have none.
+
+    >>> Layout.of(nn.Linear(3, 2)).size
+    8
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Layout":
+        """The layout of what is trainable now."""
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        if not named:
+            raise InvalidArgument(
+                "'model' must have a trainable parameter, got none with requires_grad=True. "
+                "Call requires_grad_() on what is to be trained."
+            )
+        dtypes = {p.dtype for _, p in named}
+        if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.float64}:
+            raise InvalidArgument(
+                f"'model' must have trainable parameters of one type, float32 or float64, got "
+                f"{', '.join(sorted(map(str, dtypes)))}. Call model.float()."
+            )
+        return cls(tuple(n for n, _ in named), tuple(p.shape for _, p in named), dtypes.pop())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many numbers each parameter has."""
+        return tuple(shape.numel() for shape in self.shapes)
+
+    @property
+    def size(self) -> int:
+        """How many numbers the buffer has."""
+        return sum(self.sizes)
+
+    def zeros(self, device: torch.device | None = None) -> Tensor:
+        """A fresh buffer of zeros."""
+        return torch.zeros(self.size, dtype=self.dtype, device=device)
+
+    def views(self, buffer: Tensor) -> list[Tensor]:
+        """The buffer seen as the parameters, in order; writing to a view writes to the buffer."""
+        if buffer.shape != (self.size,) or buffer.dtype != self.dtype or not buffer.is_contiguous():
+            raise InvalidArgument(
+                f"'out' must be a contiguous flat buffer of {self.size} numbers of type {self.dtype}, got shape "
+                f"{tuple(buffer.shape)} of type {buffer.dtype}. Make it with layout.zeros()."
+            )
+        ends = accumulate(self.sizes)
+        return [buffer[end - s.numel() : end].view(s) for end, s in zip(ends, self.shapes, strict=True)]

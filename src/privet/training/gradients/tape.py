@@ -1,0 +1,157 @@
+"""Taps: while the engine runs, known layers compute with detached parameters and note what they saw.
+
+The tapped forward of a layer is the layer's own function, with parameters that are cut from the graph. So the
+backward pass spends no work on their gradients, and a parameter of the model that gets a gradient all the
+same was used in some other way too. That is how the engine knows which parameters it must not handle by
+taps alone; the test is made in every step and costs nothing.
+
+The gradient is asked for at the *edge* of the output in the graph, so what the model does to the output
+in place afterwards (``nn.ReLU(inplace=True)``) does not matter.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
+
+from privet.errors import InvalidArgument
+from privet.training.gradients.products import Gradient, Product
+
+__all__ = ["Placement", "Tap", "Tape", "Use", "tapped"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the examples are among the leading sizes of a tapped output: ``each`` rows apiece along ``axis``."""
+
+    axis: int
+    each: int
+
+    def rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
+        """The tensor as [examples, tokens, …]; ``leading`` sizes come before those of the layer itself."""
+        tail = tensor.shape[leading:]
+        if self.axis:
+            tensor = tensor.movedim(self.axis, 0)
+        return tensor.reshape(batch, -1, *tail)
+
+
+@final
+@dataclass(slots=True)
+class Use:
+    """One call of a tapped layer: what went in, and the edge where the gradient of what came out is."""
+
+    tap: "Tap"
+    role: int
+    leading: tuple[int, ...]
+    saved: tuple[Tensor, ...]
+    versions: tuple[int, ...]
+    edge: GradientEdge
+
+    def check(self) -> None:
+        """Refuses saved inputs that were overwritten since, as autograd does."""
+        for tensor, version in zip(self.saved, self.versions, strict=True):
+            if tensor._version != version:
+                raise InvalidArgument(
+                    "'model' must not overwrite the input of a layer after the layer has used it, got an in-place "
+                    "change. Use the operation that returns a new tensor."
+                )
+
+
+@final
+class Tape:
+    """The uses of one forward pass, in order."""
+
+    __slots__ = ("recording", "uses")
+
+    def __init__(self) -> None:
+        self.uses: list[Use] = []
+        self.recording = False
+
+    def note(
+        self, tap: "Tap", output: Tensor, leading: tuple[int, ...], saved: tuple[Tensor, ...], role: int = 0
+    ) -> None:
+        """Keeps one use; outside of a recorded pass, and under no_grad, nothing is kept."""
+        node = output.grad_fn
+        if self.recording and node is not None:
+            versions = tuple(t._version for t in saved)
+            self.uses.append(Use(tap, role, leading, saved, versions, GradientEdge(node, output.output_nr)))
+
+
+class Tap(ABC):
+    """A layer of a known type: its function with detached parameters, and its gradients from what it saw."""
+
+    __slots__ = ("indices", "module", "number", "tape")
+
+    def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
+        self.module = module
+        self.number = number
+        self.indices = indices  # of the trainable parameters alone, by name within the module
+        self.tape = tape
+
+    @staticmethod
+    @abstractmethod
+    def fits(module: nn.Module) -> bool:
+        """Whether this module, whose type is known, has no option that the tap does not do."""
+
+    @abstractmethod
+    def forward(self, *args: Tensor) -> Tensor:
+        """What the module computes, with parameters cut from the graph."""
+
+    @abstractmethod
+    def products(
+        self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]
+    ) -> Iterator[tuple[int, Product]]:
+        """The gradients of the parameters, from rows [examples, tokens, …] of the output gradient."""
+
+    def gradient_rows(self, use: Use, gradient: Tensor, place: Placement, batch: int) -> Tensor:
+        """The output gradient as [examples, tokens, …]."""
+        lead = len(use.leading)
+        if gradient.shape[:lead] != use.leading:
+            gradient = gradient.view(*use.leading, *gradient.shape[1:])
+        return place.rows(gradient, lead, batch)
+
+    def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
+        """The saved inputs as [examples, tokens, …]."""
+        return tuple(place.rows(t, len(use.leading), batch) for t in use.saved)
+
+    def cut(self, name: str) -> Tensor | None:
+        """A parameter cut from the graph: a leaf of its own on the same memory.
+
+        It asks for a gradient, so that the output is inside of a graph also where the input is not; nothing is
+        spent on it, because the backward pass is only asked for the edges.
+        """
+        parameter = self.module._parameters[name]
+        return None if parameter is None else parameter.detach().requires_grad_()
+
+
+@contextmanager
+def tapped(taps: list[Tap]) -> Iterator[None]:
+    """The taps in place of the layers' own forward; always taken off again."""
+    try:
+        for tap in taps:
+            tap.module.__dict__["forward"] = tap.forward
+        yield
+    finally:
+        for tap in taps:
+            tap.module.__dict__.pop("forward", None)
+
+
+Register = dict[type[nn.Module], type[Tap]]
+Forward = Callable[..., Tensor]
+
+
+def plain_parameters(module: nn.Module, names: tuple[str, ...]) -> bool:
+    """Whether the module has these parameters and no others: none re-made by a hook, none parametrised."""
+    own = module._parameters
+    return set(own) == set(names) and all(p is None or type(p) is nn.Parameter for p in own.values())
+
+
+def enabled() -> bool:
+    """Whether autograd records at all."""
+    return torch.is_grad_enabled()
