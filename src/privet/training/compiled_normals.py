@@ -1,0 +1,193 @@
+"""The pairs of ``normals`` in one pass over the memory, compiled by numba where it is installed.
+
+Numba brings its own compiler, so none is needed on the machine. The first call on a machine compiles for about two
+seconds, and the result is kept. The same bits are read in the same way as in ``normals``; only the last digits of
+logarithm, sine and cosine may differ, which are polynomials here (errors below 2 units in the last place).
+
+Long buffers are cut into stripes with a key of their own each, so that several threads can work on them and the
+result does not depend on how many.
+
+*Reference*: the polynomials are those of Moshier's Cephes library for single precision.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privet.randomness import NoiseSource
+from privet.training.normals import BYTES, COARSE, below
+from privet.training.secure_stream import expanded, fill
+
+__all__ = ["add_normal", "is_available"]
+
+_PAIRS = 1 << 13
+_STRIPE = 1 << 19  # numbers
+_F, _I = np.float32, np.int32
+_LN2_HEAD, _LN2_REST = _F(0.693359375), _F(-2.12194440e-4)
+_HALF_TURN = _F(math.pi * 2.0**-31)
+
+Floats = npt.NDArray[np.float32]
+
+
+class _Room(NamedTuple):
+    """What one thread works in."""
+
+    raw: npt.NDArray[np.uint8]
+    uniform: npt.NDArray[np.int32]
+    angle: npt.NDArray[np.int32]
+    dither: npt.NDArray[np.int16]
+    radius: Floats
+    out: Floats
+
+
+@lru_cache(maxsize=1)
+def is_available() -> bool:
+    """Whether numba is installed."""
+    return find_spec("numba") is not None
+
+
+def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource, threads: int) -> None:
+    """flat ← cell · round((noise + dither + flat)/cell), with normal noise of this deviation."""
+    stripes = [flat[start : start + _STRIPE] for start in range(0, flat.size, _STRIPE)]
+    # A stripe's key is drawn here and not in a thread, so that a seed means the same for any number of threads.
+    work = [(stripe, expanded(source) if number else source) for number, stripe in enumerate(stripes)]
+    shared = threads > 1 and len(work) > 1 and all(bits is not source for _, bits in work[1:])
+    if not shared:
+        _work(work, deviation, cell)
+        return
+    failed: list[BaseException] = []
+
+    def share(turn: int) -> None:
+        try:
+            _work(work[turn::threads], deviation, cell)
+        except BaseException as failure:
+            failed.append(failure)
+
+    others = [threading.Thread(target=share, args=(turn,)) for turn in range(1, threads)]
+    for thread in others:
+        thread.start()
+    share(0)
+    for thread in others:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _work(work: list[tuple[Floats, NoiseSource]], deviation: float, cell: float) -> None:
+    room = _room()
+    for stripe, source in work:
+        for start in range(0, stripe.size, 2 * _PAIRS):
+            _block(stripe[start : start + 2 * _PAIRS], room, deviation, cell, source)
+
+
+def _block(piece: Floats, room: _Room, deviation: float, cell: float, source: NoiseSource) -> None:
+    begin, finish = _kernels()
+    fill(room.raw, source)
+    if begin(room.uniform, room.radius):
+        rare = np.flatnonzero(room.uniform < COARSE)
+        room.radius[rare] = room.uniform[rare] + below(rare.size, source)
+    target = piece
+    if piece.size < room.out.size:
+        target = room.out
+        target[: piece.size] = piece
+        target[piece.size :] = 0
+    whole = (room.radius.view(_I), room.uniform, room.radius, room.angle, room.dither)
+    finish(*whole, target, _F(deviation / cell), _F(cell))
+    if target is not piece:
+        piece[:] = target[: piece.size]
+
+
+def _room() -> _Room:
+    raw = np.empty(BYTES * _PAIRS, dtype=np.uint8)
+    return _Room(
+        raw,
+        raw[: 4 * _PAIRS].view(np.int32),
+        raw[4 * _PAIRS : 8 * _PAIRS].view(np.int32),
+        raw[8 * _PAIRS :].view(np.int16),
+        np.empty(_PAIRS, dtype=np.float32),
+        np.empty(2 * _PAIRS, dtype=np.float32),
+    )
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Both loops, compiled."""
+    numba = import_module("numba")
+
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", "nnan", "arcp"}}
+        try:
+            made = numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # no folder for the cache can be written to
+            made = numba.njit(**options)(function)
+        return made  # type: ignore[no-any-return]
+
+    return compiled(_begin), compiled(_finish)
+
+
+def _begin(uniform: npt.NDArray[np.int32], radius: Floats) -> int:
+    """The 31 bits of U as floats; how many of them are too coarse."""
+    # Numba computes with 64 bits unless told otherwise, which would halve the lanes: hence _I around everything.
+    coarse = _I(0)
+    for i in range(uniform.size):
+        units = _I(uniform[i] & _I(0x7FFFFFFF))
+        uniform[i] = units
+        radius[i] = _F(units)
+        coarse = _I(coarse + _I(units < _I(COARSE)))
+    return int(coarse)
+
+
+def _finish(
+    bits: npt.NDArray[np.int32],
+    exponents: npt.NDArray[np.int32],
+    radius: Floats,
+    angle: npt.NDArray[np.int32],
+    dither: npt.NDArray[np.int16],
+    out: Floats,
+    deviation: np.float32,
+    cell: np.float32,
+) -> None:
+    """The numbers, in cells, and the rounded sum.
+
+    ``bits`` is the memory of ``radius`` read as integers; ``exponents`` is room.
+    """
+    pairs = radius.size
+    for i in range(pairs):  # U 2³¹ = m 2^e with m between √½ and √2
+        exponent = _I(_I(bits[i] - _I(0x3F3504F3)) >> _I(23))
+        bits[i] = _I(bits[i] - _I(exponent << _I(23)))
+        exponents[i] = _I(exponent - _I(31))
+    twice, per_cell = _F(-2) * deviation * deviation, _F(1) / cell
+    for i in range(pairs):
+        m, e = radius[i] - _F(1), _F(exponents[i])
+        p = _F(7.0376836292e-2) * m - _F(1.1514610310e-1)
+        p = p * m + _F(1.1676998740e-1)
+        p = p * m - _F(1.2420140846e-1)
+        p = p * m + _F(1.4249322787e-1)
+        p = p * m - _F(1.6668057665e-1)
+        p = p * m + _F(2.0000714765e-1)
+        p = p * m - _F(2.4999993993e-1)
+        p = p * m + _F(3.3333331174e-1)
+        square = m * m
+        logarithm = m + (m * square * p + e * _LN2_REST - _F(0.5) * square) + e * _LN2_HEAD
+        r = math.sqrt(twice * logarithm)  # U ≤ 1, and the logarithm of 1 is exactly 0
+        quarter = _I(
+            _I(angle[i] + _I(1 << 29)) >> _I(30)
+        )  # the nearest quarter turn, and the angle from there
+        x = _F(_I(angle[i] - _I(quarter << _I(30)))) * _HALF_TURN
+        y = x * x
+        s = x + x * y * (_F(-1.6666654611e-1) + y * (_F(8.3321608736e-3) - y * _F(1.9515295891e-4)))
+        c = _F(4.166664568298827e-2) + y * (_F(-1.388731625493765e-3) + y * _F(2.443315711809948e-5))
+        c = _F(1) - _F(0.5) * y + y * y * c
+        odd = _I(quarter & _I(1)) != _I(0)
+        cosine, sine = (s if odd else c), (c if odd else s)
+        cosine = -cosine if _I(_I(quarter + _I(1)) & _I(2)) != _I(0) else cosine
+        sine = -sine if _I(quarter & _I(2)) != _I(0) else sine
+        out[i] = cell * np.rint((r * cosine + _F(dither[i])) + out[i] * per_cell)
+        out[pairs + i] = cell * np.rint((r * sine + _F(dither[pairs + i])) + out[pairs + i] * per_cell)

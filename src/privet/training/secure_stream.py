@@ -1,0 +1,78 @@
+"""Many random bits quickly: a stream cipher whose key the noise source draws afresh for every call.
+
+The operating system's generator gives about 0.4 GB/s, which is 10 ns for the 4 bytes of one number. AES in counter
+mode gives 6 to 8 GB/s on a processor with AES instructions. So one call of a sampler draws a 128-bit key and a
+128-bit starting counter from its source, expands them, and forgets them. No state outlives the call: two calls,
+two threads and two processes after a fork never share a key.
+
+*Guarantee*: the bits are as good as random to whoever cannot break AES-128. A privacy guarantee that rests on them
+is computational in that sense (Mironov, Pandey, Reingold & Vadhan 2009), as with any generator that has a state.
+"""
+
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from privet.arguments import whole
+from privet.caveats import Caveat
+from privet.randomness import NoiseSource
+
+__all__ = ["CipherNoise", "expanded", "fill"]
+
+_SLICE = 1 << 18  # bytes that are encrypted at once: they stay in the processor's cache
+_ZEROS = bytes(_SLICE)
+
+
+@final
+class CipherNoise(NoiseSource):
+    """AES-128-CTR under a key of its own. It is meant to live as long as one call, and not longer."""
+
+    def __init__(self, key: bytes, counter: bytes, caveats: frozenset[Caveat]) -> None:
+        ciphers = import_module("cryptography.hazmat.primitives.ciphers")
+        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(counter))
+        self._stream = cipher.encryptor()
+        self._caveats = caveats
+
+    @property
+    def caveats(self) -> frozenset[Caveat]:
+        return self._caveats
+
+    def bits(self, words: int) -> npt.NDArray[np.uint64]:
+        found = np.empty(whole("words", words, least=0), dtype=np.uint64)
+        self.fill(found.view(np.uint8))
+        return found
+
+    def fill(self, out: npt.NDArray[np.uint8]) -> None:
+        """Overwrite a buffer with fresh bits."""
+        for start in range(0, out.size, _SLICE):
+            part = out[start : start + _SLICE]
+            self._stream.update_into(memoryview(_ZEROS)[: part.size], part.data)
+
+
+def expanded(source: NoiseSource) -> NoiseSource:
+    """A faster source of the same kind, for one call; what comes of a seed still comes of that seed.
+
+    Without the package ``cryptography`` it is the source itself: as safe, and slower. A seed gives the same bits
+    again where the same packages are installed.
+    """
+    if isinstance(source, CipherNoise) or not _has_cipher():
+        return source
+    secret = source.bits(4).tobytes()
+    return CipherNoise(secret[:16], secret[16:], source.caveats)
+
+
+def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
+    """Overwrite a buffer, of a whole number of 8-byte words, with bits of the source."""
+    if isinstance(source, CipherNoise):
+        source.fill(out)
+    else:
+        out[:] = source.bits(out.size // 8).view(np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _has_cipher() -> bool:
+    return find_spec("cryptography") is not None
