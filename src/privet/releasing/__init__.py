@@ -10,6 +10,8 @@ from privet.releasing.answers import (
 )
 from privet.releasing.budget import Budget, Cost, keep_within
 from privet.releasing.contribution import Contribution
+from privet.releasing.engine import Engine, engine_for
+from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import Plan
 from privet.releasing.questions import Part, question_key
 from privet.releasing.statistics import (
@@ -32,6 +34,7 @@ __all__ = [
     "Contribution",
     "Cost",
     "Count",
+    "Engine",
     "ErrorKind",
     "GroupBy",
     "Histogram",
@@ -42,6 +45,7 @@ __all__ = [
     "Plan",
     "Quantile",
     "Quote",
+    "ReleaseFailed",
     "Released",
     "Statistic",
     "Store",
@@ -50,6 +54,7 @@ __all__ = [
     "Variance",
     "answer_from_plain",
     "answer_to_plain",
+    "engine_for",
     "keep_within",
     "question_key",
 ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from privet.accounting import account
+from privet.accounting import PrivacyLoss, account
 from privet.arguments import finite, positive
 from privet.errors import BudgetExceeded, InvalidArgument, NotProved, OutOfReach
 from privet.ledger import Ledger
@@ -43,6 +43,8 @@ class Cost:
 def keep_within(ledger: Ledger, budget: Budget) -> None:
     """Raise ``BudgetExceeded`` where the ledger, with all that is about to be spent, is beyond the budget."""
     try:
+        if budget.delta > 0 and _clearly_within(ledger, budget):
+            return
         spent = account(ledger).epsilon(delta=budget.delta)
     except (NotProved, OutOfReach) as unknown:
         raise BudgetExceeded(
@@ -54,3 +56,11 @@ def keep_within(ledger: Ledger, budget: Budget) -> None:
             f"The ledger would reach ε = {spent:.6g} at δ = {budget.delta:g}, and the budget is "
             f"ε = {budget.epsilon:g}; nothing was spent. Ask for less, or at a smaller ε."
         )
+
+
+def _clearly_within(ledger: Ledger, budget: Budget) -> bool:
+    """By a sketch of the curve, which is an upper bound too and comes sooner."""
+    try:
+        return account(ledger, accountant=PrivacyLoss()).curve.sketch(budget.epsilon).upper <= budget.delta
+    except (NotProved, OutOfReach):
+        return False

@@ -275,7 +275,8 @@ def _unit_numbers(units: pl.Series) -> NDArray[np.uint64]:
     if units.dtype == pl.Int64:
         # Wrapped subtraction is right for every pair of 64-bit numbers.
         signed: NDArray[np.int64] = units.to_numpy()
-        return signed.view(np.uint64) - signed.min(initial=np.iinfo(np.int64).max).astype(np.uint64)
+        least = np.uint64(int(signed.min(initial=np.iinfo(np.int64).max)) % 2**64)
+        return np.asarray(signed.view(np.uint64) - least, dtype=np.uint64)
     if units.dtype == pl.String:
         return units.cast(pl.Categorical).to_physical().to_numpy().astype(np.uint64)
     return np.unique(units.to_numpy(), return_inverse=True)[1].astype(np.uint64)
