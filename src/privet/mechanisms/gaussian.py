@@ -67,6 +67,7 @@ class Gaussian(Mechanism[float | Floats]):
             check_grid(self.granularity, self.query.distance(self.adjacency))
         elif self.granularity is not None:
             check_grid(self.granularity, 2.0**-20 * bound)
+        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
 
     @staticmethod
     def classic(query: Query, *, epsilon: float, delta: float, adjacency: Adjacency) -> "Gaussian":
@@ -142,7 +143,8 @@ class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
     def __post_init__(self) -> None:
         check_counts(coordinate_query(self.query))
         positive("scale", self.scale)
-        self.query.touched(check_adjacency(self.adjacency))
+        check_adjacency(self.adjacency)
+        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
 
     @staticmethod
     def calibrated(

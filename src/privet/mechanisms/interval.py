@@ -196,7 +196,8 @@ class SumUtility(Utility):
 
     def _scores(self, record: object, points: Floats) -> Floats:
         try:
-            found = np.asarray(self.score(record, points), dtype=np.float64)
+            with np.errstate(all="ignore"):  # a warning would tell of a record as well
+                found = np.asarray(self.score(record, points), dtype=np.float64)
         except Exception:  # whatever it is, to raise it would tell of a record
             return np.full(points.size, np.nan)
         return found if found.shape == points.shape else np.full(points.size, np.nan)

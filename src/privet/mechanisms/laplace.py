@@ -50,9 +50,9 @@ class Laplace(Mechanism[float | Floats]):
         coordinate_query(self.query)
         positive("scale", self.scale)
         distance = self.query.distance(check_adjacency(self.adjacency))
-        self.query.touched(self.adjacency)
         if self.granularity is not None:
             check_grid(self.granularity, distance)
+        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
 
     @staticmethod
     def calibrated(query: CoordinateQuery, *, epsilon: float, adjacency: Adjacency) -> "Laplace":
@@ -112,7 +112,8 @@ class DiscreteLaplace(Mechanism[int | NDArray[np.int64]]):
     def __post_init__(self) -> None:
         check_counts(coordinate_query(self.query))
         positive("scale", self.scale)
-        self.query.touched(check_adjacency(self.adjacency))
+        check_adjacency(self.adjacency)
+        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
 
     @staticmethod
     def calibrated(query: CoordinateQuery, *, epsilon: float, adjacency: Adjacency) -> "DiscreteLaplace":

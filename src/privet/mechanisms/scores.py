@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.grids import ONE, Grid, grid_below
+from privet.mechanisms.grids import BLOCK, ONE, Grid, grid_below
 from privet.mechanisms.queries import box_distance, check_bounds
 from privet.mechanisms.records import Floats, indices, records
 
@@ -127,16 +127,18 @@ class SumOfScores(Score):
         return self.grid.span(self.grid.fine_floor(self.lower), self.grid.fine_ceil(self.upper))
 
     def evaluate(self, data: object) -> Steps:
-        rows = records(data)
-        totals = [
-            self.grid.total(self._column(rows, candidate), self.lower, self.upper)
-            for candidate in self.candidates
-        ]
-        return np.array([self.grid.coarse(total) for total in totals], dtype=np.int64)
+        rows, totals = records(data), np.zeros(len(self.candidates), dtype=object)
+        for start in range(0, len(rows), BLOCK):
+            values = self._values(rows[start : start + BLOCK])
+            totals += self.grid.fine_steps(values, self.lower, self.upper).sum(axis=0).astype(object)
+        return np.array([self.grid.coarse(int(total)) for total in totals], dtype=np.int64)
 
-    def _column(self, rows: list[Any], candidate: object) -> Floats:
-        values = (safe_score(self.score, row, candidate) for row in rows)
-        return np.fromiter(values, dtype=np.float64, count=len(rows))
+    def _values(self, rows: list[Any]) -> Floats:
+        """The score of every candidate by every record."""
+        with np.errstate(all="ignore"):  # a warning would tell of a record as well
+            scores = (safe_score(self.score, row, candidate) for row in rows for candidate in self.candidates)
+            flat = np.fromiter(scores, dtype=np.float64, count=len(rows) * len(self.candidates))
+        return flat.reshape(len(rows), len(self.candidates))
 
 
 def safe_score(score: Callable[[Any, Any], float], record: object, candidate: object) -> float:

@@ -6,6 +6,7 @@ Each query is compared with a threshold. Below costs nothing. After ``positives`
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import final
 
 from privet import events
@@ -76,7 +77,7 @@ class SparseVector(Mechanism["AboveThreshold"]):
         """The distance in whole steps."""
         return self.grid.distance(0.0, self.distance)
 
-    @property
+    @cached_property
     def scales(self) -> tuple[float, float]:
         """The noise of the threshold and of each query, in steps."""
         share = 1 / (1 + (2 * self.positives) ** (2 / 3))

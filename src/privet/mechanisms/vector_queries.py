@@ -219,7 +219,7 @@ class VectorSum(Query):
         known = np.clip(np.nan_to_num(rows, nan=0.0), -1e300, 1e300)
         largest = np.maximum(np.abs(known).max(axis=1, initial=0.0), self.l2_bound * 2.0**-60)[:, None]
         lengths = largest * np.sqrt(((known / largest) ** 2).sum(axis=1))[:, None]  # no overflow on the way
-        return np.asarray(known * np.minimum(1.0, room / lengths))
+        return np.asarray(known * (room / np.maximum(lengths, room)))
 
 
 def _fields(record: object, length: int) -> tuple[Any, ...]:
