@@ -31,13 +31,17 @@ _HOMES = {
     "dp_sgd": "events",
     "Guarantee": "guarantees",
     "Ledger": "ledger",
+    "release": "releasing.release",
     "accounting": "",
     "events": "",
     "errors": "",
+    "learning": "",
+    "mechanisms": "",
+    "releasing": "",
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, errors, events
+    from privet import accounting, errors, events, learning, mechanisms, releasing
     from privet.accounting import (
         AdvantageTarget,
         EpsilonTarget,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
+    from privet.releasing.release import release
 
 __all__ = [
     "AddRemove",
@@ -71,6 +76,10 @@ __all__ = [
     "dp_sgd",
     "errors",
     "events",
+    "learning",
+    "mechanisms",
+    "release",
+    "releasing",
 ]
 
 
