@@ -222,7 +222,7 @@ class TestText:
         assert [line.split()[0] for line in text.splitlines() if line.startswith("  count")] == ["count"]
         assert "± error" in text
         assert "ε 0.333" in text
-        assert "user_id, which counts for 1 row" in text
+        assert "user_id; each counts for at most 1 row" in text
 
     def test_long_answers_are_cut_for_people_and_not_for_programs(self, tell, ask, csv):
         keys = ",".join(f"k{number}" for number in range(100))
@@ -279,6 +279,14 @@ class TestQuote:
         text = tell("release", csv, *ISSUE, "--quote")
         assert text.startswith("It would cost ε ≤ 1 at δ = 0 for every user")
         assert "nothing was spent" in text
+
+    def test_errors_that_are_no_plain_distance_are_explained(self, tell, csv):
+        text = tell(
+            "release", csv, "--quantile", "age:0.5:0:100", "--mean", "age:0:100", "--epsilon", 1, "--quote"
+        )
+        assert " rows " in text
+        assert " / n " in text
+        assert "is to be divided by the number of rows" in text
 
 
 class TestLedger:
@@ -491,6 +499,7 @@ class TestMistakes:
             (("--count", "--epsilon", 1, "--split", "1,2"), "split"),
             (("--count", "--epsilon", 1, "--split", "a"), "number"),
             (("--count", "--epsilon", 1, "--rows-per-person", 0), "--rows-per-person"),
+            (("--count", "--epsilon", 1, "--rows-per-person", 2), "given with --privacy-unit"),
             (("--count", "--epsilon", 1, "--adjacency", "near"), "adjacency"),
             (("--count", "--epsilon", 1, "--confidence", 1), "confidence"),
             (("--count", "--epsilon", 1, "--ledger", "/nowhere/ledger.json"), "a folder that exists"),

@@ -169,7 +169,7 @@ def _as_json(document: Mapping[str, object]) -> str:
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = zip(cells, widths, strict=True)
-    return "   ".join([f"  {first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)])
+    return "   ".join([f"  {first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)]).rstrip()
 
 
 def _shown(value: float, digits: int, rounding: str) -> str:

@@ -42,7 +42,8 @@ def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
         "ledger": None,
     }
     blocks = [
-        f"It would cost {claim_sentence(question, bounds)}; nothing was read and nothing was spent.",
+        f"It would cost {claim_sentence(question, bounds)}.",
+        "Nothing was read, and nothing was spent.",
         *warnings_of(question.guarantee.caveats),
         quote_table(quotes),
         facts(_facts(plan, question)),
@@ -160,12 +161,12 @@ def _facts(plan: Plan, question: Asked) -> list[tuple[str, str]]:
     bound = plan.contribution
     unit = "each row by itself, because no --privacy-unit was given"
     if plan.unit is not None:
-        rows = f"{bound.rows} {'row' if bound.rows == 1 else 'rows'}"
-        groups = f" in each of {bound.groups} groups" if bound.groups > 1 else ""
-        unit = f"{plan.unit}, which counts for {rows}{groups}"
+        rows = "1 row" if bound.rows == 1 else f"{bound.rows:,} rows"
+        groups = f" in each of at most {bound.groups:,} groups" if bound.groups > 1 else ""
+        unit = f"{plan.unit}; each counts for at most {rows}{groups}"
     return [
         ("privacy unit", unit),
-        ("error", f"of the noise alone, with confidence {plan.confidence:g}"),
+        ("error", f"of the noise, not of clamping and bounding, with confidence {plan.confidence:g}"),
         ("accountant", question.guarantee.accountant),
         ("adjacency", neighbours(question.guarantee.adjacency, chosen=question.chosen)),
     ]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 from privet.cli.output import fixed_up, paragraph, rounded_up, table
 from privet.cli.release_words import key_text
@@ -66,19 +67,25 @@ def answer_table(answers: Sequence[Answer]) -> str:
             rows.append(("  no key had enough people to be shown", "", "", ""))
         if len(answer.value) > _MOST_LINES:
             rows.append((f"  … and {len(answer.value) - _MOST_LINES:,} more; --json shows all", "", "", ""))
-    head = ("statistic", "value", "± error", "cost")
-    return "\n\n".join([table(head, rows), *_notes([answer.error_kind for answer in answers])])
+    notes = _notes([answer.error_kind for answer in answers], [(a.label, a.threshold) for a in answers])
+    return "\n\n".join([table(("statistic", "value", "± error", "cost"), rows), *notes])
 
 
 def quote_table(quotes: Sequence[Quote]) -> str:
     """What each statistic would cost, and how far its answer may be off."""
     rows = [(quote.label, _error(quote.error, quote.error_kind), _cost_text(quote.cost)) for quote in quotes]
-    notes = _notes([quote.error_kind for quote in quotes])
+    notes = _notes([quote.error_kind for quote in quotes], [(q.label, q.threshold) for q in quotes])
     return "\n\n".join([table(("statistic", "± error", "cost"), rows), *notes])
 
 
-def _notes(kinds: Sequence[ErrorKind]) -> list[str]:
-    return [paragraph(sentence) for kind, sentence in _NOTES.items() if kind in kinds]
+def _notes(kinds: Sequence[ErrorKind], thresholds: Sequence[tuple[str, int | None]]) -> list[str]:
+    sentences = [sentence for kind, sentence in _NOTES.items() if kind in kinds]
+    sentences += [
+        f"“{label}” has the keys that about {threshold:,} people or more have; the others stay hidden."
+        for label, threshold in thresholds
+        if threshold is not None
+    ]
+    return ["\n".join(paragraph(sentence, bullet="  · ") for sentence in sentences)] if sentences else []
 
 
 def _plain(values: Values) -> object:
@@ -102,15 +109,20 @@ def _cost_text(cost: Cost) -> str:
 
 
 def _pair(value: Number, error: Values, kind: ErrorKind) -> tuple[str, str]:
-    """A value with as many places as its error makes sense of."""
-    if isinstance(error, tuple) or not math.isfinite(error) or kind is ErrorKind.RANK or error == 0:
-        return f"{value:,.6g}", _error(error if not isinstance(error, tuple) else math.inf, kind)
-    places = min(max(1 - math.floor(math.log10(error)), 0), 12)
-    return f"{value:,.{places}f}", fixed_up(error, places)
+    """A value with as many places as its error makes sense of.
+
+    >>> _pair(49.4812, 0.2761, ErrorKind.CONSERVATIVE), _pair(3997, 9, ErrorKind.NOISE_LAW)
+    (('49.48', '0.28'), ('3,997', '9'))
+    """
+    if isinstance(error, tuple) or not math.isfinite(error) or error <= 0 or kind is ErrorKind.RANK:
+        return f"{value:,.6g}", _error(math.inf if isinstance(error, tuple) else error, kind)
+    places = 0 if isinstance(value, int) else min(max(1 - math.floor(math.log10(error)), 0), 12)
+    return f"{value:,.{places}f}", f"{Decimal(fixed_up(error, places)):,f}"
 
 
 def _error(error: float, kind: ErrorKind) -> str:
     if not math.isfinite(error):
         return "unbounded"
     unit = {ErrorKind.OVER_COUNT: " / n", ErrorKind.RANK: " rows"}.get(kind, "")
-    return f"{rounded_up(error, 3)}{unit}"
+    shown = rounded_up(error, 3)
+    return f"{f'{Decimal(shown):,f}' if 1000 <= error < 1e12 else shown}{unit}"

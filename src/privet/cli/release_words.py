@@ -43,6 +43,11 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         raise InvalidArgument(
             "--epsilon must be given, because every answer costs some of it. Use --epsilon 1 to begin with."
         )
+    if arguments.privacy_unit is None and (arguments.rows_per_person or arguments.groups_per_person):
+        raise InvalidArgument(
+            "--rows-per-person and --groups-per-person must be given with --privacy-unit, because without it every "
+            "row is protected by itself. Name the column that says whose row it is."
+        )
     return Plan(
         statistics=_statistics(arguments),
         unit=arguments.privacy_unit,
