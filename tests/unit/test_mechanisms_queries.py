@@ -24,6 +24,7 @@ from privet.mechanisms import (
     SumUtility,
     TallyOf,
     VectorSum,
+    interval,
 )
 from privet.mechanisms.grids import ONE, Grid, grid_below
 
@@ -143,6 +144,13 @@ def test_a_utility_moves_as_it_says(utility, adjacency, data, record, other):
     moves = utility.evaluate(first, _POINTS) - utility.evaluate(second, _POINTS)
     assert np.ptp(moves) <= utility.swing_steps(adjacency)
     assert utility.swing(adjacency) <= 2 * utility.sensitivity(adjacency) + 2 * utility.grid.granularity
+
+
+def test_likelihoods_are_the_same_beyond_64_bits(monkeypatch):
+    utility, tosses = BernoulliLikelihood(0.05, 0.95), [True] * 70 + [False] * 30
+    short = utility.evaluate(tosses, _POINTS)
+    monkeypatch.setattr(interval, "_IN_64_BITS", 0)
+    assert (utility.evaluate(tosses, _POINTS) == short).all()
 
 
 @pytest.mark.parametrize(

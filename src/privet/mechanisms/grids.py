@@ -13,7 +13,7 @@ of the step. Otherwise the distance is rounded up to whole steps, and this large
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ from privet.mechanisms.records import Floats
 
 __all__ = ["BLOCK", "ONE", "Grid", "grid_below"]
 
-_FINE_BITS = 20
-_FINE = 1 << _FINE_BITS
+_FINE = 1 << 20
 BLOCK = 1 << 15  # rows that are added in int64 at once; Python's whole numbers take over between blocks
 _MOST_FINE_STEPS = 1 << 47  # of one record, so that a block stays below 2⁶³
 _SMALLEST, _LARGEST = 2.0**-900, 2.0**900
@@ -101,9 +100,9 @@ class Grid:
         """Fine steps, rounded to whole ones."""
         return (total + _FINE // 2) // _FINE
 
-    def coarse_all(self, totals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Fine steps, rounded to whole ones, for each total."""
-        return (totals + _FINE // 2) >> _FINE_BITS
+    def coarse_all(self, totals: NDArray[Any]) -> NDArray[np.int64]:
+        """Fine steps, rounded to whole ones, for each total; totals may be Python's own whole numbers."""
+        return np.asarray((totals + _FINE // 2) // _FINE).astype(np.int64)
 
     def values(self, steps: list[int]) -> Floats:
         """Steps as numbers."""

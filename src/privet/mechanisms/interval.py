@@ -30,6 +30,7 @@ __all__ = ["BernoulliLikelihood", "IntervalExponential", "QuantileRank", "SumUti
 
 _BITS = 10
 _MOST_CELLS = 1 << 20
+_IN_64_BITS = 1 << 30  # tosses whose fine steps, below 2³² each, can be added in 64 bits
 
 
 class Utility(ABC):
@@ -106,8 +107,8 @@ class BernoulliLikelihood(Utility):
         heads, tails = int((tosses == 1).sum()), int((tosses == 0).sum())
         head = self.grid.fine_steps(np.log(points), math.log(self.lower), math.log(self.upper))
         tail = self.grid.fine_steps(np.log1p(-points), math.log1p(-self.upper), math.log1p(-self.lower))
-        totals = heads * head.astype(object) + tails * tail.astype(object)
-        return np.array([self.grid.coarse(total) for total in totals], dtype=np.int64)
+        kind = np.int64 if heads + tails <= _IN_64_BITS else object
+        return self.grid.coarse_all(heads * head.astype(kind) + tails * tail.astype(kind))
 
 
 @final
@@ -192,7 +193,7 @@ class SumUtility(Utility):
             for record in rows[start : start + BLOCK]:
                 part += self.grid.fine_steps(self._scores(record, points), self.least, self.most)
             totals += part.astype(object)
-        return np.array([self.grid.coarse(int(total)) for total in totals], dtype=np.int64)
+        return self.grid.coarse_all(totals)
 
     def _scores(self, record: object, points: Floats) -> Floats:
         try:

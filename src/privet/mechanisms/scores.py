@@ -131,7 +131,7 @@ class SumOfScores(Score):
         for start in range(0, len(rows), BLOCK):
             values = self._values(rows[start : start + BLOCK])
             totals += self.grid.fine_steps(values, self.lower, self.upper).sum(axis=0).astype(object)
-        return np.array([self.grid.coarse(int(total)) for total in totals], dtype=np.int64)
+        return self.grid.coarse_all(totals)
 
     def _values(self, rows: list[Any]) -> Floats:
         """The score of every candidate by every record."""
