@@ -1,0 +1,289 @@
+"""Ways of choosing lots, as public parameters: each knows its sampler and what its lots let be proved.
+
+The default is Poisson. Shuffled epochs are what most training code runs, and what most accounting is wrong about: no
+theorem that Privet knows amplifies them. What is proved for them is the cost without amplification.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from privet.adjacency import AddRemove, Adjacency
+from privet.arguments import fraction, whole
+from privet.caveats import Caveat
+from privet.errors import InvalidArgument, NotProved
+from privet.events import BandedNoise, Event, FixedSize, Gaussian, Poisson, Repeat, TreeNoise
+from privet.randomness import NoiseSource
+from privet.training.correlated import Banded, Correlation, Independent, Tree
+from privet.training.lots import (
+    CyclicLots,
+    FixedLots,
+    Lots,
+    PartLots,
+    PoissonLots,
+    ShuffledLots,
+    checked_size,
+)
+
+__all__ = [
+    "CyclicSampling",
+    "FixedSizeSampling",
+    "PartSampling",
+    "PoissonSampling",
+    "Sampling",
+    "ShuffledSampling",
+]
+
+
+class Sampling(ABC):
+    """How lots are chosen."""
+
+    @property
+    def caveats(self) -> frozenset[Caveat]:
+        """What must be said with every number that rests on this."""
+        return frozenset()
+
+    @abstractmethod
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        """The sampler."""
+
+    @abstractmethod
+    def expected_lot(self, population: int) -> Fraction:
+        """How many examples a lot has on average: the public divisor of a sum of gradients."""
+
+    @abstractmethod
+    def event(
+        self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
+    ) -> Event:
+        """What that many steps with this noise multiplier are."""
+
+    def repeated_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        done: int,
+        steps: int,
+        population: int,
+        adjacency: Adjacency,
+    ) -> Event:
+        """A bound on what steps ``done`` to ``steps`` cost that ran, were lost, and will run again.
+
+        The lost ones met noise of their own. Together with the steps before they are no more than a whole run.
+        """
+        del done
+        return self.event(noise, correlation, steps, population, adjacency)
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+class _Afresh(Sampling):
+    """Lots of different steps have nothing to do with each other, so a step has an event of its own."""
+
+    @abstractmethod
+    def _step(self, noise: float, population: int) -> Event: ...
+
+    def event(
+        self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
+    ) -> Event:
+        del adjacency
+        if not isinstance(correlation, Independent):
+            raise NotProved(
+                f"Correlated noise needs to know how often, and how far apart, an example takes part, and {self} do not "
+                f"say. Use PartSampling with banded noise, or CyclicSampling."
+            )
+        return Repeat(self._step(noise, population), steps)
+
+    def repeated_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        done: int,
+        steps: int,
+        population: int,
+        adjacency: Adjacency,
+    ) -> Event:
+        return self.event(noise, correlation, steps - done, population, adjacency)
+
+
+@final
+@dataclass(frozen=True)
+class PoissonSampling(_Afresh):
+    """Every example with probability ``rate``, independently; empty lots are lots.
+
+    Reference: Abadi et al. 2016.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        fraction("rate", self.rate)
+
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        return PoissonLots(population, self.rate, source)
+
+    def expected_lot(self, population: int) -> Fraction:
+        return Fraction(self.rate) * population
+
+    def _step(self, noise: float, population: int) -> Event:
+        del population
+        return Poisson(self.rate, Gaussian(noise))
+
+    def __str__(self) -> str:
+        return f"Poisson lots at rate {self.rate:.6g}"
+
+
+@final
+@dataclass(frozen=True)
+class FixedSizeSampling(_Afresh):
+    """``size`` different examples, uniformly, afresh for every step; accounted as that."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        whole("size", self.size)
+
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        return FixedLots(population, self.size, source)
+
+    def expected_lot(self, population: int) -> Fraction:
+        return Fraction(checked_size(self.size, population))
+
+    def _step(self, noise: float, population: int) -> Event:
+        return FixedSize(self.size, population, Gaussian(noise))
+
+    def __str__(self) -> str:
+        return f"fresh lots of {self.size}"
+
+
+@final
+@dataclass(frozen=True)
+class PartSampling(Sampling):
+    """Poisson lots from one of ``parts`` fixed parts after the other; ``rate`` is that within a part.
+
+    With banded noise of at most ``parts`` bands an example's turns meet independent noise, so that sampling amplifies.
+
+    Reference: Choquette-Choo et al. 2023, Theorem 4.
+    """
+
+    parts: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        whole("parts", self.parts)
+        fraction("rate", self.rate)
+
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        return PartLots(population, self.parts, self.rate, source)
+
+    def expected_lot(self, population: int) -> Fraction:
+        return Fraction(self.rate) * Fraction(population, checked_size(self.parts, population))
+
+    def event(
+        self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
+    ) -> Event:
+        del population, adjacency
+        turns = -(-steps // self.parts)
+        match correlation:
+            case Independent():
+                return Repeat(Poisson(self.rate, Gaussian(noise)), turns)
+            case Banded(coefficients) if len(coefficients) <= self.parts:
+                norm = sum(value * value for value in coefficients) ** 0.5
+                return Repeat(Poisson(self.rate, Gaussian(noise / norm)), turns)
+        raise NotProved(
+            f"Sampling from {self.parts} parts amplifies independent noise, or banded noise of at most that many bands. "
+            f"Use more parts, fewer bands, or CyclicSampling."
+        )
+
+    def __str__(self) -> str:
+        return f"Poisson lots at rate {self.rate:.6g} from {self.parts} parts in turn"
+
+
+@final
+@dataclass(frozen=True)
+class CyclicSampling(Sampling):
+    """The same ``parts`` lots in the same order in every epoch. Nothing is amplified; separations are known."""
+
+    parts: int
+
+    def __post_init__(self) -> None:
+        whole("parts", self.parts)
+
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        return CyclicLots(population, self.parts, source)
+
+    def expected_lot(self, population: int) -> Fraction:
+        return Fraction(population, checked_size(self.parts, population))
+
+    def event(
+        self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
+    ) -> Event:
+        del population, adjacency
+        turns = -(-steps // self.parts)
+        match correlation:
+            case Banded(coefficients):
+                return BandedNoise(noise, coefficients[:steps], steps, self.parts, turns)
+            case Tree():
+                return TreeNoise(noise, steps, self.parts, turns)
+        return Repeat(Gaussian(noise), turns)
+
+    def __str__(self) -> str:
+        return f"{self.parts} fixed lots in turn"
+
+
+@final
+@dataclass(frozen=True)
+class ShuffledSampling(Sampling):
+    """Every example once in an epoch, in random order.
+
+    *Guarantee*: given the order, an example takes part in one step of an epoch, so an epoch costs one Gaussian, without
+    amplification, where its neighbour keeps its place (zero-out or replace-one). Under add-remove adjacency the other
+    examples move up, and nothing is proved.
+
+    ``accept`` takes the caveat ``UNVETTED`` and accounts the lots as Poisson samples, as is widely done. The true
+    ε can be larger, by much at small noise (Chua et al. 2024).
+    """
+
+    size: int
+    accept: Caveat | None = None
+
+    def __post_init__(self) -> None:
+        whole("size", self.size)
+        if self.accept not in (None, Caveat.UNVETTED):
+            raise InvalidArgument(
+                f"'accept' must be None or Caveat.UNVETTED, got {self.accept!r}. "
+                f"Leave it out for what is proved of shuffled epochs."
+            )
+
+    @property
+    def caveats(self) -> frozenset[Caveat]:
+        return frozenset() if self.accept is None else frozenset({self.accept})
+
+    def lots(self, population: int, source: NoiseSource) -> Lots:
+        return ShuffledLots(population, self.size, source)
+
+    def expected_lot(self, population: int) -> Fraction:
+        return Fraction(population, -(-population // checked_size(self.size, population)))
+
+    def event(
+        self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
+    ) -> Event:
+        if not isinstance(correlation, Independent):
+            raise NotProved(
+                "Shuffling anew in every epoch lets an example take part in two steps that follow each other, which wastes "
+                "correlated noise. Use CyclicSampling, whose order stays."
+            )
+        if self.accept is not None:
+            return Repeat(Poisson(checked_size(self.size, population) / population, Gaussian(noise)), steps)
+        if isinstance(adjacency, AddRemove):
+            raise NotProved(
+                "Shuffled epochs have no proved ε under add-remove adjacency, because every other example moves up when "
+                "one is left out. Use PoissonSampling, or ZeroOut() adjacency, or take the caveat with "
+                "ShuffledSampling(size, accept=Caveat.UNVETTED)."
+            )
+        epochs = -(-steps // -(-population // checked_size(self.size, population)))
+        return Repeat(Gaussian(noise), epochs)
+
+    def __str__(self) -> str:
+        return f"shuffled epochs in lots of {self.size}"
