@@ -6,7 +6,7 @@ every new set of cliques, which takes seconds, and adaptive mechanisms make a ne
 round costs milliseconds to a second. The tests hold the two against each other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -26,7 +26,7 @@ __all__ = ["MirrorDescent", "tree_of"]
 class MirrorDescent(Estimator):
     """At most so many steps; fewer once the loss falls by less than ``tolerance`` of itself in ten steps."""
 
-    steps: int = 500
+    steps: int = 200
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -51,7 +51,13 @@ def tree_of(
 ) -> Tree:
     """The distribution ∝ exp(sum of potentials), by one pass from the leaves to the root."""
     inward = [np.zeros([shape[a] for a in clique]) for clique in skeleton.cliques]
-    for axes, table in potentials.items():
+    gathered = dict(potentials)
+    for axes in sorted(potentials, key=len):
+        table = gathered.pop(axes)
+        larger = _smallest_holding(axes, gathered)
+        if larger is not None:  # a small table is added to the next larger one, and only that to a clique
+            gathered[larger] = gathered[larger] + _expanded(table, axes, larger)
+            continue
         home = skeleton.home(axes)
         if home is None:
             raise AssertionError("a potential fits into a clique")
@@ -59,21 +65,30 @@ def tree_of(
     return Tree(shape, skeleton, _conditionals(skeleton, inward), total)
 
 
+def _smallest_holding(axes: Axes, among: Iterable[Axes]) -> Axes | None:
+    """The shortest that holds all these columns and more."""
+    wanted = set(axes)
+    holding = [other for other in among if len(other) > len(axes) and wanted.issubset(other)]
+    return min(holding, key=len, default=None)
+
+
 def _conditionals(skeleton: Skeleton, inward: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     """log-potentials per clique → law of each clique given its separator; ``inward`` is used up."""
     laws = list(inward)
     for k in range(len(inward) - 1, -1, -1):
         clique, separator, table = skeleton.cliques[k], skeleton.separators[k], inward[k]
-        gone = tuple(i for i, a in enumerate(clique) if a not in separator)
-        peak = table.max(axis=gone, keepdims=True)
-        law = np.exp(table - peak)
-        mass = law.sum(axis=gone, keepdims=True)
-        law /= mass
+        law, peak = np.exp(table - table.max()), np.asarray(table.max())
+        mass = _summed(law, clique, separator)
+        if mass.min() < 1e-200:  # somewhere far below the top: level each separator value by itself
+            gone = tuple(i for i, a in enumerate(clique) if a not in separator)
+            peak = table.max(axis=gone)
+            law = np.exp(table - _expanded(peak, separator, clique))
+            mass = _summed(law, clique, separator)
+        law /= _expanded(mass, separator, clique)
         laws[k] = law
         if k:
-            message = (peak + np.log(mass)).reshape([n for i, n in enumerate(table.shape) if i not in gone])
             parent = skeleton.parents[k]
-            inward[parent] += _expanded(message, separator, skeleton.cliques[parent])
+            inward[parent] += _expanded(peak + np.log(mass), separator, skeleton.cliques[parent])
     return tuple(laws)
 
 
@@ -83,6 +98,11 @@ def _expanded(table: np.ndarray, axes: Axes, clique: Axes) -> np.ndarray:
     return table.reshape([size.get(axis, 1) for axis in clique])
 
 
+def _summed(table: np.ndarray, columns: Axes, kept: Axes) -> np.ndarray:
+    """A table summed down to some of its columns."""
+    return np.asarray(np.einsum(table, list(columns), list(kept)))  # quicker here than sum over axes
+
+
 class _Plan:
     """One fit: everything that does not change from step to step."""
 
@@ -90,8 +110,12 @@ class _Plan:
         self, shape: tuple[int, ...], skeleton: Skeleton, total: float, measurements: list[Measurement]
     ) -> None:
         self._shape, self._skeleton, self._total = shape, skeleton, total
-        self._measurements = measurements
-        self._homes = [skeleton.home(one.axes) for one in measurements]
+        # From large to small, so that a small marginal is summed from a larger one and not from a whole clique.
+        self._measurements = sorted(measurements, key=lambda one: -len(one.axes))
+        self._larger = [
+            _smallest_holding(one.axes, [m.axes for m in measurements]) for one in self._measurements
+        ]
+        self._homes = [skeleton.home(one.axes) for one in self._measurements]
 
     def descend(self, potentials: dict[Axes, np.ndarray], steps: int, tolerance: float) -> Fitted:
         tree = tree_of(self._shape, self._skeleton, potentials, self._total)
@@ -126,11 +150,16 @@ class _Plan:
     def _residuals(self, tree: Tree) -> tuple[list[np.ndarray], float]:
         """Fitted minus measured, and the loss ½ Σ ‖·‖²/variance."""
         laws = self._marginals(tree)
+        known: dict[Axes, np.ndarray] = {}
         found, loss = [], 0.0
-        for one, home in zip(self._measurements, self._homes, strict=True):
-            clique, law = self._skeleton.cliques[home or 0], laws[home or 0]
-            gone = tuple(i for i, a in enumerate(clique) if a not in one.axes)
-            gap = self._total * law.sum(axis=gone) - one.values
+        for one, larger, home in zip(self._measurements, self._larger, self._homes, strict=True):
+            if larger is None:
+                known[one.axes] = self._total * _summed(
+                    laws[home or 0], self._skeleton.cliques[home or 0], one.axes
+                )
+            else:
+                known[one.axes] = _summed(known[larger], larger, one.axes)
+            gap = known[one.axes] - one.values
             loss += 0.5 * float(np.vdot(gap, gap)) / one.variance
             found.append(gap)
         return found, loss
@@ -143,6 +172,5 @@ class _Plan:
                 continue
             parent, separator = self._skeleton.parents[k], self._skeleton.separators[k]
             above, clique = self._skeleton.cliques[parent], self._skeleton.cliques[k]
-            gone = tuple(i for i, a in enumerate(above) if a not in separator)
-            laws.append(law * _expanded(laws[parent].sum(axis=gone), separator, clique))
+            laws.append(law * _expanded(_summed(laws[parent], above, separator), separator, clique))
         return laws
