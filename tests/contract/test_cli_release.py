@@ -107,7 +107,7 @@ ISSUE = (
 class TestAnswers:
     def test_the_example(self, ask, csv):
         found = ask("release", csv, *ISSUE)
-        assert set(found) == CLAIM_KEYS | {"quote", "answers", "ledger"}
+        assert set(found) == CLAIM_KEYS | {"quote", "answers", "warnings", "ledger"}
         assert [answer["label"] for answer in found["answers"]] == ["count", "mean age", "histogram city"]
         assert all(set(answer) == ANSWER_KEYS for answer in found["answers"])
         assert found["epsilon"] == pytest.approx(1, rel=1e-6)
@@ -381,6 +381,33 @@ class TestLedger:
         ask(*words)
         (tmp_path / "ledger.json.answers.jsonl").unlink()
         assert refuse(*words)[0] == "BudgetExceeded"
+
+    def test_answers_that_cannot_be_kept_are_given_with_a_warning(
+        self, ask, tell, csv, tmp_path, monkeypatch
+    ):
+        from privet.errors import InvalidArgument
+        from privet.releasing import durable
+
+        def full(path, line):
+            raise InvalidArgument("the disk is full")
+
+        monkeypatch.setattr(durable, "append_durably", full)
+        words = (
+            "release",
+            csv,
+            "--privacy-unit",
+            "user_id",
+            "--count",
+            "--epsilon",
+            1,
+            "--ledger",
+            tmp_path / "l.json",
+        )
+        found = ask(*words)
+        assert len(found["answers"]) == 1
+        assert "asking again costs again" in found["warnings"][0]
+        assert "Warning: The answers could not be kept" in tell(*words)
+        assert len(Ledger.from_json((tmp_path / "l.json").read_text())) == 2
 
     def test_another_table_is_another_question(self, ask, csv, tmp_path):
         other = tmp_path / "other.csv"

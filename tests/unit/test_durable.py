@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
 from privet.events import DiscreteGaussian, DiscreteLaplace
 from privet.ledger import Entry
 from privet.releasing import Answer, Budget, Cost, ErrorKind
-from privet.releasing.durable import DurableLedger
+from privet.releasing.durable import AnswersNotKept, DurableLedger
 
 COUNT = Entry("count", DiscreteLaplace(2.0, 1))
 SUM = Entry("sum", DiscreteLaplace(4.0, 1))
@@ -120,6 +121,29 @@ class TestSpending:
         assert len(ledger) == count > 5
         assert account(ledger).epsilon(delta=1e-6) <= 1 < account(ledger + ledger).epsilon(delta=1e-6)
 
+    def test_who_holds_it_does_not_wait_for_himself(self, durable):
+        with durable.held(), pytest.raises(InvalidArgument, match="would wait for itself"), durable.held():
+            pass
+        spend(durable, COUNT)
+
+    def test_threads_wait_for_each_other(self, durable):
+        inside, seen = threading.Event(), []
+
+        def second():
+            inside.wait(10)
+            with durable.held() as held:
+                seen.append(len(held.ledger))
+
+        thread = threading.Thread(target=second)
+        thread.start()
+        with durable.held() as held:
+            inside.set()
+            thread.join(0.2)
+            assert thread.is_alive()
+            held.spend((COUNT,))
+        thread.join(10)
+        assert seen == [1]
+
     def test_permissions_stay(self, durable, path):
         spend(durable, COUNT)
         path.chmod(0o600)
@@ -202,6 +226,21 @@ class TestAnswers:
             held.spend((COUNT,))
             held.keep({"how many?": answer(COUNT, 7)})
         answers(path).write_text(answers(path).read_text().replace('"confidence"', '"trust"'))
+        with durable.held() as held:
+            assert held.recall("how many?") is None
+            assert held.ledger.entries == (COUNT,)
+
+    def test_a_full_disk_does_not_take_away_what_was_paid_for(self, durable, path, monkeypatch):
+        def full(*arguments):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with durable.held() as held:
+            held.spend((COUNT,))
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", full)
+                with pytest.warns(AnswersNotKept, match="asking again costs again"):
+                    held.keep({"how many?": answer(COUNT, 7)})
+            assert value(held.recall("how many?")) == 7
         with durable.held() as held:
             assert held.recall("how many?") is None
             assert held.ledger.entries == (COUNT,)

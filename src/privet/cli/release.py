@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
 from privet.accounting import account
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
 from privet.cli.output import Answer as Told
-from privet.cli.output import caveat_text, facts, rounded_up, write_progress
+from privet.cli.output import caveat_text, facts, paragraph, rounded_up, write_progress
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
 from privet.cli.spent import Asked
@@ -19,7 +20,7 @@ from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
 from privet.releasing import Budget, MemoryStore, Plan, Released, Store
-from privet.releasing.durable import DurableLedger
+from privet.releasing.durable import AnswersNotKept, DurableLedger
 
 __all__ = ["run"]
 
@@ -39,6 +40,7 @@ def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
         **claim_document(question, bounds),
         "quote": True,
         "answers": [quote_document(quote) for quote in quotes],
+        "warnings": [],
         "ledger": None,
     }
     blocks = [
@@ -57,8 +59,11 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
     question, bounds = _claimed(
         _planned(plan), arguments
     )  # what has no finite ε is refused before it is spent
-    with _store(plan, budget, arguments) as store:
+    write_progress("Waiting for the ledger …")
+    with _store(plan, budget, arguments) as store, catch_warnings(record=True) as warned:
         before = len(store.ledger)
+        simplefilter("ignore")  # an engine's warning may quote a row
+        simplefilter("always", AnswersNotKept)
         released = _run(plan, path, store)
     spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
     if spent != _planned(plan):
@@ -68,6 +73,7 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         **claim_document(question, bounds),
         "quote": False,
         "answers": [answer_document(answer) for answer in released.answers],
+        "warnings": [str(warning.message) for warning in warned],
         "ledger": None,
     }
     rows = _facts(plan, question)
@@ -87,6 +93,7 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         verdict = "All of this was answered before; it costs nothing."
     blocks = [
         verdict,
+        *(paragraph(f"Warning: {warning.message}") for warning in warned),
         *warnings_of(question.guarantee.caveats),
         answer_table(released.answers),
         facts(rows),

@@ -16,6 +16,7 @@ not hold the cost of, it was cut, replaced or removed, and everything is refused
 """
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,9 +34,14 @@ from privet.releasing.budget import Budget, keep_within
 from privet.releasing.durable_files import append_durably, locked, read_text, replace_durably
 from privet.releasing.store import Store
 
-__all__ = ["DurableLedger", "HeldLedger"]
+__all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger"]
 
 _FORMAT, _VERSION = "privet-answer", 1
+
+
+@final
+class AnswersNotKept(UserWarning):
+    """Answers were paid for and given, and could not be stored: asking again costs again."""
 
 
 @final
@@ -130,8 +136,17 @@ class HeldLedger(Store):
             )
             for question, answer in answers.items()
         ]
-        if lines:
-            append_durably(_answers(self._path), "\n".join(lines))
+        try:
+            if lines:
+                append_durably(_answers(self._path), "\n".join(lines))
+        except PrivetError:
+            # The answers are paid for, so they are given; an error here would take them away.
+            warnings.warn(
+                f"The answers could not be kept in {_answers(self._path).name!r}: asking again costs again. "
+                f"Note them down.",
+                AnswersNotKept,
+                stacklevel=2,
+            )
         self._kept.update(answers)
 
     def _receipts(self, answer: Answer) -> list[dict[str, Any]]:

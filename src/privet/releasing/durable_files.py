@@ -12,6 +12,7 @@ belongs on a local disk.
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ from privet.errors import InvalidArgument, MissingPackage, Unreadable
 
 __all__ = ["append_durably", "locked", "read_text", "replace_durably"]
 
+_HELD: set[tuple[int, str]] = (
+    set()
+)  # by thread and file: a lock that one waits for while one holds it never comes
 _NEW = 0o666  # less the umask, as for any file that a person makes
 
 
@@ -33,14 +37,22 @@ def locked(path: Path) -> Iterator[None]:
             "A ledger file needs 'fcntl' to keep two processes apart, and this system has none. "
             "Use a POSIX system, such as Linux, macOS or WSL."
         ) from missing
+    mine = (threading.get_ident(), str(path))
+    if mine in _HELD:
+        raise InvalidArgument(
+            f"{str(path)!r} is held already, by whom now wants to hold it, and would wait for itself. "
+            f"Use the store that you have, or let go of it first."
+        )
     name = path.with_name(path.name + ".lock")
     with _telling(path):
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _NEW)
     try:
         with _telling(path):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _HELD.add(mine)
         yield
     finally:
+        _HELD.discard(mine)
         os.close(descriptor)  # which drops the lock
 
 
@@ -61,6 +73,7 @@ def replace_durably(path: Path, text: str) -> None:
         finally:
             os.close(descriptor)
         waiting.replace(path)
+    with _telling(path, "; what was to be written may be there, and counts"):
         _sync_folder(path.parent)
 
 
@@ -121,12 +134,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
+def _telling(path: Path, state: str = "") -> Iterator[None]:
     """What the system refuses, in Privet's words."""
     try:
         yield
     except OSError as failed:
         raise InvalidArgument(
-            f"{str(path)!r} must be a file that can be written durably, and is not ({failed.strerror}). "
+            f"{str(path)!r} must be a file that can be written durably, and is not ({failed.strerror}){state}. "
             f"Choose a folder on a local disk that exists and can be written to."
         ) from failed
