@@ -87,7 +87,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
-        features = np.nan_to_num(_numbers(rows), nan=0.0)
+        features = np.clip(np.nan_to_num(_numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
         return np.asarray(features @ np.atleast_2d(self.coef_).T + self.intercept_)
 
     def _solver(self) -> Solver:

@@ -66,21 +66,30 @@ def theory_event(*, noise_multiplier: float, steps: int, population: int) -> Eve
 
 
 def averaged_descent(
-    gradient: Callable[[Floats], Floats], *, dimension: int, steps: int, radius: float, step_size: float
+    gradient: Callable[[Floats], Floats],
+    *,
+    dimension: int,
+    steps: int,
+    radius: float,
+    step_size: float,
+    averaged_share: float = 1.0,
 ) -> Floats:
     """The mean of θ₁ = 0, …, θ_T with θ_{t+1} = Π(θ_t − η ĝ(θ_t)), Π onto the ball of this radius.
+
+    Or of the last ones: as many as ``averaged_share`` says.
 
     For a convex function and an unbiased ĝ with E‖ĝ‖² ≤ G², η = R/(G√T) gives an expected excess over the best
     point of the ball of at most RG/√T. *Reference.* Zinkevich 2003; Shalev-Shwartz & Ben-David 2014, Theorem 14.8.
     """
     here, total = np.zeros(dimension), np.zeros(dimension)
-    for _ in range(steps):
-        total += here
+    counted = max(1, round(averaged_share * steps))
+    for step in range(steps):
+        total += here * (step >= steps - counted)
         here = here - step_size * gradient(here)
         norm = float(np.linalg.norm(here))
         if norm > radius:
             here *= radius / norm
-    return total / steps
+    return total / counted
 
 
 @final
@@ -95,7 +104,8 @@ class NoisySGD(Solver):
 
     *Utility.* η = R/(G√T), where G² bounds the second moment of the noisy gradient; the expected excess risk in the ball
     of radius R is then at most RG/√T. ``step_size`` overrules η: a larger one often does better where the gradient is
-    far below its bound. ``sampling_rate`` 1 looks at every row in every step, which costs time but no privacy to speak of.
+    far below its bound. ``averaged_share`` below 1 averages the last iterates only, which forgets the start sooner, but the
+    bound is for 1. ``sampling_rate`` 1 looks at every row in every step, which costs time but no privacy to speak of.
 
     *Reference.* Bassily, Smith & Thakurta 2014, Algorithm 1; lots and accounting: Abadi et al. 2016.
     ``theory_scale`` has the theory's own noise for lots of one.
@@ -105,11 +115,13 @@ class NoisySGD(Solver):
     sampling_rate: float = 1.0
     radius: float = 10.0
     step_size: float | None = None
+    averaged_share: float = 1.0
 
     def __post_init__(self) -> None:
         whole("steps", self.steps)
         fraction("sampling_rate", self.sampling_rate)
         positive("radius", self.radius)
+        fraction("averaged_share", self.averaged_share)
         if self.step_size is not None:
             positive("step_size", self.step_size)
 
@@ -203,6 +215,7 @@ class PreparedSGD(Prepared):
             steps=self.solver.steps,
             radius=self.solver.radius,
             step_size=self.step_size,
+            averaged_share=self.solver.averaged_share,
         )
 
     def _lot(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Risk:

@@ -110,7 +110,9 @@ class ObjectivePerturbation(Solver):
         finish = gaussian_multiplier(last * epsilon, last * delta, times, terms.adjacency) * (1 + SLACK)
         each_epsilon, each_delta = _shares(first * epsilon, first * delta, times)
         smoothness, monotone = terms.loss.smoothness, terms.loss.monotone
-        strength = max(terms.strength, smoothness / math.expm1(self.curvature_share * each_epsilon))
+        strength = max(
+            terms.strength, smoothness / math.expm1(min(self.curvature_share * each_epsilon, 50.0))
+        )
         noise = _multiplier(each_epsilon, each_delta, strength, smoothness, monotone, terms.adjacency)
         spent = Opaque(epsilon=each_epsilon, delta=each_delta)
         return PreparedObjective(terms, self.tolerance, strength, noise, finish, spent)

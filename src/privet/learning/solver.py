@@ -99,8 +99,15 @@ class Solver(ABC):
 @lru_cache(maxsize=512)
 def gaussian_multiplier(epsilon: float, delta: float, times: int, adjacency: Adjacency) -> float:
     """σ/C for which that many Gaussian releases are (ε, δ)-DP together: the analytic mechanism, for every ε."""
-    target = EpsilonTarget(epsilon=epsilon, delta=delta)
-    return calibrate(lambda noise: Repeat(Gaussian(noise), times), target, adjacency=adjacency).value
+    reach, tail = adjacency.contribution_distance * math.sqrt(times), 2 * math.log(1 / delta)
+    # Concentrated DP says that this much is enough; where the mean of the loss is far above ε, it is too little.
+    enough, little = math.sqrt(2 * epsilon + tail) - math.sqrt(tail), math.sqrt(2 * epsilon) + 8
+    return calibrate(
+        lambda noise: Repeat(Gaussian(noise), times),
+        EpsilonTarget(epsilon=epsilon, delta=delta),
+        adjacency=adjacency,
+        between=(reach / little, 1.001 * reach / enough),
+    ).value
 
 
 def norm_grid(length: float, dimension: int, scale: float) -> Grid:

@@ -1,0 +1,158 @@
+"""Numbers of convex learning, each with its source."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from privet.accounting import account
+from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
+from privet.errors import InvalidArgument
+from privet.learning.losses import Logistic, SmoothedHinge
+from privet.learning.noisy_sgd import NoisySGD, averaged_descent, theory_event, theory_scale
+from privet.learning.objective_perturbation import ObjectivePerturbation, profile
+from privet.learning.output_perturbation import OutputPerturbation, classic_scale
+from privet.learning.risk import Risk, minimum
+from privet.learning.solver import Terms
+from privet.randomness import SeededNoise
+
+
+def terms(adjacency=ReplaceOne(), **changes):  # noqa: B008 - frozen
+    given = {
+        "loss": Logistic(),
+        "dimension": 10,
+        "population": 1000,
+        "regularization": 0.01,
+        "adjacency": adjacency,
+    }
+    return Terms(**(given | changes))
+
+
+def test_sensitivity_of_output_perturbation():
+    """Chaudhuri, Monteleoni & Sarwate 2011, Corollary 8: 2/(nΛ) for a 1-Lipschitz loss; here 2/(1000 · 0.01) = 0.2."""
+    prepared = OutputPerturbation().prepare(terms(), epsilon=0.5, delta=1e-5)
+    assert prepared.sensitivity == pytest.approx(0.2, rel=2e-5)
+    assert prepared.sensitivity > 0.2  # tolerance and grid are in it
+    blank = OutputPerturbation().prepare(terms(ZeroOut()), epsilon=0.5, delta=1e-5)
+    assert blank.sensitivity == pytest.approx(0.1, rel=3e-5)
+
+
+def test_tolerance_of_the_solver_is_added():
+    """Strong convexity: a gradient of at most τ is within τ/Λ, for both of two neighbours: (2 + 2 · 0.25)/10."""
+    prepared = OutputPerturbation(tolerance=0.25).prepare(terms(), epsilon=0.5, delta=1e-5)
+    assert prepared.sensitivity == pytest.approx(0.25, rel=1e-7)
+
+
+def test_classic_noise_of_output_perturbation():
+    """2√(2 ln(1.25/δ))/(nλε) by hand: 2 · √(2 · 11.7361) / (1000 · 0.01 · 0.5) = 2 · 4.84481 / 5."""
+    scale = classic_scale(population=1000, regularization=0.01, epsilon=0.5, delta=1e-5)
+    assert scale == pytest.approx(1.937923, rel=1e-6)
+    with pytest.raises(InvalidArgument, match="Use OutputPerturbation"):
+        classic_scale(population=1000, regularization=0.01, epsilon=1.0, delta=1e-5)
+
+
+def test_analytic_noise_is_less_than_classic():
+    """Balle & Wang 2018, Theorem 8, solved here with scipy: Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ) = δ."""
+    epsilon, delta = 0.5, 1e-5
+    prepared = OutputPerturbation().prepare(terms(), epsilon=epsilon, delta=delta)
+    a = prepared.sensitivity / prepared.scale
+    found = norm.cdf(a / 2 - epsilon / a) - math.exp(epsilon) * norm.cdf(-a / 2 - epsilon / a)
+    assert found == pytest.approx(delta, rel=1e-5)
+    classic = classic_scale(population=1000, regularization=0.01, epsilon=epsilon, delta=delta)
+    assert prepared.scale < 0.8 * classic
+
+
+def test_noise_of_the_theory():
+    """16 l √(T ln(2/δ) ln(2.5T/δn))/(nε) by hand: 16 √(10⁶ · 14.50866 · 21.63956)/1000."""
+    scale = theory_scale(lipschitz=1.0, steps=10**6, population=1000, epsilon=1.0, delta=1e-6)
+    assert scale == pytest.approx(16 * math.sqrt(14.508658 * 21.639557), rel=1e-6)
+    twice = theory_scale(lipschitz=2.0, steps=10**6, population=1000, epsilon=0.5, delta=1e-6)
+    assert twice == pytest.approx(4 * scale, rel=1e-12)
+
+
+@pytest.mark.parametrize(("population", "steps", "epsilon"), [(1000, 10**6, 1.0), (500, 10**5, 0.5)])
+def test_the_tight_accountant_beside_the_theory(population, steps, epsilon):
+    """The theory claims (ε, δ); its event costs less than a third of that."""
+    delta = 1e-6
+    scale = theory_scale(lipschitz=1.0, steps=steps, population=population, epsilon=epsilon, delta=delta)
+    event = theory_event(noise_multiplier=scale, steps=steps, population=population)
+    tight = account(event, adjacency=ReplaceOne()).epsilon(delta=delta)
+    assert tight < epsilon / 3
+
+
+def test_too_few_steps_for_the_theory():
+    with pytest.raises(InvalidArgument, match="Take more steps"):
+        theory_scale(lipschitz=1.0, steps=100, population=1000, epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("steps", [16, 100, 1000])
+def test_descent_without_noise(steps):
+    """Shalev-Shwartz & Ben-David 2014, Theorem 14.8 (and Lemma 14.1): η = R/(G√T) leaves at most RG/√T."""
+    generator = np.random.default_rng(3)
+    rows = generator.normal(size=(200, 5))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    targets = np.sign(rows @ generator.normal(size=5) + 0.3 * generator.normal(size=200))
+    risk, radius = Risk(SmoothedHinge(0.01), rows, targets, 0.0), 2.0
+    found = averaged_descent(
+        lambda weights: risk.pull(weights) / 200,
+        dimension=5,
+        steps=steps,
+        radius=radius,
+        step_size=radius / math.sqrt(steps),
+    )
+    best = min(
+        risk.value(weights * min(1, radius / np.linalg.norm(weights)))
+        for weights in (
+            minimum(Risk(SmoothedHinge(0.01), rows, targets, s), 1e-6) for s in np.geomspace(1e-3, 100, 40)
+        )
+    )
+    assert (risk.value(found) - best) / 200 <= radius / math.sqrt(steps)
+
+
+def test_excess_risk_with_noise():
+    """Bassily, Smith & Thakurta 2014, Theorem 2.4: the expected excess is at most RG/√T, G with its noise."""
+    generator = np.random.default_rng(4)
+    rows = generator.normal(size=(2000, 5))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    targets = np.sign(rows @ np.array([1.0, -1, 0, 0, 0.5]))
+    public = terms(dimension=5, population=2000, regularization=0.0)
+    prepared = NoisySGD(steps=100, radius=2.0, sampling_rate=0.1).prepare(public, epsilon=1.0, delta=1e-5)
+    risk = Risk(Logistic(), rows, targets, 0.0)
+    best = risk.value(minimum(Risk(Logistic(), rows, targets, 150.0), 1e-3))
+    risks = [risk.value(prepared.run(rows, targets, SeededNoise(seed))) for seed in range(5)]
+    assert (np.mean(risks) - best) / 2000 <= prepared.excess_bound
+
+
+def test_profile_of_objective_perturbation():
+    """Redberg, Koskela & Wang 2023: 2 H at ε̃ = ε + ln(1 − β/Λ) for linear models, add-remove.
+
+    H is Balle & Wang's profile. Ours is that with ln(1 + β/Λ) in place of −ln(1 − β/Λ), and for a loss that pulls one
+    way only without the factor 2.
+    """
+    epsilon, sigma, strength, smoothness = 1.0, 4.0, 2.0, 0.25
+
+    def gaussian(rest: float) -> float:
+        a = 1 / sigma
+        return norm.cdf(a / 2 - rest / a) - math.exp(rest) * norm.cdf(-a / 2 - rest / a)
+
+    rest = epsilon - math.log1p(smoothness / strength)
+    for monotone, factor in ((True, 1), (False, 2)):
+        found = profile(
+            epsilon=epsilon,
+            noise_multiplier=sigma,
+            strength=strength,
+            smoothness=smoothness,
+            monotone=monotone,
+            adjacency=AddRemove(),
+        )
+        assert found == pytest.approx(factor * gaussian(rest), rel=1e-6)
+        assert found <= 2 * gaussian(epsilon + math.log(1 - smoothness / strength))
+
+
+def test_objective_perturbation_needs_a_tenth_of_the_noise_of_its_first_analysis():
+    """Kifer, Smith & Thakurta 2012, Theorem 2: σ = √(8 ln(2/δ) + 4ε) L/ε; ours at the same ε and δ."""
+    prepared = ObjectivePerturbation().prepare(
+        terms(AddRemove(), regularization=1.0), epsilon=1.0, delta=1e-6
+    )
+    assert prepared.scale < 0.45 * math.sqrt(8 * math.log(2 / 1e-6) + 4)
