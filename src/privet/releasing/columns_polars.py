@@ -74,10 +74,7 @@ class PandasTable(Table):
                 "'data' must have different names for all columns, and has not. Rename them."
             )
         self._frame = frame
-        self._types = {
-            name: pl.String() if self._mixed(name) else self._converted([name], 0).schema[name]
-            for name in names
-        }
+        self._types = {name: self._type(name) for name in names}
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:
@@ -92,6 +89,15 @@ class PandasTable(Table):
         if not texts:
             return frame.lazy()
         return (pl.DataFrame(texts) if frame.width == 0 else frame.with_columns(texts)).lazy()
+
+    def _type(self, name: str) -> pl.DataType:
+        """The type that a column is read as, without a look at its rows; an object where Polars has none."""
+        if self._mixed(name):
+            return pl.String()
+        try:
+            return self._converted([name], 0).schema[name]
+        except Exception:  # whatever pandas or Arrow raise for a type that they cannot convert
+            return pl.Object()
 
     def _mixed(self, name: str) -> bool:
         return str(self._frame[name].dtype) == "object"

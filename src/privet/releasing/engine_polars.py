@@ -4,7 +4,8 @@ Every step is row by row, or unit by unit, and no step fails because of a value.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, final
 
@@ -59,7 +60,10 @@ class PolarsEngine(Engine):
         if module == "pandas" and name == "DataFrame":
             return PolarsEngine(PandasTable(data))
         if module == "pyarrow" and name in ("Table", "RecordBatch"):
-            return PolarsEngine(FrameTable(pl.DataFrame(data).lazy()))
+            try:
+                return PolarsEngine(FrameTable(pl.DataFrame(data).lazy()))
+            except pl.exceptions.PolarsError:
+                name = "Table with two columns of one name, or of a type that Polars does not know"
         raise InvalidArgument(
             f"'data' must be a table, got a value of type {name}. Make it a frame with named columns."
         )
@@ -196,7 +200,13 @@ class PolarsEngine(Engine):
             most=request.contribution.groups,
             keep_rows=bool(values),
         )
-        return _Paired(rows, pairs), grouping.keys or _keys(listed)
+        if grouping.keys is not None:
+            return _Paired(rows, pairs), grouping.keys
+        # A key of which every unit was left out is no key: it would be a place for noise that shows a unit.
+        names = _keys(listed)
+        left = np.bincount(pairs.groups, minlength=len(names)) > 0
+        numbers = (np.cumsum(left) - 1)[pairs.groups] if left.size else pairs.groups
+        return _Paired(rows, replace(pairs, groups=numbers)), tuple(compress(names, left))
 
     def _selected(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.randomness import NoiseSource
-from privet.releasing.aggregates import Aggregation, CellCounts, Grouping, Measure, Rows, Totals, Units
+from privet.releasing.aggregates import Aggregation, CellCounts, Grouping, Measure, Totals, Units
 from privet.releasing.allotment import Allotted, Noised
 from privet.releasing.answers import Answer, ErrorKind, Number, Quote, Values
 from privet.releasing.engine import Engine
@@ -76,7 +76,8 @@ class Run:
                 continue
             found = totals[_kind(one.compiled.grouping)]
             (counts,) = self._noisy(one.discovery, found)
-            kept = np.flatnonzero(counts >= one.threshold)
+            # A key without units must not even get noise; engines leave it out, and this does not rely on it.
+            kept = np.flatnonzero((counts >= one.threshold) & (found.sums[Units()] > 0))
             shown.append(_Shown(tuple(found.keys[place] for place in kept), counts[kept]))
         return tuple(shown)
 
@@ -125,7 +126,7 @@ class Run:
         return Answer(
             label=one.compiled.part.label,
             value=_values(one, keys, finished.values, finished.values),
-            error=_values(one, keys, finished.errors, finished.values),
+            error=_values(one, keys, _widened(one, finished.errors), finished.values),
             error_kind=kind,
             confidence=self._confidence,
             event=one.event,
@@ -196,11 +197,7 @@ def _halves(one: Allotted, confidence: float) -> tuple[float, ...]:
 
 def _values(one: Allotted, keys: _Keys, numbers: NDArray[np.float64], order: NDArray[np.float64]) -> Values:
     statistic = one.compiled.part.statistic
-    measures = _measures(
-        tuple(noised.query for noised in (*one.queries, *([one.discovery] if one.discovery else [])))
-    )
-    whole = one.chooser is None and set(measures) <= {Rows(), Units()}
-    plain: list[Number] = [round(number) if whole else float(number) for number in numbers.tolist()]
+    plain: list[Number] = [round(x) if _whole(one) else x for x in numbers.tolist()]
     if one.compiled.grouping.single:
         return plain[0]
     several = isinstance(statistic, Marginal) or (

@@ -8,6 +8,7 @@ would not be.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from threading import Lock
 from typing import final
 
 from privet.adjacency import Adjacency
@@ -61,6 +62,7 @@ class MemoryStore(Store):
         self._ledger = Ledger(adjacency)
         self._budget = budget
         self._answers: dict[str, Answer] = {}
+        self._lock = Lock()
 
     @property
     def ledger(self) -> Ledger:
@@ -70,13 +72,14 @@ class MemoryStore(Store):
         return self._answers.get(question)
 
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
-        after = self._ledger
-        for entry in entries:
-            after = after.spend(entry.label, entry.event, caveats=caveats)
-        if self._budget is not None:
-            keep_within(after, self._budget)
-        self._ledger = after
-        return after
+        with self._lock:  # two threads never overspend together
+            after = self._ledger
+            for entry in entries:
+                after = after.spend(entry.label, entry.event, caveats=caveats)
+            if self._budget is not None:
+                keep_within(after, self._budget)
+            self._ledger = after
+            return after
 
     def keep(self, answers: Mapping[str, Answer]) -> None:
         self._answers.update(answers)
