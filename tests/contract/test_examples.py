@@ -1,0 +1,89 @@
+"""The examples run, say what they teach, and save a picture."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privet.randomness import SeededNoise
+
+pytest.importorskip("matplotlib", reason="the examples draw with matplotlib")
+
+_FOLDER = Path(__file__).parents[2] / "examples"
+_SAID = {
+    "taxes": ("ln 3 = 1.0986", "0.020        0.058", "True share of cheats: 0.120"),
+    "blue_eyes": ("noise of scale 10", "50,000", "±30"),
+    "meeting_price": ("the best price is 3 €", "noise on the price", "chosen with noise"),
+    "hair_colour": ("P[dark] = 0.9936 ≥ 1 − 4·exp(−5) = 0.9730", "permute and flip", "costs ε = 0.05"),
+    "averaging": ("10 answers, then", "BudgetExceeded", "still holds 10 entries", "100.0"),
+    "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
+}
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Loads an example as it loads when it is run: with its own folder first on the path."""
+    monkeypatch.syspath_prepend(str(_FOLDER))
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f"privet_example_{name}", _FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    sys.modules.pop("style", None)
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in _FOLDER.glob("*.py")} - {"style"} == set(_SAID)
+
+
+@pytest.mark.parametrize("name", _SAID)
+def test_an_example_runs_and_teaches(name, example, tmp_path, capsys):
+    picture = example(name).main(tmp_path, SeededNoise(17))
+    said = capsys.readouterr().out
+    for words in _SAID[name]:
+        assert words in said
+    assert picture == tmp_path / f"{name}.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 20_000
+    assert all(len(line) <= 150 for line in said.splitlines() if not line.startswith("picture"))
+
+
+def test_noise_on_the_price_fails_and_choosing_works(example):
+    module = example("meeting_price")
+    values = [3.0, 4.0] * 100
+    noisy = module._noisy_prices(3.0, SeededNoise(1))
+    chosen = module._chosen_prices(values, SeededNoise(2))
+    best = module._profit(values, 3.0)
+    assert sum(module._profit(values, price) for price in noisy) / len(noisy) < 0.5 * best
+    assert sum(module._profit(values, price) for price in chosen) / len(chosen) > 0.98 * best
+
+
+def test_nobody_believes_more_than_is_proved(example):
+    import privet
+    from privet.mechanisms import CountWhere, DiscreteLaplace
+
+    module = example("anna_and_patrick")
+    for epsilon in (0.1, 1.0):
+        count = DiscreteLaplace.calibrated(CountWhere(bool), epsilon=epsilon, adjacency=privet.AddRemove())
+        bounds = privet.account(count.event, adjacency=privet.AddRemove()).posterior(prior=0.4, delta=0.0)
+        for beliefs in module._beliefs(count, SeededNoise(3)):
+            assert bounds.lower - 1e-12 <= beliefs.min() <= beliefs.max() <= bounds.upper + 1e-12
+
+
+def test_an_example_runs_from_the_command_line(tmp_path):
+    """With noise from the operating system, in a folder that is not there yet."""
+    done = subprocess.run(
+        [sys.executable, str(_FOLDER / "blue_eyes.py"), str(tmp_path / "new")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert "picture:" in done.stdout
+    assert (tmp_path / "new" / "blue_eyes.png").exists()
