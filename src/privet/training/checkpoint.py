@@ -66,6 +66,7 @@ class Checkpoint:
         self._ahead = whole("ahead", ahead)
         self._journal = Journal()
         self._lock: int | None = None
+        self._announced = 0
         self.step = 0
         self.state: dict[str, Any] | None = None
 
@@ -93,20 +94,22 @@ class Checkpoint:
     def before(self, step: int) -> None:
         """Make sure that the journal on the disk covers this step. Call it before the step's noise is used."""
         self._held()
-        if not self.step < whole("step", step) <= self._plan.steps:
+        if whole("step", step) != self._announced + 1 or step > self._plan.steps:
             raise InvalidArgument(
-                f"'step' must be above {self.step}, where the run stands, and at most the plan's {self._plan.steps}, "
-                f"got {step}. Steps count from 1."
+                f"'step' must be {self._announced + 1}, the next of the plan's {self._plan.steps}, got {step}. "
+                f"Announce every step once, counted from 1."
             )
         if step > self._journal.reserved:
             self._write(replace(self._journal, reserved=min(step + self._ahead - 1, self._plan.steps)))
+        self._announced = step
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Keep the state after this step, and give back what was reserved beyond it. No later step may have begun."""
+        """Keep the state that this step left, and give back what was reserved beyond it."""
         self._held()
-        if not self.step <= whole("step", step, least=0) <= self._journal.reserved:
+        if whole("step", step, least=0) != self._announced:
             raise InvalidArgument(
-                f"'step' must be one that was announced by before(step), got {step}. Announce every step."
+                f"'step' must be {self._announced}, the last that was announced, got {step}. "
+                f"Save the state that the last step left."
             )
         content = io.BytesIO()
         torch.save({"step": step, "plan": repr(self._plan), "state": dict(state)}, content)
@@ -135,6 +138,7 @@ class Checkpoint:
         journal = self._opened(text)
         if saved is not None:
             self.step, self.state = self._loaded(saved)
+            self._announced = self.step
         if self.step > journal.reserved:
             raise Unreadable(
                 f"{str(self._folder / _JOURNAL)!r} must cover the {self.step} steps of the saved state, and covers "
@@ -159,6 +163,8 @@ class Checkpoint:
                 (whole("from", start, least=0), whole("to", stop, least=start, most=self._plan.steps))
                 for start, stop in document.get("abandoned", [])
             )
+            # Noise that was seeded before a crash stays seeded in the ledger, whatever comes after.
+            self._caveats |= Ledger.from_json(json.dumps(document.get("ledger"))).caveats
         except (InvalidArgument, TypeError, ValueError):
             raise Unreadable(
                 "The journal must hold steps of its plan, and does not. Restore the file."

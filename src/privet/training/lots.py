@@ -19,9 +19,8 @@ from torch import Tensor
 
 from privet.arguments import fraction, whole
 from privet.errors import InvalidArgument
-from privet.mechanisms.sampling.table import checked_source
 from privet.randomness import NoiseSource
-from privet.training.secure_stream import expanded
+from privet.training.secure_stream import checked_source, expanded
 from privet.training.subsets import Indices, poisson_sample, subset
 
 __all__ = ["CyclicLots", "FixedLots", "Lots", "PartLots", "PoissonLots", "ShuffledLots"]

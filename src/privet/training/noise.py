@@ -32,11 +32,10 @@ from torch import Tensor
 
 from privet.arguments import at_least, positive, shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.sampling.table import checked_source
 from privet.randomness import NoiseSource
 from privet.training import compiled_normals
 from privet.training.normals import add_normal, add_rounded, blocks
-from privet.training.secure_stream import expanded
+from privet.training.secure_stream import checked_source, expanded
 
 __all__ = ["gaussian_", "grid", "student_"]
 

@@ -17,11 +17,12 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from privet.arguments import whole
+from privet.arguments import shown, whole
 from privet.caveats import Caveat
+from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 
-__all__ = ["CipherNoise", "expanded", "fill"]
+__all__ = ["CipherNoise", "checked_source", "expanded", "fill"]
 
 _SLICE = 1 << 18  # bytes that are encrypted at once: they stay in the processor's cache
 _ZEROS = bytes(_SLICE)
@@ -51,6 +52,16 @@ class CipherNoise(NoiseSource):
         for start in range(0, out.size, _SLICE):
             part = out[start : start + _SLICE]
             self._stream.update_into(memoryview(_ZEROS)[: part.size], part.data)
+
+
+def checked_source(source: NoiseSource) -> NoiseSource:
+    """A source of privacy noise, and not one of experiment randomness."""
+    if not isinstance(source, NoiseSource):
+        raise InvalidArgument(
+            f"'source' must be a NoiseSource, got {shown(source)}. "
+            f"Give SecureNoise(), or SeededNoise(…) in a test."
+        )
+    return source
 
 
 def expanded(source: NoiseSource) -> NoiseSource:
