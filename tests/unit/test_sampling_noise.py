@@ -86,7 +86,7 @@ def weight(decay, size):
     "law",
     [
         *(_laplace(scale, even) for scale in (40.0, 1e4, 2.0**50) for even in (False, True)),
-        *(_gaussian(scale, even) for scale in (70.0, 1e4, 2.0**50) for even in (False, True)),
+        *(_gaussian(scale, even) for scale in (140.0, 1e4, 2.0**50) for even in (False, True)),
     ],
     ids=lambda law: f"{float(law.decay.linear or law.decay.quadratic):.1e}-{law.constant_time}",
 )
@@ -131,7 +131,7 @@ def test_a_far_step_is_left_to_whole_numbers():
 
 @NOISES
 @EVENLY
-@pytest.mark.parametrize("scale", [5e-324, 1e-3, 0.5, 1, 31.99, 33.0, 64.5, 1000, 1e12, 2.0**50])
+@pytest.mark.parametrize("scale", [5e-324, 1e-3, 0.5, 1, 31.99, 33.0, 128.5, 1000, 1e12, 2.0**50])
 def test_scales_from_the_smallest_float_to_2_to_the_50(noise, constant_time, scale):
     numbers = noise(scale, 300, SeededNoise(1), constant_time=constant_time)
     assert numbers.dtype == np.int64
@@ -145,7 +145,7 @@ def test_scales_from_the_smallest_float_to_2_to_the_50(noise, constant_time, sca
 @EVENLY
 def test_sizes(noise, constant_time):
     for size in (0, 1, 2, 2047, 2048, 2049, 8191, 8192, 8193, 20_001):
-        for scale in (2.0, 100.0):
+        for scale in (2.0, 200.0):
             assert noise(scale, size, SeededNoise(2), constant_time=constant_time).shape == (size,)
 
 

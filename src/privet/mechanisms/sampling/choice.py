@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.exponentials import RELATIVE_ERROR, exponential_bounds, exponentials
-from privet.mechanisms.sampling.table import checked_source
+from privet.mechanisms.sampling.sources import checked_source
 from privet.randomness import NoiseSource
 
 __all__ = ["choose"]

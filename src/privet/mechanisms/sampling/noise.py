@@ -9,7 +9,8 @@ from privet.arguments import positive, shown, whole
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.decay import Decay
 from privet.mechanisms.sampling.lattice import Blocks, Lattice, Single
-from privet.mechanisms.sampling.table import checked_source, table_of
+from privet.mechanisms.sampling.sources import checked_source
+from privet.mechanisms.sampling.table import table_of
 from privet.randomness import NoiseSource
 
 __all__ = ["discrete_gaussian", "discrete_laplace"]
@@ -17,10 +18,10 @@ __all__ = ["discrete_gaussian", "discrete_laplace"]
 _LARGEST_SCALE = 2.0**50
 _KEPT = 64  # laws whose tables are kept
 
-# The largest scale that one table serves; beyond, it is the scale of the blocks. In constant time every edge is
-# compared with, so that a shorter table pays for the proposals that it wastes.
+# The largest scale that one table, of at most 1,400 edges, serves; beyond, it is the scale of the blocks. In
+# constant time each edge costs a comparison, so that a shorter table pays for the proposals that it wastes.
 _LAPLACE, _LAPLACE_EVENLY = 32.0, 8.0
-_GAUSSIAN, _GAUSSIAN_EVENLY = 64.0, 16.0
+_GAUSSIAN, _GAUSSIAN_EVENLY = 128.0, 16.0
 
 
 def discrete_laplace(

@@ -16,12 +16,10 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from privet.arguments import shown
-from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.decay import Decay, cumulative
 from privet.randomness import NoiseSource
 
-__all__ = ["BITS", "Drawn", "Table", "checked_source", "table_of"]
+__all__ = ["BITS", "Drawn", "Table", "table_of"]
 
 BITS = 63  # of a table's edges; one bit of a word is left for the sign
 _WORD = 64
@@ -167,12 +165,3 @@ def table_of(decay: Decay, *, folded: bool) -> Table:
 def _coins(words: Cells) -> Sizes:
     """The lowest bit of each word, which no table of at most 63 bits uses."""
     return (words & np.uint64(1)).astype(np.int64)
-
-
-def checked_source(source: NoiseSource) -> NoiseSource:
-    """A source of privacy noise, and not one of experiment randomness."""
-    if not isinstance(source, NoiseSource):
-        raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {shown(source)}. Give SecureNoise(), or SeededNoise(…) in a test."
-        )
-    return source

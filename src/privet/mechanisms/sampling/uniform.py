@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from privet.arguments import finite, shown, whole
 from privet.errors import InvalidArgument
-from privet.mechanisms.sampling.table import checked_source
+from privet.mechanisms.sampling.sources import checked_source
 from privet.randomness import NoiseSource
 
 __all__ = ["bernoulli", "uniform_integers"]
