@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from functools import lru_cache
 
 import mpmath
 import numpy as np
@@ -49,7 +50,8 @@ class Scripted(NoiseSource):
         return given
 
 
-def exact(decay, folded, digits=60):
+@lru_cache
+def exact(decay, folded, digits=70):
     """F(0), F(1), … up to all of 10^−digits, by mpmath."""
     with mpmath.workdps(digits + 20):
         linear = mpmath.mpf(decay.linear.numerator) / decay.linear.denominator
@@ -164,7 +166,7 @@ def every_outcome(draw, bits, step, depth):
     return masses, open_
 
 
-@pytest.mark.parametrize("decay", LAWS[:4] + LAWS[6:9])
+@pytest.mark.parametrize("decay", LAWS[1:4] + LAWS[7:9])
 @FOLDED
 @pytest.mark.parametrize(
     ("evenly", "lowered"),
@@ -172,12 +174,12 @@ def every_outcome(draw, bits, step, depth):
     ids=["search", "search-lowered", "scan", "scan-lowered"],
 )
 def test_the_law_is_exact(decay, folded, evenly, lowered):
-    """All beginnings of 6 + 4·4 bits are followed: each outcome has its mass, up to what is still open."""
+    """All beginnings of 6 + 3·4 bits are followed: each outcome has its mass, up to what is still open."""
     table = small_table(decay, folded, bits=6, step=4, lowered=lowered)
     draw = table.draw_evenly if evenly else table.draw
-    masses, open_ = every_outcome(lambda source: draw(1, source), bits=6, step=4, depth=4)
+    masses, open_ = every_outcome(lambda source: draw(1, source), bits=6, step=4, depth=3)
     assert sum(masses.values()) + open_ == 1
-    assert open_ < Fraction(4 * len(cumulative(decay, 22, folded=folded)), 2**22)
+    assert open_ < Fraction(4 * len(cumulative(decay, 18, folded=folded)), 2**18)
     truth = exact(decay, folded)
     for size, upper in enumerate(truth[: max(masses) + 1]):
         with mpmath.workdps(40):
@@ -198,7 +200,7 @@ def test_the_guide_settles_only_what_is_certain(decay):
     assert script.words.size == 0
     assert (signs == every % 2).all()
     assert rest.size < 0.1 * 2**16
-    truth = [0, *exact(decay, folded=True, digits=25)]
+    truth = [0, *exact(decay, True)]
     lower = np.array([int(mpmath.ceil(value * 2**40)) for value in truth])
     upper = np.array([int(mpmath.floor(value * 2**40)) for value in truth])
     settled = np.setdiff1d(np.arange(2**16), rest)
@@ -216,7 +218,7 @@ def test_words_on_an_edge_are_settled_by_the_next_words(decay, evenly):
     """U just below and just above F(k), and one that only a third word settles."""
     table = table_of(decay, folded=True)
     draw = table.draw_evenly if evenly else table.draw
-    truth = exact(decay, folded=True, digits=70)
+    truth = exact(decay, True)
     for k in {0, 1, len(table.edges) // 2, len(table.edges) - 2} & set(range(len(table.edges) - 1)):
         with mpmath.workdps(90):
             digits = int(mpmath.floor(truth[k] * mpmath.mpf(2) ** (63 + 128)))
