@@ -9,6 +9,8 @@ fails after it was paid for stays paid.
 
 import json
 import math
+from datetime import date, datetime, time
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
@@ -36,7 +38,10 @@ from privet.releasing.durable import DurableLedger
 
 pl = pytest.importorskip("polars")
 pd = pytest.importorskip("pandas")
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("duckdb")
+
+from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402 - where the packages are there
+from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
 
 EVERYTHING = (
     ("count", Count()),
@@ -52,6 +57,27 @@ EVERYTHING = (
 UNKNOWN = (
     ("found", GroupBy("city", Count())),
     ("most", TopK("city", 2)),
+)
+
+
+KINDS = (
+    pl.Series([1, 2, -128, None], dtype=pl.Int8),
+    pl.Series([1, 2, 2**64 - 1, None], dtype=pl.UInt64),
+    pl.Series([1, 2, -(2**63), 2**63 - 1], dtype=pl.Int64),
+    pl.Series([1, 2, None, 2**100], dtype=pl.Int128),
+    pl.Series([1, math.nan, math.inf, None], dtype=pl.Float32),
+    pl.Series([Decimal("1.5"), None, Decimal(-3), Decimal("99.25")]),
+    pl.Series([date(2020, 1, 1), None, date(1, 1, 1), date(9999, 12, 31)]),
+    pl.Series([datetime(2020, 1, 1), None, datetime(1, 1, 1), datetime(9999, 12, 31)]),
+    pl.Series([time(1), None, time(2), time(3)]),
+    pl.Series([True, False, None, True]),
+    pl.Series([b"a", b"\xff", None, b""]),
+    pl.Series([[1], [], None, [2, 3]]),
+    pl.Series([{"a": 1}, {"a": None}, None, {"a": 2}]),
+    pl.Series(["a", "b", None, ""], dtype=pl.Categorical),
+    pl.Series(["a", "b", None, "a"], dtype=pl.Enum(["a", "b"])),
+    pl.Series([None] * 4, dtype=pl.Null),
+    pl.Series(["a", "1", " 2 ", None]),
 )
 
 
@@ -211,7 +237,7 @@ class TestNeighbours:
     )
     ROW = st.tuples(st.sampled_from([1, 2, 3, None]), ODD, st.sampled_from(["a", "b", "c", "", None]))
 
-    @settings(deadline=None, max_examples=25)
+    @settings(deadline=None, max_examples=15)
     @given(st.lists(ROW, max_size=12))
     def test_both_are_answered_in_the_same_form(self, rows):
         asked = plan(*EVERYTHING, epsilon=1.0)
@@ -223,17 +249,38 @@ class TestNeighbours:
         ["", "1", "-1", "old", "NaN", "inf", "1e999", " 7 ", "0x1", "ß", "'", "null", "true", "\\N"]
     )
 
-    @settings(deadline=None, max_examples=25)
-    @given(st.lists(st.tuples(st.sampled_from(["1", "2", "x", ""]), TEXT, TEXT), max_size=12))
-    def test_files_of_any_text_are_answered_in_the_same_form(self, tmp_path_factory, rows):
-        path = tmp_path_factory.mktemp("tables") / "data.csv"
+    CELLS = st.lists(st.tuples(st.sampled_from(["1", "2", "x", ""]), TEXT, TEXT), max_size=12)
+
+    @pytest.mark.parametrize(("engine", "examples"), [(PolarsEngine.of_path, 12), (DuckDBEngine, 4)])
+    def test_files_of_any_text_are_answered_in_the_same_form(self, tmp_path, engine, examples):
+        path = tmp_path / "data.csv"
         asked = plan(*EVERYTHING, epsilon=1.0)
-        forms = set()
-        for gone in ("nobody", "1", "2", "x"):
-            path.write_text("user_id,age,city\n" + "".join(f"{u},{a},{c}\n" for u, a, c in rows if u != gone))
-            forms.add(outcome(asked, path))
-        assert len(forms) == 1
-        assert next(iter(forms))[0] == "answered"
+
+        @settings(deadline=None, max_examples=examples)
+        @given(self.CELLS)
+        def check(rows):
+            forms = set()
+            for gone in ("nobody", "1", "2", "x"):
+                lines = [f"{unit},{age},{city}\n" for unit, age, city in rows if unit != gone]
+                path.write_text("user_id,age,city\n" + "".join(lines))
+                forms.add(outcome(asked, engine(path)))
+            assert len(forms) == 1
+            assert next(iter(forms))[0] == "answered"
+
+        check()
+
+    @pytest.mark.parametrize("role", ["user_id", "age", "city"])
+    @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.dtype))
+    def test_columns_of_any_kind_are_answered_or_refused_alike_and_before_they_are_paid(self, role, kind):
+        plain = pl.DataFrame(
+            {"user_id": [1, 2, 3, 4], "age": [1.0, 2.0, 3.0, 4.0], "city": ["a", "b", "a", None]}
+        )
+        full = plain.with_columns(kind.alias(role))
+        for asked in (plan(*EVERYTHING, epsilon=1.0), plan(*UNKNOWN, epsilon=1.0, delta=1e-6)):
+            forms = {outcome(asked, pl.concat([full[:gone], full[gone + 1 :]])) for gone in range(5)}
+            assert len(forms) == 1
+            told, _, spent = next(iter(forms))
+            assert (told, spent > 0) in {("answered", True), ("InvalidArgument", False)}
 
     OBJECT = st.sampled_from([1, "1", 2.5, None, True, b"1", (1,), math.nan])
 
@@ -325,8 +372,6 @@ class TestFailures:
 
     @pytest.fixture
     def broken(self, monkeypatch):
-        from privet.releasing.engine_polars import PolarsEngine
-
         def breaks(self, request):
             raise ValueError("secret row 12345")
 
@@ -454,6 +499,7 @@ class TestFiles:
     def test_a_column_name_twice(self, tmp_path):
         path = tmp_path / "data.csv"
         path.write_text("user_id,age,age\n1,2,3\n")
-        code, ledger = None, tmp_path / "ledger.json"
+        ledger = tmp_path / "ledger.json"
         code = main(["release", str(path), "--sum", "age:0:1", "--epsilon", "1", "--ledger", str(ledger)])
         assert code in (0, 2)
+        assert (code == 0) == ledger.exists()
