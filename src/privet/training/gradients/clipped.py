@@ -1,7 +1,7 @@
 """Clipped sums of per-example gradients: one forward pass, one backward pass, and no per-example gradients."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from privet.errors import InvalidArgument
 from privet.training.gradients.convolutions import ConvolutionTap
 from privet.training.gradients.fallback import BruteForce
 from privet.training.gradients.layout import Layout
-from privet.training.gradients.plans import Plan, Prober
+from privet.training.gradients.plans import Plan, Prober, Stray
 from privet.training.gradients.products import Direct, Gradient, Product, combined
 from privet.training.gradients.refusals import (
     CrossExample,
@@ -20,6 +20,7 @@ from privet.training.gradients.refusals import (
     require_rows,
 )
 from privet.training.gradients.register import taps_of
+from privet.training.gradients.strays import Graph, Reach
 from privet.training.gradients.tape import Placement, Tape, Use, tapped
 
 __all__ = ["ClippedSums", "Clipping"]
@@ -77,7 +78,7 @@ class ClippedSums:
         for tap in self._taps:
             if isinstance(tap, ConvolutionTap):
                 tap.prepare(channels_last=True)
-        self._prober = Prober(model, loss, self._taps, self._tape)
+        self._prober = Prober(model, loss, self._parameters, self._taps, self._tape)
         self._brute_force = BruteForce(model, loss)
         self._plans: dict[object, Plan] = {}
         self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
@@ -131,19 +132,25 @@ class ClippedSums:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._learn(key, inputs, targets)
-        uses, gradients, outside = self._backward(inputs, targets, batch)
+        losses, uses = self._forward(inputs, targets, batch)
         if not plan.matches(uses, batch):
             plan = self._learn(key, inputs, targets)
             if not plan.matches(uses, batch):
-                # The order of calls depends on the values: no tap can be trusted for this lot.
-                plan = Plan(tuple((u.tap.number, u.role) for u in uses), (None,) * len(uses), certain=False)
+                plan = Plan.unknown(
+                    uses
+                )  # the calls depend on the values: no tap can be trusted for this lot
+        followed = self._follow(plan, losses, uses, batch)
+        gradients, outside = self._backward(losses, uses, followed)
         self._loose.update(outside)
         loose = set(self._loose)
-        for use, place, gradient in zip(uses, plan.places, gradients, strict=True):
-            if place is None and gradient is not None:
+        shared = {stray.number for stray, _ in followed if stray.call}
+        for i, (use, place, gradient) in enumerate(zip(uses, plan.places, gradients, strict=False)):
+            if place is None and gradient is not None and i not in shared:
                 loose.update(use.tap.indices.values())
         with torch.no_grad():
-            found = self._tapped_products(uses, plan.places, gradients, batch, loose)
+            collected = self._tapped_products(uses, plan.places, gradients, batch, loose)
+            self._followed_products(uses, followed, gradients[len(uses) :], batch, loose, collected)
+            found = {index: combined(parts) for index, parts in collected.items()}
         self._brute_forced = frozenset(loose)
         if loose:
             order = sorted(loose)
@@ -157,14 +164,10 @@ class ClippedSums:
             self._plans[key] = plan
         return plan
 
-    def _backward(
-        self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
-    ) -> tuple[list[Use], Sequence[Tensor | None], list[int]]:
-        """One forward and one backward pass: the uses, their output gradients, and what was used elsewhere."""
+    def _forward(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> tuple[Tensor, list[Use]]:
         tape = self._tape
         uses: list[Use] = []
         tape.uses = uses
-        watched = [i for i in range(len(self._parameters)) if i not in self._loose]
         with tapped(self._taps):
             tape.recording = True
             try:
@@ -172,13 +175,69 @@ class ClippedSums:
             finally:
                 tape.recording = False
                 tape.uses = []
-            wanted = [*[u.edge for u in uses], *[self._parameters[i] for i in watched]]
-            ones = torch.ones_like(losses)
-            found = torch.autograd.grad(losses, wanted, ones, allow_unused=True)
+        return losses, uses
+
+    def _follow(
+        self, plan: Plan, losses: Tensor, uses: list[Use], batch: int
+    ) -> list[tuple[Stray, list[Reach]]]:
+        """The strays of this step whose every consumer is where the plan says."""
+        if not plan.strays:
+            return []
+        graph = Graph(losses)
+        found = [(stray, stray.reaches(graph, uses, self._parameters, batch)) for stray in plan.strays]
+        return [(stray, reaches) for stray, reaches in found if reaches is not None]
+
+    def _backward(
+        self, losses: Tensor, uses: list[Use], followed: list[tuple[Stray, list[Reach]]]
+    ) -> tuple[Sequence[Tensor | None], list[int]]:
+        """One backward pass: the gradients at the edges of uses and reaches, and what was used elsewhere."""
+        known = {stray.number for stray, _ in followed if not stray.call} | self._loose
+        watched = [i for i in range(len(self._parameters)) if i not in known]
+        edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
+        wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
+        with tapped(self._taps):  # also for blocks that are computed again in the backward pass
+            found = torch.autograd.grad(losses, wanted, torch.ones_like(losses), allow_unused=True)
         for use in uses:
             use.check()
-        outside = [i for i, g in zip(watched, found[len(uses) :], strict=True) if g is not None]
-        return uses, found[: len(uses)], outside
+        outside = [i for i, g in zip(watched, found[len(edges) :], strict=True) if g is not None]
+        return found[: len(edges)], outside
+
+    def _followed_products(
+        self,
+        uses: list[Use],
+        followed: list[tuple[Stray, list[Reach]]],
+        gradients: Sequence[Tensor | None],
+        batch: int,
+        loose: set[int],
+        collected: dict[int, list[Product]],
+    ) -> None:
+        """Adds the gradients of parameters and shared outputs that were followed through the graph."""
+        at = 0
+        for stray, reaches in followed:
+            pairs = [
+                (r, g)
+                for r, g in zip(reaches, gradients[at : at + len(reaches)], strict=True)
+                if g is not None
+            ]
+            at += len(reaches)
+            if not pairs:
+                continue
+            if not stray.call:
+                if stray.number not in loose:
+                    shape = self.layout.shapes[stray.number]
+                    collected.setdefault(stray.number, []).extend(
+                        r.product(g, batch, shape) for r, g in pairs
+                    )
+                continue
+            use = uses[stray.number]
+            rows = [r.rows(g, batch) for r, g in pairs]
+            total = sum(rows[1:], start=rows[0])
+            gradient = Gradient(total.reshape(batch, -1, total.shape[-1]), own=False)
+            saved = [t.reshape(-1, *t.shape[len(use.leading) :]) for t in use.saved]
+            expanded = tuple(t.expand(batch, *t.shape) for t in saved)
+            for index, product in use.tap.products(use, gradient, expanded):
+                if index not in loose:
+                    collected.setdefault(index, []).append(product)
 
     def _tapped_products(
         self,
@@ -187,14 +246,14 @@ class ClippedSums:
         gradients: Sequence[Tensor | None],
         batch: int,
         loose: set[int],
-    ) -> dict[int, Product]:
+    ) -> dict[int, list[Product]]:
         memory: dict[int, int] = {}
         for g in gradients:
             if g is not None:
                 start = g.untyped_storage().data_ptr()
                 memory[start] = memory.get(start, 0) + 1
         collected: dict[int, list[Product]] = {}
-        for use, place, g in zip(uses, places, gradients, strict=True):
+        for use, place, g in zip(uses, places, gradients, strict=False):
             if g is None or place is None or all(i in loose for i in use.tap.indices.values()):
                 continue
             rows = use.tap.gradient_rows(use, g, place, batch)
@@ -203,7 +262,7 @@ class ClippedSums:
             for index, product in use.tap.products(use, gradient, use.tap.saved_rows(use, place, batch)):
                 if index not in loose:
                     collected.setdefault(index, []).append(product)
-        return {index: combined(parts) for index, parts in collected.items()}
+        return collected
 
 
 def _group_numbers(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:

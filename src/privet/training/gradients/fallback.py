@@ -9,6 +9,7 @@ vector that is added all the same, so the bound holds; its two parts are gradien
 draws of the mask.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import final
 
@@ -37,7 +38,9 @@ class BruteForce:
         """[examples, *shape] for each name."""
         if not self._loops:
             try:
-                return self._mapped(names, inputs, targets)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of operations that are mapped slowly
+                    return self._mapped(names, inputs, targets)
             except Exception:
                 # Whatever stops the mapped form (control flow by values, operations without a rule, side
                 # effects) stops it for every lot; if the model itself is at fault, the loop raises that again.

@@ -29,6 +29,8 @@ class LinearTap(Tap):
 
     __slots__ = ()
 
+    shareable = True
+
     @staticmethod
     def fits(module: nn.Module) -> bool:
         return plain_parameters(module, ("weight", "bias"))
@@ -61,6 +63,8 @@ class EmbeddingTap(Tap):
     """Rows of a table by their numbers."""
 
     __slots__ = ()
+
+    shareable = True
 
     @staticmethod
     def fits(module: nn.Module) -> bool:

@@ -16,11 +16,13 @@ from typing import final
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 
 from privet.training.gradients.refusals import CrossExample, require_losses
+from privet.training.gradients.strays import Branch, Graph, Reach, follow, learn, sizes
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
 
-__all__ = ["Plan", "Prober"]
+__all__ = ["Plan", "Prober", "Stray"]
 
 TOLERANCE = 1e-3
 """How far apart, relatively, two evaluations of the same losses may be; a coupling by a count is far above."""
@@ -30,12 +32,48 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @final
 @dataclass(frozen=True)
+class Stray:
+    """A parameter, or the output of a call without examples, that is followed through the graph."""
+
+    number: int  # of the parameter in the layout, or of the call in the plan
+    call: bool
+    tree: tuple[Branch, ...]
+    places: tuple[Placement, ...]
+
+    def reaches(
+        self, graph: Graph, uses: list[Use], parameters: list[nn.Parameter], batch: int
+    ) -> list[Reach] | None:
+        """Where it meets the examples in this step; None if the graph is not the one that was learnt."""
+        if self.call:
+            edge = uses[self.number].edge
+            node, output = edge.node, edge.output_nr
+        else:
+            leaf = graph.leaves.get(id(parameters[self.number]))
+            if leaf is None:
+                return None
+            node, output = leaf, 0
+        found = follow(graph, node, sizes(node, output), self.tree, batch, output)
+        if found is None or len(found) != len(self.places):
+            return None
+        for reach, place in zip(found, self.places, strict=True):
+            reach.place = place
+        return found
+
+
+@final
+@dataclass(frozen=True)
 class Plan:
-    """The order of the tapped calls of a forward pass, and the place of the examples in each."""
+    """The order of the tapped calls of a forward pass, the place of the examples in each, and the strays."""
 
     calls: tuple[tuple[int, int], ...]
     places: tuple[Placement | None, ...]
+    strays: tuple[Stray, ...]
     certain: bool
+
+    @classmethod
+    def unknown(cls, uses: list[Use]) -> "Plan":
+        """A plan that trusts no tap."""
+        return cls(tuple((u.tap.number, u.role) for u in uses), (None,) * len(uses), (), certain=False)
 
     def matches(self, uses: list[Use], batch: int) -> bool:
         """Whether this pass called the same layers in the same order, with the examples where they were."""
@@ -53,10 +91,13 @@ class Plan:
 class Prober:
     """Learns plans from a few examples; leaves buffers, modes and random state as they were."""
 
-    __slots__ = ("_loss", "_model", "_tape", "_taps", "_verified")
+    __slots__ = ("_loss", "_model", "_parameters", "_tape", "_taps", "_verified")
 
-    def __init__(self, model: nn.Module, loss: Loss, taps: list[Tap], tape: Tape) -> None:
+    def __init__(
+        self, model: nn.Module, loss: Loss, parameters: list[nn.Parameter], taps: list[Tap], tape: Tape
+    ) -> None:
         self._model = model
+        self._parameters = parameters
         self._loss = loss
         self._taps = taps
         self._tape = tape
@@ -72,9 +113,7 @@ class Prober:
                 if not self._verified:
                     self._verify(few)
                     self._verified = batch >= 3  # repeats of one example hide what depends on the others
-                _, two = self._record(*few[0])
-                losses, three = self._record(*few[1])
-                return self._compare(two, three, losses)
+                return self._compare(self._record(*few[0]), self._record(*few[1]))
             finally:
                 self._tape.uses = []
                 with torch.no_grad():
@@ -127,27 +166,81 @@ class Prober:
             for module, mode in modes:
                 module.training = mode
 
-    @staticmethod
-    def _compare(two: list[Use], three: list[Use], losses: Tensor) -> Plan:
-        calls = tuple((u.tap.number, u.role) for u in three)
-        if calls != tuple((u.tap.number, u.role) for u in two):
-            return Plan(calls, (None,) * len(calls), certain=True)
-        places = [_place(a.leading, b.leading) for a, b in zip(two, three, strict=True)]
-        edges = [u.edge for u in three]
+    def _compare(self, two: tuple[Tensor, list[Use]], three: tuple[Tensor, list[Use]]) -> Plan:
+        losses, uses = three
+        if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
+            return Plan.unknown(uses)
+        places = [_place(a.leading, b.leading) for a, b in zip(two[1], uses, strict=True)]
+        strays = self._strays((two[0], losses), (two[1], uses), places)
+        reached = [(stray, reach) for stray, found in strays for reach in found]
+        edges = [*[u.edge for u in uses], *[r.edge for _, r in reached]]
+        found = torch.autograd.grad(losses[0], edges, allow_unused=True) if edges else ()
         certain = True
-        if edges:
-            found = torch.autograd.grad(losses[0], edges, allow_unused=True)
-            for i, (use, place, gradient) in enumerate(zip(three, places, found, strict=True)):
-                if place is None or gradient is None:
-                    continue
-                rows = use.tap.gradient_rows(use, gradient, place, 3)
-                if bool(rows[1:].count_nonzero()):
-                    places[i] = None
-                elif not bool(rows[0].count_nonzero()):
-                    certain = False
-                    if place.each > 1 or place.axis:
-                        places[i] = None
-        return Plan(calls, tuple(places), certain)
+        for i, (use, gradient) in enumerate(zip(uses, found, strict=False)):
+            place = places[i]
+            if place is not None and gradient is not None:
+                places[i], sure = _owned(use.shaped(gradient), len(use.leading), place)
+                certain &= sure
+        kept: dict[tuple[bool, int], list[Placement | None]] = {(s.call, s.number): [] for s, _ in strays}
+        for (stray, reach), gradient in zip(reached, found[len(uses) :], strict=True):
+            owned: Placement | None = reach.place
+            if gradient is not None:
+                leading = 1 if reach.matrix else len(reach.leading)
+                owned, sure = _owned(gradient, leading, reach.place)
+                certain &= sure
+            kept[stray.call, stray.number].append(owned)
+        final = [
+            Stray(s.number, s.call, s.tree, tuple(p for p in kept[s.call, s.number] if p is not None))
+            for s, _ in strays
+            if None not in kept[s.call, s.number]
+        ]
+        calls = tuple((u.tap.number, u.role) for u in uses)
+        return Plan(calls, tuple(places), tuple(final), certain)
+
+    def _strays(
+        self,
+        losses: tuple[Tensor, Tensor],
+        uses: tuple[list[Use], list[Use]],
+        places: list[Placement | None],
+    ) -> list[tuple[Stray, list[Reach]]]:
+        """What can be followed, with where it leads in the graph of three examples."""
+        graphs = (Graph(losses[0]), Graph(losses[1]))
+        roots: list[tuple[int, bool, tuple[Node, Node], int]] = []
+        for number, parameter in enumerate(self._parameters):
+            leaves = [g.leaves[id(parameter)] for g in graphs if id(parameter) in g.leaves]
+            if len(leaves) == 2:
+                roots.append((number, False, (leaves[0], leaves[1]), 0))
+        for number, (a, b, place) in enumerate(zip(*uses, places, strict=True)):
+            if place is None and b.tap.shareable and a.leading == b.leading:
+                roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
+        strays: list[tuple[Stray, list[Reach]]] = []
+        for number, call, nodes, output in roots:
+            tree = learn(graphs, nodes, output, _place)
+            found = (
+                None
+                if tree is None
+                else follow(graphs[1], nodes[1], sizes(nodes[1], output), tree, 3, output)
+            )
+            if tree is not None and found is not None and not (call and any(r.matrix for r in found)):
+                strays.append((Stray(number, call, tree, tuple(r.place for r in found)), found))
+        return strays
+
+
+def _owned(gradient: Tensor, leading: int, place: Placement) -> tuple[Placement | None, bool]:
+    """The place, if the gradient of the first of three losses is zero in the rows of the others; and if it is sure.
+
+    A gradient that is zero altogether (as behind a layer that starts at zero) says nothing: then only a size
+    of the examples alone is believed, and the plan is made again in the next step.
+    """
+    for candidate in (place, Placement(place.axis, place.each, mixed=True)):
+        rows = candidate.rows(gradient, leading, 3)
+        if not bool(rows[1:].count_nonzero()):
+            if bool(rows[0].count_nonzero()):
+                return candidate, True
+            return (place if place.each == 1 else None), False
+        if place.each == 1:
+            break
+    return None, True
 
 
 def raise_shape(losses: object, batch: int) -> None:

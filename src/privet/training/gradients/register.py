@@ -11,6 +11,7 @@ from privet.training.gradients.layers import (
     LinearTap,
     RMSNormTap,
 )
+from privet.training.gradients.recurrent import GRUTap, LSTMTap
 from privet.training.gradients.tape import Tap, Tape
 
 __all__ = ["taps_of"]
@@ -29,6 +30,8 @@ _TAPS: dict[type[nn.Module], type[Tap]] = {
     nn.InstanceNorm1d: GroupNormTap,
     nn.InstanceNorm2d: GroupNormTap,
     nn.InstanceNorm3d: GroupNormTap,
+    nn.LSTM: LSTMTap,
+    nn.GRU: GRUTap,
 }
 
 

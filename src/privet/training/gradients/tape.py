@@ -28,16 +28,22 @@ __all__ = ["Placement", "Tap", "Tape", "Use", "tapped"]
 @final
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the examples are among the leading sizes of a tapped output: ``each`` rows apiece along ``axis``."""
+    """Where the examples are among the leading sizes of a tapped output: ``each`` rows apiece along ``axis``.
+
+    The rows of an example lie together, or, where ``mixed``, one row of every example comes before the next of any.
+    """
 
     axis: int
     each: int
+    mixed: bool = False
 
     def rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
         """The tensor as [examples, tokens, …]; ``leading`` sizes come before those of the layer itself."""
         tail = tensor.shape[leading:]
         if self.axis:
             tensor = tensor.movedim(self.axis, 0)
+        if self.mixed:
+            tensor = tensor.reshape(self.each, batch, *tensor.shape[1:]).transpose(0, 1)
         return tensor.reshape(batch, -1, *tail)
 
 
@@ -52,6 +58,12 @@ class Use:
     saved: tuple[Tensor, ...]
     versions: tuple[int, ...]
     edge: GradientEdge
+
+    def shaped(self, gradient: Tensor) -> Tensor:
+        """The output gradient with its leading sizes; some taps have them in one."""
+        if gradient.shape[: len(self.leading)] == self.leading:
+            return gradient
+        return gradient.view(*self.leading, *gradient.shape[1:])
 
     def check(self) -> None:
         """Refuses saved inputs that were overwritten since, as autograd does."""
@@ -88,6 +100,9 @@ class Tap(ABC):
 
     __slots__ = ("indices", "module", "number", "tape")
 
+    shareable = False
+    """Whether the gradients also follow where the same rows went in for all examples."""
+
     def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
         self.module = module
         self.number = number
@@ -111,10 +126,7 @@ class Tap(ABC):
 
     def gradient_rows(self, use: Use, gradient: Tensor, place: Placement, batch: int) -> Tensor:
         """The output gradient as [examples, tokens, …]."""
-        lead = len(use.leading)
-        if gradient.shape[:lead] != use.leading:
-            gradient = gradient.view(*use.leading, *gradient.shape[1:])
-        return place.rows(gradient, lead, batch)
+        return place.rows(use.shaped(gradient), len(use.leading), batch)
 
     def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
         """The saved inputs as [examples, tokens, …]."""
