@@ -1,0 +1,170 @@
+"""Lots: sizes, numbers, resuming, gathering. Their law is in tests/statistical."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+from privet.errors import InvalidArgument
+from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+from privet.training import subsets
+from privet.training.lots import CyclicLots, FixedLots, PartLots, PoissonLots, ShuffledLots
+from privet.training.rows import DatasetRows, TensorRows, micro_batches, rows_of
+from privet.training.subsets import binomial, subset
+
+
+class Bits(NoiseSource):
+    """Words whose first bits are those of a given number U, for one coin."""
+
+    caveats = frozenset()
+
+    def __init__(self, number: Fraction) -> None:
+        self.rest = number
+
+    def bits(self, words):
+        assert words == 1
+        self.rest *= 2
+        bit, self.rest = divmod(self.rest, 1)
+        return np.array([int(bit) << 63], dtype=np.uint64)
+
+
+@pytest.mark.parametrize("probability", [1e-7, 0.1, 1 / 3, 0.5, 0.75, 1e-300, 5e-324, 1 - 2**-53])
+def test_a_coin_is_exact_to_the_last_bit_of_its_float(probability):
+    """U is below p or not, also where they differ in the 1100th bit: no rounding anywhere."""
+    exact, step = Fraction(probability), Fraction(1, 2**1100)
+    for number, heads in ((exact - step, 1), (exact, 0), (exact + step, 0), (Fraction(0), 1)):
+        assert binomial(1, probability, Bits(number)) == heads
+
+
+@pytest.mark.parametrize("few", [0, 1 << 19])
+@pytest.mark.parametrize("rate", [1e-12, 1e-3, 0.3, 0.9, 1.0])
+def test_poisson_lots_are_rising_numbers(monkeypatch, rate, few):
+    monkeypatch.setattr(subsets, "_FEW", few)
+    lots = PoissonLots(5000, rate, SeededNoise(1))
+    for _ in range(5):
+        found = lots.draw()
+        assert found.dtype == torch.int64
+        assert bool((found.diff() > 0).all())
+        assert found.numel() == 0 or 0 <= int(found[0]) <= int(found[-1]) < 5000
+    assert found.numel() == 5000 or rate < 1
+    assert lots.turn == 5
+
+
+def test_empty_lots_are_lots():
+    lots = PoissonLots(10, 1e-9, SecureNoise())
+    assert [lots.draw().numel() for _ in range(20)] == [0] * 20
+    assert lots.turn == 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 49, 50, 51, 99, 100])
+def test_subsets_have_their_size(size):
+    found = subset(100, size, SeededNoise(size))
+    assert found.size == len(set(found.tolist())) == size
+    assert size == 0 or 0 <= found.min() <= found.max() < 100
+
+
+def test_fixed_lots_are_drawn_afresh():
+    lots = FixedLots(1000, 30, SecureNoise())
+    found = [frozenset(lots.draw().tolist()) for _ in range(10)]
+    assert all(len(lot) == 30 for lot in found)
+    assert len(set(found)) == 10
+
+
+def test_shuffled_epochs_see_everybody_once():
+    lots = ShuffledLots(100, 30, SecureNoise())
+    epochs = []
+    for _ in range(2):
+        epoch = [lots.draw().tolist() for _ in range(4)]
+        assert [len(lot) for lot in epoch] == [30, 30, 30, 10]
+        assert sorted(sum(epoch, [])) == list(range(100))  # noqa: RUF017
+        epochs.append(epoch)
+    assert epochs[0] != epochs[1]
+    lots.resume(8)
+    with pytest.raises(InvalidArgument, match="end of an epoch"):
+        lots.resume(9)
+
+
+def test_cyclic_lots_come_back_after_an_epoch():
+    lots = CyclicLots(10, 4, SecureNoise())
+    found = [lots.draw().tolist() for _ in range(8)]
+    assert found[:4] == found[4:] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
+    lots.resume(2)
+    assert lots.draw().tolist() == [2, 6]
+
+
+def test_part_lots_stay_in_their_part():
+    lots = PartLots(1000, 3, 0.5, SecureNoise())
+    for turn in range(7):
+        found = lots.draw()
+        assert found.numel() > 50
+        assert set((found % 3).tolist()) == {turn % 3}
+    lots.resume(2)
+    assert set((lots.draw() % 3).tolist()) == {2}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PoissonLots(0, 0.1, SecureNoise()),
+        lambda: PoissonLots(10, 0.0, SecureNoise()),
+        lambda: PoissonLots(10, 1.5, SecureNoise()),
+        lambda: PoissonLots(10, 0.1, np.random.default_rng(1)),
+        lambda: FixedLots(10, 11, SecureNoise()),
+        lambda: ShuffledLots(10, 11, SecureNoise()),
+        lambda: CyclicLots(10, 0, SecureNoise()),
+        lambda: PartLots(10, 11, 0.5, SecureNoise()),
+    ],
+)
+def test_refusals(make):
+    with pytest.raises(InvalidArgument):
+        make()
+
+
+def test_tensors_are_gathered_into_the_same_memory():
+    inputs, targets = torch.arange(20.0).view(10, 2), torch.arange(10)
+    rows = TensorRows((inputs, targets))
+    first = rows.take(torch.tensor([9, 0, 9]))
+    assert first[0].tolist() == [[18, 19], [0, 1], [18, 19]]
+    assert first[1].tolist() == [9, 0, 9]
+    place = first[0].data_ptr()
+    second = rows.take(torch.tensor([3]))
+    assert second[0].tolist() == [[6, 7]]
+    assert second[0].data_ptr() == place
+    assert [column.shape for column in rows.take(torch.tensor([], dtype=torch.int64))] == [(0, 2), (0,)]
+    assert rows.take(torch.arange(10))[1].tolist() == list(range(10))
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index)]), index * index
+
+
+def test_any_dataset_gives_rows():
+    rows = rows_of(Squares())
+    assert isinstance(rows, DatasetRows)
+    assert len(rows) == 5
+    inputs, targets = rows.take(torch.tensor([1, 4]))
+    assert inputs.tolist() == [[1], [4]]
+    assert targets.tolist() == [1, 16]
+    assert [column.shape for column in rows.take(torch.tensor([], dtype=torch.int64))] == [(0, 1), (0,)]
+    assert isinstance(rows_of(TensorDataset(torch.zeros(3))), TensorRows)
+    assert isinstance(rows_of([np.zeros((3, 2)), np.zeros(3)]), TensorRows)
+    assert rows_of(rows) is rows
+
+
+@pytest.mark.parametrize("data", [None, 5, "abc", (torch.zeros(3), torch.zeros(4)), ()])
+def test_what_is_not_data_is_refused(data):
+    with pytest.raises(InvalidArgument):
+        rows_of(data)
+
+
+def test_micro_batches_are_the_lot():
+    lot = torch.arange(10)
+    assert [piece.tolist() for piece in micro_batches(lot, 4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert [piece.numel() for piece in micro_batches(lot, None)] == [10]
+    assert list(micro_batches(lot[:0], 4)) == list(micro_batches(lot[:0], None)) == []
