@@ -5,6 +5,8 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privet import Caveat, Ledger, account, events
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
@@ -326,7 +328,6 @@ _REFUSALS = [
     ),
     (lambda: Gaussian.analytic(Count(), epsilon=1.0, delta=0.0, adjacency=A), "probability inside"),
     (lambda: Gaussian.analytic(Count(), epsilon=-1.0, delta=1e-6, adjacency=A), "positive number"),
-    (lambda: Gaussian(VectorSum(2, 1.0), 1.0, A, granularity=0.5), "choose a finer one"),
     (lambda: Gaussian("sum", 1.0, A), "Use Count"),
     (lambda: RandomizedResponse(0.5, R), "more often"),
     (lambda: RandomizedResponse(1.0, R), "probability inside"),
@@ -384,3 +385,64 @@ def test_what_is_out_of_reach_is_refused():
         SmallDatabase(tuple(range(100)), (bool,), 20, 2, 1.0, R)
     with pytest.raises(OutOfReach, match="larger ε"):
         DiscreteGaussian.calibrated(Count(), epsilon=1e-6, delta=1e-9, adjacency=A)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Laplace(Count(), 1e300, A),
+        lambda: DiscreteLaplace(Count(), 1e16, A),
+        lambda: Gaussian(Count(), 1e19, A),
+        lambda: DiscreteGaussian(Count(), 1e16, A),
+        lambda: Gaussian(VectorSum(2, 1.0), 1e7, A),
+        lambda: Gaussian(VectorSum(2, 1.0), 1e-12, A),
+        lambda: Gaussian(VectorSum(2, 1.0), 1.0, A, granularity=0.5),
+        lambda: Gaussian(VectorSum(2, 1.0), 1.0, A, granularity=2.0**-60),
+        lambda: ExponentialMechanism(_HAIR, 1e-300, A),
+        lambda: PermuteAndFlip(_HAIR, 1e-16, A),
+        lambda: ReportNoisyMax(_HAIR, 1e-16, A),
+        lambda: IntervalExponential(QuantileRank(0.5, 0.0, 1.0), 1e-16, A),
+        lambda: SparseVector(0.0, 1e-16, A),
+        lambda: SmallDatabase((0, 1), (bool,), 2, 2, 1e-16, R),
+    ],
+)
+def test_noise_beyond_64_bits_is_refused_before_anything_is_charged(make):
+    with pytest.raises(OutOfReach, match="Ask for a larger ε or a smaller scale|Add noise"):
+        make()
+
+
+def test_a_large_threshold_is_taken():
+    session = SparseVector(1e9, 1.0, A).release([1] * 10)
+    assert not session.ask(CountWhere(bool))
+
+
+@pytest.mark.parametrize("ratio", [2e-6, 1e-3, 0.1, 1.0, 1e5])
+def test_vectors_take_noise_of_many_sizes(ratio):
+    mechanism = Gaussian(VectorSum(3, 8.0), 8.0 * ratio, A)
+    answer = mechanism.release([(300.0, 400.0, 0.0)], SeededNoise(1))
+    assert np.abs(answer - [4.8, 6.4, 0.0]).max() < 50 * ratio + 1e-5
+
+
+_RECORDS = st.sampled_from(["dark", "fair", "red", 0, 1, True, 0.2, 0.9, None, math.nan, "x"])
+_CHOOSERS = [
+    ExponentialMechanism(_HAIR, 0.7, A),
+    ExponentialMechanism.classic(_HAIR, epsilon=0.7, adjacency=R),
+    ExponentialMechanism(SumOfScores((1, 2, 3), lambda x, c: x * c, -0.37, 0.11), 0.7, A),
+    ExponentialMechanism(SumOfScores((1, 2, 3), lambda x, c: x - c, -0.37, 0.11), 0.7, R),
+    IntervalExponential(BernoulliLikelihood(0.1, 0.9), 0.7, A, cells=64),
+    IntervalExponential(BernoulliLikelihood(0.02, 0.6), 0.7, R, cells=64),
+    IntervalExponential(QuantileRank(0.3, 0.0, 1.0), 0.7, A, cells=64),
+    IntervalExponential(QuantileRank(0.3, 0.0, 1.0), 0.7, R, cells=64),
+    SmallDatabase((0, 1, "fair"), (bool, lambda record: record == 1), 3, 6, 0.7, R),
+]
+
+
+@pytest.mark.parametrize("mechanism", _CHOOSERS, ids=lambda m: type(m).__name__)
+@given(data=st.lists(_RECORDS, min_size=5, max_size=5), record=_RECORDS, other=_RECORDS)
+def test_no_choice_is_more_than_exp_epsilon_times_as_likely(mechanism, data, record, other):
+    """The exact chances under two neighbours; their logarithms lie in an interval of length ε."""
+    second = [*data, other] if isinstance(mechanism.adjacency, ReplaceOne) else data
+    losses = np.log(mechanism.probabilities([*data, record])) - np.log(mechanism.probabilities(second))
+    epsilon = mechanism.event.epsilon
+    assert np.abs(losses).max() <= epsilon + 1e-12
+    assert np.ptp(losses) <= epsilon + 1e-12

@@ -2,6 +2,8 @@
 
 import math
 import random
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -243,6 +245,27 @@ def test_bad_bounds_are_refused_with_a_fix(make, fix):
         make()
 
 
-def test_the_number_of_records_is_public_when_one_is_exchanged():
+@pytest.mark.parametrize("adjacency", [ReplaceOne(), ZeroOut()], ids=str)
+def test_the_number_of_records_is_public_when_nobody_comes_or_goes(adjacency):
     with pytest.raises(NotProved, match="CountWhere"):
-        Count().touched(ReplaceOne())
+        Count().touched(adjacency)
+
+
+class _Spiteful:
+    """A record that raises whatever is asked of it."""
+
+    def __bool__(self):
+        raise ArithmeticError
+
+    __hash__ = __eq__ = __float__ = __iter__ = __len__ = __lt__ = __gt__ = __mul__ = __rmul__ = __bool__
+
+
+def test_a_record_that_raises_counts_as_nothing():
+    data = [_Spiteful(), Fraction(1, 2), Decimal("0.25")]
+    grid = Grid(2.0**-10)
+    assert Sum(0.0, 1.0).evaluate(data, grid) == [768]
+    for query in (CountWhere(bool), HistogramOf(("a",)), BoxSum(2, 0.0, 1.0), Histograms((("a",),))):
+        query.evaluate(data, grid)
+    TallyOf(("a",)).evaluate(data)
+    SumOfScores((1.0,), lambda record, candidate: record * candidate, 0.0, 1.0).evaluate(data)
+    SumUtility(0.0, 1.0, lambda record, points: record * points, 0.0, 1.0).evaluate(data, _POINTS)

@@ -7,6 +7,7 @@ from privet.arguments import positive
 from privet.errors import InvalidArgument, NotProved
 from privet.events import DiscreteGaussian, DiscreteLaplace, Event, Repeat
 from privet.mechanisms.grids import Grid, grid_below
+from privet.mechanisms.laws import check_scale
 from privet.mechanisms.queries import CoordinateQuery, check_query
 
 __all__ = [
@@ -73,5 +74,5 @@ def event_of(
     """Noise of ``scale`` steps on every coordinate, of which one unit moves only some."""
     steps, apart = query.steps(adjacency, grid), adjacency.contribution_distance
     contribution = steps // apart if steps % apart == 0 else steps / apart
-    one, touched = kind(scale, contribution), query.touched(adjacency)
+    one, touched = kind(check_scale(scale), contribution), query.touched(adjacency)
     return one if touched == 1 else Repeat(one, touched)

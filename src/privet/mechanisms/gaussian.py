@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from privet import events
 from privet.adjacency import Adjacency
 from privet.arguments import open_fraction, positive
+from privet.errors import OutOfReach
 from privet.mechanisms.additive import check_counts, check_grid, coordinate_query, event_of, grid_for
 from privet.mechanisms.grids import ONE, Grid, grid_below
 from privet.mechanisms.laws import (
     analytic_noise_multiplier,
+    check_scale,
     classic_noise_multiplier,
     discrete_gaussian_quantile,
     discrete_gaussian_scale,
@@ -65,8 +67,15 @@ class Gaussian(Mechanism[float | Floats]):
         bound = self.query.l2(check_adjacency(self.adjacency))
         if self.granularity is not None and isinstance(self.query, CoordinateQuery):
             check_grid(self.granularity, self.query.distance(self.adjacency))
-        elif self.granularity is not None:
-            check_grid(self.granularity, 2.0**-20 * bound)
+        if (
+            not isinstance(self.query, CoordinateQuery)
+            and not 2.0**24 <= bound / self.grid.granularity <= 2.0**45
+        ):
+            raise OutOfReach(
+                f"Noise on a vector must have a scale of at least a millionth of its norm, and the norm between 2^24 "
+                f"and 2^45 grid steps, got {bound / self.scale:.3g} times the scale and "
+                f"{bound / self.grid.granularity:.3g} steps. Add noise, and leave 'granularity' out."
+            )
         self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
 
     @staticmethod
@@ -95,7 +104,7 @@ class Gaussian(Mechanism[float | Floats]):
             return Grid(self.granularity)
         if isinstance(self.query, CoordinateQuery):
             return grid_for(self.query.distance(self.adjacency), self.scale, _MOST_STEPS)
-        return grid_below(min(self.query.l2(self.adjacency), self.scale), _NORM_BITS)
+        return grid_below(min(self.query.l2(self.adjacency), 2.0**5 * self.scale), _NORM_BITS)
 
     @property
     def event(self) -> events.Event:
@@ -103,6 +112,7 @@ class Gaussian(Mechanism[float | Floats]):
             steps = self.scale / self.grid.granularity
             return event_of(events.DiscreteGaussian, steps, self.query, self.adjacency, self.grid)
         bound = self.query.l2(self.adjacency) / self.adjacency.contribution_distance
+        check_scale(self.scale / self.grid.granularity)
         return events.Gaussian(self.scale / bound)
 
     def error(self, *, confidence: float) -> float:

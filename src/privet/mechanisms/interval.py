@@ -18,6 +18,7 @@ from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
 from privet.errors import InvalidArgument, NotProved
 from privet.mechanisms.grids import BLOCK, Grid, grid_below
+from privet.mechanisms.laws import check_scale
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
 from privet.mechanisms.queries import box_distance, check_bounds
 from privet.mechanisms.records import Floats, numbers, records
@@ -229,7 +230,7 @@ class IntervalExponential(Mechanism[float]):
     def __post_init__(self) -> None:
         _check_utility(self.utility)
         positive("epsilon", self.epsilon)
-        check_adjacency(self.adjacency)
+        check_scale(self.utility.swing_steps(check_adjacency(self.adjacency)) / self.epsilon)
         whole("cells", self.cells, least=2, most=_MOST_CELLS)
 
     @staticmethod

@@ -14,6 +14,7 @@ from privet.errors import InvalidArgument, OutOfReach
 
 __all__ = [
     "analytic_noise_multiplier",
+    "check_scale",
     "classic_noise_multiplier",
     "discrete_gaussian_quantile",
     "discrete_gaussian_scale",
@@ -25,6 +26,7 @@ __all__ = [
 _MARGIN = 1e-6  # of the scale, above what the accountant leaves open between its bounds
 _REACH = 39.0  # standard deviations beyond which a normal law has no mass in float64
 _NORMAL = 4096.0  # from this scale on, a discrete Gaussian's quantile is a normal one within a step
+_MOST_STEPS = 2.0**50  # of any noise
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian that the accountant takes exactly
 
 
@@ -37,6 +39,16 @@ def ratio_up(numerator: int, denominator: float | Fraction) -> float:
     exact = numerator / Fraction(denominator)
     found = float(exact)
     return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+
+
+def check_scale(steps: float) -> float:
+    """A noise scale in steps that fits into 64 bits with all of its tails."""
+    if steps > _MOST_STEPS:
+        raise OutOfReach(
+            f"Noise must have a scale of at most 2^50 steps to fit into 64 bits, got {steps:.3g} steps. "
+            f"Ask for a larger ε or a smaller scale."
+        )
+    return steps
 
 
 def each(failure: float, times: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from privet.adjacency import Adjacency, ReplaceOne
+from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import finite, shown
 from privet.errors import InvalidArgument, NotProved
 from privet.mechanisms.grids import Grid
@@ -119,7 +119,7 @@ class Count(TallyQuery):
     """
 
     def touched(self, adjacency: Adjacency) -> int:
-        if isinstance(adjacency, ReplaceOne):
+        if not isinstance(adjacency, AddRemove):
             raise NotProved(
                 f"The number of records is public under {adjacency}, so there is nothing to protect in Count. "
                 f"Publish it as it is, or use CountWhere."

@@ -7,6 +7,8 @@ missing one, instead of an exception that would tell that somebody has such a re
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Set
+from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,25 +74,30 @@ def indices(data: object, known: Mapping[Any, int]) -> NDArray[np.int64]:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-    return math.nan
+    if not isinstance(value, (Real, Decimal, np.bool_)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except Exception:  # whatever it is, to raise it would tell of a record
+        return math.nan
 
 
 def _row(row: object, dimension: int) -> list[float] | None:
     if isinstance(row, (str, bytes, Mapping)) or not isinstance(row, Iterable):
         return None
-    values = [_number(value) for value in row]
+    try:
+        values = [_number(value) for value in row]
+    except Exception:  # as above
+        return None
     return values if len(values) == dimension else None
 
 
 def _place(value: object, known: Mapping[Any, int]) -> int:
     try:
         return known.get(value, -1)
-    except TypeError:  # cannot be hashed, so it is none of the known values
+    except Exception:  # cannot be hashed or compared, so it is none of the known values
         return -1
 
 

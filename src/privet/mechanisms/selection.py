@@ -17,7 +17,7 @@ from privet import events
 from privet.adjacency import Adjacency
 from privet.arguments import open_fraction, positive
 from privet.errors import InvalidArgument
-from privet.mechanisms.laws import ratio_up
+from privet.mechanisms.laws import check_scale, ratio_up
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
 from privet.mechanisms.records import Floats
 from privet.mechanisms.sampling import choose, discrete_laplace, uniform_integers
@@ -72,7 +72,7 @@ class _Selection(Mechanism[Any]):
                 f"far a unit moves it. Use TallyOf or SumOfScores."
             )
         positive("epsilon", self.epsilon)
-        check_adjacency(self.adjacency)
+        check_scale(self.score.swing_steps(check_adjacency(self.adjacency)) / self.epsilon)
 
 
 @final

@@ -18,6 +18,7 @@ from privet import events
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, whole
 from privet.errors import InvalidArgument, NotProved, OutOfReach
+from privet.mechanisms.laws import check_scale
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
 from privet.mechanisms.queries import check_categories
 from privet.mechanisms.records import Floats, indices
@@ -72,6 +73,7 @@ class SmallDatabase(Mechanism[tuple[Any, ...]]):
                 f"The small-database mechanism answers with fractions of a public number of people, so it is proved "
                 f"under replace-one adjacency, not under {self.adjacency}. Use ReplaceOne()."
             )
+        check_scale(2 * self.size / self.epsilon)
         if self.databases > _MOST_DATABASES:
             raise OutOfReach(
                 f"There are {self.databases:.2g} databases of this size, and more than {_MOST_DATABASES:.0e} are not "

@@ -15,7 +15,7 @@ from privet.arguments import finite, open_fraction, positive, whole
 from privet.errors import BudgetExceeded, InvalidArgument
 from privet.mechanisms.additive import coordinate_query
 from privet.mechanisms.grids import Grid, grid_below
-from privet.mechanisms.laws import discrete_laplace_quantile, ratio_up
+from privet.mechanisms.laws import check_scale, discrete_laplace_quantile, ratio_up
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
 from privet.mechanisms.queries import CoordinateQuery
 from privet.mechanisms.sampling import discrete_laplace
@@ -61,7 +61,8 @@ class SparseVector(Mechanism["AboveThreshold"]):
         check_adjacency(self.adjacency)
         whole("positives", self.positives, most=_MOST_POSITIVES)
         positive("distance", self.distance)
-        self.grid.check(self.threshold, self.threshold)
+        for scale in self.scales:
+            check_scale(scale)
 
     @property
     def event(self) -> events.Event:
