@@ -6,6 +6,7 @@ Neither side has noise or an optimiser here.
 """
 
 import argparse
+import itertools
 import statistics
 import time
 
@@ -100,7 +101,7 @@ def cifar_cnn():
 
 
 def mlp(*widths):
-    parts = [m for a, b in zip(widths, widths[1:], strict=False) for m in (nn.Linear(a, b), nn.ReLU())]
+    parts = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*parts[:-1])
 
 

@@ -420,6 +420,22 @@ def test_frames_of_an_example_in_the_first_size_of_a_convolution():
     assert not loose(model, (torch.randn(BATCH, 3, 2, 5, 5),), classes())
 
 
+def test_views_that_only_the_usual_layout_has():
+    def late(self, x):
+        return self.c(F.max_pool2d(self.b(self.a(x).relu()).relu(), 2).view(x.shape[0], -1))
+
+    def often(self, x):
+        x = self.a(x).relu()
+        x = self.b(x.view(x.shape[0], -1).view(x.shape).tanh())
+        return self.c(F.max_pool2d(x.view(x.shape[0], -1).view(x.shape), 2).flatten(1))
+
+    for run in (late, often):
+        model = Model(run, a=nn.Conv2d(2, 4, 3), b=nn.Conv2d(4, 3, 3), c=nn.Linear(12, 3))
+        x = (torch.randn(BATCH, 2, 8, 8),)
+        assert error(model, x, classes()) < 1e-5
+        assert not loose(model, x, classes())
+
+
 def test_routing_by_values():
     def route(self, x):
         high = x[:, 0] > 0

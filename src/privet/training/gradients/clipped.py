@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
-from privet.training.gradients.convolutions import ConvolutionTap
 from privet.training.gradients.fallback import BruteForce
 from privet.training.gradients.layout import Layout
 from privet.training.gradients.plans import Plan, Prober, Stray
@@ -75,9 +74,6 @@ class ClippedSums:
         self._tape = Tape()
         indices = {id(p): i for i, p in enumerate(self._parameters)}
         self._taps = taps_of(model, indices, self._tape)
-        for tap in self._taps:
-            if isinstance(tap, ConvolutionTap):
-                tap.prepare(channels_last=True)
         self._prober = Prober(model, loss, self._parameters, self._taps, self._tape)
         self._brute_force = BruteForce(model, loss)
         self._plans: dict[object, Plan] = {}

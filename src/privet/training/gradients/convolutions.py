@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from privet.training.gradients.products import Direct, Gradient, Product, squared_rows
-from privet.training.gradients.tape import Placement, Tap, Use, plain_parameters
+from privet.training.gradients.tape import Placement, Tap, Tape, Use, plain_parameters
 
 __all__ = ["ConvolutionTap", "Windows"]
 
@@ -138,20 +138,25 @@ class Windows(Product):
 class ConvolutionTap(Tap):
     """A convolution; the padding is put on first, so that every padding mode is one of zero padding."""
 
-    __slots__ = ("channels_last", "padding")
+    __slots__ = ("channels_last", "padding", "usual_output")
 
-    channels_last: bool
+    def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
+        super().__init__(module, number, indices, tape)
+        assert isinstance(module, nn.modules.conv._ConvNd)
+        self.channels_last = isinstance(module, nn.Conv2d)
+        self.usual_output = False
+        self.padding = list(module._reversed_padding_repeated_twice)
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
         return plain_parameters(module, ("weight", "bias"))
 
-    def prepare(self, channels_last: bool) -> None:
-        """Chooses the layout of what goes in and comes out."""
-        module = self.module
-        assert isinstance(module, nn.modules.conv._ConvNd)
-        self.channels_last = channels_last and isinstance(module, nn.Conv2d)
-        self.padding = list(module._reversed_padding_repeated_twice)
+    def relax(self, whole: bool) -> bool:
+        if not self.channels_last or (self.usual_output and not whole):
+            return False
+        self.channels_last = not whole
+        self.usual_output = True
+        return True
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         module = self.module
@@ -173,7 +178,7 @@ class ConvolutionTap(Tap):
         if y._is_view():
             y = y.clone()
         self.tape.note(self, y, (x.shape[0],), (x,))
-        return y
+        return y.contiguous() if self.usual_output else y
 
     def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
         return use.saved

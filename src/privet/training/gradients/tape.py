@@ -109,6 +109,13 @@ class Tap(ABC):
         self.indices = indices  # of the trainable parameters alone, by name within the module
         self.tape = tape
 
+    def relax(self, whole: bool) -> bool:
+        """Gives up a layout of memory that the model may not bear; whether there was one to give up.
+
+        Unless ``whole``, only the output goes back to the usual layout.
+        """
+        return False
+
     @staticmethod
     @abstractmethod
     def fits(module: nn.Module) -> bool:
