@@ -99,7 +99,7 @@ def test_every_number_is_dithered_by_itself(monkeypatch):
 
 @with_numba
 def test_the_compiled_loop_reads_the_same_bits(monkeypatch):
-    size = 2**14
+    size = 2**16
     fast = gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
     monkeypatch.setattr(compiled_normals, "is_available", lambda: False)
     slow = gaussian_(torch.zeros(size), 1.0, SeededNoise(5))

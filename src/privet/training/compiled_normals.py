@@ -27,11 +27,12 @@ from privet.training.secure_stream import expanded, fill
 
 __all__ = ["add_normal", "is_available"]
 
-_PAIRS = 1 << 13
+_PAIRS = 1 << 15
 _STRIPE = 1 << 19  # numbers
 _F, _I = np.float32, np.int32
 _LN2_HEAD, _LN2_REST = _F(0.693359375), _F(-2.12194440e-4)
 _HALF_TURN = _F(math.pi * 2.0**-31)
+_kept = threading.local()
 
 Floats = npt.NDArray[np.float32]
 
@@ -81,14 +82,15 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
 
 
 def _work(work: list[tuple[Floats, NoiseSource]], deviation: float, cell: float) -> None:
-    room = _room()
     for stripe, source in work:
         for start in range(0, stripe.size, 2 * _PAIRS):
-            _block(stripe[start : start + 2 * _PAIRS], room, deviation, cell, source)
+            _block(stripe[start : start + 2 * _PAIRS], deviation, cell, source)
 
 
-def _block(piece: Floats, room: _Room, deviation: float, cell: float, source: NoiseSource) -> None:
+def _block(piece: Floats, deviation: float, cell: float, source: NoiseSource) -> None:
     begin, finish = _kernels()
+    pairs = -(-piece.size // 2)
+    room = _room(pairs + pairs % 2)
     fill(room.raw, source)
     if begin(room.uniform, room.radius):
         rare = np.flatnonzero(room.uniform < COARSE)
@@ -104,16 +106,22 @@ def _block(piece: Floats, room: _Room, deviation: float, cell: float, source: No
         piece[:] = target[: piece.size]
 
 
-def _room() -> _Room:
-    raw = np.empty(BYTES * _PAIRS, dtype=np.uint8)
-    return _Room(
-        raw,
-        raw[: 4 * _PAIRS].view(np.int32),
-        raw[4 * _PAIRS : 8 * _PAIRS].view(np.int32),
-        raw[8 * _PAIRS :].view(np.int16),
-        np.empty(_PAIRS, dtype=np.float32),
-        np.empty(2 * _PAIRS, dtype=np.float32),
-    )
+def _room(pairs: int) -> _Room:
+    """Room that this thread used before, if it has the right size; a few sizes are kept."""
+    kept: dict[int, _Room] = _kept.__dict__.setdefault("rooms", {})
+    if pairs not in kept:
+        if len(kept) >= 4:
+            kept.clear()
+        raw = np.zeros(BYTES * pairs, dtype=np.uint8)
+        kept[pairs] = _Room(
+            raw,
+            raw[: 4 * pairs].view(np.int32),
+            raw[4 * pairs : 8 * pairs].view(np.int32),
+            raw[8 * pairs :].view(np.int16),
+            np.zeros(pairs, dtype=np.float32),
+            np.zeros(2 * pairs, dtype=np.float32),
+        )
+    return kept[pairs]
 
 
 @lru_cache(maxsize=1)
