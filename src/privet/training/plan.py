@@ -8,9 +8,8 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import TYPE_CHECKING, final
 
-from privet.accounting import EpsilonTarget, Target, account, calibrate
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import open_fraction, positive, shown, whole
 from privet.caveats import Caveat
@@ -20,6 +19,9 @@ from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.training.correlated import Correlation, Independent
 from privet.training.sampling_schemes import Sampling
+
+if TYPE_CHECKING:
+    from privet.accounting import Target
 
 __all__ = ["Plan", "QuantileClip", "steps_for"]
 
@@ -147,6 +149,8 @@ class Plan:
 
     def guarantee(self) -> Guarantee:
         """What the whole run leaks at most."""
+        from privet.accounting import account  # late: it loads scipy, which training itself does not need
+
         return account(self.ledger(self.steps))
 
     def ledger(
@@ -180,8 +184,10 @@ class Plan:
         """What must be said with this plan's ε at this δ."""
         return self.guarantee().caveats | delta_warning(delta, self.population)
 
-    def reaching(self, target: Target) -> "Plan":
+    def reaching(self, target: "Target") -> "Plan":
         """The same plan with the least noise that reaches a target."""
+        from privet.accounting import calibrate
+
         found = calibrate(self._event_with, target, adjacency=self.adjacency)
         return replace(self, noise_multiplier=found.value)
 
@@ -202,6 +208,8 @@ class Plan:
         augmentations: int = 1,
     ) -> "Plan":
         """The plan with the least noise that is (ε, δ)-differentially private, for a number of epochs or of steps."""
+        from privet.accounting import EpsilonTarget
+
         target = EpsilonTarget(epsilon=epsilon, delta=delta)
         if (epochs is None) == (steps is None):
             raise InvalidArgument(
