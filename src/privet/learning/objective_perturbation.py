@@ -14,7 +14,16 @@ from privet.errors import NotProved
 from privet.events import Compose, Event, Gaussian, Opaque, Repeat
 from privet.learning.losses import Floats
 from privet.learning.risk import Risk, minimum
-from privet.learning.solver import SLACK, Prepared, Solver, Terms, gaussian_multiplier, noisy, norm_grid
+from privet.learning.solver import (
+    SLACK,
+    Prepared,
+    Solver,
+    Terms,
+    gaussian_multiplier,
+    noisy,
+    norm_grid,
+    reachable,
+)
 from privet.mechanisms.grids import Grid
 from privet.randomness import NoiseSource
 
@@ -84,7 +93,7 @@ class ObjectivePerturbation(Solver):
     """The minimiser of Σ f + ½Λ‖θ‖² + bᵀθ with b ~ N(0, σ² I), found nearly, plus a very little noise.
 
     *Guarantee.* The exact minimiser is (ε₁, δ₁)-DP by ``profile``. Λ is n·λ, or as much more as keeps the price of
-    curvature ln(1 + β/Λ) at ``curvature_share`` of ε₁. The minimiser that is released is off by at most
+    curvature ln(1 + β/Λ) at ``curvature_share`` of ε₁ and below ln 2. The minimiser that is released is off by at most
     r = (τ + ½√d g)/Λ: the gradient was certainly at most τ = ``tolerance`` · L, rounding included, and b was drawn on a
     grid g, exactly as the rounding of real Gaussian noise. Two neighbours' errors are at most 2r apart, so they are
     covered by Gaussian noise for ``finish_share`` of ε and δ, which is tiny because r is. The events are
@@ -95,8 +104,8 @@ class ObjectivePerturbation(Solver):
     """
 
     curvature_share: float = 0.25
-    finish_share: float = 1e-3
-    tolerance: float = 1e-5
+    finish_share: float = 5e-3
+    tolerance: float = 1e-7
 
     def __post_init__(self) -> None:
         open_fraction("curvature_share", self.curvature_share)
@@ -111,7 +120,7 @@ class ObjectivePerturbation(Solver):
         each_epsilon, each_delta = _shares(first * epsilon, first * delta, times)
         smoothness, monotone = terms.loss.smoothness, terms.loss.monotone
         strength = max(
-            terms.strength, smoothness / math.expm1(min(self.curvature_share * each_epsilon, 50.0))
+            terms.strength, smoothness / math.expm1(min(self.curvature_share * each_epsilon, math.log(2)))
         )
         noise = _multiplier(each_epsilon, each_delta, strength, smoothness, monotone, terms.adjacency)
         spent = Opaque(epsilon=each_epsilon, delta=each_delta)
@@ -142,7 +151,7 @@ class PreparedObjective(Prepared):
     @property
     def gradient_bound(self) -> float:
         """τ: the gradient of the perturbed sum of losses must be this small where the solver stops."""
-        return self.tolerance * self.terms.loss.lipschitz
+        return reachable(self.terms, self.tolerance)
 
     @property
     def tilt_grid(self) -> Grid:

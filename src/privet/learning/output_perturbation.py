@@ -9,7 +9,16 @@ from privet.errors import InvalidArgument
 from privet.events import Event, Gaussian
 from privet.learning.losses import Floats
 from privet.learning.risk import Risk, minimum
-from privet.learning.solver import SLACK, Prepared, Solver, Terms, gaussian_multiplier, noisy, norm_grid
+from privet.learning.solver import (
+    SLACK,
+    Prepared,
+    Solver,
+    Terms,
+    gaussian_multiplier,
+    noisy,
+    norm_grid,
+    reachable,
+)
 from privet.mechanisms.grids import Grid
 from privet.randomness import NoiseSource
 
@@ -45,7 +54,7 @@ class OutputPerturbation(Solver):
     and 1 where it is left blank, added or removed (``Terms`` says what n is then). At the minimiser of one of them
     the other's gradient has norm ≤ kL, and its objective is nλ-strongly convex, so the minimisers are at most
     kL/(nλ) apart: the 2L/(nλ) of Chaudhuri et al. for k = 2. A solver stops early. It stops where the gradient of the
-    sum is certainly at most τ = ``tolerance`` · L, float64's rounding included, which is within τ/(nλ) of the
+    sum is certainly at most τ = ``tolerance`` · L (more for millions of rows), float64's rounding included, which is within τ/(nλ) of the
     minimiser, and both neighbours do. So Δ₂ = (kL + 2τ)/(nλ) + √d g, where g is the grid on which the noise is exact.
     The noise is that of the analytic Gaussian mechanism at Δ₂; the event is ``Gaussian``.
 
@@ -55,7 +64,7 @@ class OutputPerturbation(Solver):
     density ∝ e^{−‖b‖}; Wu et al. 2017 on early stopping; Balle & Wang 2018, Theorem 8.
     """
 
-    tolerance: float = 1e-5
+    tolerance: float = 1e-7
 
     def __post_init__(self) -> None:
         open_fraction("tolerance", self.tolerance)
@@ -89,7 +98,7 @@ class PreparedOutput(Prepared):
     @property
     def gradient_bound(self) -> float:
         """τ: the gradient of the sum of losses must be this small where the solver stops."""
-        return self.tolerance * self.terms.loss.lipschitz
+        return reachable(self.terms, self.tolerance)
 
     @property
     def grid(self) -> Grid:

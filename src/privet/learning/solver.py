@@ -14,11 +14,22 @@ from privet.arguments import at_least, open_fraction, positive, whole
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Gaussian, Repeat
 from privet.learning.losses import Floats, Loss
+from privet.learning.risk import summation_error
 from privet.mechanisms.grids import Grid, grid_below
 from privet.mechanisms.rounded import rounded_gaussian
 from privet.randomness import NoiseSource
 
-__all__ = ["MORE_ROWS", "SLACK", "Prepared", "Solver", "Terms", "gaussian_multiplier", "noisy", "norm_grid"]
+__all__ = [
+    "MORE_ROWS",
+    "SLACK",
+    "Prepared",
+    "Solver",
+    "Terms",
+    "gaussian_multiplier",
+    "noisy",
+    "norm_grid",
+    "reachable",
+]
 
 SLACK = 2.0**-40  # of a noise scale: more than the round-off of computing it
 MORE_ROWS = 4  # times the population: so many rows at most
@@ -108,6 +119,15 @@ def gaussian_multiplier(epsilon: float, delta: float, times: int, adjacency: Adj
         adjacency=adjacency,
         between=(reach / little, 1.001 * reach / enough),
     ).value
+
+
+def reachable(terms: Terms, tolerance: float) -> float:
+    """How small the gradient of the sum must become: ``tolerance`` · L, or what float64 can certify if that is more.
+
+    Public: made for as many rows as the population, and for weights of a norm up to 1000.
+    """
+    certain = summation_error(terms.loss, rows=terms.population, dimension=terms.dimension, radius=1000.0)
+    return max(tolerance * terms.loss.lipschitz, 4 * certain)
 
 
 def norm_grid(length: float, dimension: int, scale: float) -> Grid:
