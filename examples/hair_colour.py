@@ -17,7 +17,7 @@ import privet
 from privet.mechanisms import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax, TallyOf
 from privet.randomness import NoiseSource, SecureNoise
 
-EPSILON, RELEASES = 0.1, 400
+EPSILON, RELEASES = 0.1, 200
 HEADS = {"dark": 500, "brown": 399, "fair": 240, "grey": 120, "red": 41}
 WAYS = {
     "exponential mechanism": ExponentialMechanism,

