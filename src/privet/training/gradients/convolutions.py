@@ -164,7 +164,11 @@ class ConvolutionTap(Tap):
         weight, bias = self.cut("weight"), self.cut("bias")
         assert weight is not None
         if self.channels_last:
-            x = x.contiguous(memory_format=torch.channels_last)
+            # With one channel both layouts have the same memory, and torch takes the strides as they stand.
+            if x.shape[1] == 1 and x.is_contiguous():
+                x = x.as_strided(x.shape, (x.stride(0), 1, x.stride(2), 1))
+            else:
+                x = x.contiguous(memory_format=torch.channels_last)
             weight = weight.contiguous(memory_format=torch.channels_last)
         padding: tuple[int, ...] | str = module.padding
         if isinstance(padding, str) or module.padding_mode != "zeros":

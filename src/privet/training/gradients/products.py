@@ -52,20 +52,36 @@ class Gradient:
     ``own`` says that no other tensor shares its memory, so that it may be written to.
     """
 
-    __slots__ = ("_by", "_scaled", "_squares", "own", "rows")
+    __slots__ = ("_by", "_gram", "_scaled", "_squares", "own", "rows")
 
     def __init__(self, rows: Tensor, own: bool) -> None:
         self.rows = rows
         self.own = own
         self._squares: Tensor | None = None
+        self._gram: Tensor | None = None
         self._by: Tensor | None = None
         self._scaled: Tensor | None = None
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the rows are as they came."""
+        return self._by is None or not self.own
 
     def squares(self) -> Tensor:
         """‖g_b‖² for each example."""
         if self._squares is None:
             self._squares = squared_rows(self.rows)
         return self._squares
+
+    def gram(self, some: slice) -> Tensor:
+        """The products g_s·g_t of these examples; kept if they are all, since another weight may share them."""
+        if self._gram is not None:
+            return self._gram
+        rows = self.rows[some]
+        products = torch.bmm(rows, rows.transpose(1, 2))
+        if rows.shape[0] == self.rows.shape[0]:
+            self._gram = products
+        return products
 
     def scaled(self, factors: Tensor) -> Tensor:
         """c_b·g_b. After this the unscaled rows are gone, unless several groups of factors need them."""
@@ -136,11 +152,12 @@ class TokenSum(Product):
         return self.gradient.squares() if self._sums is None else squared_rows(self._sums)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
-        if self._sums is None:
-            scaled = self.gradient.scaled(factors)
-            out.view(-1).add_(scaled.view(scaled.shape[0], -1).sum(0))
-        else:
+        if self._sums is not None:
             out.view(-1).addmv_(self._sums.t(), factors)
+        elif self.gradient.untouched:
+            out.view(-1).addmv_(self.gradient.rows[:, 0].t(), factors)
+        else:
+            out.view(-1).add_(self.gradient.scaled(factors).sum((0, 1)))
 
     def dense(self) -> Tensor:
         sums = self.gradient.rows[:, 0] if self._sums is None else self._sums
@@ -170,14 +187,17 @@ class Outer(Product):
             return squared_rows(self.x).mul_(self.gradient.squares())
         if width * height < tokens * (width + height):
             return squared_rows(self.dense())
-        return gram(self.x, self.gradient.rows)
+        return gram(self.x, self.gradient)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._dense is not None:
             out.view(-1).addmv_(self._dense.view(self._dense.shape[0], -1).t(), factors)
             return
-        scaled = self.gradient.scaled(factors).flatten(0, 1)
-        out.view(scaled.shape[1], -1).addmm_(scaled.t(), self.x.flatten(0, 1))
+        scaled, x = self.gradient.scaled(factors), self.x
+        if scaled.stride(0) < scaled.stride(1):  # the tokens were first: in their order nothing is copied
+            scaled, x = scaled.transpose(0, 1), x.transpose(0, 1)
+        flat = scaled.flatten(0, 1)
+        out.view(flat.shape[1], -1).addmm_(flat.t(), x.flatten(0, 1))
 
     def dense(self) -> Tensor:
         if self._dense is None:
@@ -185,7 +205,7 @@ class Outer(Product):
         return self._dense.view(-1, *self.shape)
 
 
-def gram(x: Tensor, g: Tensor) -> Tensor:
+def gram(x: Tensor, gradient: Gradient) -> Tensor:
     """‖g_bᵀ x_b‖² = Σ_st (x_bs·x_bt)(g_bs·g_bt) for each b, a few examples at a time."""
     batch, tokens, _ = x.shape
     step = max(1, CHUNK // (tokens * tokens))
@@ -193,7 +213,7 @@ def gram(x: Tensor, g: Tensor) -> Tensor:
     for start in range(0, batch, step):
         some = slice(start, start + step)
         products = torch.bmm(x[some], x[some].transpose(1, 2))
-        products *= torch.bmm(g[some], g[some].transpose(1, 2))
+        products *= gradient.gram(some)
         norms[some] = products.sum(2).double().sum(1)
     return norms.clamp_(min=0.0)
 

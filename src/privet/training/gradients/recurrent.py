@@ -53,18 +53,20 @@ class _LSTM(torch.autograd.Function):
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)
         # Everything that does not wait for the recurrence, for all times at once.
         slopes = gates.new_empty(times, batch, 4, hidden)
-        torch.mul(g * i, 1 - i, out=slopes[:, :, 0])
-        torch.mul(cells[:-1] * f, 1 - f, out=slopes[:, :, 1])
-        torch.mul(i, 1 - g * g, out=slopes[:, :, 2])
-        torch.mul(squashed * o, 1 - o, out=slopes[:, :, 3])
-        through = o * (1 - squashed * squashed)
+        torch.addcmul(i, i, i, value=-1, out=slopes[:, :, 0]).mul_(g)
+        torch.addcmul(f, f, f, value=-1, out=slopes[:, :, 1]).mul_(cells[:-1])
+        torch.mul(i, g, out=slopes[:, :, 2])
+        torch.addcmul(i, slopes[:, :, 2], g, value=-1, out=slopes[:, :, 2])
+        torch.addcmul(o, o, o, value=-1, out=slopes[:, :, 3]).mul_(squashed)
+        through = o * squashed
+        torch.addcmul(o, through, squashed, value=-1, out=through)
         found = slopes  # each slope is used once, so the gradient takes its place
         dh, dc = gradients[0][times - 1], gradients[1]
         for t in range(times - 1, -1, -1):
             dc = torch.addcmul(dc, dh, through[t])
             found[t, :, :3] *= dc.unsqueeze(1)
             found[t, :, 3] *= dh
-            dc = dc * f[t]
+            dc *= f[t]
             flat = found[t].view(batch, width)
             dh = torch.addmm(gradients[0][t - 1], flat, weight) if t else flat @ weight
         return found.view(times, batch, width), dh, dc, None

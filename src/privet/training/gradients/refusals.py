@@ -1,6 +1,7 @@
 """What the engine refuses, and why: cross-example layers, coupled losses, gradients that are not finite."""
 
-import torch
+import math
+
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument, PrivetError
@@ -82,7 +83,7 @@ def require_losses(losses: Tensor, batch: int) -> Tensor:
 
 def require_finite(squared_norms: Tensor) -> None:
     """Refuses NaN and infinity before anything is added."""
-    if not bool(torch.isfinite(squared_norms.sum())):
+    if not math.isfinite(float(squared_norms.sum())):
         raise NotFinite(
             "A per-example gradient is NaN or infinite, so it cannot be clipped, and nothing was added. "
             "Lower the learning rate, scale the inputs, or drop such records by a public rule."

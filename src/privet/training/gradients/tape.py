@@ -10,12 +10,10 @@ in place afterwards (``nn.ReLU(inplace=True)``) does not matter.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
@@ -149,28 +147,25 @@ class Tap(ABC):
         return None if parameter is None else parameter.detach().requires_grad_()
 
 
-@contextmanager
-def tapped(taps: list[Tap]) -> Iterator[None]:
+@final
+class tapped:  # noqa: N801
     """The taps in place of the layers' own forward; always taken off again."""
-    try:
-        for tap in taps:
+
+    __slots__ = ("_taps",)
+
+    def __init__(self, taps: list[Tap]) -> None:
+        self._taps = taps
+
+    def __enter__(self) -> None:
+        for tap in self._taps:
             tap.module.__dict__["forward"] = tap.forward
-        yield
-    finally:
-        for tap in taps:
+
+    def __exit__(self, *_: object) -> None:
+        for tap in self._taps:
             tap.module.__dict__.pop("forward", None)
-
-
-Register = dict[type[nn.Module], type[Tap]]
-Forward = Callable[..., Tensor]
 
 
 def plain_parameters(module: nn.Module, names: tuple[str, ...]) -> bool:
     """Whether the module has these parameters and no others: none re-made by a hook, none parametrised."""
     own = module._parameters
     return set(own) == set(names) and all(p is None or type(p) is nn.Parameter for p in own.values())
-
-
-def enabled() -> bool:
-    """Whether autograd records at all."""
-    return torch.is_grad_enabled()
