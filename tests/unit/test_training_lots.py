@@ -1,5 +1,7 @@
 """Lots: sizes, numbers, resuming, gathering. Their law is in tests/statistical."""
 
+import copy
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -168,3 +170,30 @@ def test_micro_batches_are_the_lot():
     assert [piece.tolist() for piece in micro_batches(lot, 4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert [piece.numel() for piece in micro_batches(lot, None)] == [10]
     assert list(micro_batches(lot[:0], 4)) == list(micro_batches(lot[:0], None)) == []
+
+
+def test_lots_that_wait_are_nobody_elses():
+    lots = PoissonLots(1000, 0.02, SecureNoise())
+    lots.draw()
+    copied = copy.deepcopy(lots)
+    assert copied.turn == 1
+    assert [lots.draw().tolist() for _ in range(5)] != [copied.draw().tolist() for _ in range(5)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_after_a_fork_draws_its_own_lots():
+    lots = PoissonLots(1000, 0.02, SecureNoise())
+    lots.draw()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, str(lots.draw().tolist()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        theirs = pipe.read()
+    os.waitpid(child, 0)
+    assert theirs
+    assert theirs != str(lots.draw().tolist())

@@ -99,6 +99,7 @@ def test_every_number_is_dithered_by_itself(monkeypatch):
 
 
 @with_numba
+@pytest.mark.usefixtures("plain")
 def test_the_compiled_loop_reads_the_same_bits(monkeypatch):
     size = 2**16
     fast = gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
@@ -127,7 +128,20 @@ def test_a_failure_in_a_thread_is_not_lost(monkeypatch):
 
     monkeypatch.setattr(compiled_normals, "_block", broken)
     with pytest.raises(MemoryError):
-        compiled_normals.add_normal(np.zeros(2**21, dtype=np.float32), 1.0, grid(1.0), SeededNoise(1), 2)
+        compiled_normals.add_normal(
+            np.zeros(2**21, dtype=np.float32), 1.0, grid(1.0), expanded(SeededNoise(1)), 2
+        )
+
+
+@with_numba
+@pytest.mark.skipif(not secure_stream._has_cipher(), reason="cryptography is not installed")
+def test_stripes_have_keys_of_their_own():
+    found = gaussian_(torch.zeros(2**20), 1.0, SecureNoise())
+    assert not torch.equal(found[: 2**19], found[2**19 :])
+    parent = expanded(SeededNoise(1))
+    first, second = secure_stream.offspring(parent), secure_stream.offspring(parent)
+    words = [source.bits(4).tolist() for source in (parent, first, second)]
+    assert len({tuple(row) for row in words}) == 3
 
 
 def test_seeded_sources_go_on_and_secure_ones_never_repeat():

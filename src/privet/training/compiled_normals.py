@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from privet.randomness import NoiseSource
 from privet.training.normals import BYTES, COARSE, below
-from privet.training.secure_stream import expanded, fill
+from privet.training.secure_stream import CipherNoise, fill, offspring
 
 __all__ = ["add_normal", "is_available"]
 
@@ -58,11 +58,11 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
     """flat ← cell · round((noise + dither + flat)/cell), with normal noise of this deviation."""
     stripes = [flat[start : start + _STRIPE] for start in range(0, flat.size, _STRIPE)]
     # A stripe's key is drawn here and not in a thread, so that a seed means the same for any number of threads.
-    work = [(stripe, expanded(source) if number else source) for number, stripe in enumerate(stripes)]
-    shared = threads > 1 and len(work) > 1 and all(bits is not source for _, bits in work[1:])
-    if not shared:
+    work = [(stripe, offspring(source)) for stripe in stripes]
+    if threads == 1 or len(work) == 1 or not isinstance(source, CipherNoise):
         _work(work, deviation, cell)
         return
+    _kernels()  # compiled once, before the threads ask for it
     failed: list[BaseException] = []
 
     def share(turn: int) -> None:

@@ -10,6 +10,7 @@ counting. Lots that go round (``CyclicLots``, ``PartLots``, ``ShuffledLots``) ha
 size of its lot.
 """
 
+import os
 from abc import ABC, abstractmethod
 from typing import final
 
@@ -25,6 +26,10 @@ from privet.training.subsets import Indices, poisson_sample, subset
 
 __all__ = ["CyclicLots", "FixedLots", "Lots", "PartLots", "PoissonLots", "ShuffledLots"]
 
+_LOTS = 64  # at once, at most
+_COINS = 1 << 21
+_TOGETHER = 1 << 15  # examples
+
 
 class Lots(ABC):
     """A source of lots: rising indices into the examples, as int64."""
@@ -36,7 +41,7 @@ class Lots(ABC):
 
     def draw(self) -> Tensor:
         """The next lot."""
-        found = self._draw(expanded(self._source))
+        found = self._draw()
         self.turn += 1
         return torch.from_numpy(found)
 
@@ -45,12 +50,18 @@ class Lots(ABC):
         self.turn = whole("turn", turn, least=0)
 
     @abstractmethod
-    def _draw(self, source: NoiseSource) -> Indices: ...
+    def _draw(self) -> Indices: ...
+
+    def _bits(self) -> NoiseSource:
+        return expanded(self._source)
 
 
 @final
 class PoissonLots(Lots):
     """Every example with probability ``rate``, independently of everything.
+
+    Several lots are drawn at once, where they are small: k lots of n examples are one lot of k n. Those that wait are left
+    behind by a copy and by a process after a fork, which draw their own.
 
     >>> from privet.randomness import SeededNoise
     >>> PoissonLots(4, 1.0, SeededNoise(1)).draw()
@@ -60,9 +71,22 @@ class PoissonLots(Lots):
     def __init__(self, population: int, rate: float, source: NoiseSource) -> None:
         super().__init__(population, source)
         self.rate = fraction("rate", rate)
+        few = min(_COINS / self.population, _TOGETHER / (self.rate * self.population))
+        self._ahead = max(1, min(_LOTS, int(few)))
+        self._waiting: list[Indices] = []
+        self._owner = os.getpid()
 
-    def _draw(self, source: NoiseSource) -> Indices:
-        return poisson_sample(self.population, self.rate, source)
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_waiting": []}
+
+    def _draw(self) -> Indices:
+        if not self._waiting or self._owner != os.getpid():
+            found = poisson_sample(self._ahead * self.population, self.rate, self._bits())
+            starts = self.population * np.arange(self._ahead, dtype=np.int64)
+            parts = np.split(found, np.searchsorted(found, starts[1:]))
+            self._waiting = [part - start for part, start in zip(parts, starts, strict=True)]
+            self._owner = os.getpid()
+        return self._waiting.pop()
 
 
 @final
@@ -73,8 +97,8 @@ class FixedLots(Lots):
         super().__init__(population, source)
         self.size = checked_size(size, population)
 
-    def _draw(self, source: NoiseSource) -> Indices:
-        return subset(self.population, self.size, source)
+    def _draw(self) -> Indices:
+        return subset(self.population, self.size, self._bits())
 
 
 @final
@@ -88,10 +112,10 @@ class PartLots(Lots):
         super().__init__(population, source)
         self.parts, self.rate = checked_size(parts, population), fraction("rate", rate)
 
-    def _draw(self, source: NoiseSource) -> Indices:
+    def _draw(self) -> Indices:
         part = self.turn % self.parts
         size = len(range(part, self.population, self.parts))
-        return part + self.parts * poisson_sample(size, self.rate, source)
+        return part + self.parts * poisson_sample(size, self.rate, self._bits())
 
 
 @final
@@ -102,8 +126,7 @@ class CyclicLots(Lots):
         super().__init__(population, source)
         self.parts = checked_size(parts, population)
 
-    def _draw(self, source: NoiseSource) -> Indices:
-        del source
+    def _draw(self) -> Indices:
         return np.arange(self.turn % self.parts, self.population, self.parts, dtype=np.int64)
 
 
@@ -133,10 +156,10 @@ class ShuffledLots(Lots):
             )
         self.turn = turn
 
-    def _draw(self, source: NoiseSource) -> Indices:
+    def _draw(self) -> Indices:
         start = self.turn % self.turns
         if start == 0:
-            self._order = _permutation(self.population, source)
+            self._order = _permutation(self.population, self._bits())
         return np.sort(self._order[start * self.size : (start + 1) * self.size])
 
 

@@ -22,7 +22,7 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 
-__all__ = ["CipherNoise", "checked_source", "expanded", "fill"]
+__all__ = ["CipherNoise", "checked_source", "expanded", "fill", "offspring"]
 
 _SLICE = 1 << 18  # bytes that are encrypted at once: they stay in the processor's cache
 _ZEROS = bytes(_SLICE)
@@ -72,8 +72,12 @@ def expanded(source: NoiseSource) -> NoiseSource:
     """
     if isinstance(source, CipherNoise) or not _has_cipher():
         return source
-    secret = source.bits(4).tobytes()
-    return CipherNoise(secret[:16], secret[16:], source.caveats)
+    return _keyed(source)
+
+
+def offspring(source: NoiseSource) -> NoiseSource:
+    """A stream of its own for another thread: keyed by the next bits of a cipher; any other source is itself."""
+    return _keyed(source) if isinstance(source, CipherNoise) else source
 
 
 def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
@@ -82,6 +86,11 @@ def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
         source.fill(out)
     else:
         out[:] = source.bits(out.size // 8).view(np.uint8)
+
+
+def _keyed(source: NoiseSource) -> CipherNoise:
+    secret = source.bits(4).tobytes()
+    return CipherNoise(secret[:16], secret[16:], source.caveats)
 
 
 @lru_cache(maxsize=1)

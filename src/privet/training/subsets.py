@@ -17,8 +17,8 @@ __all__ = ["Indices", "binomial", "poisson_sample", "subset"]
 
 _WORD = 64
 _CHUNK = 1 << 15  # words at a time
-_FEW = 1 << 19  # records for which coins are quicker than counts
-_SHORT = 16  # bits of a coin
+_FEW = 1 << 18  # records for which coins are quicker than counts
+_SHORT = 8  # bits that settle most coins
 
 Indices = npt.NDArray[np.int64]
 
@@ -31,13 +31,13 @@ def poisson_sample(population: int, rate: float, source: NoiseSource) -> Indices
 
 
 def _coins(population: int, rate: float, source: NoiseSource) -> Indices:
-    """A uniform U for each number. Its first 16 bits settle whether U < p, unless they agree with those of p."""
+    """A uniform U for each number. Its first 8 bits settle whether U < p, unless they agree with those of p."""
     if rate == 1:
         return np.arange(population, dtype=np.int64)
     whole, rest = divmod(Fraction(rate) * 2**_SHORT, 1)
-    shorts = source.bits(-(-population * _SHORT // _WORD)).view(np.uint16)[:population]
-    found = np.flatnonzero(shorts <= np.uint16(whole))
-    open_ = np.flatnonzero(shorts[found] == np.uint16(whole))
+    shorts = source.bits(-(-population * _SHORT // _WORD)).view(np.uint8)[:population]
+    found = np.flatnonzero(shorts <= np.uint8(whole))
+    open_ = np.flatnonzero(shorts[found] == np.uint8(whole))
     kept = np.ones(found.size, dtype=np.bool_)
     kept[open_] = bernoulli(
         float(rest), open_.size, source
