@@ -10,7 +10,7 @@ LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 
 
 class Sampler(ABC):
-    """Draws numbers; ``size`` is how many of them take a fraction of a second."""
+    """Draws numbers; ``size`` is how many of them take some ten milliseconds."""
 
     name: str
     package: str
@@ -37,7 +37,7 @@ class Privet(Sampler):
 
     @property
     def size(self) -> int:
-        return 200_000 if self.constant_time else 1_000_000
+        return 100_000 if self.constant_time else 1_000_000
 
     def draw(self, law, scale, size):
         from privet.mechanisms.sampling import discrete_gaussian, discrete_laplace
@@ -48,7 +48,7 @@ class Privet(Sampler):
 
 
 class OpenDP(Sampler):
-    name, package, promise, size = "OpenDP", "opendp", "exact; bits of the operating system", 20_000
+    name, package, promise, size = "OpenDP", "opendp", "exact; bits of the operating system", 4_000
 
     def load(self):
         import opendp.prelude as dp
@@ -67,7 +67,7 @@ class OpenDP(Sampler):
 
 
 class Diffprivlib(Sampler):
-    name, package, size = "diffprivlib", "diffprivlib", 20_000
+    name, package, size = "diffprivlib", "diffprivlib", 4_000
     promise = "float logarithm, secrets.SystemRandom"
 
     def load(self):
