@@ -70,24 +70,28 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
 
 def _excess(count: int, epsilon: float, noise: NoiseSource) -> dict[str, tuple[float, float]]:
     """For each line the mean excess over the best, over R, of several fits, and its standard error."""
-    scale = gaussian_multiplier(
-        epsilon, DELTA, 1, ReplaceOne()
-    )  # σ on a sum to which each row gives at most 1
+    prepared = _prepared(count, epsilon)
     rows, labels = _kind(count)
     plain = Risk(Logistic(), rows, labels, 0.0)
     best = plain.value(minimum(Risk(Logistic(), rows, labels, 1e-6), 1e-4))
-    found = {}
-    for name, prepared in _prepared(count, epsilon, scale).items():
-        if name == WORST:
-            continue
-        above = [plain.value(prepared.run(rows, labels, noise)) - best for _ in range(FITS)]
+    found = {WORST: _worst_excess(count, epsilon, noise)}
+    for name in [line for line in LINES if line != WORST]:
+        above = [plain.value(prepared[name].run(rows, labels, noise)) - best for _ in range(FITS)]
         found[name] = _summary(above, RADIUS * count)
-    rows, labels, direction = _worst(count, scale)
-    plain = Risk(SmoothedHinge(0.5), rows, labels, 0.0)
+    return found
+
+
+def _worst_excess(count: int, epsilon: float, noise: NoiseSource) -> tuple[float, float]:
+    rows, labels, direction = _worst(count, _scale(epsilon))
+    plain, prepared = Risk(SmoothedHinge(0.5), rows, labels, 0.0), _prepared(count, epsilon)[WORST]
     best = plain.value(SMALL_RADIUS * direction)
-    private = _prepared(count, epsilon, scale)[WORST]
-    above = [plain.value(private.run(rows, labels, noise)) - best for _ in range(FITS)]
-    return {WORST: _summary(above, SMALL_RADIUS * count)} | found
+    above = [plain.value(prepared.run(rows, labels, noise)) - best for _ in range(FITS)]
+    return _summary(above, SMALL_RADIUS * count)
+
+
+def _scale(epsilon: float) -> float:
+    """σ on a sum to which each row gives at most 1."""
+    return gaussian_multiplier(epsilon, DELTA, 1, ReplaceOne())
 
 
 def _kind(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -108,8 +112,9 @@ def _worst(count: int, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return signs[:, None] * direction * (1 - 1e-9), np.ones(count), direction
 
 
-def _prepared(count: int, epsilon: float, scale: float) -> dict[str, Prepared]:
+def _prepared(count: int, epsilon: float) -> dict[str, Prepared]:
     """Each solver with its public numbers, which come from n, d, ε, δ and R alone."""
+    scale = _scale(epsilon)
     # Noise of σ/nλ in each of d weights costs at most ½β d (σ/nλ)², β = ¼; regularising ½λR². The sum is least here:
     output = (0.5 * DIMENSION * (scale / count) ** 2 / RADIUS**2) ** (1 / 3)
     # A random tilt b costs at most ‖b‖²/2Λ, Λ = nλ, and ‖b‖ is about σ√d; regularising ½ΛR². The sum is least here:

@@ -23,10 +23,10 @@ from privet.learning import (
     OutputPerturbation,
     Ridge,
 )
-from privet.learning.losses import ClippedSquare, Logistic
+from privet.learning.losses import ClippedSquare, Logistic, SmoothedHinge
 from privet.learning.risk import Risk, minimum
 from privet.learning.scaling import UnitBall
-from privet.learning.solver import Terms, gaussian_multiplier
+from privet.learning.solver import Terms, gaussian_multiplier, reachable
 from privet.randomness import SeededNoise
 
 SOLVERS = (ObjectivePerturbation(), OutputPerturbation(), NoisySGD(steps=20), NoisySGD(20, 0.5))
@@ -263,3 +263,19 @@ def test_noise_is_fresh_unless_seeded():
     assert (clone(model).fit(x, y).coef_ != clone(model).fit(x, y).coef_).all()
     model.set_params(random_state=5)
     np.testing.assert_array_equal(clone(model).fit(x, y).coef_, clone(model).fit(x, y).coef_)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_minimum_is_found_where_it_is_hard(seed):
+    """Sharp corners, columns of very different lengths, hardly any regularisation; a tilt as long as its noise."""
+    generator = np.random.default_rng(seed)
+    loss = (Logistic(), SmoothedHinge(1e-2), SmoothedHinge(1e-4), ClippedSquare(1e-3))[seed % 4]
+    table = generator.normal(size=(300, 8)) * 10.0 ** generator.uniform(-4, 2, size=8)
+    rows = UnitBall(1.0, intercept=True).rows(table)
+    signs = np.where(rows @ generator.normal(size=9) > 0, 1.0, -1.0)
+    tilt = None if seed % 2 else 8 * loss.lipschitz * generator.normal(size=9)
+    strength = 1e-3 if tilt is None else loss.smoothness
+    terms = Terms(loss=loss, dimension=9, population=300, regularization=1e-3, adjacency=ReplaceOne())
+    bound = reachable(terms, 1e-7)
+    risk = Risk(loss, rows, signs, strength, tilt)
+    assert np.linalg.norm(risk.gradient(minimum(risk, bound))) <= bound

@@ -18,7 +18,7 @@ _BLOCK = 256  # rows that are added at once, so that rounding grows with 256 and
 _PAIRWISE = 32  # additions that numpy makes in a row at the lowest level, and some
 _CURVED = 2048
 _DENSE = 512  # features up to which the Hessian is formed
-_STEPS = 200
+_STEPS = 500
 
 
 def summation_error(loss: Loss, *, rows: int, dimension: int, radius: float) -> float:
@@ -119,13 +119,13 @@ def minimum(risk: Risk, tolerance: float) -> Floats:
 
 
 def _along(risk: Risk, weights: Floats, step: Floats, slope: float) -> tuple[Floats, Floats]:
-    """A point along the step where the slope has shrunk to a half, and the gradient there."""
+    """A point along the step where the slope has nearly vanished, and the gradient there."""
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(60):
         point = weights + length * step
         gradient = risk.gradient(point)
         here = float(gradient @ step)
-        if abs(here) <= 0.5 * abs(slope):
+        if abs(here) <= 0.05 * abs(slope):
             break
         low, high = (length, high) if here < 0 else (low, length)
         length = 2 * length if high == np.inf else 0.5 * (low + high)
