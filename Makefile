@@ -32,6 +32,9 @@ lint: $(VENV)/.installed-dev
 
 bench:
 	bash bench/accounting/run.sh
+	bash bench/noise/run.sh
+	bash bench/release/run.sh
+	bash bench/synthetic/run.sh
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-demo.svg examples-out
