@@ -203,7 +203,11 @@ class PartSampling(Sampling):
 @final
 @dataclass(frozen=True)
 class CyclicSampling(Sampling):
-    """The same ``parts`` lots in the same order in every epoch. Nothing is amplified; separations are known."""
+    """The same ``parts`` lots in the same order in every epoch. Nothing is amplified; separations are known.
+
+    An example's lot is its number modulo ``parts``, which no other example has a say in. Neighbours are meant with
+    these numbers: one that is left out leaves a gap.
+    """
 
     parts: int
 
