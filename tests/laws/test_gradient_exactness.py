@@ -534,6 +534,23 @@ def test_no_example_adds_more_than_the_bound(bound):
         assert float(out.double().norm()) <= bound * (1 + 1e-6), i
 
 
+def test_tokens_that_cancel_are_not_clipped_too_little():
+    # The Gram form: sixteen tokens whose gradients nearly cancel, so that rounding is large beside the sum.
+    layer = nn.Linear(64, 64, bias=False)
+    sums = ClippedSums(layer, lambda o, t: (o * t).sum((1, 2)), Flat(1.0))
+    for size in (1.0, 1e-2, 1e-3):
+        x = torch.randn(1, 1, 64).expand(4, 16, 64) + size * torch.randn(4, 16, 64)
+        t = 30 * torch.randn(4, 16, 64)
+        t -= t.mean(1, keepdim=True)
+        for i in range(4):
+            out = sums.layout.zeros()
+            norms = sums.add((x[i : i + 1],), t[i : i + 1], out)
+            truth = (t[i].double().t() @ x[i].double()).norm()
+            assert float(norms[0]) > 1
+            assert float(out.double().norm()) <= 1 + 1e-6
+            assert float(norms[0].sqrt() / truth) > 1 - 1e-6
+
+
 LAYERS = st.sampled_from(["linear", "tanh", "relu", "norm", "rms", "conv", "again", "scale", "residual"])
 
 

@@ -236,3 +236,18 @@ def test_the_random_state_and_the_buffers_are_those_of_one_plain_pass():
     model(x)
     assert torch.equal(after, torch.get_rng_state())
     assert all(m.training for m in model.modules())
+
+
+def test_evaluation_mode_with_dropout_is_warned_of_once():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2)).eval()
+    sums = ClippedSums(model, LOSS, Flat())
+    x, y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
+    with pytest.warns(UserWarning, match=r"model\.train\(\)"):
+        sums.add((x,), y, sums.layout.zeros())
+    sums.add((x,), y, sums.layout.zeros())
+
+
+def test_it_runs_where_gradients_are_switched_off():
+    with torch.no_grad():
+        norms, _ = add(nn.Linear(3, 2))
+    assert bool((norms > 0).all())

@@ -1,5 +1,6 @@
 """Clipped sums of per-example gradients: one forward pass, one backward pass, and no per-example gradients."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, final
 
@@ -40,7 +41,7 @@ class ClippedSums:
     Guarantee: with ``factors`` ≤ C/‖g‖, adding or removing one example moves the sum by at most C, up to
     rounding: norms are exact to about 1e-6 (float32 products, float64 sums), and so is the bound.
 
-    The model is run as it is, in the mode it is in; dropout draws its masks from torch's generator as in
+    The model is run as it is, in the mode it is in (evaluation mode with dropout is warned of); dropout draws its masks from torch's generator as in
     plain training. Buffers that the model updates in its forward pass are the model's own affair and are not
     protected.
 
@@ -79,6 +80,7 @@ class ClippedSums:
         self._plans: dict[object, Plan] = {}
         self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
         self._brute_forced: frozenset[int] = frozenset()
+        self._warned = not any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
         self._out: Tensor | None = None
         self._views: list[Tensor] = []
 
@@ -106,7 +108,14 @@ class ClippedSums:
         norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
         if not batch:
             return norms
-        products = self._products(inputs, targets, batch)
+        if not (self._warned or self._model.training):
+            self._warned = True
+            warnings.warn(
+                "The model is in evaluation mode, so dropout is off. Call model.train() before training.",
+                stacklevel=2,
+            )
+        with torch.enable_grad():
+            products = self._products(inputs, targets, batch)
         with torch.no_grad():
             self._reduce(products, norms)
         return norms

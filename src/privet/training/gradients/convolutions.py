@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.training.gradients.products import Direct, Gradient, Product, squared_rows
+from privet.training.gradients.products import Direct, Gradient, Product, gram_sums, squared_rows
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, plain_parameters
 
 __all__ = ["ConvolutionTap", "Windows"]
@@ -108,8 +108,8 @@ class Windows(Product):
             ]
             products = joined[0] @ joined[0].transpose(2, 3)
             products *= joined[1] @ joined[1].transpose(2, 3)
-            norms[examples] = products.sum(3).double().sum((1, 2))
-        return norms.clamp_(min=0.0)
+            norms[examples] = gram_sums(products).sum(1)
+        return norms
 
     def _pieces(self, multiple: int = 1) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """A few images at a time: windows [images, G, P, K] and gradients [images, G, P, O/G]."""
