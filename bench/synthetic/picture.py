@@ -20,7 +20,7 @@ STYLES = {
 
 def draw(path: Path, results: dict[str, dict[str, dict[float, tuple[float, ...]]]]) -> None:
     """``results``: domain → method → ε → errors; what is in brackets behind a name is not drawn."""
-    plt.rcParams["svg.hashsalt"] = "privet"
+    plt.rcParams.update({"svg.hashsalt": "privet", "svg.fonttype": "none"})
     figure, panels = plt.subplots(
         len(results), 3, figsize=(10.5, 3.1 * len(results)), sharex=True, sharey=True
     )
@@ -34,7 +34,7 @@ def draw(path: Path, results: dict[str, dict[str, dict[float, tuple[float, ...]]
                     panel.plot(
                         *zip(*points, strict=True), line, color=colour, marker=mark, markersize=4, label=name
                     )
-            panel.set(xscale="log", yscale="log")
+            panel.set(xscale="log", yscale="log", ylim=(1e-4, 1))
             panel.set_title(f"{title.split(',')[0]}: {order + 1}-way marginals", fontsize=10)
             panel.grid(True, which="major", color="#e6e6e6", linewidth=0.7)
             panel.spines[["top", "right"]].set_visible(False)

@@ -94,7 +94,10 @@ def _table(title, found, epsilons):
 def _estimators(domain, rows):
     """The same mechanism with our own estimator and with private-PGM's."""
     body = []
-    for name, estimator in (("MirrorDescent()", MirrorDescent()), ("PrivatePGM()", PrivatePGM())):
+    for name, estimator in (
+        ("MirrorDescent(1000, 1e-4)", MirrorDescent(1000, 1e-4)),
+        ("PrivatePGM(1000)", PrivatePGM(1000)),
+    ):
         asked = MST(domain=domain, epsilon=1.0, delta=DELTA, adjacency=AddRemove(), estimator=estimator)
         began = time.perf_counter()
         released = asked.release(rows)

@@ -58,11 +58,16 @@ def tree_of(
         if larger is not None:  # a small table is added to the next larger one, and only that to a clique
             gathered[larger] = gathered[larger] + _expanded(table, axes, larger)
             continue
-        home = skeleton.home(axes)
-        if home is None:
-            raise AssertionError("a potential fits into a clique")
+        home = _home(skeleton, axes)
         inward[home] += _expanded(table, axes, skeleton.cliques[home])
     return Tree(shape, skeleton, _conditionals(skeleton, inward), total)
+
+
+def _home(skeleton: Skeleton, axes: Axes) -> int:
+    found = skeleton.home(axes)
+    if found is None:
+        raise AssertionError("the tree was made to hold every marginal")
+    return found
 
 
 def _smallest_holding(axes: Axes, among: Iterable[Axes]) -> Axes | None:
@@ -115,7 +120,7 @@ class _Plan:
         self._larger = [
             _smallest_holding(one.axes, [m.axes for m in measurements]) for one in self._measurements
         ]
-        self._homes = [skeleton.home(one.axes) for one in self._measurements]
+        self._homes = [_home(skeleton, one.axes) for one in self._measurements]
 
     def descend(self, potentials: dict[Axes, np.ndarray], steps: int, tolerance: float) -> Fitted:
         tree = tree_of(self._shape, self._skeleton, potentials, self._total)
@@ -154,9 +159,7 @@ class _Plan:
         found, loss = [], 0.0
         for one, larger, home in zip(self._measurements, self._larger, self._homes, strict=True):
             if larger is None:
-                known[one.axes] = self._total * _summed(
-                    laws[home or 0], self._skeleton.cliques[home or 0], one.axes
-                )
+                known[one.axes] = self._total * _summed(laws[home], self._skeleton.cliques[home], one.axes)
             else:
                 known[one.axes] = _summed(known[larger], larger, one.axes)
             gap = known[one.axes] - one.values

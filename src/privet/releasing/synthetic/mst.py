@@ -37,7 +37,7 @@ class MST(Mechanism):
     delta: float
     adjacency: Adjacency
     unit: str | None = None
-    estimator: Estimator = field(default_factory=MirrorDescent)
+    estimator: Estimator = field(default_factory=lambda: MirrorDescent(1000, 1e-4))  # two fits in all
 
     def __post_init__(self) -> None:
         self._check(self.epsilon)
