@@ -1,6 +1,8 @@
 """The private linear models as scikit-learn takes them, and what they refuse."""
 
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -279,3 +281,36 @@ def test_the_minimum_is_found_where_it_is_hard(seed):
     bound = reachable(terms, 1e-7)
     risk = Risk(loss, rows, signs, strength, tilt)
     assert np.linalg.norm(risk.gradient(minimum(risk, bound))) <= bound
+
+
+_ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult.csv.gz"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _ADULT.exists(), reason="needs ../shared/data/adult.csv.gz")
+def test_adult_within_half_a_point():
+    """At ε = 1 and δ = 1e-5, as bench/utility/adult.py measures it."""
+    spec = importlib.util.spec_from_file_location(
+        "privet_bench_adult", Path(__file__).parents[2] / "bench" / "utility" / "adult.py"
+    )
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    table = bench.pd.read_csv(_ADULT)
+    x, y = bench.features(table), table["income"].str.startswith(">").to_numpy().astype(int)
+    first = (table["split"] == "train").to_numpy()
+    plain = (
+        PlainLogistic(fit_intercept=False, max_iter=2000).fit(x[first], y[first]).score(x[~first], y[~first])
+    )
+    for name in ("objective perturbation", "noisy SGD"):
+        solver, alpha = bench.SOLVERS[name](1.0)
+        model = LogisticRegression(
+            1.0,
+            delta=1e-5,
+            solver=solver,
+            alpha=alpha,
+            norm_bound=bench.NORM,
+            fit_intercept=False,
+            classes=(0, 1),
+        )
+        scores = [model.fit(x[first], y[first]).score(x[~first], y[~first]) for _ in range(3)]
+        assert np.mean(scores) > plain - 0.005

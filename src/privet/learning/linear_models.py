@@ -131,7 +131,8 @@ class LogisticRegression(LinearClassifier):
 
     *Guarantee.* That of the solver; see there for theorem and proof.
 
-    *Leaks.* The number of columns, the type of ``y``, and how long it took.
+    *Leaks.* The number of columns, the type of ``y``, that no label is missing, and how long it took; under add-remove
+    also whether there are more than four times as many rows as ``population``, which is refused.
 
     *Reference.* Chaudhuri, Monteleoni & Sarwate 2011.
 
