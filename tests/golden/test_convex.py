@@ -150,8 +150,8 @@ def test_profile_of_objective_perturbation():
         assert found <= 2 * gaussian(epsilon + math.log(1 - smoothness / strength))
 
 
-def test_objective_perturbation_needs_a_tenth_of_the_noise_of_its_first_analysis():
-    """Kifer, Smith & Thakurta 2012, Theorem 2: σ = √(8 ln(2/δ) + 4ε) L/ε; ours at the same ε and δ."""
+def test_objective_perturbation_needs_less_than_half_the_noise_of_its_first_gaussian_analysis():
+    """Kifer, Smith & Thakurta 2012, Algorithm 1: σ = √(8 ln(2/δ) + 4ε) L/ε; ours at the same ε and δ."""
     prepared = ObjectivePerturbation().prepare(
         terms(AddRemove(), regularization=1.0), epsilon=1.0, delta=1e-6
     )
