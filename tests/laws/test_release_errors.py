@@ -351,11 +351,11 @@ def shown_share(delta, *, keys=20_000):
 
 
 def test_a_key_of_one_person_is_shown_with_probability_delta():
-    delta = 0.01
+    delta = 0.005  # noise of scale 1 reaches the threshold with probability 0.00493, and one less with 0.0134
     shown, keys = shown_share(delta)
-    # False alarms: 1e-6. A threshold that is one too low shows e times as many, and is found with certainty.
+    # False alarms: 1e-6.
     assert shown <= binom.ppf(1 - 1e-6, keys, delta)
-    assert shown > 0.2 * delta * keys
+    assert shown > 0.5 * delta * keys
 
 
 def test_a_threshold_that_forgets_the_person_is_found(monkeypatch):
@@ -363,8 +363,8 @@ def test_a_threshold_that_forgets_the_person_is_found(monkeypatch):
     monkeypatch.setattr(
         allotment, "threshold", lambda law, groups, delta: honest(law, groups=groups, delta=delta) - 1
     )
-    shown, keys = shown_share(0.01)
-    assert shown > binom.ppf(1 - 1e-6, keys, 0.01)
+    shown, keys = shown_share(0.005)
+    assert shown > binom.ppf(1 - 1e-6, keys, 0.005)
 
 
 def test_somebody_with_a_million_keys_shows_none_of_them():

@@ -1,6 +1,10 @@
 """Tables of every format, with everything that can be wrong in one."""
 
+import importlib
 import math
+import sys
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
-from privet.errors import InvalidArgument  # noqa: E402
+from privet.errors import InvalidArgument, MissingPackage  # noqa: E402
 from privet.randomness import SeededNoise  # noqa: E402
 from privet.releasing import (  # noqa: E402
     Answer,
@@ -224,7 +228,7 @@ def test_a_unit_with_more_rows_counts_with_its_own_average():
 )
 def test_an_empty_table_has_answers(empty):
     for source in (empty, DuckDBEngine(empty.to_arrow()), empty.to_pandas()):
-        answers = asked(*STATISTICS).run(source).answers
+        answers = asked(*STATISTICS).run(source, noise=SeededNoise(0)).answers
         assert answers[0].value == 0
         assert 0 <= answers[2].value <= 100
         assert answers[2].error == pytest.approx(max(answers[2].value, 100 - answers[2].value))
@@ -342,3 +346,81 @@ def test_types_of_keys_are_kept():
         for source in (frame, DuckDBEngine(frame.to_arrow())):
             ((found, _),) = plan.run(source)["n"].value
             assert (found, type(found)) == (key, type(key))
+
+
+def test_every_kind_of_column_can_be_a_key_a_unit_and_a_number():
+    base = {
+        "whole": [1, 2, None, 1],
+        "small": pl.Series([1, 2, None, 1], dtype=pl.UInt8),
+        "large": pl.Series([1, 2, None, 1], dtype=pl.UInt64),
+        "real": [1.0, 2.0, math.nan, 1.0],
+        "short": pl.Series([1.0, 2.0, None, 1.0], dtype=pl.Float32),
+        "money": pl.Series(
+            [Decimal("1.00"), Decimal("2.00"), None, Decimal("1.00")], dtype=pl.Decimal(10, 2)
+        ),
+        "text": ["1", " 2", "", "1"],
+        "category": pl.Series(["1", "2", None, "1"], dtype=pl.Categorical),
+        "flag": [True, False, None, True],
+        "nothing": pl.Series([None] * 4, dtype=pl.Null),
+        "day": [date(2020, 1, 1), date(2020, 1, 2), None, date(2020, 1, 1)],
+    }
+    frame = pl.DataFrame(base)
+    for source in (frame, DuckDBEngine(frame.to_arrow())):
+        for column in base:
+            whole, total = {"flag": (2, 2), "nothing": (0, 0), "day": (0, 0)}.get(column, (2, 4))
+            keys = values(asked(Histogram(column, (1, 2)), unit=None), source)[0]
+            assert dict(keys)[1] == whole, column
+            if column != "day":
+                assert values(asked(Sum(column, 0, 10), unit=None), source)[0] == pytest.approx(
+                    total, abs=0.01
+                )
+            units = values(asked(Count(), unit=column, rows=1), source)[0]
+            assert units == {"nothing": 0, "text": 3}.get(column, 2), column
+
+
+def test_a_name_that_is_a_pattern_is_refused():
+    frame = pl.DataFrame({"*": [1], "^a.*$": [2], "ab": [3]})
+    for name in ("*", "^a.*$"):
+        with pytest.raises(InvalidArgument, match="Rename"):
+            asked(Sum(name, 0, 1), unit=None).run(frame)
+
+
+def test_pandas_columns_of_every_type():
+    frame = pd.DataFrame(
+        {
+            "user": pd.array([1, 2, None], dtype="Int64"),
+            "city": pd.Categorical(["a", "b", "a"]),
+            "age": pd.array([1.5, None, 3.0], dtype="Float64"),
+            "when": pd.to_datetime(["2020-01-01", None, "2020-01-02"]),
+            "odd": pd.Series([object(), pd.NA, pd.NaT], dtype=object),
+            "phase": np.array([1 + 2j, 0, 0]),
+            3: [1, 2, 3],
+        }
+    )
+    count, total, cities = values(asked(Count(), Sum("age", 0, 10), Histogram("city", ("a", "b"))), frame)
+    assert count == 2
+    assert total == pytest.approx(1.5, abs=0.01)
+    assert dict(cities) == {"a": 1, "b": 1}
+    assert values(asked(Sum("odd", 0, 1)), frame)[0] == pytest.approx(0, abs=0.01)
+    for column in ("when", "phase"):
+        with pytest.raises(InvalidArgument, match="Convert"):
+            asked(Sum(column, 0, 1)).run(frame)
+    with pytest.raises(InvalidArgument, match="Rename"):
+        asked(Count()).run(pd.concat([frame, frame], axis=1))
+
+
+@pytest.mark.parametrize("package", ["polars", "duckdb"])
+def test_a_missing_package_is_named_with_its_line(package, monkeypatch):
+    module = {"polars": "privet.releasing.columns_polars", "duckdb": "privet.releasing.engine_duckdb"}[
+        package
+    ]
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(MissingPackage, match="pip install"):
+        importlib.import_module(module)
+
+
+def test_arrow_with_two_columns_of_one_name_is_refused():
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(InvalidArgument, match="two columns"):
+        asked(Count(), unit=None).run(table)

@@ -79,8 +79,9 @@ class Columns:
                 if kind is ColumnKind.TEXT:
                     whole = f"regexp_full_match({written}, '[+-]?[0-9]+')"
                     return f"CASE WHEN {whole} THEN TRY_CAST({written} AS BIGINT) END"
-                if self._types[key.column] in _FLOATS:
-                    return f"CASE WHEN {value} = floor({value}) THEN TRY_CAST({value} AS BIGINT) END"
+                if self._types[key.column] in _FLOATS or self._types[key.column].startswith("DECIMAL"):
+                    number = self.number(key.column)
+                    return f"CASE WHEN {number} = floor({number}) THEN TRY_CAST({number} AS BIGINT) END"
                 return f"TRY_CAST({value} AS BIGINT)"
         if kind is ColumnKind.TEXT:
             return f"CASE lower({written}) WHEN 'true' THEN true WHEN 'false' THEN false END"

@@ -110,8 +110,15 @@ class PandasTable(Table):
 
 
 def _texts(values: Iterable[object]) -> list[str | None]:
-    """Each value as text, and what is no plain value, or is NaN, as missing."""
-    return [str(value) if isinstance(value, _WRITABLE) and value == value else None for value in values]  # noqa: PLR0124
+    return [_text(value) for value in values]
+
+
+def _text(value: object) -> str | None:
+    """A value as text; what is no plain value, NaN and "not a time" are missing."""
+    if not isinstance(value, _WRITABLE):
+        return None
+    undefined = isinstance(value, (float, np.generic, date)) and bool(value != value)  # noqa: PLR0124
+    return None if undefined else str(value)
 
 
 def kind_of(kind: pl.DataType) -> ColumnKind:
@@ -155,8 +162,9 @@ class Columns:
             case KeyKind.REAL:
                 return self.number(key.column) + 0.0  # which makes −0 and 0 one
             case KeyKind.WHOLE:
-                if kind is ColumnKind.NUMBER and self._types[key.column].is_float():
-                    value = pl.when(value == value.floor()).then(value)
+                if self._types[key.column].is_float() or self._types[key.column].is_decimal():
+                    number = self.number(key.column)
+                    value = pl.when(number == number.floor()).then(number)
                 return (value.str.strip_chars() if kind is ColumnKind.TEXT else value).cast(
                     pl.Int64, strict=False
                 )

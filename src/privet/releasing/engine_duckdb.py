@@ -77,18 +77,26 @@ class DuckDBEngine(Engine):
     def totals(self, request: Aggregation) -> Totals:
         summed = summed_by_row(request.measures)
         numbers = {column: f"x{i}" for i, column in enumerate(dict.fromkeys(m.column for m in summed))}
-        values = {measure: f"v{i}" for i, measure in enumerate(summed)}
+        values: dict[Summed, str] = {
+            measure: f"v{i}" for i, measure in enumerate(summed) if not isinstance(measure, Present)
+        }
+        counts: dict[Summed, str] = {Present(column): f"p{name}" for column, name in numbers.items()}
         rows = self._rows(
             request,
             numbers,
-            [f"{row_value(measure, numbers[measure.column])} AS {name}" for measure, name in values.items()],
+            [f"{row_value(measure, numbers[measure.column])} AS {name}" for measure, name in values.items()]
+            + list(numbers.values()),
         )
+        over_rows = {name: f"CAST(sum({name}) AS BIGINT)" for name in values.values()}
+        over_rows |= {f"p{name}": f"count({name})" for name in numbers.values()}
+        names = values | counts
         if request.unit is None:
-            parts = [f"sum({values[m]})" if isinstance(m, Summed) else "count(*)" for m in request.measures]
+            parts = [over_rows[names[m]] if isinstance(m, Summed) else "count(*)" for m in request.measures]
             source = f"WITH bounded AS ({rows})"
         else:
-            parts = [f"sum({_contributed(m, values, request.contribution.rows)})" for m in request.measures]
-            source = f"WITH bounded AS ({_pairs(rows, request, list(values.values()))})"
+            most = request.contribution.rows
+            parts = [f"sum({_contributed(measure, names, most)})" for measure in request.measures]
+            source = f"WITH bounded AS ({_pairs(rows, request, over_rows)})"
         sums = [f"CAST(coalesce({part}, 0) AS BIGINT)" for part in parts]
         group = _group_columns(request.grouping)
         query = f"{source} SELECT {', '.join([*group, *sums])} FROM bounded"
@@ -112,7 +120,7 @@ class DuckDBEngine(Engine):
             joined = ["unit", *([] if request.grouping.single else ["place"])]
             weight = f"CAST(sum(least(n, {request.contribution.rows}) * {WEIGHT} // n) AS BIGINT)"
             query = (
-                f"WITH given_rows AS ({rows}), bounded AS ({_pairs('SELECT * FROM given_rows', request, [])}) "
+                f"WITH given_rows AS ({rows}), bounded AS ({_pairs('SELECT * FROM given_rows', request, {})}) "
                 f"SELECT {place}, cell, {weight} FROM given_rows JOIN bounded USING ({', '.join(joined)}) "
                 f"GROUP BY 1, 2"
             )
@@ -194,11 +202,11 @@ def _group_columns(grouping: Grouping) -> list[str]:
     return _names(grouping) if grouping.keys is None else ["place"]
 
 
-def _pairs(rows: str, request: Aggregation | CellCounts, values: list[str]) -> str:
+def _pairs(rows: str, request: Aggregation | CellCounts, sums_of_rows: Mapping[str, str]) -> str:
     """One line for each unit and group, and of each unit no more lines than may count."""
     names = _names(request.grouping)
     group = ["unit", *dict.fromkeys([*_group_columns(request.grouping), *names])]
-    sums = [f"sum({name}) AS {name}" for name in values]
+    sums = [f"{total} AS {name}" for name, total in sums_of_rows.items()]
     query = f"SELECT {', '.join([*group, 'count(*) AS n', *sums])} FROM ({rows}) GROUP BY {', '.join(group)}"
     if not request.grouping.bounding(request.contribution):
         return query
@@ -218,11 +226,13 @@ def _contributed(measure: Measure, values: Mapping[Summed, str], most: int) -> s
             return f"least({values[measure]}, {most})"
         case Steps(column) | Share(column):
             present, total = values[Present(column)], values[measure]
-            # Division of whole numbers rounds towards zero, so the sum is made non-negative before.
+            # Division of whole numbers rounds towards zero, so the sum is made non-negative before. Quotient and rest
+            # are weighed apart, because an overflow would be an error that depends on a row.
             least = measure.bounds[0] if isinstance(measure, Steps) else 0
-            above = f"({total} - {least} * {present})"
-            weight = f"least({present}, {most})"
-            return f"CASE WHEN {present} = 0 THEN 0 ELSE {above} * {weight} // {present} + {least} * {weight} END"
+            above, weight = f"({total} - {least} * {present})", f"least({present}, {most})"
+            rest = f"{weight} * ({above} % {present}) // {present}"
+            whole = f"{weight} * ({above} // {present} + {least}) + {rest}"
+            return f"CASE WHEN {present} = 0 THEN 0 ELSE {whole} END"
     raise AssertionError(f"{type(measure).__name__} is no measure")
 
 

@@ -195,7 +195,7 @@ class PolarsEngine(Engine):
         rows = _numbered(frame, listed).drop(_names(grouping)).collect(engine="streaming")
         pairs = bounded_pairs(
             _unit_numbers(rows["unit"]),
-            rows["group"].to_numpy().astype(np.uint64),
+            rows["group"].to_numpy(),
             rows["order"].to_numpy() if bounding else None,
             most=request.contribution.groups,
             keep_rows=bool(values),

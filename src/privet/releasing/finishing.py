@@ -207,5 +207,8 @@ def _scaled(share: Floats, error: Floats, lower: float, upper: float) -> Finishe
     inside = np.clip(share, 0, 1)
     # The interval is around the value before it was clipped, and is cut at the bounds as well.
     most = np.maximum(np.clip(share + error, 0, 1) - inside, inside - np.clip(share - error, 0, 1))
+    # An interval beside the bounds says that the noise was larger than it mostly is: then nothing is known.
+    beside = (share - error > 1) | (share + error < 0)
+    most = np.where(beside, np.maximum(inside, 1 - inside), most)
     width = upper - lower
     return Finished(lower + inside * width, most * width)

@@ -1,6 +1,7 @@
 """Several statistics under one budget: what will be asked, what it costs, and the asking itself."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -161,12 +162,10 @@ class Plan:
     def _answered(
         self, engine: Engine, source: NoiseSource, fresh: tuple[Allotted, ...], ledger: Ledger
     ) -> tuple[Answer, ...]:
-        try:
+        with suppress(Exception):  # whatever it is, its text may quote a row
             return Run(engine, source, self.confidence).answers(fresh)
-        except Exception:
-            failed = True
-        # Outside of the handler, so that the engine's own error is not even attached.
-        raise ReleaseFailed(ledger) if failed else AssertionError
+        # Not from within a handler, so that the engine's own error is not even attached.
+        raise ReleaseFailed(ledger)
 
     def _labelled(
         self, answers: Mapping[str, Answer], questions: tuple[str, ...], fresh: set[str]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.randomness import NoiseSource
-from privet.releasing.aggregates import Aggregation, CellCounts, Grouping, Measure, Totals, Units
+from privet.releasing.aggregates import Aggregation, CellCounts, Grouping, Measure, Rows, Totals, Units
 from privet.releasing.allotment import Allotted, Noised
 from privet.releasing.answers import Answer, ErrorKind, Number, Quote, Values
 from privet.releasing.engine import Engine
@@ -195,9 +195,24 @@ def _halves(one: Allotted, confidence: float) -> tuple[float, ...]:
     return tuple(noised.half_width(each) for noised in queries for _ in noised.query.parts)
 
 
+def _whole(one: Allotted) -> bool:
+    """Whether the answer is a count, which is shown as a whole number."""
+    queries = (*one.queries, *([one.discovery] if one.discovery is not None else []))
+    measures = _measures(tuple(noised.query for noised in queries))
+    return one.chooser is None and set(measures) <= {Rows(), Units()}
+
+
+def _widened(one: Allotted, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Errors of counts with room for the rounding to a whole number, where the noise was on a finer grid."""
+    noised = one.queries or (one.discovery,)
+    finer = any(query is not None and not query.exact for query in noised)
+    return np.ceil(errors + 0.5) if _whole(one) and finer else errors
+
+
 def _values(one: Allotted, keys: _Keys, numbers: NDArray[np.float64], order: NDArray[np.float64]) -> Values:
     statistic = one.compiled.part.statistic
-    plain: list[Number] = [round(x) if _whole(one) else x for x in numbers.tolist()]
+    whole = _whole(one)
+    plain: list[Number] = [round(x) if whole else x for x in numbers.tolist()]
     if one.compiled.grouping.single:
         return plain[0]
     several = isinstance(statistic, Marginal) or (

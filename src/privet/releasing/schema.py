@@ -31,6 +31,10 @@ def check_columns(parts: tuple[Part, ...], schema: Mapping[str, ColumnKind]) -> 
                     f"{part.label!r} needs the column {column!r}, and the table has {_listed(schema)}. "
                     f"Check the name."
                 )
+            if column == "*" or (column.startswith("^") and column.endswith("$")):
+                raise InvalidArgument(
+                    f"{part.label!r} needs a column whose name is no pattern, got {column!r}. Rename the column."
+                )
             kind = schema[column]
             if kind is ColumnKind.NESTED or (numeric and kind is ColumnKind.OTHER):
                 raise InvalidArgument(

@@ -33,6 +33,7 @@ __all__ = [
 Category = str | int | float | bool
 Key = Category | tuple[Category, ...]
 
+_NARROWEST, _WIDEST = 1e-290, 1e290  # of an interval, so that its reciprocal is a number
 _MOST_CELLS = 10**7  # of one answer, which is held in memory
 
 
@@ -234,14 +235,10 @@ def _check_bounded(column: object, lower: float, upper: float) -> None:
         raise InvalidArgument(
             f"'lower' must be below 'upper', got {shown(lower)} and {shown(upper)}. Swap the bounds."
         )
-    if (
-        not finite("upper - lower", float(upper) - float(lower)) > 0
-        or abs(lower) > 1e300
-        or abs(upper) > 1e300
-    ):
+    if not _NARROWEST <= float(upper) - float(lower) <= _WIDEST or max(abs(lower), abs(upper)) > _WIDEST:
         raise InvalidArgument(
-            f"'lower' and 'upper' must differ by a float64 that is not lost in rounding, got {shown(lower)} and "
-            f"{shown(upper)}. Give bounds that values of the column can really have."
+            f"'lower' and 'upper' must differ by {_NARROWEST:g} to {_WIDEST:g} and lie within ±{_WIDEST:g}, got "
+            f"{shown(lower)} and {shown(upper)}. Give bounds that values of the column can really have."
         )
 
 
