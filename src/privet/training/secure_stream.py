@@ -24,7 +24,7 @@ from privet.randomness import NoiseSource
 
 __all__ = ["CipherNoise", "checked_source", "expanded", "fill", "offspring"]
 
-_SLICE = 1 << 18  # bytes that are encrypted at once: they stay in the processor's cache
+_SLICE = 1 << 17  # bytes that are encrypted at once: the zeros stay in the processor's cache
 _ZEROS = bytes(_SLICE)
 
 
