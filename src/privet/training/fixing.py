@@ -1,0 +1,127 @@
+"""Layers that mix the examples of a batch, replaced by such that do not."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from torch import nn
+
+from privet.arguments import whole
+
+__all__ = ["Change", "Fixed", "fix"]
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """One layer that was replaced, and why."""
+
+    name: str
+    before: str
+    after: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} → {self.after}, because it {self.reason}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """A model that private training takes, and what was changed for it."""
+
+    model: nn.Module
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(str(change) for change in self.changes) or "Nothing had to be changed."
+
+
+def fix(model: nn.Module, *, groups: int = 32) -> Fixed:
+    """A copy of the model without layers that mix examples; the model itself stays as it is.
+
+    Batch normalisation becomes group normalisation over at most ``groups`` groups, with the same learnt scale and shift. It
+    computes something else, so train it, or train it again. Make the optimiser from the copy's parameters.
+
+    >>> print(fix(nn.Sequential(nn.Conv2d(3, 48, 3), nn.BatchNorm2d(48))))
+    1: BatchNorm2d(48) → GroupNorm(12, 48), because it mixes the examples of a batch
+    """
+    whole("groups", groups)
+    found = copy.deepcopy(model)
+    changes: list[Change] = []
+    replaced: dict[nn.Module, nn.Module] = {}
+    for name, module in list(found.named_modules(remove_duplicate=False)):
+        if module not in replaced:
+            change = _change(name, module, groups)
+            if change is None:
+                continue
+            replaced[module] = change[1]
+            changes.append(change[0])
+        new = replaced[module]
+        if new is module:
+            continue
+        if not name:
+            found = new
+        else:
+            parent, _, child = name.rpartition(".")
+            setattr(found.get_submodule(parent), child, new)
+    return Fixed(found, tuple(changes))
+
+
+def _change(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
+    for kind, rule in _RULES:
+        if isinstance(module, kind):
+            return rule(name or "the model", module, groups)
+    return None
+
+
+def _batch_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
+    assert isinstance(module, nn.modules.batchnorm._BatchNorm)
+    if isinstance(module, nn.modules.lazy.LazyModuleMixin):
+        return None  # it has no size yet; the engine says what is wrong
+    count = module.num_features
+    # Two numbers to a group would be normalised to ±1; an image has its pixels in the group as well.
+    each = 16 if isinstance(module, nn.BatchNorm1d) else 4
+    new = nn.GroupNorm(_groups(count, groups, each), count, eps=module.eps, affine=module.affine)
+    if module.affine:
+        new.weight, new.bias = module.weight, module.bias
+        new.to(module.weight.device, module.weight.dtype)
+    new.train(module.training)
+    before, after = f"{type(module).__name__}({count})", f"GroupNorm({new.num_groups}, {count})"
+    return Change(name, before, after, "mixes the examples of a batch"), new
+
+
+def _instance_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
+    del groups
+    assert isinstance(module, nn.modules.instancenorm._InstanceNorm)
+    if not module.track_running_stats:
+        return None
+    module.track_running_stats = False
+    module.running_mean = module.running_var = module.num_batches_tracked = None
+    before = f"{type(module).__name__} with track_running_stats=True"
+    return Change(name, before, "the same without", "keeps statistics of the examples without noise"), module
+
+
+def _embedding(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
+    del groups
+    assert isinstance(module, nn.Embedding | nn.EmbeddingBag)
+    if not module.scale_grad_by_freq:
+        return None
+    module.scale_grad_by_freq = False
+    before = f"{type(module).__name__} with scale_grad_by_freq=True"
+    return Change(name, before, "the same without", "divides by counts over the batch"), module
+
+
+def _groups(channels: int, most: int, each: int) -> int:
+    """The largest number of groups that divides the channels, at most ``most``, with at least ``each`` to a group."""
+    wanted = max(1, min(most, channels // each))
+    return next(g for g in range(wanted, 0, -1) if channels % g == 0)
+
+
+_Rule = Callable[[str, nn.Module, int], tuple[Change, nn.Module] | None]
+_RULES: tuple[tuple[type | tuple[type, ...], _Rule], ...] = (
+    (nn.modules.batchnorm._BatchNorm, _batch_norm),
+    (nn.modules.instancenorm._InstanceNorm, _instance_norm),
+    ((nn.Embedding, nn.EmbeddingBag), _embedding),
+)

@@ -1,0 +1,56 @@
+"""The loss of each example, from what people write: a torch loss module, or a function that gives one number for each."""
+
+from collections.abc import Callable
+from typing import final
+
+from torch import Tensor, nn
+
+from privet.errors import InvalidArgument
+from privet.training.gradients import per_example
+
+__all__ = ["Loss", "loss_of"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def loss_of(loss: Loss | nn.Module) -> Loss:
+    """One loss for each example; nothing is averaged over the batch, whatever the module's ``reduction`` says."""
+    if isinstance(loss, nn.CrossEntropyLoss):
+        return _Classes(loss)
+    if isinstance(loss, nn.Module):
+        return per_example(loss)
+    if not callable(loss):
+        raise InvalidArgument(
+            f"'loss' must be a torch loss or a function, got {type(loss).__name__}. "
+            f"Give nn.CrossEntropyLoss(), or a function of (outputs, targets) with one number for each example."
+        )
+    return loss
+
+
+@final
+class _Classes:
+    """Cross entropy that says what is wrong with a label before torch does, and without showing it."""
+
+    __slots__ = ("_ignored", "_loss")
+
+    def __init__(self, loss: nn.CrossEntropyLoss) -> None:
+        self._loss, self._ignored = per_example(loss), loss.ignore_index
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if not targets.is_floating_point() and outputs.dim() > 1:
+            wide = (
+                outputs.dim() > 2 and outputs.shape[:2] == targets.shape
+            )  # classes last: [examples, tokens, classes]
+            self._check(targets, outputs.shape[-1 if wide else 1])
+        return self._loss(outputs, targets)
+
+    def _check(self, targets: Tensor, classes: int) -> None:
+        try:
+            wrong = bool((((targets < 0) | (targets >= classes)) & (targets != self._ignored)).any())
+        except RuntimeError:
+            return  # inside of vmap, where values cannot be asked for; the same targets were seen before
+        if wrong:
+            raise InvalidArgument(
+                f"'targets' must be labels from 0 to {classes - 1}, because the model has {classes} outputs; some are not. "
+                f"Number the classes from 0, or give the model more outputs."
+            )

@@ -1,0 +1,100 @@
+"""Data and model, looked at before anything is spent: types, shapes, labels; and sizes that are left to Privet."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from privet.errors import InvalidArgument
+from privet.training.losses import Loss, loss_of
+from privet.training.rows import Rows, rows_of
+from privet.training.step import split
+
+__all__ = ["default_lot", "prepared"]
+
+_LARGEST_LOT = 8192
+
+
+def default_lot(population: int) -> int:
+    """About 16 √n examples, at most a quarter of them, and at most 8192.
+
+    Large lots drown the noise, whose size does not grow with them, and a number that grows as √n keeps the rate falling.
+
+    >>> [default_lot(n) for n in (200, 30_000, 60_000, 10**7)]
+    [50, 2771, 3919, 8192]
+    """
+    return max(1, min(round(16 * math.sqrt(population)), population // 4, _LARGEST_LOT))
+
+
+def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> tuple[Rows, Loss | nn.Module]:
+    """Rows of the data, and the loss; cross entropy where the targets are labels and no loss is given.
+
+    Numbers of float64 become the model's float32, and labels int64. The model is tried on two rows of zeros, so what it
+    does not take is said now. *Leaks*: a label that is out of range is reported as such, without its value.
+    """
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    columns: tuple[Tensor, ...] | None = None
+    if isinstance(data, tuple | list) and data and all(isinstance(x, Tensor | np.ndarray) for x in data):
+        columns = tuple(_column(x) for x in data)
+        if len(columns) > 1 and not columns[-1].is_floating_point() and _classes(loss):
+            columns = (*columns[:-1], columns[-1].long())
+    rows = rows_of(data if columns is None else columns)
+    if len(rows) == 0:
+        raise InvalidArgument("'data' must have examples, got none. Give at least one lot of them.")
+    empty = rows.take(torch.zeros(0, dtype=torch.int64))
+    if loss is None:
+        loss = _default_loss(empty)
+    outputs = _tried(model, empty)
+    if columns is not None and len(columns) > 1 and _classes(loss) and columns[-1].dtype == torch.int64:
+        loss_of(loss)(outputs[:1].expand(len(rows), *outputs.shape[1:]), columns[-1])
+    return rows, loss
+
+
+def _column(values: Tensor | np.ndarray) -> Tensor:
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
+        raise InvalidArgument(
+            f"'data' must be arrays of numbers, got one of type {values.dtype}. Encode words and categories as numbers."
+        )
+    found = torch.as_tensor(values)
+    return found.float() if found.dtype == torch.float64 else found
+
+
+def _classes(loss: Loss | nn.Module | None) -> bool:
+    return loss is None or isinstance(loss, nn.CrossEntropyLoss)
+
+
+def _default_loss(columns: tuple[Tensor, ...]) -> nn.Module:
+    if len(columns) < 2 or columns[-1].is_floating_point():
+        raise InvalidArgument(
+            "'loss' must be given where the targets are not whole-number labels, got None. "
+            "Give nn.MSELoss(), nn.BCEWithLogitsLoss(), or a function with one number for each example."
+        )
+    return nn.CrossEntropyLoss()
+
+
+def _tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
+    """What the model gives for zeros. Its buffers and its random numbers are put back."""
+    inputs = tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
+    kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            found = model(*inputs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as refused:
+        raise InvalidArgument(
+            f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
+            f"{type(refused).__name__}: {str(refused).splitlines()[0] if str(refused) else ''!s}. Convert one of them."
+        ) from refused
+    finally:
+        with torch.no_grad():
+            for name, value in model.named_buffers():
+                if name in buffers:
+                    value.copy_(buffers[name])
+    if not isinstance(found, Tensor):
+        raise InvalidArgument(
+            f"'model' must give one tensor, got {type(found).__name__}. Wrap it in a module that gives its outputs alone."
+        )
+    return found

@@ -1,0 +1,166 @@
+"""One private gradient: clipped sums of a lot, piece by piece, into one flat buffer; then noise, once; then the divisor.
+
+It comes in two halves, so that what is spent can be written down between them. ``collect`` looks at the data, and may refuse.
+``release`` adds the noise; after it the gradient may be used for anything, because all that follows is post-processing.
+"""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from privet.arguments import at_least, positive
+from privet.errors import InvalidArgument
+from privet.randomness import NoiseSource
+from privet.training.augmentation import Augmentation, Variants, averaged
+from privet.training.clipping import Adaptive, Clip
+from privet.training.correlated import Correlation, Independent, NoiseStream
+from privet.training.gradients import ClippedSums, CrossExample, Layout
+from privet.training.losses import Loss, loss_of
+from privet.training.noise import gaussian_
+from privet.training.plan import Plan
+from privet.training.rows import Rows, micro_batches
+
+__all__ = ["NoisyGradient"]
+
+
+@final
+class NoisyGradient:
+    """The gradient that a step may see, kept in ``buffer`` and seen by the parameters as their ``grad``.
+
+    *Guarantee*: one example moves the sum by at most ``clip.bound``, and the noise on every number of it has the standard
+    deviation ``multiplier · clip.bound``. The divisor is the public expected size of a lot.
+
+    A multiplier of 0 adds no noise, and gives no privacy; it is there so that tests can compare with plain training.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        clip: Clip,
+        *,
+        divisor: float,
+        multiplier: float,
+        count_deviation: float = 0.0,
+        correlation: Correlation = Independent(),  # noqa: B008 - frozen
+        source: NoiseSource,
+        micro_batch: int | None = None,
+        augmentation: Augmentation | None = None,
+    ) -> None:
+        self.clip = clip
+        self._model = model if augmentation is None else Variants(model)
+        self._augmentation = augmentation
+        self._divisor = float(positive("divisor", divisor))
+        self._multiplier = float(at_least("multiplier", multiplier, 0))
+        self._count_deviation = count_deviation
+        self._source, self._micro_batch = source, micro_batch
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._layout = Layout.of(self._model)
+        if self._layout.dtype != torch.float32:
+            raise InvalidArgument(
+                f"'model' must have parameters of type torch.float32, got {self._layout.dtype}, for which there is no noise. "
+                f"Call model.float()."
+            )
+        self._groups = clip.groups(_own_names(self._layout, wrapped=augmentation is not None))
+        if augmentation is not None and self._groups is not None:
+            self._groups = [[f"model.{name}" for name in group] for group in self._groups]
+        self.buffer = self._layout.zeros(self._parameters[0].device)
+        self._views = self._layout.views(self.buffer)
+        self._count = 0.0
+        self._sums: tuple[object, ClippedSums] | None = None
+        self._stream: NoiseStream | None = None
+        if not isinstance(correlation, Independent) and self._multiplier:
+            self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
+
+    @staticmethod
+    def of(
+        model: nn.Module, clip: Clip, plan: Plan, source: NoiseSource, augmentation: Augmentation | None
+    ) -> "NoisyGradient":
+        """The gradient that the plan accounts for."""
+        return NoisyGradient(
+            model,
+            clip,
+            divisor=plan.expected_lot,
+            multiplier=plan.gradient_multiplier,
+            count_deviation=0.0 if plan.adaptive is None else plan.adaptive.count_deviation,
+            correlation=plan.correlation,
+            source=source,
+            micro_batch=plan.micro_batch,
+            augmentation=augmentation,
+        )
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on every number of the gradient, at the clip bound of now."""
+        return self._multiplier * self.clip.bound / self._divisor if self._multiplier else 0.0
+
+    def collect(self, rows: Rows, indices: Tensor, loss: Loss | nn.Module) -> None:
+        """The clipped sum over these examples. Nothing of it may be used before ``release``.
+
+        Refused, with nothing spent, if a gradient is not finite or the loss is not one for each example.
+        """
+        sums = self._sums_for(loss)
+        self.buffer.zero_()
+        self._count = 0.0
+        for piece in micro_batches(indices, self._micro_batch):
+            inputs, targets = split(rows.take(piece))
+            if self._augmentation is not None:
+                inputs = self._augmentation.variants(inputs)
+            squared_norms = sums.add(inputs, targets, self.buffer)
+            if isinstance(self.clip, Adaptive):
+                self._count += self.clip.count(squared_norms)
+
+    def release(self) -> None:
+        """Noise, once; the divisor; and the parameters' ``grad``."""
+        deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
+        if self._stream is not None:
+            self._stream.add_(self.buffer)
+        elif deviation:
+            gaussian_(self.buffer, deviation, self._source)
+        self.buffer.mul_(1 / self._divisor)
+        for parameter, view in zip(self._parameters, self._views, strict=True):
+            parameter.grad = view
+        if isinstance(self.clip, Adaptive):
+            noisy = gaussian_(torch.tensor([self._count]), self._count_deviation, self._source)
+            self.clip = self.clip.after(float(noisy[0]) / self._divisor + 0.5)
+            self._count = 0.0
+            if self._sums is not None:
+                self._sums[1].clipping = self.clip
+
+    def state(self) -> dict[str, Any]:
+        """What a run that resumes needs; as secret as the data where noise is correlated."""
+        stream = None if self._stream is None else self._stream.state()
+        drawn = None if self._augmentation is None else self._augmentation.state()
+        return {"bound": self.clip.bound, "stream": stream, "augmentation": drawn}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken."""
+        if isinstance(self.clip, Adaptive):
+            self.clip = self.clip.at(state["bound"])
+            self._sums = None
+        if self._stream is not None:
+            self._stream.resume(state["stream"])
+        if self._augmentation is not None:
+            self._augmentation.resume(state["augmentation"])
+
+    def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums:
+        """The engine for this loss; what it has learnt of the model holds for this loss only."""
+        if self._sums is None or self._sums[0] is not loss:
+            each = loss_of(loss)
+            if self._augmentation is not None:
+                each = averaged(each, self._augmentation.copies)
+            try:
+                found = ClippedSums(self._model, each, self.clip, groups=self._groups)
+            except CrossExample as refused:
+                raise CrossExample(f"{refused} privet.training.fix(model) replaces such layers.") from None
+            self._sums = (loss, found)
+        return self._sums[1]
+
+
+def split(columns: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Inputs and targets: the last column is the target; a single one is both."""
+    return (columns, columns[0]) if len(columns) == 1 else (columns[:-1], columns[-1])
+
+
+def _own_names(layout: Layout, *, wrapped: bool) -> list[str]:
+    return [name.removeprefix("model.") if wrapped else name for name in layout.names]

@@ -1,0 +1,294 @@
+"""``train``: a model and data in; a model, and what it cost, out."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from privet.adjacency import AddRemove, Adjacency
+from privet.arguments import shown
+from privet.errors import InvalidArgument
+from privet.guarantees import Guarantee
+from privet.ledger import Ledger
+from privet.randomness import NoiseSource, SecureNoise
+from privet.training.augmentation import Augmentation
+from privet.training.averaging import MovingAverage
+from privet.training.checkpoint import Checkpoint
+from privet.training.clipping import Automatic, Clip
+from privet.training.correlated import Correlation, Independent
+from privet.training.gradients.refusals import CrossExample, cross_example_modules
+from privet.training.losses import Loss
+from privet.training.plan import Plan
+from privet.training.preparing import default_lot, prepared
+from privet.training.private_loop import PrivateLoop, plan_for
+from privet.training.progress import Bar, interruptible
+from privet.training.sampling_schemes import Sampling, ShuffledSampling
+
+__all__ = ["Moment", "Trained", "train"]
+
+_CLIP = Automatic(1.0)
+_RATE = 1e-3
+_BETWEEN_SAVES = 60.0  # seconds
+
+
+@final
+@dataclass(frozen=True)
+class Moment:
+    """Where a run stood at the end of an epoch. Everything here is public, if what ``watch`` saw is."""
+
+    step: int
+    seconds: float
+    clip_bound: float
+    watched: float | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model that was trained privately, with all that is known about it.
+
+    ``model`` is the one that was given, now in evaluation mode. ``ledger`` covers its weights, and nothing else that was
+    computed from the data. ``interrupted`` says that someone ended the run early; the ledger then has the steps that were taken.
+    """
+
+    model: nn.Module
+    ledger: Ledger
+    history: tuple[Moment, ...]
+    plan: Plan
+    interrupted: bool = False
+
+    def guarantee(self) -> Guarantee:
+        """What the weights leak at most."""
+        from privet.accounting import account  # late: it loads scipy
+
+        return account(self.ledger)
+
+    def epsilon(self, *, delta: float) -> float:
+        """ε at this δ."""
+        return self.guarantee().epsilon(delta=delta)
+
+
+def train(
+    model: nn.Module,
+    data: object,
+    *,
+    epsilon: float,
+    delta: float,
+    epochs: float,
+    loss: Loss | nn.Module | None = None,
+    lot_size: int | None = None,
+    optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
+    schedule: Callable[[Optimizer], LRScheduler] | None = None,
+    clip: Clip | None = None,
+    sampling: Sampling | None = None,
+    adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
+    correlation: Correlation = Independent(),  # noqa: B008 - frozen
+    augmentation: Augmentation | None = None,
+    average: MovingAverage | None = None,
+    micro_batch: int | None = 512,
+    watch: Callable[[nn.Module], float] | None = None,
+    checkpoint: str | Path | None = None,
+    noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
+) -> Trained:
+    """Train a model with differential privacy, with the least noise for (ε, δ).
+
+    *Guarantee*: the weights are (ε, δ)-differentially private under ``adjacency``, the number of examples being public.
+
+    *Leaks*: nothing else is covered. There is no training loss in the history, because it would not be private. ``watch`` is
+    called with the model once an epoch; let it look at public data.
+
+    What is left out is chosen by rules that do not look at the data: cross entropy for whole-number targets; Poisson lots of
+    16 √n; automatic clipping at 1; Adam. ``optimizer`` is one of torch, or a function that makes one from
+    parameters; ``schedule`` makes a scheduler of it, which is stepped after every step.
+
+    ``checkpoint`` is a folder. A run that was ended or killed goes on from there, and stops early if what the crash lost would
+    otherwise bring it above ε. Ctrl-C ends a run after its current step, and what was reached is returned.
+
+    >>> _ = torch.manual_seed(0)
+    >>> data = torch.randn(2000, 3), torch.randint(0, 2, (2000,))
+    >>> trained = train(nn.Linear(3, 2), data, epsilon=2, delta=1e-6, epochs=1)
+    >>> trained.epsilon(delta=1e-6) <= 2
+    True
+    """
+    _require_trainable(model)
+    rows, chosen = prepared(model, data, loss)
+    rule = _CLIP if clip is None else clip
+    population = len(rows)
+    plan = plan_for(
+        population,
+        epsilon=epsilon,
+        delta=delta,
+        epochs=epochs,
+        steps=None,
+        lot_size=default_lot(population) if lot_size is None and sampling is None else lot_size,
+        sampling=sampling,
+        clip=rule,
+        adjacency=adjacency,
+        correlation=correlation,
+        micro_batch=micro_batch,
+        augmentation=augmentation,
+    )
+    made = _optimizer(model, optimizer)
+    scheduler = None if schedule is None else schedule(made)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, plan, caveats=noise.caveats)
+    if kept is not None:
+        kept.__enter__()
+    try:
+        loop = PrivateLoop(
+            model, made, rows, plan, rule, noise=noise, augmentation=augmentation, average=average, kept=kept
+        )
+        run = _Run(loop, chosen, scheduler, watch, kept, epochs)
+        last = plan.steps if kept is None else _affordable(plan, kept, epsilon, delta)
+        interrupted = run.go(last, delta)
+    finally:
+        if kept is not None:
+            kept.close()
+    if average is not None:
+        average.load_into(model)
+    model.eval()
+    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted)
+
+
+@final
+class _Run:
+    """The loop with its clock, its bar, its schedule and its checkpoints."""
+
+    def __init__(
+        self,
+        loop: PrivateLoop,
+        loss: Loss | nn.Module,
+        scheduler: LRScheduler | None,
+        watch: Callable[[nn.Module], float] | None,
+        kept: Checkpoint | None,
+        epochs: float,
+    ) -> None:
+        self._loop, self._loss, self._scheduler, self._watch = loop, loss, scheduler, watch
+        self._keeps = kept is not None
+        self._epoch = max(1, round(loop.plan.steps / epochs))
+        # A new shuffle would show some examples twice, so shuffled runs are kept where an epoch ends.
+        self._whole_epochs = isinstance(loop.plan.sampling, ShuffledSampling)
+        self.history: list[Moment] = []
+        self._before = 0.0
+        if kept is not None and kept.state is not None:
+            self._resume(kept.state["more"])
+        self._began = self._saved = time.monotonic()
+
+    def go(self, last: int, delta: float) -> bool:
+        """Steps up to ``last``; whether someone ended them early."""
+        loop, plan = self._loop, self._loop.plan
+        with interruptible() as interruption, Bar(plan.steps, self._spent(delta)) as bar:
+            bar.begin(loop.taken)
+            if loop.taken < last:
+                for lot in loop.lots():
+                    loop.step(lot, self._loss)
+                    if self._scheduler is not None:
+                        self._scheduler.step()
+                    ends = loop.taken % self._epoch == 0 or loop.taken == plan.steps
+                    if ends:
+                        self._note()
+                    bar.show(loop.taken)
+                    self._keep(ends=ends)
+                    if interruption.asked or loop.taken >= last:
+                        break
+            if self._keeps and not self._whole_epochs:
+                self._save()
+        return interruption.asked and loop.taken < last
+
+    def _keep(self, *, ends: bool) -> None:
+        due = time.monotonic() - self._saved > _BETWEEN_SAVES
+        if self._keeps and (ends if self._whole_epochs else due):
+            self._save()
+
+    def _save(self) -> None:
+        scheduler = None if self._scheduler is None else self._scheduler.state_dict()
+        moments = [(m.step, m.seconds, m.clip_bound, m.watched) for m in self.history]
+        self._loop.save({"scheduler": scheduler, "history": moments, "seconds": self._seconds()})
+        self._saved = time.monotonic()
+
+    def _resume(self, more: dict[str, Any]) -> None:
+        self.history = [Moment(*row) for row in more["history"]]
+        self._before = float(more["seconds"])
+        if self._scheduler is not None and more["scheduler"] is not None:
+            self._scheduler.load_state_dict(more["scheduler"])
+
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+    def _note(self) -> None:
+        seen = None if self._watch is None else _watched(self._loop.model, self._watch)
+        self.history.append(Moment(self._loop.taken, self._seconds(), self._loop.clip.bound, seen))
+
+    def _spent(self, delta: float) -> Callable[[int], float]:
+        def epsilon(step: int) -> float:
+            from privet.accounting import account
+
+            return account(self._loop.plan.ledger(step)).epsilon(delta=delta)
+
+        return epsilon
+
+
+def _watched(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
+    """What ``watch`` sees, in evaluation mode; every module's own mode is put back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        return float(watch(model))
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _affordable(plan: Plan, kept: Checkpoint, epsilon: float, delta: float) -> int:
+    """The last step that (ε, δ) still pays for, after what was lost by crashes."""
+    lost = kept.ledger().entries[1 if kept.step else 0 :]
+    if not lost:
+        return plan.steps
+    from privet.accounting import account
+
+    def fits(steps: int) -> bool:
+        ledger = plan.ledger(steps)
+        whole = Ledger(ledger.adjacency, (*ledger.entries, *lost), ledger.caveats)
+        return account(whole).epsilon(delta=delta) <= epsilon
+
+    low, high = kept.step, plan.steps
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _optimizer(
+    model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None
+) -> Optimizer:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if wanted is None:
+        return torch.optim.Adam(parameters, lr=_RATE)
+    found = wanted if isinstance(wanted, Optimizer) else wanted(parameters)
+    if not isinstance(found, Optimizer):
+        raise InvalidArgument(
+            f"'optimizer' must be one of torch, or make one from parameters, got {shown(wanted)}. "
+            f"Give torch.optim.SGD(model.parameters(), lr=0.1), for instance."
+        )
+    return found
+
+
+def _require_trainable(model: nn.Module) -> None:
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(
+            f"'model' must be a torch.nn.Module, got {type(model).__name__}. Give an instance of one."
+        )
+    if not model.training:
+        raise InvalidArgument(
+            "'model' must be in training mode, got a model in evaluation mode. "
+            "Call model.train(), and then .eval() on the parts that are frozen."
+        )
+    try:
+        cross_example_modules(model)
+    except CrossExample as refused:
+        raise CrossExample(f"{refused} privet.training.fix(model) replaces such layers.") from None
