@@ -26,6 +26,10 @@ from privet.training.gradients.tape import Placement, Tape, Use, tapped
 __all__ = ["ClippedSums", "Clipping"]
 
 
+PATIENCE = 8
+"""How many plans may be made again because a gradient was zero and showed nothing."""
+
+
 class Clipping(Protocol):
     """How far each example's gradient is scaled down."""
 
@@ -78,6 +82,7 @@ class ClippedSums:
         self._prober = Prober(model, loss, self._parameters, self._taps, self._tape)
         self._brute_force = BruteForce(model, loss)
         self._plans: dict[object, Plan] = {}
+        self._doubts = 0
         self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
         self._brute_forced: frozenset[int] = frozenset()
         self._warned = not any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
@@ -165,7 +170,8 @@ class ClippedSums:
 
     def _learn(self, key: object, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
         plan = self._prober.plan(inputs, targets)
-        if plan.certain:
+        self._doubts += not plan.certain
+        if plan.certain or self._doubts > PATIENCE:
             self._plans[key] = plan
         return plan
 
@@ -196,8 +202,10 @@ class ClippedSums:
         self, losses: Tensor, uses: list[Use], followed: list[tuple[Stray, list[Reach]]]
     ) -> tuple[Sequence[Tensor | None], list[int]]:
         """One backward pass: the gradients at the edges of uses and reaches, and what was used elsewhere."""
-        known = {stray.number for stray, _ in followed if not stray.call} | self._loose
-        watched = [i for i in range(len(self._parameters)) if i not in known]
+        watched = list(range(len(self._parameters)))
+        if followed or self._loose:
+            known = {stray.number for stray, _ in followed if not stray.call} | self._loose
+            watched = [i for i in watched if i not in known]
         edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
         wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
         with tapped(self._taps):  # also for blocks that are computed again in the backward pass

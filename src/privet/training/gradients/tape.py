@@ -38,6 +38,8 @@ class Placement:
     def rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
         """The tensor as [examples, tokens, …]; ``leading`` sizes come before those of the layer itself."""
         tail = tensor.shape[leading:]
+        if not self.axis and self.each == leading == 1:
+            return tensor.unsqueeze(1)
         if self.axis:
             tensor = tensor.movedim(self.axis, 0)
         if self.mixed:
