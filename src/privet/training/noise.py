@@ -17,7 +17,7 @@ The dither makes the variance larger than asked, never smaller, by a factor of 1
 off by half a cell, below 5·10⁻⁷ σ, whatever the data. What stays are densities that float32 arithmetic gets right to a
 relative error of about 10⁻⁷, and sums in the buffer whose own rounding depends on their order.
 
-*Speed.* With ``cryptography`` and ``numba`` a number takes 1.9 ns on one core, of which 0.8 are the cipher; torch's
+*Speed.* With ``cryptography`` and ``numba`` a number takes 1.9 to 2.2 ns of one core, 0.8 of them the cipher; torch's
 ``normal_`` takes 3.6 in the same run, and has neither secure bits, nor a grid, nor whole tails. Without numba it is
 5 ns, without ``cryptography`` 11 ns more. ``bench/training/noise.py`` measures it.
 
