@@ -38,6 +38,13 @@ class Caveat(Enum):
     FIXED_PARAMETERS = (
         "Mechanisms may be chosen adaptively, but their parameters were fixed before the data was seen."
     )
+    ADAPTIVE_PARAMETERS = (
+        "Noise was chosen in view of earlier answers: the proof is that their total stays within a budget that was "
+        "fixed beforehand, and it holds for that budget."
+    )
+    KEYS_FROM_DATA = (
+        "Names of classes or keys were read off the data; that one occurs at all is not protected."
+    )
     UNVETTED = "The privacy proof of a part has not been vetted."
 
     @property

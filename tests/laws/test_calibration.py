@@ -131,3 +131,18 @@ def test_noise_for_random_targets(epsilon, delta, rate, steps):
         adjacency=AddRemove(),
     )
     assert_kept(found, target, AddRemove())
+
+
+def test_noise_that_cannot_be_accounted_at_the_start_of_the_search():
+    """At noise 1 the sampled Gaussian is out of reach, which means that more is needed, not that there is no answer."""
+    found = calibrate(
+        lambda noise: dp_sgd(noise_multiplier=noise, sampling_rate=0.9, steps=2000),
+        EpsilonTarget(epsilon=0.5, delta=1e-6),
+        adjacency=ReplaceOne(),
+    )
+    assert found.guarantee.epsilon(delta=1e-6) == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_target_that_every_value_reaches_wastes_no_noise():
+    found = calibrate(Gaussian, EpsilonTarget(epsilon=1e7, delta=0.5), adjacency=AddRemove())
+    assert found.value == pytest.approx(1e-3)

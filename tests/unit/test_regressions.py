@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import privet
-from privet.accounting import Advanced, Basic, Concentrated, Optimal, Pure, Renyi, account
+from privet.accounting import Advanced, Basic, Concentrated, Optimal, PrivacyLoss, Pure, Renyi, account
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.pairs import DiscreteGaussianPair, FinitePair, discrete_laplace, randomized_response
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.bounds import Interval
+from privet.caveats import Caveat
 from privet.documents import event_from_json, event_to_json
 from privet.errors import InvalidArgument, MissingPackage, NotProved, OutOfReach, PrivetError, Unreadable
 from privet.events import (
@@ -478,6 +479,22 @@ def test_every_kth_atom_of_fine_noise_is_a_rule(scale, shift, point):
     whole = top + math.log(np.exp(exponents - top).sum())
     assert pair.nodes(point, 0.0, 46.0).losses.size < 0.2 * losses.size
     assert derivatives(Composition(((pair, 1),)), point).value == pytest.approx(whole, rel=1e-12)
+
+
+# --- noise that was chosen in view of earlier answers --------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [Gaussian(5.0), Laplace(3.0), Poisson(0.1, Gaussian(2.0))])
+def test_adaptive_noise_has_its_own_accountants(event):
+    """The privacy-loss accountant needs parameters that were fixed before, and was chosen all the same."""
+    adaptive = Ledger(AddRemove()).spend("a", event, caveats=frozenset({Caveat.ADAPTIVE_PARAMETERS}))
+    claim = account(adaptive)
+    assert claim.accountant in {Concentrated.name, Renyi.name}
+    assert Caveat.FIXED_PARAMETERS not in claim.caveats
+    assert claim.epsilon(delta=1e-6) >= account(event, adjacency=AddRemove()).epsilon(delta=1e-6) * (1 - 1e-9)
+    for accountant in (PrivacyLoss(), Advanced(), Optimal()):
+        with pytest.raises(NotProved, match="earlier answers"):
+            account(adaptive, accountant=accountant)
 
 
 # --- far beyond the largest loss ----------------------------------------------------------------------------

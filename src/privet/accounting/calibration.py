@@ -70,9 +70,9 @@ class _Search:
         self._hint: float | None = None
 
     def excess(self, value: float) -> float:
-        guarantee = account(self._event_of(int(value) if self._whole else value), adjacency=self._adjacency)
+        event = self._event_of(int(value) if self._whole else value)
         try:
-            found = self._target.excess(guarantee, self._hint)
+            found = self._target.excess(account(event, adjacency=self._adjacency), self._hint)
         except OutOfReach:
             return math.inf  # losses too large for float64: certainly not private enough
         if found.hint is not None:
@@ -109,7 +109,9 @@ class _Search:
             if crossed is not None:
                 return crossed
         if here[1] <= 0:
-            end = (high if outward else low, 0.0)
+            # The target is never crossed: the end that comes closest to it wastes the least.
+            ends = [(end, self.excess(end)) for end in (low, high)]
+            end = (max(ends, key=lambda point: point[1])[0], 0.0)
             return end, end
         raise NotProved(
             f"No value between {low:g} and {high:g} reaches the target. Widen 'between', or ask for less."

@@ -6,6 +6,7 @@ from typing import Any, final
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, Renyi
+from privet.accounting.theorems import Basic, Pure
 from privet.adjacency import Adjacency
 from privet.bounds import Interval
 from privet.caveats import Caveat
@@ -56,6 +57,8 @@ def _accounted(
     spent: Ledger | Event, adjacency: Adjacency | None, accountant: Accountant[Any] | None
 ) -> Guarantee:
     event, relation, caveats = _opened(spent, adjacency)
+    if Caveat.ADAPTIVE_PARAMETERS in caveats:
+        accountant = _adaptive(event, relation, accountant)
     if accountant is not None:
         cost = fold(accountant, event, relation)
         found = caveats | accountant.caveats(cost)
@@ -75,6 +78,26 @@ def _accounted(
         f"{exact.accountant} or {moments.accountant}, the smaller",
         exact.caveats | moments.caveats,
     )
+
+
+def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:
+    """An accountant that lets each part's noise depend on earlier answers, within a budget fixed in advance.
+
+    Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi), of which concentrated DP is every order at once; Rogers et al.
+    2016, Theorem 5.1 (basic composition, and pure DP with it).
+    """
+    if chosen is None:
+        try:
+            fold(Concentrated(), event, adjacency)
+        except NotProved:
+            return Renyi()
+        return Concentrated()
+    if not isinstance(chosen, (Renyi, Concentrated, Pure, Basic)):
+        raise NotProved(
+            f"The ledger's noise was chosen in view of earlier answers, which the accountant '{chosen.name}' does not "
+            f"cover. Leave 'accountant' out, or use Renyi, Concentrated, Pure or Basic."
+        )
+    return chosen
 
 
 @final

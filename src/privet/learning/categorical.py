@@ -9,7 +9,8 @@ from privet.adjacency import Adjacency
 from privet.arguments import positive, shown, whole
 from privet.errors import InvalidArgument
 from privet.events import DiscreteLaplace, Event, Repeat
-from privet.learning.classifier import SLACK, PrivateBayes, _plain
+from privet.learning.classifier import SLACK, PrivateBayes
+from privet.learning.inputs import plain
 from privet.mechanisms.sampling import discrete_laplace
 from privet.randomness import NoiseSource
 from privet.releasing.synthetic.domain import OUTSIDE, Categories
@@ -91,7 +92,7 @@ class CategoricalNB(PrivateBayes):
 
     def _learn(self, rows: np.ndarray, labels: np.ndarray, source: NoiseSource, relation: Adjacency) -> None:
         columns = self._public(rows.shape[1])
-        scale = relation.contribution_distance * len(columns) / _plain(self.epsilon) * (1 + SLACK)
+        scale = relation.contribution_distance * len(columns) / plain(self.epsilon) * (1 + SLACK)
         event: Event = cell_event(DiscreteLaplace, scale, relation)
         self._spend("counts of categories in each class", Repeat(event, len(columns)))
         self.counts_ = []
@@ -103,8 +104,8 @@ class CategoricalNB(PrivateBayes):
         # Every table sums to the classes; the noise of such a sum grows with the number of its cells.
         cells = np.array([1 / table.shape[1] for table in self.counts_])
         sizes = np.average([table.sum(axis=1) for table in self.counts_], axis=0, weights=cells)
-        self.class_log_prior_ = _log_shares(sizes[None, :], _plain(self.alpha))[0]
-        self.feature_log_prob_ = [_log_shares(table, _plain(self.alpha)) for table in self.counts_]
+        self.class_log_prior_ = _log_shares(sizes[None, :], plain(self.alpha))[0]
+        self.feature_log_prob_ = [_log_shares(table, plain(self.alpha)) for table in self.counts_]
 
     def _joint(self, rows: np.ndarray) -> np.ndarray:
         found = np.tile(self.class_log_prior_, (rows.shape[0], 1))
@@ -113,15 +114,15 @@ class CategoricalNB(PrivateBayes):
         return found
 
     def _public(self, features: int) -> list[Categories]:
-        positive("alpha", _plain(self.alpha))
-        asked = _plain(self.categories)
+        positive("alpha", plain(self.alpha))
+        asked = plain(self.categories)
         each = [asked] * features if isinstance(asked, int) else list(asked)
         if len(each) != features:
             raise InvalidArgument(
                 f"'categories' must have one entry for each of {features} features, got {len(each)}. "
                 f"Give a whole number for all of them, or one entry each."
             )
-        return [_declared(_plain(one)) for one in each]
+        return [_declared(plain(one)) for one in each]
 
 
 def _declared(one: Any) -> Categories:  # noqa: ANN401 - an int or a sequence

@@ -12,6 +12,7 @@ from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
+from privet.learning.inputs import plain
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
@@ -29,8 +30,7 @@ __all__ = ["LeakWarning", "PrivateBayes"]
 
 SLACK = 2.0**-40  # of a scale: more than the round-off of a sum of ε
 
-# Names of classes were read off the data; known by its code as soon as this version of Privet has it.
-SEEN_CLASSES = frozenset(caveat for caveat in Caveat if caveat.code == "KEYS_FROM_DATA")
+SEEN_CLASSES = frozenset({Caveat.KEYS_FROM_DATA})
 
 
 class LeakWarning(UserWarning):
@@ -60,7 +60,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     def fit(self, X: Any, y: Any) -> "PrivateBayes":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        positive("epsilon", _plain(self.epsilon))
+        positive("epsilon", plain(self.epsilon))
         source, relation = self._source(), self._relation()
         # Missing values and texts stay: an error that depended on them would tell that they are there.
         rows, answers = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
@@ -109,7 +109,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
                     f"'random_state' must be None where 'noise' is given, got {shown(self.random_state)}. "
                     f"Give one of the two."
                 )
-            return SeededNoise(int(_plain(self.random_state)))
+            return SeededNoise(int(plain(self.random_state)))
         if self.noise is None:
             return SecureNoise()
         if not isinstance(self.noise, NoiseSource):
@@ -148,7 +148,3 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
             )
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
         return np.array([place.get(label, -1) for label in answers.tolist()], dtype=np.int64)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - numpy's scalars as Python's
-    return value.item() if isinstance(value, np.generic) else value

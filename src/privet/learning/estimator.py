@@ -10,10 +10,9 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
-from privet.learning.classifier import _plain
-from privet.learning.gaussian import _numbers
+from privet.learning.inputs import numbers, plain
 from privet.learning.losses import Floats, Loss
-from privet.learning.objective_perturbation import ObjectivePerturbation
+from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
 from privet.learning.solver import Solver, Terms
 from privet.ledger import Ledger
@@ -52,30 +51,30 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _opened(self, X: Any, y: Any) -> tuple[Floats, np.ndarray]:  # noqa: N803, ANN401 - scikit-learn's names
         # Missing values and texts stay: an error that depended on them would tell that they are there.
         rows, answers = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
-        return _numbers(rows), answers
+        return numbers(rows), answers
 
     def _learn(self, features: Floats, columns: list[Floats], caveats: frozenset[Caveat], what: str) -> None:
         """One private fit for each column of targets; a target that is NaN leaves its row out."""
         loss, relation, source = self._loss(), self._relation(), self._source()
-        ball = UnitBall(float(_plain(self.norm_bound)), bool(self.fit_intercept))
+        ball = UnitBall(float(plain(self.norm_bound)), bool(self.fit_intercept))
         terms = Terms(
             loss=loss,
             dimension=features.shape[1] + ball.intercept,
             population=self._population(features.shape[0], relation),
-            regularization=_plain(self.alpha),
+            regularization=plain(self.alpha),
             adjacency=relation,
         )
         terms.check_rows(features.shape[0])
-        delta = _plain(self.delta)
-        prepared = self._solver().prepare(
-            terms, epsilon=_plain(self.epsilon), delta=delta, times=len(columns)
-        )
+        delta = plain(self.delta)
+        prepared = self._solver().prepare(terms, epsilon=plain(self.epsilon), delta=delta, times=len(columns))
         rows = ball.rows(features)
         if 10 * terms.population * delta >= 1:
             caveats |= {Caveat.DELTA_TOO_LARGE}
         event = prepared.event if len(columns) == 1 else Repeat(prepared.event, len(columns))
         # Written before anything is released: whatever fails from here on, the ledger does not say too little.
-        self.ledger_ = Ledger(relation).spend(what, event, caveats=caveats | source.caveats)
+        self.ledger_ = Ledger(relation).spend(
+            what, event, caveats=caveats | prepared.caveats | source.caveats
+        )
         fits = []
         for targets in columns:
             known = ~np.isnan(targets)
@@ -87,12 +86,12 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
-        features = np.clip(np.nan_to_num(_numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
+        features = np.clip(np.nan_to_num(numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
         return np.asarray(features @ np.atleast_2d(self.coef_).T + self.intercept_)
 
     def _solver(self) -> Solver:
         if self.solver is None:
-            return ObjectivePerturbation()
+            return NoisySGD()
         if not isinstance(self.solver, Solver):
             raise InvalidArgument(
                 f"'solver' must be a solver or None, got {shown(self.solver)}. "
@@ -111,9 +110,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _population(self, rows: int, relation: Adjacency) -> int:
         if self.population is not None:
-            return (
-                int(_plain(self.population)) if isinstance(_plain(self.population), int) else self.population
-            )
+            return int(plain(self.population)) if isinstance(plain(self.population), int) else self.population
         if isinstance(relation, AddRemove):
             raise NotProved(
                 "'population' must be given under add-remove adjacency, because the number of rows is then a secret "
@@ -128,7 +125,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
                     f"'random_state' must be None where 'noise' is given, got {shown(self.random_state)}. "
                     f"Give one of the two."
                 )
-            return SeededNoise(int(_plain(self.random_state)))
+            return SeededNoise(int(plain(self.random_state)))
         if self.noise is None:
             return SecureNoise()
         if not isinstance(self.noise, NoiseSource):

@@ -9,7 +9,8 @@ from privet.adjacency import Adjacency
 from privet.arguments import positive, shown
 from privet.errors import InvalidArgument
 from privet.events import Compose, DiscreteLaplace, Repeat
-from privet.learning.classifier import SLACK, PrivateBayes, _plain
+from privet.learning.classifier import SLACK, PrivateBayes
+from privet.learning.inputs import numbers, plain
 from privet.mechanisms.sampling import discrete_laplace
 from privet.randomness import NoiseSource
 from privet.releasing.synthetic.looks import cell_event
@@ -90,7 +91,7 @@ class GaussianNB(PrivateBayes):
     def _learn(self, rows: np.ndarray, labels: np.ndarray, source: NoiseSource, relation: Adjacency) -> None:
         lower, upper = self._public(rows.shape[1])
         features, distance = rows.shape[1], relation.contribution_distance
-        unit = distance * (2 * features + 1) / _plain(self.epsilon) * (1 + SLACK)  # scale for a bound of one
+        unit = distance * (2 * features + 1) / plain(self.epsilon) * (1 + SLACK)  # scale for a bound of one
         self._spend(
             "numbers, sums and squares in each class",
             Compose(
@@ -102,7 +103,7 @@ class GaussianNB(PrivateBayes):
             ),
         )
         middle, half = lower + 0.5 * (upper - lower), 0.5 * (upper - lower)
-        first = _gridded(_numbers(rows), middle, half)
+        first = _gridded(numbers(rows), middle, half)
         second = np.rint(first * first / _STEPS).astype(np.int64) - _STEPS // 2
         sums = np.zeros((3, self.classes_.size, features), dtype=np.int64)
         np.add.at(sums[1], labels, first)
@@ -118,7 +119,7 @@ class GaussianNB(PrivateBayes):
         self, sizes: np.ndarray, moments: list[np.ndarray], unit: float, middle: np.ndarray, half: np.ndarray
     ) -> None:
         """Noisy sums → a law for each class and feature; a made-up row has mean 0 and mean square 1/3."""
-        alpha, (first, second) = _plain(self.alpha), moments
+        alpha, (first, second) = plain(self.alpha), moments
         rows = (sizes + alpha)[:, None]
         mean = np.clip(first / rows, -1.0, 1.0)
         square = (second + 0.5 * sizes[:, None] + alpha / 3) / rows
@@ -132,7 +133,7 @@ class GaussianNB(PrivateBayes):
 
     def _joint(self, rows: np.ndarray) -> np.ndarray:
         lower, upper = self._public(rows.shape[1])
-        values = np.clip(_numbers(rows), lower, upper)
+        values = np.clip(numbers(rows), lower, upper)
         values = np.where(np.isnan(values), lower + 0.5 * (upper - lower), values)
         found = np.tile(self.class_log_prior_, (rows.shape[0], 1))
         for k in range(self.classes_.size):
@@ -141,7 +142,7 @@ class GaussianNB(PrivateBayes):
         return found
 
     def _public(self, features: int) -> tuple[np.ndarray, np.ndarray]:
-        positive("alpha", _plain(self.alpha))
+        positive("alpha", plain(self.alpha))
         try:
             ends = [np.broadcast_to(np.asarray(end, dtype=float), (features,)) for end in self.bounds]
             lower, upper = ends
@@ -163,20 +164,3 @@ def _gridded(values: np.ndarray, middle: np.ndarray, half: np.ndarray) -> np.nda
     with np.errstate(over="ignore"):  # beyond float64 is beyond the bounds
         scaled = np.clip((values - middle) / half, -1.0, 1.0)
     return np.asarray(np.rint(np.where(np.isnan(scaled), 0.0, scaled) * _STEPS), dtype=np.int64)
-
-
-def _numbers(rows: np.ndarray) -> np.ndarray:
-    """The rows as numbers; what is none becomes NaN, because an error would tell that it is there."""
-    if rows.dtype != object and np.issubdtype(rows.dtype, np.number):
-        return np.asarray(rows, dtype=float)
-    flat = [_number(value) for value in rows.ravel().tolist()]
-    return np.array(flat, dtype=float).reshape(rows.shape)
-
-
-def _number(value: Any) -> float:  # noqa: ANN401 - whatever a table holds
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-    except OverflowError:  # a whole number beyond float64
-        return float("inf") if value > 0 else float("-inf")

@@ -11,9 +11,9 @@ from privet.adjacency import Adjacency
 from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
-from privet.learning.classifier import SEEN_CLASSES, LeakWarning, _plain
+from privet.learning.classifier import SEEN_CLASSES, LeakWarning
 from privet.learning.estimator import PrivateLinear
-from privet.learning.gaussian import _numbers
+from privet.learning.inputs import numbers, plain
 from privet.learning.losses import ClippedSquare, Floats, Logistic, Loss, SmoothedHinge
 from privet.learning.solver import Solver
 from privet.randomness import NoiseSource
@@ -99,7 +99,7 @@ class LogisticRegression(LinearClassifier):
     delta : float
         δ of one ``fit``. There is no default: it belongs far below 1/n.
     solver : Solver, default=None
-        ``OutputPerturbation()``, ``ObjectivePerturbation()`` (which None is) or ``NoisySGD()``.
+        ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()`` (which None is).
     alpha : float, default=1e-3
         The regularisation of the scaled problem, which is that of the mean loss. With ``OutputPerturbation`` the noise
         is ∝ 1/(n alpha); ``ObjectivePerturbation`` raises it where its theorem needs more.
@@ -233,7 +233,7 @@ class LinearSVC(LinearClassifier):
         self.random_state = random_state
 
     def _loss(self) -> Loss:
-        return SmoothedHinge(_plain(self.smoothing))
+        return SmoothedHinge(plain(self.smoothing))
 
 
 @final
@@ -297,9 +297,9 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> "Ridge":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
         features, answers = self._opened(X, y)
-        bound = positive("target_bound", _plain(self.target_bound))
+        bound = positive("target_bound", plain(self.target_bound))
         # Scaled to ±1, so that regularisation and noise do not depend on the unit of the target.
-        targets = np.clip(_numbers(answers.reshape(-1, 1)).ravel() / bound, -1.0, 1.0)
+        targets = np.clip(numbers(answers.reshape(-1, 1)).ravel() / bound, -1.0, 1.0)
         self._learn(features, [targets], frozenset(), "Ridge")
         self.coef_ = bound * self.coef_[0]
         self.intercept_ = bound * self.intercept_[0]
@@ -310,7 +310,7 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
         return self._scores(X).ravel()
 
     def _loss(self) -> Loss:
-        bound = positive("target_bound", _plain(self.target_bound))
+        bound = positive("target_bound", plain(self.target_bound))
         if self.residual_bound is None:
             return ClippedSquare(1.0)
-        return ClippedSquare(positive("residual_bound", _plain(self.residual_bound)) / bound)
+        return ClippedSquare(positive("residual_bound", plain(self.residual_bound)) / bound)

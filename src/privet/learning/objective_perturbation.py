@@ -10,6 +10,7 @@ import numpy as np
 from privet.accounting import EpsilonTarget, account, calibrate
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import open_fraction, positive, whole
+from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Compose, Event, Gaussian, Opaque, Repeat
 from privet.learning.losses import Floats
@@ -142,6 +143,12 @@ class PreparedObjective(Prepared):
     @property
     def event(self) -> Event:
         return Compose((self.minimising, Gaussian(self.finish_multiplier)))
+
+    @property
+    def caveats(self) -> frozenset[Caveat]:
+        return frozenset(
+            {Caveat.UNVETTED}
+        )  # the proof in ``profile`` is our own, and nobody else has read it yet
 
     @property
     def scale(self) -> float:

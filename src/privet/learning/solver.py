@@ -11,6 +11,7 @@ import numpy as np
 from privet.accounting import EpsilonTarget, calibrate
 from privet.adjacency import Adjacency
 from privet.arguments import at_least, open_fraction, positive, whole
+from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Gaussian, Repeat
 from privet.learning.losses import Floats, Loss
@@ -83,6 +84,11 @@ class Prepared(ABC):
     @abstractmethod
     def event(self) -> Event:
         """What one ``run`` does, to be read under the adjacency of the terms."""
+
+    @property
+    def caveats(self) -> frozenset[Caveat]:
+        """What the ledger must say beside the event."""
+        return frozenset()
 
     @abstractmethod
     def run(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Floats:

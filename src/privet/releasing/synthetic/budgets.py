@@ -17,8 +17,7 @@ __all__ = ["ADAPTIVE", "choice_epsilon", "concentrated_budget", "measured_scale"
 
 _SLACK = 1e-9  # of the budget: more than the round-off of some hundred sums
 
-# The noise was chosen in view of earlier answers; known by its code as soon as this version of Privet has it.
-ADAPTIVE = frozenset(caveat for caveat in Caveat if caveat.code == "ADAPTIVE_PARAMETERS")
+ADAPTIVE = frozenset({Caveat.ADAPTIVE_PARAMETERS})
 
 
 def concentrated_budget(*, epsilon: float, delta: float) -> float:
