@@ -287,6 +287,16 @@ def test_an_approximate_plan_keeps_to_its_budget(adjacency, epsilon, delta):
     assert claim.curve.sketch(0.85 * epsilon).lower > delta
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e5, 1e-6), (1e-6, 1e-12), (50.0, 1e-3), (1.0, 1e-30), (0.1, 0.5)]
+)
+def test_budgets_at_the_edge_have_quotes(epsilon, delta):
+    for quote in plan(*ALL, *FOUND, epsilon=epsilon, delta=delta).quote():
+        assert math.isfinite(quote.error)
+        assert quote.cost.epsilon <= epsilon * (1 + 1e-9)
+        assert quote.cost.delta <= delta
+
+
 def test_more_statistics_get_gaussian_noise_and_few_get_laplace():
     few = plan(Count(), epsilon=1.0, delta=1e-6)
     many = plan(*(Sum("age", 0, top) for top in range(1, 41)), epsilon=1.0, delta=1e-6)

@@ -5,6 +5,7 @@ import math
 import sys
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from privet.releasing import (  # noqa: E402
     answer_to_plain,
     engine,
     engine_for,
+    release,
 )
 from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
 from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
@@ -424,3 +426,23 @@ def test_arrow_with_two_columns_of_one_name_is_refused():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(InvalidArgument, match="two columns"):
         asked(Count(), unit=None).run(table)
+
+
+def test_the_code_in_the_documentation_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "releasing.md"
+    code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    names = {}
+    exec(compile(code, str(page), "exec"), names)
+    printed = capsys.readouterr().out
+    assert "median age" in printed
+    assert all(answer.stored for answer in names["again"].answers)
+    assert abs(names["answer"].value - 49.4) < 2
+
+
+def test_a_release_in_one_call():
+    released = release(frames(), {"n": Count(), "age": Mean("age", 0, 100)}, unit="user", epsilon=1e5)
+    assert released["n"].value == 60
+    with pytest.raises(KeyError):
+        released["other"]
+    with pytest.raises(InvalidArgument, match="map"):
+        release(frames(), [Count()], unit="user", epsilon=1.0)

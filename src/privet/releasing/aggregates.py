@@ -210,7 +210,8 @@ def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDA
     weight = np.minimum(rows, most)
     divisor = np.maximum(rows, 1)
     quotient = total // divisor
-    return weight * quotient + weight * (total - quotient * divisor) // divisor
+    rest = total - quotient * divisor
+    return np.asarray(weight * quotient + weight * rest // divisor, dtype=np.int64)
 
 
 def summed_by_row(measures: tuple[Measure, ...]) -> tuple[Summed, ...]:

@@ -252,8 +252,14 @@ def _size(found: tuple[Allotted, ...]) -> float:
     """Errors on a logarithmic scale, to tell which of two allotments is the better one."""
     total = 0.0
     for one in found:
-        halves = tuple(query.half_width(0.95) for query in one.queries for _ in query.query.parts) or (
-            (one.discovery.half_width(0.95),) if one.discovery else ()
+        # What finds keys counts where nothing else does; at a huge ε no noise is left, and its deviation is.
+        queries = one.queries or (
+            (one.discovery,) if one.discovery is not None and one.chooser is None else ()
+        )
+        halves = tuple(
+            max(query.half_width(0.95), math.sqrt(query.law.variance) * query.step)
+            for query in queries
+            for _ in query.query.parts
         )
         if halves:
             total += math.log(one.compiled.finish.quote(halves)[0])

@@ -106,7 +106,10 @@ class PandasTable(Table):
         if not names:
             return pl.DataFrame()
         frame = self._frame[names]
-        return pl.from_pandas(frame if rows is None else frame.iloc[:rows], include_index=False)
+        converted: pl.DataFrame = pl.from_pandas(
+            frame if rows is None else frame.iloc[:rows], include_index=False
+        )
+        return converted
 
 
 def _texts(values: Iterable[object]) -> list[str | None]:
