@@ -35,7 +35,6 @@ from privet.releasing import (  # noqa: E402
     answer_to_plain,
     engine,
     engine_for,
-    release,
 )
 from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
 from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
@@ -437,12 +436,3 @@ def test_the_code_in_the_documentation_runs(capsys):
     assert "median age" in printed
     assert all(answer.stored for answer in names["again"].answers)
     assert abs(names["answer"].value - 49.4) < 2
-
-
-def test_a_release_in_one_call():
-    released = release(frames(), {"n": Count(), "age": Mean("age", 0, 100)}, unit="user", epsilon=1e5)
-    assert released["n"].value == 60
-    with pytest.raises(KeyError):
-        released["other"]
-    with pytest.raises(InvalidArgument, match="map"):
-        release(frames(), [Count()], unit="user", epsilon=1.0)

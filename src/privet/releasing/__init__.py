@@ -8,7 +8,6 @@ from privet.releasing.answers import (
     answer_from_plain,
     answer_to_plain,
 )
-from privet.releasing.at_once import release
 from privet.releasing.budget import Budget, Cost, keep_within
 from privet.releasing.contribution import Contribution
 from privet.releasing.engine import Engine, engine_for
@@ -58,5 +57,4 @@ __all__ = [
     "engine_for",
     "keep_within",
     "question_key",
-    "release",
 ]
