@@ -10,6 +10,7 @@ from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_
 from privet.training.optimizers import CorrectedAdam
 from privet.training.plan import Plan
 from privet.training.private_loop import Lot, PrivateLoop, make_private
+from privet.training.run import Moment, Trained, train
 from privet.training.sampling_schemes import (
     CyclicSampling,
     FixedSizeSampling,
@@ -17,7 +18,6 @@ from privet.training.sampling_schemes import (
     PoissonSampling,
     ShuffledSampling,
 )
-from privet.training.train import Moment, Trained, train
 
 __all__ = [
     "Adaptive",
