@@ -8,7 +8,9 @@
     ├── OutOfReach (ArithmeticError)   covered, but no certified number within the limits of float64
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
-    └── MissingPackage (ImportError)   a package that only this question needs is not installed
+    ├── MissingPackage (ImportError)   a package that only this question needs is not installed
+    ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
+    └── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training
 
 A message is one sentence that names what was got and what is needed, and one that gives the fix.
 No message depends on private data.

@@ -29,7 +29,7 @@ def test_curves_of_single_events(event, adjacency):
     assert_lawful(event, adjacency)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(event=leaves, adjacency=adjacencies, times=st.integers(2, 50))
 def test_curves_of_repeated_events(event, adjacency, times):
     assert_lawful(Repeat(event, times), adjacency)
@@ -66,7 +66,7 @@ def test_risks_of_training(noise, rate, steps):
     check_risks(account(event, adjacency=AddRemove()), fprs=(1e-6, 1e-2))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(event=trees, adjacency=adjacencies)
 def test_documents_and_ledgers(event, adjacency):
     try:
