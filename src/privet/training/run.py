@@ -33,7 +33,7 @@ from privet.training.sampling_schemes import Sampling, ShuffledSampling
 __all__ = ["Moment", "Trained", "train"]
 
 _CLIP = Automatic(1.0)
-_RATE = 1e-3
+_RATE, _MOMENTUM = 2.0, 0.9  # for gradients that are clipped at 1; found on MNIST and Adult, where others did worse
 _BETWEEN_SAVES = 60.0  # seconds
 
 
@@ -104,7 +104,7 @@ def train(
     called with the model once an epoch; let it look at public data.
 
     What is left out is chosen by rules that do not look at the data: cross entropy for whole-number targets; Poisson lots of
-    16 √n; automatic clipping at 1; Adam. ``optimizer`` is one of torch, or a function that makes one from
+    16 √n; automatic clipping at 1; SGD with momentum 0.9 and rate 2. ``optimizer`` is one of torch, or a function that makes one from
     parameters; ``schedule`` makes a scheduler of it, which is stepped after every step.
 
     ``checkpoint`` is a folder. A run that was ended or killed goes on from there, and stops early if what the crash lost would
@@ -268,7 +268,7 @@ def _optimizer(
 ) -> Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if wanted is None:
-        return torch.optim.Adam(parameters, lr=_RATE)
+        return torch.optim.SGD(parameters, lr=_RATE, momentum=_MOMENTUM)
     found = wanted if isinstance(wanted, Optimizer) else wanted(parameters)
     if not isinstance(found, Optimizer):
         raise InvalidArgument(
