@@ -71,8 +71,10 @@ def test_adaptive_moves_as_the_paper_says():
     assert clip.after(0.8).bound == pytest.approx(2.0 * math.exp(-0.5 * (0.8 - 0.3)))
     assert clip.after(1e9).bound >= 1e-10
     assert clip.count(torch.tensor([1.0, 4.0, 9.0, 16.0, 25.0])) == 2 - 2.5
-    assert clip.rule(100.0) == QuantileClip(0.3, 5.0, 0.5)
-    assert Adaptive(2.0, count_deviation=7.0).rule(100.0).count_deviation == 7.0
+    assert clip.rule(100.0, 1.0) == QuantileClip(0.3, 5.0, 0.5)
+    assert clip.rule(100.0, 4.0).count_deviation == 8.0
+    assert clip.rule(1.0, 4.0).gradient_multiplier(4.0) <= 4.0 * 1.0328
+    assert Adaptive(2.0, count_deviation=7.0).rule(100.0, 9.0).count_deviation == 7.0
 
 
 @pytest.mark.parametrize(

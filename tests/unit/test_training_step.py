@@ -20,6 +20,7 @@ from privet.training import (
     PrivateLoop,
 )
 from privet.training.checkpoint import Checkpoint
+from privet.training.losses import require_labels
 from privet.training.rows import rows_of
 from privet.training.step import NoisyGradient
 
@@ -27,7 +28,7 @@ LOSS = nn.CrossEntropyLoss()
 
 
 def plan(population=100, rate=0.2, steps=5, clip=None, noise=1.0):
-    rule = clip.rule(rate * population) if isinstance(clip, Adaptive) else None
+    rule = clip.rule(rate * population, noise) if isinstance(clip, Adaptive) else None
     return Plan(
         population=population,
         sampling=PoissonSampling(rate),
@@ -207,6 +208,31 @@ def test_labels_out_of_range_are_refused_without_their_values():
         private.step(next(private.lots()), LOSS)
     assert "77" not in str(refused.value)
     assert private.taken == 0
+
+
+def test_labels_in_models_that_need_brute_force():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3, 2))
+
+        def forward(self, inputs):
+            return torch.einsum("bi,ij->bj", inputs.cumsum(1), self.scale.cumsum(0).sin())
+
+    private = loop(Odd(), wanted=plan(rate=1.0))
+    private.step(next(private.lots()), LOSS)
+    assert private.taken == 1
+
+
+def test_labels_of_tokens():
+    logits = torch.zeros(4, 5, 7)
+    require_labels(torch.full((4, 5), 6), logits, -100)
+    require_labels(torch.full((4, 5), -100), logits, -100)
+    require_labels(torch.full((9, 5), 6), logits, -100)
+    with pytest.raises(InvalidArgument, match="labels from 0 to 6"):
+        require_labels(torch.full((4, 5), 7), logits, -100)
+    with pytest.raises(InvalidArgument, match="labels from 0 to 6"):
+        require_labels(torch.full((4, 5), 7), logits.transpose(1, 2), -100)
 
 
 def test_batch_normalisation_points_to_the_fix():

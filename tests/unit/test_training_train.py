@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from privet.accounting import account
+from privet.adjacency import ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
@@ -25,6 +27,7 @@ from privet.training import (
     Flat,
     MovingAverage,
     NotFinite,
+    ShuffledSampling,
     Tree,
     fix,
     train,
@@ -277,6 +280,37 @@ def test_a_run_in_two_parts_has_the_ledger_of_one(tmp_path):
     assert not second.interrupted
     assert second.ledger == whole.ledger
     assert [m.step for m in second.history] == [10, 20, 30]
+
+
+def test_a_refused_step_gives_back_what_was_reserved(tmp_path):
+    inputs, targets = separable()
+    calls = []
+
+    def loss(outputs, labels):
+        calls.append(len(labels))
+        losses = nn.functional.cross_entropy(outputs, labels, reduction="none")
+        return losses * float("nan") if len(calls) > 8 else losses
+
+    with pytest.raises(NotFinite):
+        quick(data=(inputs, targets), loss=loss, checkpoint=tmp_path)
+    document = json.loads((tmp_path / "spent.json").read_text())
+    assert 0 < document["reserved"] < 8
+    assert document["abandoned"] == []
+
+
+def test_shuffled_runs_are_kept_where_epochs_end(tmp_path):
+    more = {
+        "sampling": ShuffledSampling(200),
+        "lot_size": None,
+        "adjacency": ZeroOut(),
+        "checkpoint": tmp_path,
+    }
+    with pytest.raises(Stop):
+        quick(watch=stopping(2), **more)
+    with pytest.warns(UserWarning, match="above its ε"):  # shuffled stretches that are lost cost whole epochs
+        trained = quick(**more)
+    assert [m.step for m in trained.history] == [10]
+    assert trained.epsilon(delta=DELTA) > 3.0
 
 
 def interrupt_at(epoch):

@@ -131,7 +131,8 @@ class Adaptive(Clip):
     """Flat, with a bound that follows a quantile of the norms: ``bound`` is where it begins.
 
     How many norms lie below the bound is counted with noise in every step. The plan pays for the count: gradients and count are
-    one Gaussian mechanism (see ``QuantileClip``). ``count_deviation`` is a twentieth of the expected lot if not given.
+    one Gaussian mechanism (see ``QuantileClip``). If ``count_deviation`` is not given, it is a twentieth of the expected lot as
+    in the paper, and at least twice the noise multiplier, so that small lots pay for the count with 3.3 % more noise at most.
 
     Reference: Andrew, Thakkar, McMahan & Ramaswamy 2021.
     """
@@ -150,9 +151,10 @@ class Adaptive(Clip):
     def factors(self, squared_norms: Tensor) -> Tensor:
         return _flat(squared_norms, self.bound)
 
-    def rule(self, expected_lot: float) -> QuantileClip:
+    def rule(self, expected_lot: float, noise_multiplier: float) -> QuantileClip:
         """What the plan is told."""
-        deviation = expected_lot / 20 if self.count_deviation is None else self.count_deviation
+        usual = max(expected_lot / 20, 2 * noise_multiplier)
+        deviation = usual if self.count_deviation is None else self.count_deviation
         return QuantileClip(self.quantile, deviation, self.learning_rate)
 
     def count(self, squared_norms: Tensor) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from privet.errors import InvalidArgument
 from privet.training.gradients import per_example
 
-__all__ = ["Loss", "loss_of"]
+__all__ = ["Loss", "loss_of", "require_labels"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -37,20 +37,22 @@ class _Classes:
         self._loss, self._ignored = per_example(loss), loss.ignore_index
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        if not targets.is_floating_point() and outputs.dim() > 1:
-            wide = (
-                outputs.dim() > 2 and outputs.shape[:2] == targets.shape
-            )  # classes last: [examples, tokens, classes]
-            self._check(targets, outputs.shape[-1 if wide else 1])
+        require_labels(targets, outputs, self._ignored)
         return self._loss(outputs, targets)
 
-    def _check(self, targets: Tensor, classes: int) -> None:
-        try:
-            wrong = bool((((targets < 0) | (targets >= classes)) & (targets != self._ignored)).any())
-        except RuntimeError:
-            return  # inside of vmap, where values cannot be asked for; the same targets were seen before
-        if wrong:
-            raise InvalidArgument(
-                f"'targets' must be labels from 0 to {classes - 1}, because the model has {classes} outputs; some are not. "
-                f"Number the classes from 0, or give the model more outputs."
-            )
+
+def require_labels(targets: Tensor, outputs: Tensor, ignored: int) -> None:
+    """Refuses labels that no output stands for. Outputs may have fewer rows than there are targets."""
+    if targets.is_floating_point() or outputs.dim() < 2:
+        return
+    last = outputs.dim() == 3 and outputs.shape[1:2] == targets.shape[1:]  # [examples, tokens, classes]
+    classes = outputs.shape[-1 if last else 1]
+    try:
+        wrong = bool((((targets < 0) | (targets >= classes)) & (targets != ignored)).any())
+    except RuntimeError:
+        return  # inside of vmap, where values cannot be asked for; the same targets were seen before
+    if wrong:
+        raise InvalidArgument(
+            f"'targets' must be labels from 0 to {classes - 1}, because the model has {classes} outputs; some are not. "
+            f"Number the classes from 0, or give the model more outputs."
+        )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from privet.errors import InvalidArgument
-from privet.training.losses import Loss, loss_of
+from privet.training.losses import Loss, require_labels
 from privet.training.rows import Rows, rows_of
 from privet.training.step import split
 
@@ -48,8 +48,8 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
     if loss is None:
         loss = _default_loss(empty)
     outputs = _tried(model, empty)
-    if columns is not None and len(columns) > 1 and _classes(loss) and columns[-1].dtype == torch.int64:
-        loss_of(loss)(outputs[:1].expand(len(rows), *outputs.shape[1:]), columns[-1])
+    if columns is not None and len(columns) > 1 and isinstance(loss, nn.CrossEntropyLoss):
+        require_labels(columns[-1], outputs, loss.ignore_index)
     return rows, loss
 
 

@@ -10,7 +10,7 @@ Each lot is for one step. Leaving out lots would change what is sampled, so it i
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from torch import Tensor, nn
@@ -37,7 +37,7 @@ __all__ = ["Lot", "PrivateLoop", "make_private", "plan_for"]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lot:
     """The examples of one step, by their numbers. *Leaks*: which they are must stay secret."""
 
@@ -192,8 +192,7 @@ def plan_for(
         )
     if sampling is None:
         sampling = PoissonSampling(_lot(lot_size, population) / population)
-    rule = clip.rule(float(sampling.expected_lot(population))) if isinstance(clip, Adaptive) else None
-    return Plan.calibrated(
+    plan = Plan.calibrated(
         epsilon=epsilon,
         delta=delta,
         population=population,
@@ -203,10 +202,12 @@ def plan_for(
         steps=steps,
         adjacency=adjacency,
         correlation=correlation,
-        adaptive=rule,
         micro_batch=micro_batch,
         augmentations=1 if augmentation is None else augmentation.copies,
     )
+    if not isinstance(clip, Adaptive):
+        return plan
+    return replace(plan, adaptive=clip.rule(plan.expected_lot, plan.noise_multiplier))
 
 
 def make_private(

@@ -1,6 +1,7 @@
 """``train``: a model and data in; a model, and what it cost, out."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +23,21 @@ from privet.training.averaging import MovingAverage
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Automatic, Clip
 from privet.training.correlated import Correlation, Independent
-from privet.training.gradients.refusals import CrossExample, cross_example_modules
+from privet.training.gradients.refusals import CrossExample, NotFinite, cross_example_modules
 from privet.training.losses import Loss
 from privet.training.plan import Plan
 from privet.training.preparing import default_lot, prepared
-from privet.training.private_loop import PrivateLoop, plan_for
+from privet.training.private_loop import Lot, PrivateLoop, plan_for
 from privet.training.progress import Bar, interruptible
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
 
 __all__ = ["Moment", "Trained", "train"]
 
 _CLIP = Automatic(1.0)
-_RATE, _MOMENTUM = 2.0, 0.9  # for gradients that are clipped at 1; found on MNIST and Adult, where others did worse
+_RATE, _MOMENTUM = (
+    2.0,
+    0.9,
+)  # for gradients that are clipped at 1; found on MNIST and Adult, where others did worse
 _BETWEEN_SAVES = 60.0  # seconds
 
 
@@ -172,7 +176,10 @@ class _Run:
         self._keeps = kept is not None
         self._epoch = max(1, round(loop.plan.steps / epochs))
         # A new shuffle would show some examples twice, so shuffled runs are kept where an epoch ends.
-        self._whole_epochs = isinstance(loop.plan.sampling, ShuffledSampling)
+        sampling = loop.plan.sampling
+        self._turns: int | None = None
+        if isinstance(sampling, ShuffledSampling):
+            self._turns = -(-loop.plan.population // sampling.size)
         self.history: list[Moment] = []
         self._before = 0.0
         if kept is not None and kept.state is not None:
@@ -186,26 +193,32 @@ class _Run:
             bar.begin(loop.taken)
             if loop.taken < last:
                 for lot in loop.lots():
-                    loop.step(lot, self._loss)
+                    self._step(lot)
                     if self._scheduler is not None:
                         self._scheduler.step()
-                    ends = loop.taken % self._epoch == 0 or loop.taken == plan.steps
-                    if ends:
+                    if loop.taken % self._epoch == 0 or loop.taken == plan.steps:
                         self._note()
                     bar.show(loop.taken)
-                    self._keep(ends=ends)
+                    self._keep()
                     if interruption.asked or loop.taken >= last:
                         break
-            if self._keeps and not self._whole_epochs:
-                self._save()
+            self._save()
         return interruption.asked and loop.taken < last
 
-    def _keep(self, *, ends: bool) -> None:
-        due = time.monotonic() - self._saved > _BETWEEN_SAVES
-        if self._keeps and (ends if self._whole_epochs else due):
+    def _step(self, lot: Lot) -> None:
+        try:
+            self._loop.step(lot, self._loss)
+        except (NotFinite, InvalidArgument):
+            self._save()  # so that steps which are reserved, and now never run, are given back
+            raise
+
+    def _keep(self) -> None:
+        if self._turns is not None or time.monotonic() - self._saved > _BETWEEN_SAVES:
             self._save()
 
     def _save(self) -> None:
+        if not self._keeps or (self._turns is not None and self._loop.taken % self._turns):
+            return
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
         moments = [(m.step, m.seconds, m.clip_bound, m.watched) for m in self.history]
         self._loop.save({"scheduler": scheduler, "history": moments, "seconds": self._seconds()})
@@ -257,6 +270,12 @@ def _affordable(plan: Plan, kept: Checkpoint, epsilon: float, delta: float) -> i
         return account(whole).epsilon(delta=delta) <= epsilon
 
     low, high = kept.step, plan.steps
+    if not fits(low):
+        warnings.warn(
+            "What crashes lost has brought this run above its ε, so no step is added; the ledger says how much it is.",
+            stacklevel=3,
+        )
+        return low
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
