@@ -48,7 +48,10 @@ def require_labels(targets: Tensor, outputs: Tensor, ignored: int) -> None:
     last = outputs.dim() == 3 and outputs.shape[1:2] == targets.shape[1:]  # [examples, tokens, classes]
     classes = outputs.shape[-1 if last else 1]
     try:
-        wrong = bool((((targets < 0) | (targets >= classes)) & (targets != ignored)).any())
+        low, high = (int(end) for end in targets.aminmax()) if targets.numel() else (0, 0)
+        wrong = (low < 0 or high >= classes) and bool(
+            (((targets < 0) | (targets >= classes)) & (targets != ignored)).any()
+        )
     except RuntimeError:
         return  # inside of vmap, where values cannot be asked for; the same targets were seen before
     if wrong:
