@@ -44,7 +44,11 @@ _BETWEEN_SAVES = 60.0  # seconds
 @final
 @dataclass(frozen=True)
 class Moment:
-    """Where a run stood at the end of an epoch. Everything here is public, if what ``watch`` saw is."""
+    """Where a run stood at the end of an epoch.
+
+    The bound is covered by the ledger, and ``watched`` is as public as what it looked at. *Leaks*: the seconds tell a little
+    about how large the lots were.
+    """
 
     step: int
     seconds: float
