@@ -240,3 +240,24 @@ def test_a_moving_average_is_the_weighted_sum():
     average.load_into(other)
     for p, s in zip(other.parameters(), slow, strict=True):
         assert torch.allclose(p.detach().double(), s, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize(
+    "clip", [Flat(0.3), Automatic(0.3), PerLayer(0.3), Adaptive(0.3, count_deviation=1.0)]
+)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_neighbours_are_no_further_apart_than_the_bound(data, clip, scale, copies):
+    """One example more moves the sum by the bound at most, up to the rounding of a float32 sum."""
+    images, labels = data
+    images = images.clone()
+    images[7] *= scale
+    without = torch.tensor([i for i in range(COUNT) if i != 7])
+    found = []
+    for indices in (torch.arange(COUNT), without):
+        change = crops_and_flips(0, flip=False)
+        augmentation = None if copies == 1 else Augmentation(change, copies=copies)
+        step = gradient(network(), clip, micro_batch=6, augmentation=augmentation)
+        step.collect(rows_of((images, labels)), indices, LOSS)
+        found.append(step.buffer.double())
+    assert float((found[0] - found[1]).norm()) <= 0.3 * (1 + 1e-5)
