@@ -32,16 +32,18 @@ _HOMES = {
     "Guarantee": "guarantees",
     "Ledger": "ledger",
     "release": "releasing.release",
+    "train": "training",
     "accounting": "",
     "events": "",
     "errors": "",
     "learning": "",
     "mechanisms": "",
     "releasing": "",
+    "training": "",
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, errors, events, learning, mechanisms, releasing
+    from privet import accounting, errors, events, learning, mechanisms, releasing, training
     from privet.accounting import (
         AdvantageTarget,
         EpsilonTarget,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.releasing.release import release
+    from privet.training import train
 
 __all__ = [
     "AddRemove",
@@ -80,6 +83,8 @@ __all__ = [
     "mechanisms",
     "release",
     "releasing",
+    "train",
+    "training",
 ]
 
 
