@@ -125,6 +125,13 @@ def test_kinds_of_data(data):
     assert quick(data=data, epochs=1.0).history
 
 
+def test_data_frames():
+    pandas = pytest.importorskip("pandas")
+    inputs, targets = (x.numpy() for x in separable())
+    assert quick(data=(pandas.DataFrame(inputs), pandas.Series(targets)), epochs=1.0).history
+    assert quick(data=(inputs[::-1], targets[::-1]), epochs=1.0).history
+
+
 @pytest.mark.parametrize(
     "more",
     [

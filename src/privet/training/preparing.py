@@ -36,6 +36,8 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
     """
     if isinstance(data, TensorDataset):
         data = data.tensors
+    if isinstance(data, tuple):
+        data = tuple(x if isinstance(x, Tensor) else np.asarray(x) for x in data)  # data frames, lists
     columns: tuple[Tensor, ...] | None = None
     if isinstance(data, tuple | list) and data and all(isinstance(x, Tensor | np.ndarray) for x in data):
         columns = tuple(_column(x) for x in data)
@@ -58,6 +60,8 @@ def _column(values: Tensor | np.ndarray) -> Tensor:
         raise InvalidArgument(
             f"'data' must be arrays of numbers, got one of type {values.dtype}. Encode words and categories as numbers."
         )
+    if isinstance(values, np.ndarray) and not (values.flags.writeable and values.flags.c_contiguous):
+        values = values.copy()  # torch takes neither read-only memory nor negative strides
     found = torch.as_tensor(values)
     return found.float() if found.dtype == torch.float64 else found
 
