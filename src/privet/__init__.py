@@ -43,7 +43,9 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, errors, events, learning, mechanisms, releasing, training
+    from privet import accounting, errors, events, mechanisms, releasing
+    from privet import learning as learning
+    from privet import training as training
     from privet.accounting import (
         AdvantageTarget,
         EpsilonTarget,
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.releasing.release import release
-    from privet.training import train
+    from privet.training import train as train
 
+# What needs a package beyond the core (learning, train, training) is there when it is asked for, and not listed: whoever
+# lists or star-imports everything has not asked for torch.
 __all__ = [
     "AddRemove",
     "AdvantageTarget",
@@ -79,12 +83,9 @@ __all__ = [
     "dp_sgd",
     "errors",
     "events",
-    "learning",
     "mechanisms",
     "release",
     "releasing",
-    "train",
-    "training",
 ]
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from itertools import pairwise
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -427,7 +428,16 @@ def test_the_facade_names_what_it_exports():
     assert {"account", "calibrate", "Ledger", "__version__"} <= set(privet.__all__)
     for name in privet.__all__:
         assert getattr(privet, name) is not None
-    assert sorted(privet.__all__) == sorted({*privet._HOMES, "__version__"})
+    beyond_the_core = {"learning", "train", "training"}
+    assert sorted(privet.__all__) == sorted({*privet._HOMES, "__version__"} - beyond_the_core)
+    assert dir(privet) == privet.__all__  # so that help(privet) works without extras
+    assert callable(privet.train)
+
+
+def test_every_caveat_is_explained():
+    page = Path(__file__).parents[2].joinpath("docs", "what-the-numbers-mean.md").read_text(encoding="utf-8")
+    for caveat in Caveat:
+        assert f"| `{caveat.code}` | {caveat.sentence} |" in page
 
 
 def test_a_missing_package_is_an_import_error():

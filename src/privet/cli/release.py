@@ -92,7 +92,7 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         }
     verdict = f"This release costs {claim_sentence(question, bounds)}."
     if not spent.entries:
-        verdict = "All of this was answered before; it costs nothing."
+        verdict = "All of this was answered before, for the file as it was then; it costs nothing."
     blocks = [
         verdict,
         *(paragraph(f"Warning: {warning.message}") for warning in warned),

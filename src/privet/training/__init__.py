@@ -1,5 +1,14 @@
 """Private training: sample, per-example gradients, clip, noise, step; the plan derives its own event."""
 
+from privet.errors import MissingPackage
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingPackage(
+        "privet.training needs the package 'torch', which is not installed. Run pip install 'privet[torch]'."
+    ) from None
+
 from privet.training.augmentation import Augmentation, crops_and_flips
 from privet.training.averaging import MovingAverage
 from privet.training.checkpoint import Checkpoint
