@@ -302,7 +302,9 @@ class TestLedger:
         assert all(a["stored"] and a["cost"] == {"epsilon": 0, "delta": 0} for a in again["answers"])
         assert (again["epsilon"], first["ledger"]["epsilon"]) == (0, again["ledger"]["epsilon"])
         assert ledger.read_bytes() == bytes_then
-        assert tell(*words).startswith("All of this was answered before, for the file as it was then; it costs nothing.\n")
+        assert tell(*words).startswith(
+            "All of this was answered before, for the file as it was then; it costs nothing.\n"
+        )
 
     def test_the_budget_is_kept_to_the_last_and_not_beyond(self, ask, refuse, csv, tmp_path):
         ledger = tmp_path / "ledger.json"

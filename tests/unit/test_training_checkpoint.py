@@ -224,7 +224,9 @@ def test_refusals(tmp_path):
             kept.save(kept.step + 1, {})
     with pytest.raises(InvalidArgument, match="not open"):
         kept.before(4)
-    other = Plan(population=1000, sampling=PoissonSampling(0.01), steps=8, noise_multiplier=1.0, clip_bound=1.0)
+    other = Plan(
+        population=1000, sampling=PoissonSampling(0.01), steps=8, noise_multiplier=1.0, clip_bound=1.0
+    )
     with pytest.raises(InvalidArgument, match="another plan"), Checkpoint(folder, other):
         pass
     text = (folder / "spent.json").read_text()
