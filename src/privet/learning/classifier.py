@@ -12,7 +12,7 @@ from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
-from privet.learning.inputs import plain
+from privet.learning.inputs import answers_of, plain, table
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
@@ -63,7 +63,11 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         positive("epsilon", plain(self.epsilon))
         source, relation = self._source(), self._relation()
         # Missing values and texts stay: an error that depended on them would tell that they are there.
-        rows, answers = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        if self.classes is None:
+            rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
+        else:
+            rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False)
+            answers = answers_of(y, rows.shape[0])
         self._public(rows.shape[1])
         labels = self._labels(answers)
         known = labels >= 0
@@ -147,4 +151,11 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
                 f"List each class once."
             )
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return np.array([place.get(label, -1) for label in answers.tolist()], dtype=np.int64)
+        return np.array([_place(label, place) for label in answers.tolist()], dtype=np.int64)
+
+
+def _place(label: Any, known: dict[Any, int]) -> int:  # noqa: ANN401 - whatever was answered
+    try:
+        return known.get(label, -1)
+    except TypeError:  # cannot be hashed, so it is no class
+        return -1

@@ -10,7 +10,7 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
-from privet.learning.inputs import numbers, plain
+from privet.learning.inputs import numbers, plain, table
 from privet.learning.losses import Floats, Loss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
@@ -50,7 +50,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _opened(self, X: Any, y: Any) -> tuple[Floats, np.ndarray]:  # noqa: N803, ANN401 - scikit-learn's names
         # Missing values and texts stay: an error that depended on them would tell that they are there.
-        rows, answers = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
         return numbers(rows), answers
 
     def _learn(self, features: Floats, columns: list[Floats], caveats: frozenset[Caveat], what: str) -> None:

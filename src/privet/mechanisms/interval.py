@@ -96,9 +96,10 @@ class BernoulliLikelihood(Utility):
     def swing_steps(self, adjacency: Adjacency) -> int:
         head = self._fine(math.log(self.lower), math.log(self.upper))
         tail = self._fine(math.log1p(-self.upper), math.log1p(-self.lower))
-        if isinstance(adjacency, ReplaceOne):  # a head becomes a tail, or the other way round
-            return self.grid.span(head[0] - tail[1], head[1] - tail[0])
-        return max(self.grid.span(*head), self.grid.span(*tail))
+        alone = max(self.grid.span(*head), self.grid.span(*tail))
+        if isinstance(adjacency, ReplaceOne):  # a head becomes a tail, or either becomes no toss
+            return max(alone, self.grid.span(head[0] - tail[1], head[1] - tail[0]))
+        return alone
 
     def _fine(self, lower: float, upper: float) -> tuple[int, int]:
         return self.grid.fine_floor(lower), self.grid.fine_ceil(upper)

@@ -6,7 +6,7 @@ missing one, instead of an exception that would tell that somebody has such a re
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
 
-__all__ = ["Floats", "indices", "number_rows", "numbers", "records"]
+__all__ = ["Floats", "indices", "listed", "number_rows", "numbers", "records"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -102,15 +102,33 @@ def _place(value: object, known: Mapping[Any, int]) -> int:
 
 
 def _opened(data: object) -> list[Any] | NDArray[Any]:
-    """A list or an array of at least one dimension; a column or a table of another library becomes an array."""
-    if isinstance(data, (list, tuple, range, Iterator)):
-        return list(data)
-    if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, (Iterable, np.ndarray)):
+    """An array as it is, and anything else as a list of its records."""
+    if isinstance(data, np.ndarray):
+        if data.ndim == 0:
+            raise _not_records(data)
+        return data
+    if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, Iterable):
         raise _not_records(data)
-    array = np.asarray(data)
-    if array.ndim == 0:
-        raise _not_records(data)
-    return array
+    return listed(data)
+
+
+def listed(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any library
+    """The records of a column or a table, each with the value that it has by itself.
+
+    numpy would choose one type for all of them: a single missing value makes floats of whole numbers, and a single text
+    makes texts of all numbers. One record must not change another.
+    """
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    match library, kind:
+        case "polars", "DataFrame":
+            return list(data.rows())
+        case "pyarrow", "Table" | "RecordBatch":
+            return list(zip(*(column.to_pylist() for column in data.columns), strict=True))
+        case "pyarrow", _:
+            return list(data.to_pylist())
+        case "pandas", "DataFrame" | "Series":
+            return list(data.to_numpy(dtype=object))
+    return list(data)
 
 
 def _not_records(data: object) -> InvalidArgument:

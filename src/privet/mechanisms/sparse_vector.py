@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from threading import Lock
 from typing import final
 
 from privet import events
@@ -110,6 +111,7 @@ class AboveThreshold:
     def __init__(self, mechanism: SparseVector, data: object, noise: NoiseSource) -> None:
         self._mechanism, self._data, self._noise = mechanism, data, noise
         self._left = mechanism.positives
+        self._one_at_a_time = Lock()
         grid = mechanism.grid
         exact = grid.coarse(math.floor(mechanism.threshold / grid.fine))
         self._threshold = exact + int(discrete_laplace(mechanism.scales[0], 1, noise)[0])
@@ -122,10 +124,11 @@ class AboveThreshold:
     def ask(self, query: CoordinateQuery) -> bool:
         """Whether the query is above the threshold, as far as the noise lets see."""
         mechanism = self._mechanism
-        self._check(coordinate_query(query))
-        exact = query.evaluate(self._data, mechanism.grid)[0]
-        above = exact + int(discrete_laplace(mechanism.scales[1], 1, self._noise)[0]) >= self._threshold
-        self._left -= above
+        with self._one_at_a_time:
+            self._check(coordinate_query(query))
+            exact = query.evaluate(self._data, mechanism.grid)[0]
+            above = exact + int(discrete_laplace(mechanism.scales[1], 1, self._noise)[0]) >= self._threshold
+            self._left -= above
         return above
 
     def _check(self, query: CoordinateQuery) -> None:
@@ -140,7 +143,7 @@ class AboveThreshold:
                 f"can move it by {query.distance(mechanism.adjacency):g}. Ask with tighter bounds, or open a session "
                 f"with a larger distance."
             )
-        if self._left == 0:
+        if self._left <= 0:
             raise BudgetExceeded(
                 f"The session has given its {mechanism.positives} answers above the threshold, and was paid for no "
                 f"more. Open a new session, at a new cost."

@@ -56,8 +56,12 @@ class Noised:
 
     @property
     def distance(self) -> int:
-        """In steps; each of several numbers of a group is rounded, which adds one for each after the first."""
-        return self.grid if self.exact else self.grid + len(self.query.parts) - 1
+        """In steps; each of several numbers of a group is rounded, which adds one for each after the first.
+
+        Where one declared group stands for two that an exchange moves, both are rounded.
+        """
+        rounded = self.query.reach.stands_for * (len(self.query.parts) - 1)
+        return self.grid if self.exact else self.grid + rounded
 
     @property
     def step(self) -> float:

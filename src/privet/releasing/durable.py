@@ -16,11 +16,13 @@ not hold the cost of, it was cut, replaced or removed, and everything is refused
 """
 
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, final
 
 from privet.adjacency import Adjacency
@@ -90,7 +92,11 @@ class DurableLedger:
             )
         with locked(path):
             ledger = _read(path, self.adjacency)
-            yield HeldLedger(path, ledger, self.budget, _kept(path, ledger))
+            held = HeldLedger(path, ledger, self.budget, _kept(path, ledger))
+            try:
+                yield held
+            finally:
+                held.close()
 
 
 @final
@@ -103,6 +109,20 @@ class HeldLedger(Store):
         self._budget = budget
         self._kept = kept
         self._before = len(ledger)
+        self._owner: int | None = os.getpid()
+        self._one_at_a_time = Lock()
+
+    def close(self) -> None:
+        """Refuse everything from now on: without the lock, this ledger may be older than the file."""
+        with self._one_at_a_time:
+            self._owner = None
+
+    def _check_held(self) -> None:
+        if self._owner != os.getpid():
+            raise InvalidArgument(
+                "A ledger file may be used inside of its 'held' block and by the process that opened it, and this is "
+                "after the block or in another process. Open it again with held()."
+            )
 
     @property
     def ledger(self) -> Ledger:
@@ -112,17 +132,24 @@ class HeldLedger(Store):
         return self._kept.get(question)
 
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
-        if not entries:
-            return self._ledger
-        now = self._ledger
-        after = Ledger(now.adjacency, (*now.entries, *entries), now.caveats | caveats)
-        if self._budget is not None:
-            keep_within(after, self._budget)
-        replace_durably(self._path, after.to_json())
-        self._ledger = after
-        return after
+        with self._one_at_a_time:
+            self._check_held()
+            if not entries:
+                return self._ledger
+            now = self._ledger
+            after = Ledger(now.adjacency, (*now.entries, *entries), now.caveats | caveats)
+            if self._budget is not None:
+                keep_within(after, self._budget)
+            replace_durably(self._path, after.to_json())
+            self._ledger = after
+            return after
 
     def keep(self, answers: Mapping[str, Answer]) -> None:
+        with self._one_at_a_time:
+            self._check_held()
+            self._write(answers)
+
+    def _write(self, answers: Mapping[str, Answer]) -> None:
         lines = [
             json.dumps(
                 {

@@ -64,7 +64,9 @@ def replace_durably(path: Path, text: str) -> None:
     """
     waiting = path.with_name(path.name + ".new")
     with _telling(path):
-        descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _NEW)
+        descriptor = os.open(
+            waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _NEW
+        )
         try:
             with suppress(FileNotFoundError):
                 os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))

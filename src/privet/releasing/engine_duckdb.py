@@ -188,7 +188,8 @@ def _csv_source(path: Path) -> str:
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv({text(str(path))}, columns = {{{columns}}}, header = true, auto_detect = false, delim = ',', "
-        f"quote = '\"', escape = '\"', nullstr = '', ignore_errors = true, null_padding = true, strict_mode = false)"
+        f"quote = '\"', escape = '\"', nullstr = '', ignore_errors = true, null_padding = true, "
+        f"parallel = false, strict_mode = false)"
     )
 
 

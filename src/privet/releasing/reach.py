@@ -20,10 +20,11 @@ __all__ = ["Bounds", "Reach"]
 @final
 @dataclass(frozen=True)
 class Reach:
-    """How far in each group, and in how many groups."""
+    """How far in each group, in how many groups, and how many groups each of these stands for."""
 
     distance: int
     coordinates: int
+    stands_for: int = 1
 
 
 @final
@@ -48,7 +49,7 @@ class Bounds:
         For Laplace noise only. A unit that is exchanged moves one group by both parts, or two groups by one each;
         the first dominates the second, since only the sum of absolute values counts (see ``LaplaceLaw``).
         """
-        return Reach(total * self._moves, self.groups(1))
+        return Reach(total * self._moves, self.groups(1), -(-self.exchanges // self.groups(1)))
 
     def groups(self, moves: int) -> int:
         """In how many groups ``moves`` units count at most."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from privet.arguments import finite, shown
 from privet.errors import InvalidArgument
+from privet.mechanisms.records import listed
 
 __all__ = ["OUTSIDE", "Bins", "Categories", "Column", "Domain"]
 
@@ -291,11 +292,13 @@ def _column_of(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any kind 
             f"The table must have a column '{name}', and it could not be taken from a {type(table).__name__}. "
             f"Give a data frame that was collected, an Arrow table, or a mapping of names to arrays."
         ) from None
-    if isinstance(found, (list, tuple)):
-        values = np.empty(len(found), dtype=object)
-        values[:] = found
-    else:
-        values = np.asarray(found)
+    if isinstance(found, np.ndarray):
+        values = found
+    else:  # value by value: numpy's common type for all would let one row change another
+        rows = listed(found)
+        values = np.empty(len(rows), dtype=object)
+        for place, value in enumerate(rows):
+            values[place] = value
     if values.ndim != 1:
         raise InvalidArgument(
             f"Column '{name}' must have one value per row, and has another shape. Give a one-dimensional column."
