@@ -20,6 +20,8 @@ __all__ = ["Floats", "indices", "listed", "number_rows", "numbers", "records"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
+_TABLES = ("DataFrame", "Table", "RecordBatch")  # of Polars, pandas and Arrow; each has ``columns``
+
 
 def records(data: object) -> list[Any]:
     """The records one by one, as Python objects."""
@@ -101,7 +103,7 @@ def _place(value: object, known: Mapping[Any, int]) -> int:
         return -1
 
 
-def _opened(data: object) -> list[Any] | NDArray[Any]:
+def _opened(data: Any) -> list[Any] | NDArray[Any]:  # noqa: ANN401 - a container of any library
     """An array as it is, and anything else as a list of its records."""
     if isinstance(data, np.ndarray):
         if data.ndim == 0:
@@ -109,7 +111,13 @@ def _opened(data: object) -> list[Any] | NDArray[Any]:
         return data
     if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, Iterable):
         raise _not_records(data)
-    return listed(data)
+    rows = listed(data)
+    if type(data).__name__ not in _TABLES:
+        return rows
+    table = np.empty((len(rows), len(data.columns)), dtype=object)
+    for place, row in enumerate(rows):
+        table[place] = row
+    return table
 
 
 def listed(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any library
