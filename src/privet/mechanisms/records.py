@@ -103,7 +103,7 @@ def _place(value: object, known: Mapping[Any, int]) -> int:
         return -1
 
 
-def _opened(data: Any) -> list[Any] | NDArray[Any]:  # noqa: ANN401 - a container of any library
+def _opened(data: object) -> list[Any] | NDArray[Any]:
     """An array as it is, and anything else as a list of its records."""
     if isinstance(data, np.ndarray):
         if data.ndim == 0:
@@ -114,10 +114,14 @@ def _opened(data: Any) -> list[Any] | NDArray[Any]:  # noqa: ANN401 - a containe
     rows = listed(data)
     if type(data).__name__ not in _TABLES:
         return rows
-    table = np.empty((len(rows), len(data.columns)), dtype=object)
+    table = np.empty((len(rows), _width(data)), dtype=object)
     for place, row in enumerate(rows):
         table[place] = row
     return table
+
+
+def _width(table: Any) -> int:  # noqa: ANN401 - a table of any library
+    return len(table.columns)
 
 
 def listed(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any library
