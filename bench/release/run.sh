@@ -14,7 +14,7 @@ make() {
     if [ -f "$stamp" ] && [ "$stamp" -nt "$wanted" ] && [ "$stamp" -nt "$root/pyproject.toml" ]; then
         return
     fi
-    { printf '%s\n' "$@"; sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$wanted"; } | while read -r package; do
+    { printf '%s\n' "$@"; cat "$wanted"; } | sed -e 's/#.*//' -e '/^[[:space:]]*$/d' | while read -r package; do
         case "$package" in
         "$root"*) set -- --editable "$package" ;;
         *) set -- "$package" ;;
