@@ -132,7 +132,11 @@ def kind_of(kind: pl.DataType) -> ColumnKind:
         return ColumnKind.BOOLEAN
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return ColumnKind.TEXT
-    return ColumnKind.NESTED if kind.is_nested() or kind in (pl.Object, pl.Binary) else ColumnKind.OTHER
+    return (
+        ColumnKind.NESTED
+        if kind.is_nested() or kind in (pl.Object, pl.Binary, pl.Duration)
+        else ColumnKind.OTHER
+    )
 
 
 @final
