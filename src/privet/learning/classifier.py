@@ -12,9 +12,9 @@ from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
-from privet.learning.inputs import answers_of, plain, table
+from privet.learning.inputs import answers_of, noise_source, plain, table
 from privet.ledger import Ledger
-from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+from privet.randomness import NoiseSource
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
@@ -61,7 +61,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
     def fit(self, X: Any, y: Any) -> "PrivateBayes":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
         positive("epsilon", plain(self.epsilon))
-        source, relation = self._source(), self._relation()
+        source, relation = noise_source(self.noise, self.random_state), self._relation()
         # Missing values and texts stay: an error that depended on them would tell that they are there.
         if self.classes is None:
             rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
@@ -105,23 +105,6 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
         return self._joint(rows)
-
-    def _source(self) -> NoiseSource:
-        if self.random_state is not None:
-            if self.noise is not None:
-                raise InvalidArgument(
-                    f"'random_state' must be None where 'noise' is given, got {shown(self.random_state)}. "
-                    f"Give one of the two."
-                )
-            return SeededNoise(int(plain(self.random_state)))
-        if self.noise is None:
-            return SecureNoise()
-        if not isinstance(self.noise, NoiseSource):
-            raise InvalidArgument(
-                f"'noise' must be a source of noise or None, got {shown(self.noise)}. "
-                f"Leave it out for secure noise."
-            )
-        return self.noise
 
     def _relation(self) -> Adjacency:
         relation = AddRemove() if self.adjacency is None else self.adjacency

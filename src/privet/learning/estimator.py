@@ -10,13 +10,13 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
-from privet.learning.inputs import numbers, plain, table
+from privet.learning.inputs import noise_source, numbers, plain, table
 from privet.learning.losses import Floats, Loss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
 from privet.learning.solver import Solver, Terms
 from privet.ledger import Ledger
-from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+from privet.randomness import NoiseSource
 
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]  # isort: skip - after the check for scikit-learn
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]  # isort: skip
@@ -55,7 +55,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _learn(self, features: Floats, columns: list[Floats], caveats: frozenset[Caveat], what: str) -> None:
         """One private fit for each column of targets; a target that is NaN leaves its row out."""
-        loss, relation, source = self._loss(), self._relation(), self._source()
+        loss, relation, source = self._loss(), self._relation(), noise_source(self.noise, self.random_state)
         ball = UnitBall(float(plain(self.norm_bound)), bool(self.fit_intercept))
         terms = Terms(
             loss=loss,
@@ -117,19 +117,3 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
                 "and the mean of the losses needs a number. Give a public guess of the table's size."
             )
         return rows
-
-    def _source(self) -> NoiseSource:
-        if self.random_state is not None:
-            if self.noise is not None:
-                raise InvalidArgument(
-                    f"'random_state' must be None where 'noise' is given, got {shown(self.random_state)}. "
-                    f"Give one of the two."
-                )
-            return SeededNoise(int(plain(self.random_state)))
-        if self.noise is None:
-            return SecureNoise()
-        if not isinstance(self.noise, NoiseSource):
-            raise InvalidArgument(
-                f"'noise' must be a source of noise or None, got {shown(self.noise)}. Leave it out for secure noise."
-            )
-        return self.noise

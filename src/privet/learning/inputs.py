@@ -4,15 +4,34 @@ from typing import Any
 
 import numpy as np
 
+from privet.arguments import shown
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import listed
+from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
-__all__ = ["answers_of", "numbers", "plain", "table"]
+__all__ = ["answers_of", "noise_source", "numbers", "plain", "table"]
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - a parameter of any type
     """A numpy scalar as Python's own; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def noise_source(noise: object, random_state: object) -> NoiseSource:
+    """Where the noise of a fit comes from: what was given, a seed, or the operating system."""
+    if random_state is not None:
+        if noise is not None:
+            raise InvalidArgument(
+                f"'random_state' must be None where 'noise' is given, got {shown(random_state)}. Give one of the two."
+            )
+        return SeededNoise(int(plain(random_state)))
+    if noise is None:
+        return SecureNoise()
+    if not isinstance(noise, NoiseSource):
+        raise InvalidArgument(
+            f"'noise' must be a source of noise or None, got {shown(noise)}. Leave it out for secure noise."
+        )
+    return noise
 
 
 def table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes

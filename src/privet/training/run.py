@@ -118,7 +118,6 @@ def train(
     ``checkpoint`` is a folder. A run that was ended or killed goes on from there, and stops early if what the crash lost would
     otherwise bring it above ε. Ctrl-C ends a run after its current step, and what was reached is returned.
 
-    >>> _ = torch.manual_seed(0)
     >>> data = torch.randn(2000, 3), torch.randint(0, 2, (2000,))
     >>> trained = train(nn.Linear(3, 2), data, epsilon=2, delta=1e-6, epochs=1)
     >>> trained.epsilon(delta=1e-6) <= 2
