@@ -6,6 +6,7 @@ In a GRU the candidate's share of the state is multiplied by a gate, so the stat
 has a gradient of its own; it is taken at the bias of the state, which enters expanded over times and examples.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -153,10 +154,11 @@ class _Recurrent(Tap):
                 x = F.dropout(x, module.dropout, module.training)
         return x, last
 
+    @abstractmethod
     def _direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        raise NotImplementedError
+        """One layer in one direction: its outputs and its last states."""
 
     def _names(self, number: int) -> tuple[str, str, str, str]:
         module = self.module
