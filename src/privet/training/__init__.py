@@ -1,4 +1,10 @@
-"""Private training: sample, per-example gradients, clip, noise, step; the plan derives its own event."""
+"""Private training: sample, per-example gradients, clip, noise, step; the plan derives its own event.
+
+Names are loaded when they are first used, so that the import adds little to that of torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from privet.errors import MissingPackage
 
@@ -9,24 +15,60 @@ except ImportError:
         "privet.training needs the package 'torch', which is not installed. Run pip install 'privet[torch]'."
     ) from None
 
-from privet.training.augmentation import Augmentation, crops_and_flips
-from privet.training.averaging import MovingAverage
-from privet.training.checkpoint import Checkpoint
-from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
-from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
-from privet.training.fixing import Fixed, fix
-from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_example
-from privet.training.optimizers import CorrectedAdam
-from privet.training.plan import Plan
-from privet.training.private_loop import Lot, PrivateLoop, make_private
-from privet.training.run import Moment, Trained, train
-from privet.training.sampling_schemes import (
-    CyclicSampling,
-    FixedSizeSampling,
-    PartSampling,
-    PoissonSampling,
-    ShuffledSampling,
-)
+if TYPE_CHECKING:
+    from privet.training.augmentation import Augmentation, crops_and_flips
+    from privet.training.averaging import MovingAverage
+    from privet.training.checkpoint import Checkpoint
+    from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
+    from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
+    from privet.training.fixing import Fixed, fix
+    from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_example
+    from privet.training.optimizers import CorrectedAdam
+    from privet.training.plan import Plan
+    from privet.training.private_loop import Lot, PrivateLoop, make_private
+    from privet.training.run import Moment, Trained, train
+    from privet.training.sampling_schemes import (
+        CyclicSampling,
+        FixedSizeSampling,
+        PartSampling,
+        PoissonSampling,
+        ShuffledSampling,
+    )
+
+_HOMES = {
+    "Adaptive": "clipping",
+    "Augmentation": "augmentation",
+    "Automatic": "clipping",
+    "Banded": "correlated",
+    "Checkpoint": "checkpoint",
+    "Clip": "clipping",
+    "ClippedSums": "gradients",
+    "CorrectedAdam": "optimizers",
+    "CrossExample": "gradients",
+    "CyclicSampling": "sampling_schemes",
+    "Fixed": "fixing",
+    "FixedSizeSampling": "sampling_schemes",
+    "Flat": "clipping",
+    "Independent": "correlated",
+    "Lot": "private_loop",
+    "Moment": "run",
+    "MovingAverage": "averaging",
+    "NotFinite": "gradients",
+    "PartSampling": "sampling_schemes",
+    "PerLayer": "clipping",
+    "Plan": "plan",
+    "PoissonSampling": "sampling_schemes",
+    "PrivateLoop": "private_loop",
+    "ShuffledSampling": "sampling_schemes",
+    "Trained": "run",
+    "Tree": "correlated",
+    "crops_and_flips": "augmentation",
+    "fix": "fixing",
+    "make_private": "private_loop",
+    "per_example": "gradients",
+    "square_root_coefficients": "correlated",
+    "train": "run",
+}
 
 __all__ = [
     "Adaptive",
@@ -62,3 +104,14 @@ __all__ = [
     "square_root_coefficients",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'privet.training' has no attribute {name!r}")
+    return getattr(import_module(f"privet.training.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
