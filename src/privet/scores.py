@@ -1,0 +1,216 @@
+"""What an attack is asked about, what it answers, and what its reference models told it.
+
+The attack sees ``Records`` without the coin that decided who is a member; the coin is joined to its answer afterwards, in
+``Scores``. Nothing can be tuned on the membership that is to be guessed, because it is not there.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.errors import InvalidArgument
+from privet.views import Labels, Numbers, Rows
+
+__all__ = ["Bits", "Challenge", "Records", "References", "Scores"]
+
+Bits = NDArray[np.bool_]
+_T = TypeVar("_T", bound=np.generic)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records to be judged: inputs, their true labels where they are known, and a public group of each where there is one."""
+
+    inputs: Rows
+    labels: Labels | None = None
+    groups: NDArray[np.str_] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", np.asarray(self.inputs))
+        if self.inputs.ndim == 0 or len(self.inputs) == 0:
+            raise InvalidArgument(
+                "'inputs' must hold at least one record, got none. Give one row for each record."
+            )
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _whole_labels(self.labels, len(self.inputs)))
+        if self.groups is not None:
+            object.__setattr__(
+                self, "groups", _one_each("groups", np.asarray(self.groups).astype(str), len(self.inputs))
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def known_labels(self) -> Labels:
+        """The labels, or a refusal where the attack needs them and there are none."""
+        if self.labels is None:
+            raise InvalidArgument(
+                "'labels' must be given for this attack, got none. Give the true class of every record, "
+                "or take an attack that does not need it (entropy, largest confidence)."
+            )
+        return self.labels
+
+    def take(self, which: NDArray[np.intp] | Bits) -> "Records":
+        """Some of the records, in the order asked for."""
+        labels = None if self.labels is None else self.labels[which]
+        groups = None if self.groups is None else self.groups[which]
+        return Records(self.inputs[which], labels, groups)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One number for each record, higher = more likely a member, beside the coin that it has to guess."""
+
+    values: Numbers
+    members: Bits
+    attack: str = "scores"
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, dtype=np.float64)
+        if values.ndim != 1 or len(values) == 0:
+            raise InvalidArgument(
+                f"'values' must be one number for each record, got an array of shape {values.shape}. Give one axis."
+            )
+        if np.isnan(values).any():
+            raise InvalidArgument(
+                "'values' must be numbers, got NaN among them. Find out what the attack could not score; "
+                "a record that cannot be scored is given the lowest score, not none."
+            )
+        members = _one_each("members", np.asarray(self.members), len(values))
+        if members.dtype != np.bool_:
+            if not np.isin(members, (0, 1)).all():
+                raise InvalidArgument(
+                    "'members' must be True or False for each record, got other values. Give the coin of each record."
+                )
+            members = members.astype(np.bool_)
+        if not members.any() or members.all():
+            missing = "members" if not members.any() else "non-members"
+            raise InvalidArgument(
+                f"'members' must hold both sides, got no {missing}. Score records of both kinds."
+            )
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "members", members)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def of_members(self) -> Numbers:
+        """The members' scores."""
+        return self.values[self.members]
+
+    @property
+    def of_others(self) -> Numbers:
+        """The scores of those who are not members."""
+        return self.values[~self.members]
+
+    @classmethod
+    def of(cls, members: Numbers, others: Numbers, attack: str = "scores") -> "Scores":
+        """From two lists: the scores of members, and of those who are not."""
+        members, others = np.atleast_1d(np.asarray(members)), np.atleast_1d(np.asarray(others))
+        coin = np.repeat([True, False], [len(members), len(others)])
+        return cls(np.concatenate([members, others]), coin, attack)
+
+    def take(self, which: NDArray[np.intp] | Bits) -> "Scores":
+        """The scores of some of the records."""
+        return replace(self, values=self.values[which], members=self.members[which])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Challenge:
+    """The membership game: records, and the coin of each that decided whether it was trained on."""
+
+    records: Records
+    members: Bits
+
+    def __post_init__(self) -> None:
+        _one_each("members", np.asarray(self.members), len(self.records))
+        object.__setattr__(self, "members", np.asarray(self.members).astype(np.bool_))
+
+    @classmethod
+    def of(cls, members: Records, others: Records) -> "Challenge":
+        """From two sets: records that were trained on, and records of the same kind that were not."""
+        if (members.labels is None) != (others.labels is None) or (members.groups is None) != (
+            others.groups is None
+        ):
+            raise InvalidArgument(
+                "'members' and 'others' must both have labels (and groups) or neither, got one with and one without. "
+                "A side that can be told from the other without the model is not a test of the model."
+            )
+        labels = (
+            None
+            if members.labels is None or others.labels is None
+            else np.concatenate([members.labels, others.labels])
+        )
+        groups = (
+            None
+            if members.groups is None or others.groups is None
+            else np.concatenate([members.groups, others.groups])
+        )
+        records = Records(np.concatenate([members.inputs, others.inputs]), labels, groups)
+        return cls(records, np.repeat([True, False], [len(members), len(others)]))
+
+    def scored(self, values: Numbers, attack: str) -> Scores:
+        """The attack's answer beside the coin."""
+        return Scores(values, self.members, attack)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class References:
+    """What reference (shadow) models say of the records, and which records each of them was trained on.
+
+    ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models × records;
+    ``log_confidences``, models × records × classes, is kept only where an attack asks for it. Models are not kept.
+    """
+
+    signals: Numbers
+    members: Bits
+    log_confidences: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        if self.signals.ndim != 3 or self.members.shape != (self.signals.shape[0], self.signals.shape[2]):
+            raise InvalidArgument(
+                f"'signals' must be models × queries × records and 'members' models × records, got shapes "
+                f"{self.signals.shape} and {self.members.shape}. Give one bit for each model and record."
+            )
+        if not np.isfinite(self.signals).all():
+            raise InvalidArgument(
+                "'signals' must be finite, got NaN or infinity among them. Look for reference models that diverged."
+            )
+
+    @property
+    def models(self) -> int:
+        """How many reference models there are."""
+        return len(self.signals)
+
+    def first(self, models: int) -> "References":
+        """The same study with fewer models."""
+        kept = None if self.log_confidences is None else self.log_confidences[:models]
+        return References(self.signals[:models], self.members[:models], kept)
+
+
+def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
+    if values.shape != (count,):
+        raise InvalidArgument(
+            f"'{name}' must have one entry for each of {count} records, got an array of shape {values.shape}. "
+            f"Give one axis of that length."
+        )
+    return values
+
+
+def _whole_labels(labels: Labels, count: int) -> Labels:
+    labels = _one_each("labels", np.asarray(labels), count)
+    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "iub" or (len(labels) and labels.min() < 0):
+        raise InvalidArgument(
+            "'labels' must be whole numbers from 0, got something else. Number the classes as the model does."
+        )
+    return labels.astype(np.int64)

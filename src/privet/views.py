@@ -1,0 +1,143 @@
+"""What an adversary sees of a model. An attack reaches a secret only through one of these.
+
+A wider view can always be narrowed, never widened: ``LabelOnly`` ⊂ ``BlackBox`` ⊂ ``WhiteBox``. An attack says which one
+its adversary has, and is handed exactly that one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.errors import InvalidArgument
+
+__all__ = [
+    "Adversary",
+    "BlackBox",
+    "LabelOnly",
+    "Labels",
+    "Numbers",
+    "Rows",
+    "WhiteBox",
+    "narrowed",
+    "scaled",
+]
+
+Rows = NDArray[np.generic]  # records, first axis; whatever type and shape the model takes
+Labels = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Adversary:
+    """Who attacks: what they see of the target, what they know besides, and what they want to learn."""
+
+    sees: str
+    knows: str
+    wants: str
+
+
+class LabelOnly(ABC):
+    """The predicted class, and nothing else."""
+
+    @abstractmethod
+    def labels(self, inputs: Rows) -> Labels:
+        """The predicted class of every row."""
+
+
+class BlackBox(LabelOnly):
+    """The confidence in every class."""
+
+    @abstractmethod
+    def log_confidences(self, inputs: Rows) -> Numbers:
+        """The natural logarithm of the confidence, rows × classes: in logarithms a confidence near 1 keeps its digits."""
+
+    def confidences(self, inputs: Rows) -> Numbers:
+        """The confidences, rows × classes."""
+        return np.exp(self.log_confidences(inputs))
+
+    def labels(self, inputs: Rows) -> Labels:
+        answer: Labels = np.argmax(self.log_confidences(inputs), axis=1).astype(np.int64)
+        return answer
+
+
+class WhiteBox(BlackBox):
+    """The parameters: activations and gradients of every layer."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers that have parameters, from the input to the output."""
+
+    @abstractmethod
+    def gradient_norms(self, inputs: Rows, labels: Labels) -> Numbers:
+        """‖∂ loss / ∂ parameters‖₂ of every row and layer, rows × layers."""
+
+    @abstractmethod
+    def gradients(self, inputs: Rows, labels: Labels, layer: str) -> Numbers:
+        """The gradient of each row's loss with respect to one layer's parameters, rows × parameters."""
+
+    @abstractmethod
+    def activations(self, inputs: Rows, layer: str) -> Numbers:
+        """What one layer gives for every row, flattened, rows × units."""
+
+
+@final
+@dataclass(frozen=True)
+class _Labels(LabelOnly):
+    """A wider view of which only the labels are left."""
+
+    _answer: Callable[[Rows], Labels]
+
+    def labels(self, inputs: Rows) -> Labels:
+        return self._answer(inputs)
+
+
+@final
+@dataclass(frozen=True)
+class _Confidences(BlackBox):
+    """A wider view of which only the confidences are left."""
+
+    _answer: Callable[[Rows], Numbers]
+
+    def log_confidences(self, inputs: Rows) -> Numbers:
+        return self._answer(inputs)
+
+
+def narrowed(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
+    """The same target seen through a narrower view; a view that is too narrow is refused."""
+    if not isinstance(view, to):
+        raise InvalidArgument(
+            f"'view' must be a {to.__name__}, got a {type(view).__name__}, which shows less than this adversary sees. "
+            f"Give a wider view of the target, or take an attack that needs less."
+        )
+    if isinstance(view, WhiteBox) and to is WhiteBox:
+        return view
+    if isinstance(view, BlackBox) and to is BlackBox:
+        return _Confidences(view.log_confidences)
+    return _Labels(view.labels)
+
+
+def scaled(log_confidences: Numbers, labels: Labels) -> Numbers:
+    """φ = ln(p/(1−p)) of the confidence p in the given label, from logarithms, so that p near 1 keeps its digits.
+
+    Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of one confidence follow from φ:
+    p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
+
+    >>> scaled(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
+    [2.1972, 0.0]
+    """
+    rows = np.arange(len(labels))
+    chosen = log_confidences[rows, labels]
+    others = log_confidences.copy()
+    others[rows, labels] = -np.inf
+    top = others.max(axis=1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        rest = np.log(np.exp(others - top).sum(axis=1)) + top[:, 0]
+    phi: Numbers = np.clip(chosen, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
+    return phi
