@@ -208,6 +208,8 @@ class ClippedSums:
             watched = [i for i in watched if i not in known]
         edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
         wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
+        if not wanted:
+            return (), []  # all of it is left to brute force
         with tapped(self._taps):  # also for blocks that are computed again in the backward pass
             found = torch.autograd.grad(losses, wanted, torch.ones_like(losses), allow_unused=True)
         for use in uses:
