@@ -1,0 +1,32 @@
+"""Attacks: a view of the target and what the adversary knows in, one score for each record out; higher = member.
+
+>>> import numpy as np
+>>> from privet.scores import Challenge, Records
+>>> view = Probabilities(lambda rows: np.stack([1 - rows[:, 0], rows[:, 0]], axis=1))
+>>> records = Records(np.array([[0.9], [0.6], [0.8], [0.3]]), np.array([1, 1, 1, 1]))
+>>> Loss().run(view, Challenge(records, np.array([True, False, True, False]))).values.round(2).tolist()
+[-0.11, -0.51, -0.22, -1.2]
+"""
+
+from privet.attacks.attack import Attack
+from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
+from privet.attacks.signals import Query, identity, signal, signals
+from privet.attacks.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
+
+__all__ = [
+    "Attack",
+    "Confidence",
+    "Entropy",
+    "Gap",
+    "Logits",
+    "Loss",
+    "ModifiedEntropy",
+    "Outputs",
+    "Predictions",
+    "Probabilities",
+    "Query",
+    "identity",
+    "see",
+    "signal",
+    "signals",
+]

@@ -1,0 +1,58 @@
+"""What an attack is: a view of the target and records in, one number for each record out; higher = more likely a member.
+
+``score`` is handed the records without the coin that decided who was trained on. ``run`` narrows the view to what the
+attack's adversary sees, asks, and joins the coin afterwards. So nothing can be tuned on the membership to be guessed.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar, cast, final
+
+import numpy as np
+
+from privet.errors import InvalidArgument
+from privet.scores import Challenge, Records, Scores
+from privet.views import Adversary, LabelOnly, Numbers, narrowed
+
+__all__ = ["Attack", "Sight"]
+
+Sight = TypeVar("Sight", bound=LabelOnly)  # the view that the adversary has
+
+
+class Attack(ABC, Generic[Sight]):
+    """One adversary and what they compute. Knowledge (reference models, public records) is in the fields."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a report calls it."""
+
+    @property
+    @abstractmethod
+    def adversary(self) -> Adversary:
+        """Who attacks: what they see, know and want."""
+
+    @property
+    @abstractmethod
+    def sees(self) -> type[LabelOnly]:
+        """The view that the adversary has of the target; a wider one is narrowed to it."""
+
+    @abstractmethod
+    def score(self, view: Sight, records: Records) -> Numbers:
+        """One number for each record, higher = more likely a member. The coin is not among the arguments."""
+
+    @final
+    def run(self, view: LabelOnly, challenge: Challenge) -> Scores:
+        """Play the game: the answer to every record, beside the coin."""
+        seen = cast(Sight, narrowed(view, self.sees))
+        values = np.asarray(self.score(seen, challenge.records), dtype=np.float64)
+        if values.shape != (len(challenge.records),):
+            raise InvalidArgument(
+                f"'score' must give one number for each of {len(challenge.records)} records, got an array of shape "
+                f"{values.shape} from {self.name}. Let the attack answer every record that it is asked about."
+            )
+        if np.isnan(values).any():
+            raise InvalidArgument(
+                f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or for a model "
+                f"that answers NaN to them."
+            )
+        return challenge.scored(values, self.name)

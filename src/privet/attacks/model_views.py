@@ -1,0 +1,215 @@
+"""Views of models as people have them: estimators with ``predict_proba``, functions, torch modules.
+
+``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and guessing would change
+every score, so it is wrapped by the one who knows: ``Probabilities(f)`` or ``Logits(f)``.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, final, runtime_checkable
+
+import numpy as np
+from scipy.special import log_softmax
+
+from privet.arguments import whole
+from privet.errors import InvalidArgument
+from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
+
+__all__ = [
+    "Logits",
+    "Outputs",
+    "Predictions",
+    "Probabilities",
+    "log_of_logits",
+    "log_of_probabilities",
+    "pieces",
+    "see",
+]
+
+_SUM_TOLERANCE = 1e-2  # half precision, summed over a thousand classes
+
+
+@final
+class Outputs(Enum):
+    """What the numbers are that a model gives."""
+
+    LOGITS = "logits"
+    PROBABILITIES = "probabilities"
+
+
+@runtime_checkable
+class _PredictsProbabilities(Protocol):
+    def predict_proba(self, inputs: Any) -> Any: ...  # noqa: ANN401 - scikit-learn has no types
+
+
+@runtime_checkable
+class _Predicts(Protocol):
+    def predict(self, inputs: Any) -> Any: ...  # noqa: ANN401
+
+
+@runtime_checkable
+class _NamesClasses(Protocol):
+    classes_: Any
+
+
+@final
+@dataclass(frozen=True)
+class Probabilities(BlackBox):
+    """A function from rows to probabilities: rows × classes, or one column with the probability of class 1.
+
+    ``classes`` are the labels of the columns where they are not 0, 1, 2 …; a class that is missing has confidence 0.
+
+    >>> view = Probabilities(lambda rows: np.array([[0.9, 0.1]] * len(rows)))
+    >>> view.labels(np.zeros((2, 3))).tolist()
+    [0, 0]
+    """
+
+    function: Callable[[Rows], object]
+    batch: int = 65536
+    classes: tuple[int, ...] | None = None
+
+    def log_confidences(self, inputs: Rows) -> Numbers:
+        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
+        answer = log_of_probabilities(np.concatenate(found))
+        return answer if self.classes is None else _placed(answer, self.classes)
+
+
+@final
+@dataclass(frozen=True)
+class Logits(BlackBox):
+    """A function from rows to logits: rows × classes, or one column with the logit of class 1.
+
+    >>> Logits(lambda rows: np.array([[2.0, 0.0]] * len(rows))).confidences(np.zeros((1, 3))).round(3).tolist()
+    [[0.881, 0.119]]
+    """
+
+    function: Callable[[Rows], object]
+    batch: int = 65536
+
+    def log_confidences(self, inputs: Rows) -> Numbers:
+        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
+        return log_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
+
+
+@final
+@dataclass(frozen=True)
+class Predictions(LabelOnly):
+    """A function from rows to predicted classes, numbered from 0."""
+
+    function: Callable[[Rows], object]
+    batch: int = 65536
+
+    def labels(self, inputs: Rows) -> Labels:
+        found = [np.asarray(self.function(rows)) for rows in pieces(inputs, self.batch)]
+        answer = np.concatenate(found)
+        if answer.shape != (len(inputs),) or answer.dtype.kind not in "iub":
+            raise InvalidArgument(
+                f"'function' must give one whole number for each row, got an array of shape {answer.shape} and type "
+                f"{answer.dtype}. Number the classes from 0."
+            )
+        return answer.astype(np.int64)
+
+
+def see(model: object, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> LabelOnly:
+    """The widest view that a model allows.
+
+    - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
+      mode is put back. ``gives`` says what its last layer gives; probabilities where logits were declared are refused.
+    - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers.
+    - an object with ``predict`` alone: ``LabelOnly``.
+    - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
+    """
+    whole("batch", batch)
+    if isinstance(model, LabelOnly):
+        return model
+    torch = sys.modules.get("torch")  # where torch was never loaded, nothing can be one of its modules
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from privet.attacks.torch_views import TorchView
+
+        return TorchView(model, batch=batch, gives=gives)
+    if isinstance(model, _PredictsProbabilities):
+        return Probabilities(model.predict_proba, classes=_class_numbers(model))
+    if isinstance(model, _Predicts):
+        return Predictions(model.predict)
+    if callable(model):
+        raise InvalidArgument(
+            f"'model' must say what it gives, got a bare function of type {type(model).__name__}. "
+            f"Wrap it: Probabilities(f) or Logits(f)."
+        )
+    raise InvalidArgument(
+        f"'model' must be a torch module, an estimator with predict_proba, or a view, got {type(model).__name__}. "
+        f"Wrap what asks it: Probabilities(f) or Logits(f)."
+    )
+
+
+def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
+    """The rows, at most ``size`` at a time."""
+    for start in range(0, len(inputs), whole("batch", size)):
+        yield inputs[start : start + size]
+
+
+def log_of_probabilities(table: Numbers) -> Numbers:
+    """ln p, after a check that these are probabilities; one column is that of class 1."""
+    if table.shape[1] == 1:
+        table = np.concatenate([1.0 - table, table], axis=1)
+    if np.isnan(table).any():
+        raise InvalidArgument(_NAN)
+    off = np.abs(table.sum(axis=1) - 1.0).max()
+    if table.min() < -_SUM_TOLERANCE or off > _SUM_TOLERANCE:
+        raise InvalidArgument(
+            f"'function' must give probabilities, got rows whose sum is off by up to {off:.3g}. "
+            f"Wrap it in Logits if these are logits, or normalise them."
+        )
+    with np.errstate(divide="ignore"):
+        answer: Numbers = np.log(np.clip(table, 0.0, None))
+    return answer
+
+
+def log_of_logits(table: Numbers, fix: str) -> Numbers:
+    """ln softmax, after a check that these are not probabilities already; one column is the logit of class 1."""
+    if np.isnan(table).any():
+        raise InvalidArgument(_NAN)
+    if table.shape[1] == 1:
+        return np.concatenate([-np.logaddexp(0.0, table), -np.logaddexp(0.0, -table)], axis=1)
+    if len(table) and table.min() >= 0 and np.abs(table.sum(axis=1) - 1.0).max() < 1e-4:
+        raise InvalidArgument(
+            f"'model' must give logits, got rows of probabilities (none below 0, each sum 1), whose softmax would hide "
+            f"most of what they tell. {fix}"
+        )
+    answer: Numbers = np.asarray(log_softmax(np.clip(table, -1e300, 1e300), axis=1), dtype=np.float64)
+    return answer
+
+
+_NAN = (
+    "'model' must give numbers, got NaN. Look for records that hold NaN, or for a training run that diverged."
+)
+
+
+def _table(found: object, rows: int) -> Numbers:
+    table = np.asarray(found, dtype=np.float64)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or len(table) != rows:
+        raise InvalidArgument(
+            f"'function' must give rows × classes for {rows} rows, got an array of shape {table.shape}. "
+            f"Give one row of confidences for each record."
+        )
+    return table
+
+
+def _placed(log_confidences: Numbers, classes: tuple[int, ...]) -> Numbers:
+    wide = np.full((len(log_confidences), max(classes) + 1), -np.inf)
+    wide[:, list(classes)] = log_confidences
+    return wide
+
+
+def _class_numbers(model: object) -> tuple[int, ...] | None:
+    """The labels of the columns, where they are whole numbers other than 0, 1, 2 …"""
+    if not isinstance(model, _NamesClasses):
+        return None
+    classes = np.asarray(model.classes_)
+    if classes.dtype.kind not in "iu" or classes.ndim != 1 or classes.min() < 0:
+        return None
+    return None if np.array_equal(classes, np.arange(len(classes))) else tuple(int(c) for c in classes)

@@ -1,0 +1,207 @@
+"""A torch module seen whole: confidences, activations, and the gradient of each record's loss in every layer.
+
+Only here the attacks import torch. The module is asked in evaluation mode, because dropout and batch statistics would
+add noise that is no property of a record; the mode of each of its parts is put back afterwards. Gradients are functional:
+no ``.grad`` and no parameter is touched.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from privet.arguments import whole
+from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.errors import InvalidArgument
+from privet.views import Labels, Numbers, Rows, WhiteBox
+
+__all__ = ["TorchView"]
+
+_GRADIENT_NUMBERS = 2**24  # of per-example gradients at a time
+_ROOT = "."  # the name of the module itself, where it has parameters of its own
+
+
+@final
+class TorchView(WhiteBox):
+    """A classifier as a torch module: rows in, rows × classes out (or one column, that of class 1).
+
+    Inputs that are not whole numbers are given in the module's type. Whole numbers are taken for indices where the module
+    holds an embedding, and for numbers elsewhere.
+    """
+
+    def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> None:
+        self.module, self.batch, self.gives = module, whole("batch", batch), gives
+        first = next(iter(module.parameters()), next(iter(module.buffers()), torch.zeros(())))
+        self._device = first.device
+        self._type = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+        self._indices = any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
+        self._groups = _groups(module)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return tuple(self._groups)
+
+    def log_confidences(self, inputs: Rows) -> Numbers:
+        with _evaluating(self.module), torch.no_grad():
+            found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
+        table = np.concatenate(found)
+        if self.gives is Outputs.PROBABILITIES:
+            return log_of_probabilities(table)
+        return log_of_logits(
+            table, "Give gives=Outputs.PROBABILITIES, or better, leave the last softmax off the module."
+        )
+
+    def gradient_norms(self, inputs: Rows, labels: Labels) -> Numbers:
+        every = [name for group in self._groups.values() for name in group]
+        found = [
+            torch.stack([_norm([g[name] for name in group]) for group in self._groups.values()], dim=1)
+            for g in self._per_example(inputs, labels, every)
+        ]
+        return _numbers(torch.cat(found))
+
+    def gradients(self, inputs: Rows, labels: Labels, layer: str) -> Numbers:
+        group = self._groups[self._known(layer)]
+        found = [
+            torch.cat([g[name].flatten(1) for name in group], dim=1)
+            for g in self._per_example(inputs, labels, group)
+        ]
+        return _numbers(torch.cat(found))
+
+    def activations(self, inputs: Rows, layer: str) -> Numbers:
+        name = self._known(layer)
+        part = self.module if name == _ROOT else self.module.get_submodule(name)
+        kept: list[Tensor] = []
+
+        def keep(_part: nn.Module, _inputs: object, output: object) -> None:
+            first = output[0] if isinstance(output, tuple) else output
+            if isinstance(first, Tensor):
+                kept.append(first.detach())
+
+        found = []
+        hook = part.register_forward_hook(keep)
+        try:
+            with _evaluating(self.module), torch.no_grad():
+                for rows in pieces(inputs, self.batch):
+                    kept.clear()
+                    self.module(self._rows(rows))
+                    found.append(self._one_row_each(kept, len(rows), layer))
+        finally:
+            hook.remove()
+        return _numbers(torch.cat(found))
+
+    def _known(self, layer: str) -> str:
+        if layer not in self._groups:
+            raise InvalidArgument(
+                f"'layer' must be one of the module's layers, got {layer!r}. Take one of {', '.join(self.layers)}."
+            )
+        return layer
+
+    def _rows(self, rows: Rows) -> Tensor:
+        tensor = torch.as_tensor(np.ascontiguousarray(rows))
+        if not tensor.is_floating_point() and self._indices:
+            return tensor.to(self._device, torch.int64)
+        return tensor.to(self._device, self._type)
+
+    def _answers(self, rows: Rows) -> Numbers:
+        return _numbers(_two_axes(self.module(self._rows(rows)), len(rows)))
+
+    @staticmethod
+    def _one_row_each(kept: list[Tensor], rows: int, layer: str) -> Tensor:
+        if not kept or any(len(part) != rows for part in kept):
+            raise InvalidArgument(
+                f"'layer' must give one row for each record, and {layer!r} does not. Take another layer."
+            )
+        return torch.cat([part.reshape(rows, -1) for part in kept], dim=1)
+
+    def _loss(self, output: Tensor, label: Tensor) -> Tensor:
+        """The cross-entropy of one record."""
+        row = output.reshape(-1)
+        if len(row) == 1:
+            value = row[0] if self.gives is Outputs.LOGITS else torch.logit(row[0])
+            row = torch.stack([torch.zeros_like(value), value])
+        elif self.gives is Outputs.PROBABILITIES:
+            row = row.clamp_min(torch.finfo(row.dtype).tiny).log()
+        return -torch.log_softmax(row, dim=0).gather(0, label.reshape(1)).squeeze(0)
+
+    def _per_example(self, inputs: Rows, labels: Labels, names: list[str]) -> Iterator[dict[str, Tensor]]:
+        """Gradients with respect to some parameters, for some records at a time."""
+        everything = {
+            name: value.detach()
+            for name, value in [*self.module.named_parameters(), *self.module.named_buffers()]
+        }
+        chosen = {name: everything[name] for name in names}
+        fixed = {name: value for name, value in everything.items() if name not in chosen}
+        size = sum(value.numel() for value in chosen.values())
+        step = max(1, min(self.batch, _GRADIENT_NUMBERS // max(1, size)))
+
+        def loss(weights: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+            output = functional_call(self.module, {**fixed, **weights}, (row.unsqueeze(0),))
+            return self._loss(output, label)
+
+        one = grad(loss)
+        many: Callable[..., dict[str, Tensor]] = vmap(one, in_dims=(None, 0, 0))
+        with _evaluating(self.module):
+            for start in range(0, len(inputs), step):
+                rows = self._rows(inputs[start : start + step])
+                marks = torch.as_tensor(labels[start : start + step], device=self._device)
+                if many is not one:
+                    try:
+                        yield many(chosen, rows, marks)
+                        continue
+                    except (RuntimeError, NotImplementedError):
+                        many = one  # a layer that cannot be vectorised: one record at a time from here on
+                each = [one(chosen, row, mark) for row, mark in zip(rows, marks, strict=True)]
+                yield {name: torch.stack([g[name] for g in each]) for name in names}
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and afterwards each part in the mode that it had."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _groups(module: nn.Module) -> dict[str, list[str]]:
+    """The parameters of each layer that has some; one that is shared belongs to the layer that comes first."""
+    groups: dict[str, list[str]] = {}
+    for name, parameter in module.named_parameters():
+        if parameter.is_floating_point():
+            owner, _, _ = name.rpartition(".")
+            groups.setdefault(owner or _ROOT, []).append(name)
+    return groups
+
+
+def _two_axes(output: object, rows: int) -> Tensor:
+    if isinstance(output, Tensor) and output.ndim == 1 and len(output) == rows:
+        return output.unsqueeze(1)
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:
+        got = (
+            f"a tensor of shape {tuple(output.shape)}"
+            if isinstance(output, Tensor)
+            else type(output).__name__
+        )
+        raise InvalidArgument(
+            f"'model' must give rows × classes for {rows} rows, got {got}. "
+            f"Wrap it in a module that gives the logits of each record."
+        )
+    return output
+
+
+def _norm(parts: list[Tensor]) -> Tensor:
+    return (
+        torch.stack([part.flatten(1).cpu().double().square().sum(dim=1) for part in parts]).sum(dim=0).sqrt()
+    )
+
+
+def _numbers(tensor: Tensor) -> Numbers:
+    answer: Numbers = tensor.detach().cpu().double().numpy()
+    return answer
