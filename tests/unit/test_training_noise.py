@@ -129,7 +129,7 @@ def test_a_failure_in_a_thread_is_not_lost(monkeypatch):
     monkeypatch.setattr(compiled_normals, "_block", broken)
     with pytest.raises(MemoryError):
         compiled_normals.add_normal(
-            np.zeros(2**21, dtype=np.float32), 1.0, grid(1.0), expanded(SeededNoise(1)), 2
+            np.zeros(2**21, dtype=np.float32), 1.0, grid(1.0), expanded(SeededNoise(1)), 2, 1.0
         )
 
 

@@ -44,10 +44,12 @@ _SMALLEST, _LARGEST = 1e-25, 1e25  # so that neither the grid nor what is counte
 _WORTH_COMPILING = 1 << 9  # below, loading numba would cost more than it gives
 
 
-def gaussian_(buffer: Tensor, standard_deviation: float, source: NoiseSource) -> Tensor:
+def gaussian_(
+    buffer: Tensor, standard_deviation: float, source: NoiseSource, *, divisor: float = 1.0
+) -> Tensor:
     """Add independent N(0, standard_deviation²) to every number of the buffer, in place, and round to ``grid``.
 
-    A standard deviation of 0 leaves the buffer as it is. A buffer that is not in the processor's memory gets noise that
+    All is then divided by ``divisor``, which costs nothing in the same pass. A standard deviation of 0 adds nothing. A buffer that is not in the processor's memory gets noise that
     was drawn there, and is then not rounded. A seed gives the same noise again where the same packages are installed.
 
     >>> from privet.randomness import SeededNoise
@@ -56,16 +58,21 @@ def gaussian_(buffer: Tensor, standard_deviation: float, source: NoiseSource) ->
     True
     """
     deviation, bits = _checked("standard_deviation", buffer, standard_deviation, source)
-    if deviation == 0 or buffer.numel() == 0:
+    scale = float(positive("divisor", divisor))
+    if buffer.numel() == 0:
         return buffer
-    if buffer.device.type != "cpu":
-        return buffer.add_(gaussian_(torch.zeros(buffer.shape), deviation, source).to(buffer.device))
     flat = buffer.detach().view(-1)
-    if flat.numel() >= _WORTH_COMPILING and compiled_normals.is_available():
+    if deviation == 0:
+        flat.div_(scale)
+    elif buffer.device.type != "cpu":
+        drawn = gaussian_(torch.zeros(flat.shape), deviation, source)
+        flat.add_(drawn.to(buffer.device)).div_(scale)
+    elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_available():
         threads = torch.get_num_threads()
-        compiled_normals.add_normal(flat.numpy(), deviation, grid(deviation), bits, threads)
+        compiled_normals.add_normal(flat.numpy(), deviation, grid(deviation), bits, threads, scale)
     else:
         add_normal(flat, deviation, grid(deviation), bits)
+        flat.div_(scale)
     return buffer
 
 

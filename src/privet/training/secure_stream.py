@@ -1,9 +1,10 @@
 """Many random bits quickly: a stream cipher whose key the noise source draws afresh for every call.
 
-The operating system's generator gives about 0.4 GB/s, which is 10 ns for the 4 bytes of one number. AES in counter
-mode gives 6 to 8 GB/s on a processor with AES instructions. So one call of a sampler draws a 128-bit key and a
-128-bit starting counter from its source, expands them, and forgets them. No state outlives the call: two calls,
-two threads and two processes after a fork never share a key.
+The operating system's generator gives about 0.4 GB/s, which is 15 ns for the 6 bytes of one number. AES in counter
+mode gives 8 GB/s on a processor with AES instructions, and 14 by way of GCM, which OpenSSL has in a wider version: what
+GCM makes of zeros is the counter mode's stream, and its tag is not asked for. So one call of a sampler draws a 128-bit
+key and a 96-bit nonce from its source, expands them, and forgets them. No state outlives the call: two calls, two
+threads and two processes after a fork never share a key. A stream ends at 64 GB, and then it raises.
 
 *Guarantee*: the bits are as good as random to whoever cannot break AES-128. A privacy guarantee that rests on them
 is computational in that sense (Mironov, Pandey, Reingold & Vadhan 2009), as with any generator that has a state.
@@ -12,7 +13,7 @@ is computational in that sense (Mironov, Pandey, Reingold & Vadhan 2009), as wit
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,11 @@ _ZEROS = bytes(_SLICE)
 
 @final
 class CipherNoise(NoiseSource):
-    """AES-128-CTR under a key of its own. It is meant to live as long as one call, and not longer."""
+    """AES-128 in counter mode under a key of its own. It is meant to live as long as one call, and not longer."""
 
-    def __init__(self, key: bytes, counter: bytes, caveats: frozenset[Caveat]) -> None:
-        ciphers = import_module("cryptography.hazmat.primitives.ciphers")
-        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(counter))
+    def __init__(self, key: bytes, nonce: bytes, caveats: frozenset[Caveat]) -> None:
+        ciphers = _ciphers()
+        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.GCM(nonce))
         self._stream = cipher.encryptor()
         self._caveats = caveats
 
@@ -90,7 +91,12 @@ def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
 
 def _keyed(source: NoiseSource) -> CipherNoise:
     secret = source.bits(4).tobytes()
-    return CipherNoise(secret[:16], secret[16:], source.caveats)
+    return CipherNoise(secret[:16], secret[16:28], source.caveats)
+
+
+@lru_cache(maxsize=1)
+def _ciphers() -> Any:  # noqa: ANN401 - a module
+    return import_module("cryptography.hazmat.primitives.ciphers")
 
 
 @lru_cache(maxsize=1)
