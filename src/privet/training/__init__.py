@@ -18,10 +18,18 @@ except ImportError:
 if TYPE_CHECKING:
     from privet.training.augmentation import Augmentation, crops_and_flips
     from privet.training.averaging import MovingAverage
+    from privet.training.canaries import (
+        Canaries,
+        DiracGradient,
+        Mislabelled,
+        OutOfDistribution,
+        with_canaries,
+    )
     from privet.training.checkpoint import Checkpoint
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
     from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
     from privet.training.fixing import Fixed, fix
+    from privet.training.flocks import Planted
     from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_example
     from privet.training.optimizers import CorrectedAdam
     from privet.training.plan import Plan
@@ -40,23 +48,28 @@ _HOMES = {
     "Augmentation": "augmentation",
     "Automatic": "clipping",
     "Banded": "correlated",
+    "Canaries": "canaries",
     "Checkpoint": "checkpoint",
     "Clip": "clipping",
     "ClippedSums": "gradients",
     "CorrectedAdam": "optimizers",
     "CrossExample": "gradients",
     "CyclicSampling": "sampling_schemes",
+    "DiracGradient": "canaries",
     "Fixed": "fixing",
     "FixedSizeSampling": "sampling_schemes",
     "Flat": "clipping",
     "Independent": "correlated",
     "Lot": "private_loop",
+    "Mislabelled": "canaries",
     "Moment": "run",
     "MovingAverage": "averaging",
     "NotFinite": "gradients",
+    "OutOfDistribution": "canaries",
     "PartSampling": "sampling_schemes",
     "PerLayer": "clipping",
     "Plan": "plan",
+    "Planted": "flocks",
     "PoissonSampling": "sampling_schemes",
     "PrivateLoop": "private_loop",
     "ShuffledSampling": "sampling_schemes",
@@ -68,6 +81,7 @@ _HOMES = {
     "per_example": "gradients",
     "square_root_coefficients": "correlated",
     "train": "run",
+    "with_canaries": "canaries",
 }
 
 __all__ = [
@@ -75,23 +89,28 @@ __all__ = [
     "Augmentation",
     "Automatic",
     "Banded",
+    "Canaries",
     "Checkpoint",
     "Clip",
     "ClippedSums",
     "CorrectedAdam",
     "CrossExample",
     "CyclicSampling",
+    "DiracGradient",
     "Fixed",
     "FixedSizeSampling",
     "Flat",
     "Independent",
     "Lot",
+    "Mislabelled",
     "Moment",
     "MovingAverage",
     "NotFinite",
+    "OutOfDistribution",
     "PartSampling",
     "PerLayer",
     "Plan",
+    "Planted",
     "PoissonSampling",
     "PrivateLoop",
     "ShuffledSampling",
@@ -103,6 +122,7 @@ __all__ = [
     "per_example",
     "square_root_coefficients",
     "train",
+    "with_canaries",
 ]
 
 

@@ -12,7 +12,7 @@ from privet.training.losses import Loss, require_labels
 from privet.training.rows import Rows, rows_of
 from privet.training.step import split
 
-__all__ = ["default_lot", "prepared"]
+__all__ = ["default_lot", "prepared", "tried"]
 
 _LARGEST_LOT = 8192
 
@@ -49,7 +49,7 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
     empty = rows.take(torch.zeros(0, dtype=torch.int64))
     if loss is None:
         loss = _default_loss(empty)
-    outputs = _tried(model, empty)
+    outputs = tried(model, empty)
     if columns is not None and len(columns) > 1 and isinstance(loss, nn.CrossEntropyLoss):
         require_labels(columns[-1], outputs, loss.ignore_index)
     return rows, loss
@@ -79,7 +79,7 @@ def _default_loss(columns: tuple[Tensor, ...]) -> nn.Module:
     return nn.CrossEntropyLoss()
 
 
-def _tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
+def tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
     """What the model gives for zeros. Its buffers and its random numbers are put back."""
     inputs = tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
     kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)

@@ -1,5 +1,6 @@
 """Where each trainable parameter lies in one flat buffer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import final
@@ -54,6 +55,13 @@ class Layout:
     def size(self) -> int:
         """How many numbers the buffer has."""
         return sum(self.sizes)
+
+    def groups_at(self, coordinates: Tensor, groups: Sequence[Sequence[str]]) -> Tensor:
+        """The group of the parameter that each place of the buffer belongs to."""
+        number = {name: group for group, names in enumerate(groups) for name in names}
+        ends = torch.tensor(list(accumulate(self.sizes)))
+        owners = torch.searchsorted(ends, coordinates, right=True)
+        return torch.tensor([number[name] for name in self.names])[owners]
 
     def zeros(self, device: torch.device | None = None) -> Tensor:
         """A fresh buffer of zeros."""
