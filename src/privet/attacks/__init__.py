@@ -9,22 +9,38 @@
 """
 
 from privet.attacks.attack import Attack
+from privet.attacks.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
+from privet.attacks.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
+from privet.attacks.lira import LiRA, OfflineLiRA, PerRecord, Pooled
 from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
 from privet.attacks.signals import Query, identity, signal, signals
 from privet.attacks.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 
 __all__ = [
+    "BASE",
+    "RMIA",
     "Attack",
+    "BaVarIA",
     "Confidence",
     "Entropy",
     "Gap",
+    "LiRA",
     "Logits",
     "Loss",
     "ModifiedEntropy",
+    "NormalLaw",
+    "OfflineBASE",
+    "OfflineBaVarIA",
+    "OfflineLiRA",
+    "OfflineRMIA",
     "Outputs",
+    "PerRecord",
+    "Pooled",
+    "Population",
     "Predictions",
     "Probabilities",
     "Query",
+    "StudentLaw",
     "identity",
     "see",
     "signal",

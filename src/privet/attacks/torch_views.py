@@ -5,6 +5,7 @@ add noise that is no property of a record; the mode of each of its parts is put 
 no ``.grad`` and no parameter is touched.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import final
@@ -150,7 +151,10 @@ class TorchView(WhiteBox):
                 marks = torch.as_tensor(labels[start : start + step], device=self._device)
                 if many is not one:
                     try:
-                        yield many(chosen, rows, marks)
+                        with warnings.catch_warnings():  # of layers that are slower, not wrong
+                            warnings.filterwarnings("ignore", message="There is a performance drop")
+                            found = many(chosen, rows, marks)
+                        yield found
                         continue
                     except (RuntimeError, NotImplementedError):
                         many = one  # a layer that cannot be vectorised: one record at a time from here on

@@ -1,0 +1,251 @@
+"""RMIA and BASE: how much likelier the target finds a record than models in general do.
+
+Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its mean over
+reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is a step function of r(x), the same
+for all records, so with its ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are one
+family. Counts are taken by sorting. ``BaVarIA`` is the family's other end, with a law for each record.
+
+*Reference*: Zarifzadeh et al. 2024, sections 3.1–3.3; Lassila et al. 2025, section 4; Brännvall 2026 for the hierarchy.
+Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it by a Taylor polynomial, BASE's by a
+temperature); several queries are averaged in ln r (RMIA takes a majority).
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from scipy.stats import rankdata
+
+from privet.arguments import finite, positive
+from privet.attacks.pairwise import refined
+from privet.attacks.referenced import OFFLINE, ONLINE, ReferenceAttack, checked_target, requires_outside
+from privet.attacks.signals import Query, identity, log_confidence, log_mean, mean_confidence, signals
+from privet.errors import InvalidArgument
+from privet.scores import Bits, Records, References
+from privet.views import BlackBox, Numbers
+
+__all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Public records that the target was not trained on, and what the same reference models say of them."""
+
+    records: Records
+    references: References
+
+    def __post_init__(self) -> None:
+        if len(self.records) != self.references.members.shape[1]:
+            raise InvalidArgument(
+                f"'references' must tell of the {len(self.records)} records of the population, got signals for "
+                f"{self.references.members.shape[1]}. Ask the same models about the same records."
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RMIA(ReferenceAttack):
+    """The share of the population that a record's ratio beats, with reference models of both kinds.
+
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained with it and
+    without it, and public records; wants its membership.
+
+    p(x) = ½ (p̄_in + p̄_out). A record that lacks one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the records that
+    have both. Without a population, the records asked about are the population.
+
+    *Reference*: Zarifzadeh et al. 2024, definition 1 and equation 3; see this module for deviations.
+    """
+
+    references: References
+    population: Population | None = None
+    gamma: float = 2.0
+    queries: tuple[Query, ...] = (identity,)
+
+    name = "RMIA"
+    adversary = ONLINE
+
+    def __post_init__(self) -> None:
+        positive("gamma", self.gamma)
+
+    def score(self, view: BlackBox, records: Records) -> Numbers:
+        if self.population is None:
+            return super().score(view, records)
+        return self.judge(
+            signals(view, records, self.queries), signals(view, self.population.records, self.queries)
+        )
+
+    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
+        ratios = _online_ratio(target, self.references)
+        if self.population is None or population is None:
+            return refined(ratios, ratios, self.gamma)
+        return refined(ratios, _online_ratio(population, self.population.references), self.gamma)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OfflineRMIA(ReferenceAttack):
+    """RMIA with reference models that never saw the record; strong with one to four of them.
+
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained without it, and
+    public records; wants its membership.
+
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to move its confidence a part of the way to 1. ``a`` is
+    chosen beforehand, or by ``tuned``, which attacks the reference models and never looks at the target.
+
+    *Reference*: Zarifzadeh et al. 2024, section 3.3 and appendix on the offline approximation; see this module for
+    deviations.
+    """
+
+    references: References
+    a: float = 0.3
+    population: Population | None = None
+    gamma: float = 2.0
+    queries: tuple[Query, ...] = (identity,)
+
+    name = "RMIA offline"
+    adversary = OFFLINE
+
+    def __post_init__(self) -> None:
+        positive("gamma", self.gamma)
+        if not 0 <= finite("a", self.a) <= 1:
+            raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
+
+    def score(self, view: BlackBox, records: Records) -> Numbers:
+        if self.population is None:
+            return super().score(view, records)
+        return self.judge(
+            signals(view, records, self.queries), signals(view, self.population.records, self.queries)
+        )
+
+    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
+        ratios = _offline_ratio(target, self.references, self.a)
+        if self.population is None or population is None:
+            return refined(ratios, ratios, self.gamma)
+        return refined(ratios, _offline_ratio(population, self.population.references, self.a), self.gamma)
+
+    def tuned(self) -> "OfflineRMIA":
+        """The same attack with the ``a`` that does best (mean AUC) when each reference model in turn is the target."""
+        grid = np.linspace(0.0, 1.0, 11)
+        aucs = [
+            auc for model in range(self.references.models) if (auc := self._trial(model, grid)) is not None
+        ]
+        if not aucs:
+            raise InvalidArgument(
+                "'references' must hold a model whose members and non-members other references left out, got none. "
+                "Train four models or more on halves of the records, or choose 'a' by hand."
+            )
+        return replace(self, a=float(grid[int(np.argmax(np.mean(aucs, axis=0)))]))
+
+    def _trial(self, model: int, grid: Numbers) -> Numbers | None:
+        others = np.arange(self.references.models) != model
+        judged = (~self.references.members[others]).any(axis=0)
+        coin = self.references.members[model][judged]
+        if coin.all() or not coin.any():
+            return None
+        rest = References(
+            self.references.signals[others][:, :, judged], self.references.members[others][:, judged]
+        )
+        shown = self.references.signals[model][:, judged]
+        return np.array([_auc(_offline_ratio(shown, rest, float(a)), coin) for a in grid])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BASE(ReferenceAttack):
+    """The target's loss against the log-mean-exp over reference models: the Bayes-optimal rule, approximated.
+
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained with it and
+    without it; wants its membership.
+
+    The score is ln p(x | target) − ln (1/K) Σ_k p_k(x), over all K reference models alike.
+
+    *Reference*: Lassila et al. 2025, section 4; see this module for deviations.
+    """
+
+    references: References
+    queries: tuple[Query, ...] = (identity,)
+
+    name = "BASE"
+    adversary = ONLINE
+
+    def judge(self, target: Numbers) -> Numbers:
+        everyone = np.ones_like(self.references.members)
+        return _ratio(target, self.references, *_means(self.references, everyone))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OfflineBASE(ReferenceAttack):
+    """BASE with reference models that never saw the record; their threshold is scaled for the missing half.
+
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
+    wants its membership.
+
+    The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard for models with
+    it, and s < 1 stands for that.
+
+    *Reference*: Lassila et al. 2025, section 4 (offline); s = 0.33 is the default of the authors' library LeakPro. See this
+    module for deviations.
+    """
+
+    references: References
+    scale: float = 0.33
+    queries: tuple[Query, ...] = (identity,)
+
+    name = "BASE offline"
+    adversary = OFFLINE
+
+    def __post_init__(self) -> None:
+        finite("scale", self.scale)
+
+    def judge(self, target: Numbers) -> Numbers:
+        target = checked_target(target, self.references)
+        requires_outside(self.references)
+        threshold = log_mean(*_means(self.references, ~self.references.members))
+        answer: Numbers = (log_confidence(target) - self.scale * threshold).mean(axis=0)
+        return answer
+
+
+def _online_ratio(target: Numbers, references: References) -> Numbers:
+    sure_in, rest_in = _means(references, references.members)
+    sure_out, rest_out = _means(references, ~references.members)
+    lacks_in, lacks_out = np.isnan(rest_in), np.isnan(rest_out)
+    both = ~(lacks_in | lacks_out)
+    if not both.any():
+        raise InvalidArgument(
+            "'references' must hold models with and without a record, got no record that has both. Train at least two "
+            "models on different halves, or take OfflineRMIA."
+        )
+    total = rest_out[both].sum()
+    a = min(1.0, float(rest_in[both].sum() / total)) if total > 0 else 1.0
+    rest_in = np.where(lacks_in, a * rest_out, rest_in)
+    sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
+    rest_out = np.where(lacks_out, np.minimum(1.0, rest_in / max(a, 1e-3)), rest_out)
+    sure_out = np.where(lacks_out, 1.0 - rest_out, sure_out)
+    return _ratio(target, references, (sure_in + sure_out) / 2, (rest_in + rest_out) / 2)
+
+
+def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers:
+    requires_outside(references)
+    sure, rest = _means(references, ~references.members)
+    return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
+
+
+def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
+    """ln p(x | target) − ln p(x), averaged over queries."""
+    target = checked_target(target, references)
+    answer: Numbers = (log_confidence(target) - log_mean(sure, rest)).mean(axis=0)
+    return answer
+
+
+def _means(references: References, among: Bits) -> tuple[Numbers, Numbers]:
+    """p̄ and 1 − p̄ of every query and record over some of the models."""
+    return mean_confidence(references.signals, among[:, None, :].astype(np.float64))
+
+
+def _auc(scores: Numbers, coin: Bits) -> float:
+    """Mann–Whitney, ties counted half."""
+    members = int(coin.sum())
+    ranks = float(rankdata(scores)[coin].sum())
+    return (ranks - members * (members + 1) / 2) / (members * (len(coin) - members))
