@@ -18,6 +18,7 @@ runs no code.
 import io
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,12 +58,21 @@ class Checkpoint:
     (counted from 1), and ``kept.save(step, state)`` after steps that it wants to come back to.
 
     ``ahead`` is how many steps are reserved at once.
+
+    Of several processes that train together one keeps the folder. The others have ``writes=False``: they count in memory what
+    it writes, so that their ledgers are the same, and begin where its ``progress`` is.
     """
 
     def __init__(
-        self, folder: str | Path, plan: Plan, *, ahead: int = 32, caveats: frozenset[Caveat] = frozenset()
+        self,
+        folder: str | Path,
+        plan: Plan,
+        *,
+        ahead: int = 32,
+        caveats: frozenset[Caveat] = frozenset(),
+        writes: bool = True,
     ) -> None:
-        self._folder, self._plan, self._caveats = Path(folder), plan, caveats
+        self._folder, self._plan, self._caveats, self._writes = Path(folder), plan, caveats, writes
         self._ahead = whole("ahead", ahead)
         self._journal = Journal()
         self._lock: int | None = None
@@ -71,6 +81,8 @@ class Checkpoint:
         self.state: dict[str, Any] | None = None
 
     def __enter__(self) -> "Checkpoint":
+        if not self._writes:
+            return self
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _locked(self._folder / _LOCK)
         try:
@@ -111,9 +123,10 @@ class Checkpoint:
                 f"'step' must be {self._announced}, the last that was announced, got {step}. "
                 f"Save the state that the last step left."
             )
-        content = io.BytesIO()
-        torch.save({"step": step, "plan": repr(self._plan), "state": dict(state)}, content)
-        _replace(self._folder / _STATE, content.getbuffer())
+        if self._writes:
+            content = io.BytesIO()
+            torch.save({"step": step, "plan": repr(self._plan), "state": dict(state)}, content)
+            _replace(self._folder / _STATE, content.getbuffer())
         self.step, self.state = step, None
         if self._journal.reserved > step:
             # Only now: a journal that gives steps back beside an older state would take them for not having run.
@@ -123,6 +136,39 @@ class Checkpoint:
         """What is spent by all that this folder's journal covers: what was used, or more."""
         journal = self._journal
         return self._plan.ledger(journal.reserved, abandoned=journal.abandoned, caveats=self._caveats)
+
+    def affordable(self, *, epsilon: float, delta: float) -> int:
+        """The last step that (ε, δ) still pays for, after what was lost by crashes."""
+        lost = self.ledger().entries[1 if self.step else 0 :]
+        if not lost:
+            return self._plan.steps
+        from privet.accounting import account  # late: it loads scipy
+
+        def fits(steps: int) -> bool:
+            ledger = self._plan.ledger(steps)
+            whole = Ledger(ledger.adjacency, (*ledger.entries, *lost), ledger.caveats)
+            return account(whole).epsilon(delta=delta) <= epsilon
+
+        low, high = self.step, self._plan.steps
+        if not fits(low):
+            warnings.warn(
+                "What crashes lost has brought this run above its ε, so no step is added; the ledger says how much it is.",
+                stacklevel=3,
+            )
+            return low
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low
+
+    def progress(self) -> tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat]]:
+        """Where the run stands, for processes that do not read the folder."""
+        return self.step, self.state, self._journal, self._caveats
+
+    def follow(self, progress: tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat]]) -> None:
+        """Stand where the process that reads the folder stands."""
+        self.step, self.state, self._journal, self._caveats = progress
+        self._announced = self.step
 
     def _read(self) -> None:
         text = _content(self._folder / _JOURNAL)
@@ -202,11 +248,12 @@ class Checkpoint:
             "abandoned": journal.abandoned,
             "ledger": json.loads(ledger.to_json()),
         }
-        _replace(self._folder / _JOURNAL, json.dumps(document, indent=2).encode())
+        if self._writes:
+            _replace(self._folder / _JOURNAL, json.dumps(document, indent=2).encode())
         self._journal = journal  # only when the disk has it
 
     def _held(self) -> None:
-        if self._lock is None:
+        if self._lock is None and self._writes:
             raise InvalidArgument(
                 "The checkpoint is not open. Use it inside of 'with Checkpoint(…) as kept:'."
             )

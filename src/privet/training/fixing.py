@@ -8,8 +8,10 @@ from typing import final
 from torch import nn
 
 from privet.arguments import whole
+from privet.errors import InvalidArgument
+from privet.training.gradients.refusals import CrossExample, cross_example_modules
 
-__all__ = ["Change", "Fixed", "fix"]
+__all__ = ["Change", "Fixed", "fix", "fixable", "require_separate"]
 
 
 @final
@@ -36,6 +38,28 @@ class Fixed:
 
     def __str__(self) -> str:
         return "\n".join(str(change) for change in self.changes) or "Nothing had to be changed."
+
+
+def require_separate(model: nn.Module) -> None:
+    """Refuses what is no module, layers that mix examples, and wrappers that average gradients by themselves."""
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(
+            f"'model' must be a torch.nn.Module, got {type(model).__name__}. Give an instance of one."
+        )
+    if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        raise InvalidArgument(
+            f"'model' must be the model itself, got {type(model).__name__} around it, which would add up gradients without a "
+            f"clip. Give model.module: private training divides the lots among the processes."
+        )
+    try:
+        cross_example_modules(model)
+    except CrossExample as refused:
+        raise fixable(refused) from None
+
+
+def fixable(refused: CrossExample) -> CrossExample:
+    """The refusal with its remedy."""
+    return CrossExample(f"{refused} privet.training.fix(model) replaces such layers.")
 
 
 def fix(model: nn.Module, *, groups: int = 32) -> Fixed:

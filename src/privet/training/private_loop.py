@@ -7,10 +7,20 @@
         private.step(lot, loss)
 
 Each lot is for one step. Leaving out lots would change what is sampled, so it is refused; ending early is free.
+
+With ``checkpoint="folder"`` the run can be ended and taken up again::
+
+    with make_private(…, checkpoint="folder") as private:
+        for lot in private.lots():
+            private.step(lot, loss)
+            if private.taken % 100 == 0:
+                private.save({"epoch": epoch})  # and whatever else of your own; private.more has it afterwards
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
 from typing import Any, final
 
 from torch import Tensor, nn
@@ -18,28 +28,36 @@ from torch.optim import Optimizer
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown, whole
+from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
+from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Adaptive, Clip
 from privet.training.correlated import Correlation, Independent
+from privet.training.fixing import require_separate
+from privet.training.flocks import Flock, Planted
 from privet.training.losses import Loss
 from privet.training.optimizers import CorrectedAdam
 from privet.training.plan import Plan
 from privet.training.rows import Rows, rows_of
-from privet.training.sampling_schemes import PoissonSampling, Sampling
+from privet.training.sampling_schemes import PoissonSampling, Sampling, ShuffledSampling
 from privet.training.step import NoisyGradient
+from privet.training.workers import Alone, ProcessFailed, Workers, workers_of
 
-__all__ = ["Lot", "PrivateLoop", "make_private", "plan_for"]
+__all__ = ["Lot", "PrivateLoop", "agreed_plan", "make_private", "opened", "plan_for"]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Lot:
-    """The examples of one step, by their numbers. *Leaks*: which they are must stay secret."""
+    """The examples of one step, by their numbers; of several processes, each has its part of them.
+
+    *Leaks*: which they are must stay secret.
+    """
 
     number: int
     indices: Tensor
@@ -54,6 +72,10 @@ class PrivateLoop:
 
     *Guarantee*: what ``ledger`` says at any moment covers all that the model has learnt from the data so far. Only the
     weights are covered: losses, gradients and accuracies on the data itself are not, so do not publish them.
+
+    ``last`` is the step that the run ends after, if that is sooner than the plan says. ``more`` is what ``save`` was given
+    when the run that goes on here was saved. With a checkpoint, a ``with`` block saves where it ends, unless a step was broken off
+    in the middle, and then closes the checkpoint.
     """
 
     def __init__(
@@ -68,6 +90,9 @@ class PrivateLoop:
         augmentation: Augmentation | None = None,
         average: MovingAverage | None = None,
         kept: Checkpoint | None = None,
+        workers: Workers = Alone(),  # noqa: B008 - without a state
+        last: int | None = None,
+        caveats: frozenset[Caveat] | None = None,
     ) -> None:
         if clip.bound != plan.clip_bound or isinstance(clip, Adaptive) != (plan.adaptive is not None):
             raise InvalidArgument(
@@ -85,11 +110,18 @@ class PrivateLoop:
                 "Use SGD, for which correlated noise is made."
             )
         self.model, self.optimizer, self.plan = model, optimizer, plan
-        self._rows, self._noise, self._average, self._kept = rows, noise, average, kept
+        self._rows, self._average, self._kept = rows, average, kept
+        self._caveats = noise.caveats if caveats is None else caveats
+        self._workers, self.last = workers, plan.steps if last is None else last
         self._lots = plan.sampling.lots(plan.population, noise)
-        self._gradient = NoisyGradient.of(model, clip, plan, noise, augmentation)
+        self._gradient = NoisyGradient.of(model, clip, plan, noise, augmentation, workers)
+        self._flock = rows if isinstance(rows, Flock) else None
+        if self._flock is not None:
+            self._flock.begin(model)
         self._pending: Lot | None = None
+        self._whole = True  # no step is broken off in the middle
         self.taken = 0
+        self.more: dict[str, Any] = {}
         if average is not None:
             average.begin(model)
         if kept is not None and kept.state is not None:
@@ -100,18 +132,53 @@ class PrivateLoop:
         """What is spent so far; with a checkpoint, what its journal covers."""
         if self._kept is not None:
             return self._kept.ledger()
-        return self.plan.ledger(self.taken, caveats=self._noise.caveats)
+        return self.plan.ledger(self.taken, caveats=self._caveats)
 
     @property
     def clip(self) -> Clip:
         """The rule of clipping that the next step has."""
         return self._gradient.clip
 
+    @property
+    def can_save(self) -> bool:
+        """Whether the run can go on from here.
+
+        A new shuffle would show some examples twice, so shuffled runs are kept where an epoch ends.
+        """
+        sampling = self.plan.sampling
+        between = isinstance(sampling, ShuffledSampling) and self.taken % -(
+            -self.plan.population // sampling.size
+        )
+        return self._kept is not None and self._whole and not between
+
+    def __enter__(self) -> "PrivateLoop":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.can_save and kind is not ProcessFailed:
+                self.save(self.more)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let others have the checkpoint."""
+        if self._kept is not None:
+            self._kept.close()
+
+    @property
+    def canaries(self) -> Planted | None:
+        """The canaries and their scores, at the model of now; None if there are none."""
+        return None if self._flock is None else self._flock.planted(self.model, self.plan)
+
     def lots(self) -> Iterator[Lot]:
         """The lots of the steps that are left. A lot that was not used yet comes first."""
-        while self.taken < self.plan.steps:
+        while self.taken < self.last:
             if self._pending is None:
-                self._pending = Lot(self.taken + 1, self._lots.draw())
+                drawn = self._lots.draw() if self._workers.leads else None
+                self._pending = Lot(self.taken + 1, self._workers.part(drawn))
             lot = self._pending
             yield lot
             if self._pending is lot:
@@ -123,41 +190,67 @@ class PrivateLoop:
     def step(self, lot: Lot, loss: Loss | nn.Module) -> None:
         """Clip, sum, write down what is spent, add noise, and let the optimiser go on.
 
-        Refused, with nothing spent, if a gradient is not finite; the lot then waits for another try.
+        Refused, with nothing spent, if a gradient is not finite; the lot then waits for another try. What one process
+        refuses, all of them do.
         """
-        if lot is not self._pending:
-            raise InvalidArgument(
-                f"'lot' must be the last one of lots(), and not yet used, got {shown(lot)}. Use each lot for one step."
-            )
-        if not self.model.training:
-            raise InvalidArgument(
-                "'model' must be in training mode, got a model in evaluation mode. "
-                "Call model.train(), and then .eval() on the parts that are frozen."
-            )
-        self._gradient.collect(self._rows, lot.indices, loss)
+        with self._workers.agreed():
+            if lot is not self._pending:
+                raise InvalidArgument(
+                    f"'lot' must be the last one of lots(), and not yet used, got {shown(lot)}. "
+                    f"Use each lot for one step."
+                )
+            if not self.model.training:
+                raise InvalidArgument(
+                    "'model' must be in training mode, got a model in evaluation mode. "
+                    "Call model.train(), and then .eval() on the parts that are frozen."
+                )
+            self._gradient.collect(self._rows, lot.indices, loss)
+        if self._flock is not None:
+            self._flock.join(lot.indices, self._gradient, self._workers)
         if self._kept is not None:
-            self._kept.before(lot.number)
+            with self._workers.agreed():
+                self._kept.before(lot.number)
+        self._whole = False
         self.taken, self._pending = lot.number, None  # from here on the step counts, whatever happens
         if isinstance(self.optimizer, CorrectedAdam):
             self.optimizer.noise_deviation = self._gradient.deviation
         self._gradient.release()
+        if self._flock is not None:
+            self._flock.observe(self._gradient)
         self.optimizer.step()
         if self._average is not None:
             self._average.follow(self.model)
+        self._whole = True
 
     def save(self, more: dict[str, Any] | None = None) -> None:
-        """Keep where the run stands, in its checkpoint."""
+        """Keep where the run stands, in its checkpoint, with whatever else the loop needs to go on.
+
+        ``more`` may hold numbers, texts, tensors, and lists and dictionaries of them. Of several processes, all call this; the
+        leader's is kept.
+        """
         if self._kept is None:
-            raise InvalidArgument("The run must have a checkpoint to be saved, and has none. Give one.")
-        state = {
+            raise InvalidArgument(
+                "The run must have a checkpoint to be saved, and has none. Give make_private a folder: checkpoint=…"
+            )
+        if not self.can_save:
+            raise InvalidArgument(
+                f"The run cannot go on from step {self.taken}, because a shuffled epoch, or the step itself, is not at its "
+                f"end. Save where can_save is true."
+            )
+        with self._workers.agreed():
+            self._kept.save(self.taken, self._state(more))
+        self.more = more or {}
+
+    def _state(self, more: dict[str, Any] | None) -> dict[str, Any]:
+        return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "gradient": self._gradient.state(),
             "turn": self.taken,
             "average": None if self._average is None else self._average.state(),
+            "canaries": None if self._flock is None else self._flock.state(),
             "more": more or {},
         }
-        self._kept.save(self.taken, state)
 
     def _resume(self, step: int, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
@@ -166,7 +259,9 @@ class PrivateLoop:
         self._lots.resume(state["turn"])
         if self._average is not None:
             self._average.resume(state["average"])
-        self.taken = step
+        if self._flock is not None:
+            self._flock.resume(state.get("canaries"))
+        self.taken, self.more = step, state["more"]
 
 
 def plan_for(
@@ -183,8 +278,12 @@ def plan_for(
     correlation: Correlation,
     micro_batch: int | None,
     augmentation: Augmentation | None,
+    added: int = 0,
 ) -> Plan:
-    """The plan with the least noise for these wishes; Poisson lots of ``lot_size`` unless a sampling is given."""
+    """The plan with the least noise for these wishes; Poisson lots of ``lot_size`` unless a sampling is given.
+
+    ``added`` are places beside the population's own. A lot's size is meant without them: they leave the rate as it is.
+    """
     if (sampling is None) == (lot_size is None):
         raise InvalidArgument(
             f"Exactly one of 'lot_size' and 'sampling' must be given, got {shown(lot_size)} and {shown(sampling)}. "
@@ -195,7 +294,7 @@ def plan_for(
     plan = Plan.calibrated(
         epsilon=epsilon,
         delta=delta,
-        population=population,
+        population=population + added,
         sampling=sampling,
         clip_bound=clip.bound,
         epochs=epochs,
@@ -227,12 +326,20 @@ def make_private(
     micro_batch: int | None = 512,
     augmentation: Augmentation | None = None,
     average: MovingAverage | None = None,
+    canaries: int | Canaries | None = None,
+    checkpoint: str | Path | None = None,
+    workers: Workers | None = None,
     noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
 ) -> PrivateLoop:
     """A private run around a model, its optimiser and its data, with the least noise for (ε, δ).
 
     ``data`` is (inputs, targets) as arrays or tensors, a TensorDataset, or any dataset with a length; the last column is the
-    target. Its number of examples is taken as public.
+    target. Its number of examples is taken as public. ``canaries`` are put among them by fair coins, for an audit of the run (see
+    ``privet.training.canaries``); ``private.canaries`` has their scores.
+
+    ``checkpoint`` is a folder: call ``save`` now and then, and use the run in a ``with`` block. Made again with the same
+    arguments, the run goes on from there, and ends early if what a crash lost would otherwise bring it above ε. Where
+    ``torch.distributed`` has several processes, all of them work on one run (see ``Together``), and all call this.
 
     >>> import torch
     >>> from privet.training.clipping import Flat
@@ -246,24 +353,88 @@ def make_private(
     >>> private.taken
     5
     """
-    rows = rows_of(data)
-    plan = plan_for(
-        len(rows),
-        epsilon=epsilon,
-        delta=delta,
-        epochs=epochs,
-        steps=steps,
-        lot_size=lot_size,
-        sampling=sampling,
-        clip=clip,
-        adjacency=adjacency,
-        correlation=correlation,
-        micro_batch=micro_batch,
-        augmentation=augmentation,
-    )
-    return PrivateLoop(
-        model, optimizer, rows, plan, clip, noise=noise, augmentation=augmentation, average=average
-    )
+    team = workers_of(workers)
+    wanted = canaries_of(canaries, team)
+    with team.agreed():
+        require_separate(model)
+        rows = rows_of(data)
+        population = len(rows)
+        if wanted is not None:
+            rows = wanted.among(rows, model)
+        plan = plan_for(
+            population,
+            epsilon=epsilon,
+            delta=delta,
+            epochs=epochs,
+            steps=steps,
+            lot_size=lot_size,
+            sampling=sampling,
+            clip=clip,
+            adjacency=adjacency,
+            correlation=correlation,
+            micro_batch=micro_batch,
+            augmentation=augmentation,
+            added=len(rows) - population,
+        )
+    plan, caveats = agreed_plan(plan, noise.caveats, model, team)
+    kept = opened(checkpoint, plan, caveats, team)
+    try:
+        with team.agreed():
+            return PrivateLoop(
+                model,
+                optimizer,
+                rows,
+                plan,
+                clip,
+                noise=noise,
+                augmentation=augmentation,
+                average=average,
+                kept=kept,
+                workers=team,
+                last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),
+                caveats=caveats,
+            )
+    except BaseException:
+        if kept is not None:
+            kept.close()
+        raise
+
+
+def agreed_plan(
+    mine: Plan, caveats: frozenset[Caveat], model: nn.Module, workers: Workers
+) -> tuple[Plan, frozenset[Caveat]]:
+    """The leader's plan, the caveats of its noise, and its weights, in all processes.
+
+    What was asked for must be the same everywhere. The calibrated noise may differ in a last digit between machines.
+    """
+    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
+    plan, noted, expected = workers.leaders((mine, caveats, shapes))
+    with workers.agreed():
+        if (
+            replace(mine, noise_multiplier=plan.noise_multiplier, adaptive=plan.adaptive) != plan
+            or shapes != expected
+        ):
+            raise InvalidArgument(
+                "All processes must be given the same model, the same number of examples and the same settings, and this "
+                "one has others than the first. Run the same program in each."
+            )
+    workers.align(model)
+    return plan, noted
+
+
+def opened(
+    folder: str | Path | None, plan: Plan, caveats: frozenset[Caveat], workers: Workers
+) -> Checkpoint | None:
+    """The checkpoint of a run, read by the leader and known to all."""
+    if folder is None:
+        return None
+    kept = Checkpoint(folder, plan, caveats=caveats, writes=workers.leads)
+    with workers.agreed():
+        kept.__enter__()
+    progress = workers.leaders(kept.progress())
+    if not workers.leads:
+        kept.follow(progress)
+    return kept
 
 
 def _lot(lot_size: int | None, population: int) -> int:

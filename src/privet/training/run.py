@@ -1,7 +1,6 @@
 """``train``: a model and data in; a model, and what it cost, out."""
 
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +19,20 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
+from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Automatic, Clip
 from privet.training.correlated import Correlation, Independent
-from privet.training.gradients.refusals import CrossExample, NotFinite, cross_example_modules
+from privet.training.fixing import require_separate
+from privet.training.flocks import Planted
+from privet.training.gradients.refusals import NotFinite
 from privet.training.losses import Loss
 from privet.training.plan import Plan
 from privet.training.preparing import default_lot, prepared
-from privet.training.private_loop import Lot, PrivateLoop, plan_for
+from privet.training.private_loop import Lot, PrivateLoop, agreed_plan, opened, plan_for
 from privet.training.progress import Bar, interruptible
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
+from privet.training.workers import Workers, workers_of
 
 __all__ = ["Moment", "Trained", "train"]
 
@@ -63,6 +66,7 @@ class Trained:
 
     ``model`` is the one that was given, now in evaluation mode. ``ledger`` covers its weights, and nothing else that was
     computed from the data. ``interrupted`` says that someone ended the run early; the ledger then has the steps that were taken.
+    ``canaries`` are those that were asked for, with their scores: what an audit of this very run takes.
     """
 
     model: nn.Module
@@ -70,6 +74,7 @@ class Trained:
     history: tuple[Moment, ...]
     plan: Plan
     interrupted: bool = False
+    canaries: Planted | None = None
 
     def guarantee(self) -> Guarantee:
         """What the weights leak at most."""
@@ -101,7 +106,9 @@ def train(
     average: MovingAverage | None = None,
     micro_batch: int | None = 512,
     watch: Callable[[nn.Module], float] | None = None,
+    canaries: int | Canaries | None = None,
     checkpoint: str | Path | None = None,
+    workers: Workers | None = None,
     noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
 ) -> Trained:
     """Train a model with differential privacy, with the least noise for (ε, δ).
@@ -115,51 +122,73 @@ def train(
     16 √n; automatic clipping at 1; SGD with momentum 0.9 and rate 2. ``optimizer`` is one of torch, or a function that makes one from
     parameters; ``schedule`` makes a scheduler of it, which is stepped after every step.
 
+    ``canaries`` is how many canaries a fair coin puts in or leaves out, or which kind of them; ``trained.canaries.scores`` is then a
+    one-run audit's input. The cost of it is in ``trained.canaries.cost``; see ``privet.training.canaries``.
+
     ``checkpoint`` is a folder. A run that was ended or killed goes on from there, and stops early if what the crash lost would
     otherwise bring it above ε. Ctrl-C ends a run after its current step, and what was reached is returned.
+
+    Where ``torch.distributed`` has several processes, all of them call this, and work on one run; ``workers`` says otherwise (see
+    ``Together``). ``watch`` is called in all of them.
 
     >>> data = torch.randn(2000, 3), torch.randint(0, 2, (2000,))
     >>> trained = train(nn.Linear(3, 2), data, epsilon=2, delta=1e-6, epochs=1)
     >>> trained.epsilon(delta=1e-6) <= 2
     True
     """
-    _require_trainable(model)
-    rows, chosen = prepared(model, data, loss)
+    team = workers_of(workers)
+    wanted = canaries_of(canaries, team)
     rule = _CLIP if clip is None else clip
-    population = len(rows)
-    plan = plan_for(
-        population,
-        epsilon=epsilon,
-        delta=delta,
-        epochs=epochs,
-        steps=None,
-        lot_size=default_lot(population) if lot_size is None and sampling is None else lot_size,
-        sampling=sampling,
-        clip=rule,
-        adjacency=adjacency,
-        correlation=correlation,
-        micro_batch=micro_batch,
-        augmentation=augmentation,
-    )
-    made = _optimizer(model, optimizer)
-    scheduler = None if schedule is None else schedule(made)
-    kept = None if checkpoint is None else Checkpoint(checkpoint, plan, caveats=noise.caveats)
-    if kept is not None:
-        kept.__enter__()
-    try:
-        loop = PrivateLoop(
-            model, made, rows, plan, rule, noise=noise, augmentation=augmentation, average=average, kept=kept
+    with team.agreed():
+        _require_trainable(model)
+        rows, chosen = prepared(model, data, loss)
+        population = len(rows)
+        if wanted is not None:
+            rows = wanted.among(rows, model)
+        plan = plan_for(
+            population,
+            epsilon=epsilon,
+            delta=delta,
+            epochs=epochs,
+            steps=None,
+            lot_size=default_lot(population) if lot_size is None and sampling is None else lot_size,
+            sampling=sampling,
+            clip=rule,
+            adjacency=adjacency,
+            correlation=correlation,
+            micro_batch=micro_batch,
+            augmentation=augmentation,
+            added=len(rows) - population,
         )
-        run = _Run(loop, chosen, scheduler, watch, kept, epochs)
-        last = plan.steps if kept is None else _affordable(plan, kept, epsilon, delta)
-        interrupted = run.go(last, delta)
+        made = _optimizer(model, optimizer)
+        scheduler = None if schedule is None else schedule(made)
+    plan, caveats = agreed_plan(plan, noise.caveats, model, team)
+    kept = opened(checkpoint, plan, caveats, team)
+    try:
+        with team.agreed():
+            loop = PrivateLoop(
+                model,
+                made,
+                rows,
+                plan,
+                rule,
+                noise=noise,
+                augmentation=augmentation,
+                average=average,
+                kept=kept,
+                workers=team,
+                last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),
+                caveats=caveats,
+            )
+            run = _Run(loop, chosen, scheduler, watch, kept, epochs, team)
+        interrupted = run.go(delta)
     finally:
         if kept is not None:
             kept.close()
     if average is not None:
         average.load_into(model)
     model.eval()
-    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted)
+    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted, loop.canaries)
 
 
 @final
@@ -174,39 +203,38 @@ class _Run:
         watch: Callable[[nn.Module], float] | None,
         kept: Checkpoint | None,
         epochs: float,
+        workers: Workers,
     ) -> None:
         self._loop, self._loss, self._scheduler, self._watch = loop, loss, scheduler, watch
-        self._keeps = kept is not None
+        self._workers = workers
         self._epoch = max(1, round(loop.plan.steps / epochs))
-        # A new shuffle would show some examples twice, so shuffled runs are kept where an epoch ends.
-        sampling = loop.plan.sampling
-        self._turns: int | None = None
-        if isinstance(sampling, ShuffledSampling):
-            self._turns = -(-loop.plan.population // sampling.size)
         self.history: list[Moment] = []
         self._before = 0.0
         if kept is not None and kept.state is not None:
-            self._resume(kept.state["more"])
+            self._resume(loop.more)
         self._began = self._saved = time.monotonic()
 
-    def go(self, last: int, delta: float) -> bool:
-        """Steps up to ``last``; whether someone ended them early."""
-        loop, plan = self._loop, self._loop.plan
-        with interruptible() as interruption, Bar(plan.steps, self._spent(delta)) as bar:
+    def go(self, delta: float) -> bool:
+        """The steps that are left; whether someone ended them early."""
+        loop, asked = self._loop, False
+        with interruptible() as interruption, Bar(loop.plan.steps, self._spent(delta)) as bar:
             bar.begin(loop.taken)
-            if loop.taken < last:
-                for lot in loop.lots():
+            for lot in loop.lots():
+                with self._workers.agreed():
                     self._step(lot)
                     if self._scheduler is not None:
                         self._scheduler.step()
-                    if loop.taken % self._epoch == 0 or loop.taken == plan.steps:
+                    if loop.taken % self._epoch == 0 or loop.taken == loop.plan.steps:
                         self._note()
-                    bar.show(loop.taken)
-                    self._keep()
-                    if interruption.asked or loop.taken >= last:
-                        break
+                    if self._workers.leads:
+                        bar.show(loop.taken)
+                asked, due = self._workers.any(interruption.asked, self._is_due())
+                if due:
+                    self._save()
+                if asked:
+                    break
             self._save()
-        return interruption.asked and loop.taken < last
+        return asked and loop.taken < loop.last
 
     def _step(self, lot: Lot) -> None:
         try:
@@ -215,12 +243,15 @@ class _Run:
             self._save()  # so that steps which are reserved, and now never run, are given back
             raise
 
-    def _keep(self) -> None:
-        if self._turns is not None or time.monotonic() - self._saved > _BETWEEN_SAVES:
-            self._save()
+    def _is_due(self) -> bool:
+        """Whether it is time to save. Shuffled runs have few places for it, and use them all."""
+        if not self._workers.leads or not self._loop.can_save:
+            return False
+        shuffled = isinstance(self._loop.plan.sampling, ShuffledSampling)
+        return shuffled or time.monotonic() - self._saved > _BETWEEN_SAVES
 
     def _save(self) -> None:
-        if not self._keeps or (self._turns is not None and self._loop.taken % self._turns):
+        if not self._loop.can_save:
             return
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
         moments = [(m.step, m.seconds, m.clip_bound, m.watched) for m in self.history]
@@ -260,31 +291,6 @@ def _watched(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
             module.training = True
 
 
-def _affordable(plan: Plan, kept: Checkpoint, epsilon: float, delta: float) -> int:
-    """The last step that (ε, δ) still pays for, after what was lost by crashes."""
-    lost = kept.ledger().entries[1 if kept.step else 0 :]
-    if not lost:
-        return plan.steps
-    from privet.accounting import account
-
-    def fits(steps: int) -> bool:
-        ledger = plan.ledger(steps)
-        whole = Ledger(ledger.adjacency, (*ledger.entries, *lost), ledger.caveats)
-        return account(whole).epsilon(delta=delta) <= epsilon
-
-    low, high = kept.step, plan.steps
-    if not fits(low):
-        warnings.warn(
-            "What crashes lost has brought this run above its ε, so no step is added; the ledger says how much it is.",
-            stacklevel=3,
-        )
-        return low
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
 def _optimizer(
     model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None
 ) -> Optimizer:
@@ -301,16 +307,9 @@ def _optimizer(
 
 
 def _require_trainable(model: nn.Module) -> None:
-    if not isinstance(model, nn.Module):
-        raise InvalidArgument(
-            f"'model' must be a torch.nn.Module, got {type(model).__name__}. Give an instance of one."
-        )
+    require_separate(model)
     if not model.training:
         raise InvalidArgument(
             "'model' must be in training mode, got a model in evaluation mode. "
             "Call model.train(), and then .eval() on the parts that are frozen."
         )
-    try:
-        cross_example_modules(model)
-    except CrossExample as refused:
-        raise CrossExample(f"{refused} privet.training.fix(model) replaces such layers.") from None

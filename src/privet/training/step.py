@@ -15,11 +15,13 @@ from privet.randomness import NoiseSource
 from privet.training.augmentation import Augmentation, Variants, averaged
 from privet.training.clipping import Adaptive, Clip
 from privet.training.correlated import Correlation, Independent, NoiseStream
+from privet.training.fixing import fixable
 from privet.training.gradients import ClippedSums, CrossExample, Layout
 from privet.training.losses import Loss, loss_of
 from privet.training.noise import gaussian_
 from privet.training.plan import Plan
 from privet.training.rows import Rows, micro_batches
+from privet.training.workers import Alone, Workers
 
 __all__ = ["NoisyGradient"]
 
@@ -46,15 +48,18 @@ class NoisyGradient:
         source: NoiseSource,
         micro_batch: int | None = None,
         augmentation: Augmentation | None = None,
+        workers: Workers = Alone(),  # noqa: B008 - without a state
     ) -> None:
         self.clip = clip
+        self._workers = workers
         self._model = model if augmentation is None else Variants(model)
         self._augmentation = augmentation
         self._divisor = float(positive("divisor", divisor))
         self._multiplier = float(at_least("multiplier", multiplier, 0))
         self._count_deviation = count_deviation
         self._source, self._micro_batch = source, micro_batch
-        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._parameters = [p for _, p in self._named]
         self._layout = Layout.of(self._model)
         if self._layout.dtype != torch.float32:
             raise InvalidArgument(
@@ -69,12 +74,17 @@ class NoisyGradient:
         self._count = 0.0
         self._sums: tuple[object, ClippedSums] | None = None
         self._stream: NoiseStream | None = None
-        if not isinstance(correlation, Independent) and self._multiplier:
+        if not isinstance(correlation, Independent) and self._multiplier and workers.leads:
             self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
 
     @staticmethod
     def of(
-        model: nn.Module, clip: Clip, plan: Plan, source: NoiseSource, augmentation: Augmentation | None
+        model: nn.Module,
+        clip: Clip,
+        plan: Plan,
+        source: NoiseSource,
+        augmentation: Augmentation | None,
+        workers: Workers = Alone(),  # noqa: B008 - without a state
     ) -> "NoisyGradient":
         """The gradient that the plan accounts for."""
         return NoisyGradient(
@@ -87,6 +97,7 @@ class NoisyGradient:
             source=source,
             micro_batch=plan.micro_batch,
             augmentation=augmentation,
+            workers=workers,
         )
 
     @property
@@ -94,11 +105,17 @@ class NoisyGradient:
         """The standard deviation of the noise on every number of the gradient, at the clip bound of now."""
         return self._multiplier * self.clip.bound / self._divisor if self._multiplier else 0.0
 
+    @property
+    def divisor(self) -> float:
+        """The public expected size of a lot."""
+        return self._divisor
+
     def collect(self, rows: Rows, indices: Tensor, loss: Loss | nn.Module) -> None:
         """The clipped sum over these examples. Nothing of it may be used before ``release``.
 
         Refused, with nothing spent, if a gradient is not finite or the loss is not one for each example.
         """
+        self._require_no_hooks()
         sums = self._sums_for(loss)
         self.buffer.zero_()
         self._count = 0.0
@@ -106,26 +123,62 @@ class NoisyGradient:
             inputs, targets = split(rows.take(piece))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
-            squared_norms = sums.add(inputs, targets, self.buffer)
+            try:
+                squared_norms = sums.add(inputs, targets, self.buffer)
+            except CrossExample as refused:
+                raise fixable(refused) from None
             if isinstance(self.clip, Adaptive):
                 self._count += self.clip.count(squared_norms)
 
+    def add_spikes(self, coordinates: Tensor, height: float) -> None:
+        """Examples whose gradient is ``height`` in one coordinate and 0 elsewhere, clipped and counted as all others are."""
+        squares = torch.full(coordinates.shape, height * height, dtype=torch.float64)
+        if self._groups is None:
+            factors = self.clip.factors(squares)
+        else:
+            each = torch.arange(len(squares))
+            groups = self._layout.groups_at(coordinates, self._groups)
+            norms = torch.zeros((len(squares), len(self._groups)), dtype=torch.float64)
+            norms[each, groups] = squares
+            factors = self.clip.factors(norms)[each, groups]
+        device = self.buffer.device
+        self.buffer.index_add_(0, coordinates.to(device), (factors * height).to(device, torch.float32))
+        if isinstance(self.clip, Adaptive):
+            self._count += self.clip.count(squares)
+
     def release(self) -> None:
-        """Noise, once; the divisor; and the parameters' ``grad``."""
-        deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
-        if self._stream is not None:
-            self._stream.add_(self.buffer)
-        elif deviation:
-            gaussian_(self.buffer, deviation, self._source)
-        self.buffer.mul_(1 / self._divisor)
+        """Noise, once; the divisor; and the parameters' ``grad``.
+
+        Of several processes the leader adds the noise, to the sum over all of them; they all get its gradient.
+        """
+        self._workers.total_(self.buffer)
+        if self._workers.leads:
+            self._add_noise()
+        self._workers.spread_(self.buffer)
         for parameter, view in zip(self._parameters, self._views, strict=True):
             parameter.grad = view
         if isinstance(self.clip, Adaptive):
-            noisy = gaussian_(torch.tensor([self._count]), self._count_deviation, self._source)
-            self.clip = self.clip.after(float(noisy[0]) / self._divisor + 0.5)
-            self._count = 0.0
+            self.clip = self._adapted(self.clip)
             if self._sums is not None:
                 self._sums[1].clipping = self.clip
+
+    def _add_noise(self) -> None:
+        """The noise, and the divisor in the same pass where that is to be had."""
+        if self._stream is not None:
+            self._stream.add_(self.buffer).mul_(1 / self._divisor)
+            return
+        deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
+        gaussian_(self.buffer, deviation, self._source, divisor=self._divisor)
+
+    def _adapted(self, clip: Adaptive) -> Adaptive:
+        """The rule of the next step, by a noisy count over all processes."""
+        found = torch.tensor([self._count])  # a multiple of ½, which float32 holds up to 8 million
+        self._count = 0.0
+        self._workers.total_(found)
+        if self._workers.leads:
+            gaussian_(found, self._count_deviation, self._source)
+        self._workers.spread_(found)
+        return clip.after(float(found[0]) / self._divisor + 0.5)
 
     def state(self) -> dict[str, Any]:
         """What a run that resumes needs; as secret as the data where noise is correlated."""
@@ -143,6 +196,15 @@ class NoisyGradient:
         if self._augmentation is not None:
             self._augmentation.resume(state["augmentation"])
 
+    def _require_no_hooks(self) -> None:
+        for name, parameter in self._named:
+            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+                raise InvalidArgument(
+                    f"'model' must have no hooks on its parameters, got one on '{name}', which would never run, because a "
+                    f"private gradient does not come from the backward pass. Remove the hook, and change gradients in "
+                    f"the optimiser, where they have their noise."
+                )
+
     def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums:
         """The engine for this loss; what it has learnt of the model holds for this loss only."""
         if self._sums is None or self._sums[0] is not loss:
@@ -152,7 +214,7 @@ class NoisyGradient:
             try:
                 found = ClippedSums(self._model, each, self.clip, groups=self._groups)
             except CrossExample as refused:
-                raise CrossExample(f"{refused} privet.training.fix(model) replaces such layers.") from None
+                raise fixable(refused) from None
             self._sums = (loss, found)
         return self._sums[1]
 
