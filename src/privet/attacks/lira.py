@@ -131,14 +131,18 @@ class OfflineLiRA(ReferenceAttack):
 def pooled_variance(side: Side, spare: Side) -> Numbers:
     """The variance of models about each record's mean, over all records; queries × 1.
 
-    Where no record has two models on this side, that of the other side serves; where none has on either, that of all
-    records' means, as in Carlini et al.'s code: it sets a unit and changes no order under one query.
+    Where no record has two models on this side, that of the other side serves. Where none has on either, half the variance
+    of what IN and OUT differ by; where there is one side alone, half that of all records' means, because models and records
+    cannot be told apart: it sets a unit, and changes no order under one query.
     """
     for one in (side, spare):
         if one.freedom > 0:
             return _above_zero(one.squares.sum(axis=1) / one.freedom)
-    means = np.concatenate([side.means[:, side.known], spare.means[:, spare.known]], axis=1)
-    return _above_zero(means.var(axis=1))
+    both = side.known & spare.known
+    apart = side.means[:, both] - spare.means[:, both]
+    if side is spare or both.sum() < 2:
+        apart = np.concatenate([side.means[:, side.known], spare.means[:, spare.known]], axis=1)
+    return _above_zero(apart.var(axis=1) / 2)
 
 
 def both_means(trained: Side, left_out: Side) -> tuple[Numbers, Numbers]:
