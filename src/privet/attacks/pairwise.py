@@ -1,4 +1,4 @@
-"""How many of M numbers each of N numbers is above: by sorting, O((N + M) log M), never an N × M table."""
+"""How many of M numbers each of N numbers is above: by sorting, O((N + M) log M) and N log N for the ties, never an N × M table."""
 
 import math
 
@@ -9,8 +9,6 @@ from privet.errors import InvalidArgument
 from privet.views import Numbers
 
 __all__ = ["dominated", "refined"]
-
-_BELOW_ONE = 1.0 - 1e-9  # a fraction that does not round up to the next count
 
 
 def dominated(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
@@ -26,22 +24,15 @@ def dominated(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> N
 def refined(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
     """The same counts with their ties broken by the ratio itself, as a fraction in (0, 1).
 
-    Between two neighbours of the population a record's place is interpolated; beyond the ends it tends to the next count
-    and never reaches it. Times M + 1 and rounded down, it is the count again.
+    Records of one count stand between it and the next in the order of their ratios: what is added to the count is the
+    ratio's rank among all, below 1. Times M + 1 and rounded down, the count is there again. Equal ratios stay tied.
 
-    >>> (4 * refined(np.array([0.5, 3.0]), np.array([0.0, 1.0, 2.0]))).round(2).tolist()
-    [1.5, 3.5]
+    >>> (4 * refined(np.array([0.5, 0.7, 3.0]), np.array([0.0, 1.0, 2.0]))).tolist()
+    [1.25, 1.5, 3.75]
     """
-    ordered, shifted = _ready(log_ratios, population, gamma)
-    counts = np.searchsorted(ordered, shifted, side="right")
-    below = ordered[np.maximum(counts - 1, 0)]
-    above = ordered[np.minimum(counts, len(ordered) - 1)]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        between = (shifted - below) / (above - below)
-        before = 1.0 / (1.0 + (above - shifted))
-        after = (shifted - below) / (1.0 + (shifted - below))
-    place = np.where(counts == 0, before, np.where(counts == len(ordered), after, between))
-    answer: Numbers = (counts + np.clip(place, 0.0, _BELOW_ONE)) / (len(ordered) + 1)
+    counts = dominated(log_ratios, population, gamma)
+    kinds, rank = np.unique(log_ratios, return_inverse=True)
+    answer: Numbers = (counts + (rank + 1.0) / (len(kinds) + 1.0)) / (len(population) + 1)
     return answer
 
 

@@ -1,0 +1,343 @@
+"""What must hold of every attack: no order of records matters, chance stays chance, sorting equals counting, and the
+orderings of the papers on Gaussian signals.
+
+Statistical tests state how often they fail by luck; seeds were not looked for.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import expit, logit
+from scipy.stats import norm, rankdata
+from scipy.stats import t as student
+
+from privet.attacks import (
+    BASE,
+    RMIA,
+    BaVarIA,
+    Confidence,
+    Entropy,
+    Gap,
+    LiRA,
+    Logits,
+    Loss,
+    ModifiedEntropy,
+    NormalLaw,
+    OfflineBASE,
+    OfflineBaVarIA,
+    OfflineLiRA,
+    OfflineRMIA,
+    PerRecord,
+    Pooled,
+    Population,
+    Probabilities,
+)
+from privet.attacks.bavaria import StudentLaw, predictive
+from privet.attacks.pairwise import dominated, refined
+from privet.attacks.referenced import inside, outside
+from privet.attacks.signals import log_confidence
+from privet.scores import Challenge, Records, References
+
+REFERENCED = [
+    LiRA,
+    lambda r: LiRA(r, PerRecord()),
+    OfflineLiRA,
+    lambda r: OfflineLiRA(r, PerRecord()),
+    RMIA,
+    OfflineRMIA,
+    BASE,
+    OfflineBASE,
+    BaVarIA,
+    lambda r: BaVarIA(r, NormalLaw()),
+    OfflineBaVarIA,
+]
+THRESHOLDS = [Loss(), Confidence(), Entropy(), ModifiedEntropy(), Gap()]
+
+
+def auc(scores, coin):
+    members = int(coin.sum())
+    return (rankdata(scores)[coin].sum() - members * (members + 1) / 2) / (members * (len(coin) - members))
+
+
+def world(seed, records=4000, models=4, *, steady=False):
+    """Signals as trained models give them: records differ in how hard they are, training moves the hard ones most, and
+    models scatter more where φ is far from 0 (``steady``: everywhere alike)."""
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(3.0, 3.0, records)
+    noise = np.ones(records) if steady else 0.6 + 0.15 * np.abs(hard)
+    gain = 3.0 * expit(-0.7 * (hard - 2.0)) * rng.gamma(4.0, 0.25, records)
+    half = np.stack([rng.permutation(records) < records // 2 for _ in range(models // 2)])
+    members = np.concatenate([half, ~half])
+    coin = rng.permutation(records) < records // 2
+
+    def said(trained):
+        return hard + gain * trained + noise * rng.normal(size=trained.shape)
+
+    return References(said(members)[:, None, :], members), said(coin)[None], coin
+
+
+class TestPermutations:
+    @pytest.mark.parametrize("make", REFERENCED)
+    def test_references(self, make):
+        references, target, _ = world(1, records=60, models=6)
+        order = np.random.default_rng(2).permutation(60)
+        moved = References(references.signals[:, :, order], references.members[:, order])
+        np.testing.assert_allclose(
+            make(moved).judge(target[:, order]), make(references).judge(target)[order], rtol=1e-9
+        )
+
+    @pytest.mark.parametrize("make", REFERENCED)
+    def test_the_order_of_models_does_not_matter(self, make):
+        references, target, _ = world(3, records=60, models=6)
+        order = np.random.default_rng(4).permutation(6)
+        moved = References(references.signals[order], references.members[order])
+        np.testing.assert_allclose(make(moved).judge(target), make(references).judge(target), rtol=1e-9)
+
+    @pytest.mark.parametrize("attack", THRESHOLDS, ids=lambda a: a.name)
+    def test_thresholds(self, attack):
+        rng = np.random.default_rng(5)
+        view = Probabilities(lambda rows: rows)
+        records = Records(rng.dirichlet(np.ones(4) / 3, 50), rng.integers(0, 4, 50))
+        order = rng.permutation(50)
+        np.testing.assert_array_equal(
+            attack.score(view, records.take(order)), attack.score(view, records)[order]
+        )
+
+
+class TestChance:
+    """Members and others from one law: AUC lies within 5 standard errors of ½, which fails by luck in 6·10⁻⁷ of runs."""
+
+    @pytest.mark.parametrize("make", REFERENCED)
+    def test_references(self, make):
+        references, _, coin = world(6, records=4000, models=8)
+        blind = references.signals[0] + np.random.default_rng(7).normal(size=(1, 4000))
+        rest = References(references.signals[1:], references.members[1:])
+        # The stand-in target is a model, the coin that is guessed is another, which nothing depends on.
+        error = math.sqrt(4001 / (12 * 2000 * 2000))
+        assert abs(auc(make(rest).judge(blind), coin) - 0.5) < 5 * error
+
+    @pytest.mark.parametrize("attack", THRESHOLDS, ids=lambda a: a.name)
+    def test_thresholds(self, attack):
+        rng = np.random.default_rng(8)
+        records = Records(rng.dirichlet(np.ones(5) / 2, 4000), rng.integers(0, 5, 4000))
+        coin = rng.permutation(4000) < 2000
+        scores = attack.run(Probabilities(lambda rows: rows), Challenge(records, coin))
+        assert abs(auc(scores.values, coin) - 0.5) < 5 * math.sqrt(4001 / (12 * 2000 * 2000))
+
+
+# Eighths are exact in float64, and so are their differences: both sides of the comparison then round alike.
+eighths = st.integers(-16, 16).map(lambda n: n / 8)
+
+
+class TestSorting:
+    @given(
+        x=st.lists(eighths, min_size=1, max_size=12),
+        z=st.lists(eighths, min_size=1, max_size=12),
+    )
+    def test_is_counting_with_ties(self, x, z):
+        x, z = np.array(x), np.array(z)
+        counted = (x[:, None] - z[None, :] >= 0).sum(axis=1)
+        np.testing.assert_array_equal(dominated(x, z), counted)
+        np.testing.assert_array_equal(np.floor(refined(x, z) * (len(z) + 1) + 1e-10), counted)
+
+    @given(
+        x=arrays(np.float64, 9, elements=st.floats(-700, 700)),
+        z=arrays(np.float64, 7, elements=st.floats(-700, 700)),
+        gamma=st.floats(0.5, 8),
+    )
+    def test_is_counting_for_every_gamma(self, x, z, gamma):
+        counted = (x[:, None] - math.log(gamma) >= z[None, :]).sum(axis=1)
+        np.testing.assert_array_equal(dominated(x, z, gamma), counted)
+        places = refined(x, z, gamma) * (len(z) + 1)
+        assert (places >= counted - 1e-9).all()
+        assert (places < counted + 1).all()
+
+    def test_ties_are_broken_by_the_ratio(self):
+        rng = np.random.default_rng(9)
+        x, z = rng.normal(size=3000), rng.normal(size=5)
+        assert len(np.unique(dominated(x, z))) <= 6
+        np.testing.assert_array_equal(np.argsort(refined(x, z, 2.0)), np.argsort(x))
+
+    def test_rmia_is_the_published_table(self):
+        references, target, _ = world(10, records=40, models=4)
+        of_population, population, _ = world(11, records=30, models=4)
+        attack = OfflineRMIA(
+            references,
+            a=0.4,
+            population=Population(Records(np.zeros((30, 1)), np.zeros(30, dtype=int)), of_population),
+            gamma=1.5,
+        )
+
+        def ratio(phi, refs):
+            out = ~refs.members
+            mean = (expit(refs.signals[:, 0]) * out).sum(axis=0) / out.sum(axis=0)
+            return expit(phi[0]) / (0.5 * (1.4 * mean + 0.6))
+
+        table = ratio(target, references)[:, None] / ratio(population, of_population)[None, :] >= 1.5
+        found = attack.judge(target, population)
+        np.testing.assert_array_equal(np.floor(found * 31 + 1e-10), table.sum(axis=1))
+
+    def test_rmia_online_is_base_where_halves_are_even(self):
+        references, target, _ = world(12, records=300, models=4)
+        np.testing.assert_array_equal(
+            np.argsort(RMIA(references).judge(target)), np.argsort(BASE(references).judge(target))
+        )
+
+
+class TestFormulas:
+    def test_lira(self):
+        references, target, _ = world(13, records=50, models=12)
+        phi, members = references.signals[:, 0], references.members
+        expected = [
+            norm.logpdf(target[0, i], phi[members[:, i], i].mean(), phi[members[:, i], i].std(ddof=1))
+            - norm.logpdf(target[0, i], phi[~members[:, i], i].mean(), phi[~members[:, i], i].std(ddof=1))
+            for i in range(50)
+        ]
+        np.testing.assert_allclose(LiRA(references, PerRecord()).judge(target), expected, rtol=1e-9)
+
+    def test_lira_pooled(self):
+        references, target, _ = world(14, records=50, models=12)
+        phi, members = references.signals[:, 0], references.members
+        trained = [phi[members[:, i], i] for i in range(50)]
+        left_out = [phi[~members[:, i], i] for i in range(50)]
+        spread_in = math.sqrt(np.mean([part.var(ddof=1) for part in trained]))
+        spread_out = math.sqrt(np.mean([part.var(ddof=1) for part in left_out]))
+        expected = [
+            norm.logpdf(target[0, i], trained[i].mean(), spread_in)
+            - norm.logpdf(target[0, i], left_out[i].mean(), spread_out)
+            for i in range(50)
+        ]
+        np.testing.assert_allclose(LiRA(references, Pooled()).judge(target), expected, rtol=1e-9)
+
+    def test_lira_offline_orders_as_the_tail(self):
+        references, target, _ = world(15, records=50, models=12)
+        phi, members = references.signals[:, 0], references.members
+        tail = [
+            norm.sf(target[0, i], phi[~members[:, i], i].mean(), phi[~members[:, i], i].std(ddof=1))
+            for i in range(50)
+        ]
+        np.testing.assert_allclose(
+            norm.sf(OfflineLiRA(references, PerRecord()).judge(target)), tail, rtol=1e-7
+        )
+
+    def test_queries_multiply_densities(self):
+        one, target, _ = world(16, records=30, models=8)
+        two = References(np.concatenate([one.signals, one.signals + 1.0], axis=1), one.members)
+        both = LiRA(two, PerRecord(), queries=(abs, abs)).judge(np.concatenate([target, target + 1.0]))
+        np.testing.assert_allclose(both, 2 * LiRA(one, PerRecord()).judge(target), rtol=1e-9)
+
+    def test_base(self):
+        references, target, _ = world(17, records=30, models=6)
+        p = expit(references.signals[:, 0])
+        np.testing.assert_allclose(
+            BASE(references).judge(target), np.log(expit(target[0]) / p.mean(axis=0)), atol=1e-12
+        )
+
+    def test_bavaria_is_the_integral_over_its_prior(self):
+        """Student's predictive law, against a sum over a fine grid of (μ, σ²) under the prior that the module states."""
+        references, target, _ = world(18, records=40, models=6)
+        side = outside(references)
+        law = predictive(side, inside(references), 4.0)
+        values = references.signals[:, 0][~references.members[:, 7], 7]
+        n, own = len(values), side.means[0]
+        within = side.squares.sum() / (side.counts - 1).sum()
+        between = own.var() - within * (1 / side.counts).mean()
+        centre = own.mean()
+        log_variance = np.linspace(math.log(within) - 8, math.log(within) + 8, 1500)[:, None]
+        variance = np.exp(log_variance)
+        mean = np.linspace(-25, 30, 1500)[None, :]
+        log_weight = (
+            (-2.0 - 1.0) * log_variance
+            - 2.0 * within / variance
+            + log_variance  # the grid is even in ln σ²
+            + norm.logpdf(mean, centre, np.sqrt(variance * between / within))
+            + sum(norm.logpdf(value, mean, np.sqrt(variance)) for value in values)
+        )
+        weight = np.exp(log_weight - log_weight.max())
+        expected = (weight * norm.pdf(target[0, 7], mean, np.sqrt(variance))).sum() / weight.sum()
+        found = StudentLaw().log_density(target, law)[0, 7]
+        assert n == 3
+        assert found == pytest.approx(math.log(expected), abs=2e-3)
+        assert found == pytest.approx(
+            student.logpdf(
+                target[0, 7], law.freedom[0, 7], law.centre[0, 7], math.sqrt(law.squared_scale[0, 7])
+            )
+        )
+
+    def test_offline_bavaria_keeps_the_tail(self):
+        references, target, _ = world(19, records=40, models=6)
+        law = predictive(outside(references), outside(references), 4.0)
+        exact = norm.isf(student.sf(target, law.freedom, law.centre, np.sqrt(law.squared_scale)))[0]
+        np.testing.assert_allclose(OfflineBaVarIA(references).judge(target), exact, atol=0.02)
+
+
+class TestOrderings:
+    """The means of 8 worlds with 4,000 records: differences here are at least 0.01 in AUC, with a standard error of the
+    mean difference (paired) below 0.002."""
+
+    def aucs(self, models, makes, *, steady=False):
+        rows = []
+        for seed in range(20, 28):
+            references, target, coin = world(seed, models=models, steady=steady)
+            rows.append([auc(make(references).judge(target), coin) for make in makes])
+        return np.mean(rows, axis=0)
+
+    def loss(self, models):
+        return np.mean(
+            [auc(log_confidence(t[0]), c) for _, t, c in (world(s, models=models) for s in range(20, 28))]
+        )
+
+    def test_pooled_variance_beats_per_record_at_16(self):
+        pooled, own = self.aucs(16, [LiRA, lambda r: LiRA(r, PerRecord())], steady=True)
+        assert pooled > own + 0.005
+
+    def test_rmia_beats_offline_lira_at_two(self):
+        relative, offline = self.aucs(4, [OfflineRMIA, OfflineLiRA])  # four models: two without each record
+        assert relative > offline + 0.01
+
+    @pytest.mark.parametrize("models", [2, 16])
+    def test_everything_beats_the_loss(self, models):
+        floor = self.loss(models)
+        assert (self.aucs(models, REFERENCED) > floor + 0.01).all()
+
+    def test_bavaria_is_between_or_better_at_four(self):
+        inferred, pooled, own = self.aucs(4, [BaVarIA, LiRA, lambda r: LiRA(r, PerRecord())])
+        assert inferred > max(pooled, own)
+
+
+class TestDigits:
+    """Confidences beyond what 1 − p can hold: no two records that differ are tied."""
+
+    @pytest.mark.parametrize("make", [OfflineLiRA, OfflineBaVarIA])
+    def test_far_from_all_references(self, make):
+        phi = np.linspace(20.0, 700.0, 200)
+        rng = np.random.default_rng(28)
+        references = References(
+            rng.normal(size=(4, 1, 1)).repeat(200, axis=2), np.zeros((4, 200), dtype=bool)
+        )
+        assert (
+            norm.cdf(OfflineLiRA(references).judge(phi[None]))[0] == 1.0
+        )  # what the paper's own form would give
+        assert (np.diff(make(references).judge(phi[None])) > 0).all()
+
+    def test_ratios_of_confidences_near_one(self):
+        phi = np.linspace(30.0, 60.0, 100)
+        sure = References(np.full((2, 1, 100), 70.0), np.zeros((2, 100), dtype=bool))
+        assert (np.diff(OfflineBASE(sure, scale=1.0).judge(phi[None])) > 0).all()
+        assert (np.diff(OfflineRMIA(sure).judge(phi[None])) > 0).all()
+
+    def test_thresholds_near_one(self):
+        rest = 10.0 ** -np.arange(1.0, 30.0)
+        logs = np.stack([np.log1p(-rest), np.log(rest / 2), np.log(rest / 2)], axis=1)
+        records = Records(np.arange(29.0), np.zeros(29, dtype=int))
+        view = Logits(lambda rows: logs)
+        for attack in (Loss(), Confidence(), Entropy(), ModifiedEntropy()):
+            assert (np.diff(attack.score(view, records)) > 0).all(), attack.name
+
+    def test_scores_follow_from_phi(self):
+        p = np.array([0.2, 0.5, 0.99])
+        np.testing.assert_allclose(log_confidence(logit(p)), np.log(p), rtol=1e-12)
