@@ -117,16 +117,19 @@ class NoisyGradient:
         """
         self._require_no_hooks()
         sums = self._sums_for(loss)
-        self.buffer.zero_()
         self._count = 0.0
+        if not indices.numel():
+            self.buffer.zero_()
+        fresh = True
         for piece in micro_batches(indices, self._micro_batch):
             inputs, targets = split(rows.take(piece))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
             try:
-                squared_norms = sums.add(inputs, targets, self.buffer)
+                squared_norms = sums.add(inputs, targets, self.buffer, fresh=fresh)
             except CrossExample as refused:
                 raise fixable(refused) from None
+            fresh = False
             if isinstance(self.clip, Adaptive):
                 self._count += self.clip.count(squared_norms)
 

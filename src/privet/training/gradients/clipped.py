@@ -6,6 +6,7 @@ from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Variable
 
 from privet.errors import InvalidArgument
 from privet.training.gradients.fallback import BruteForce
@@ -20,8 +21,9 @@ from privet.training.gradients.refusals import (
     require_rows,
 )
 from privet.training.gradients.register import taps_of
+from privet.training.gradients.straight import Straight
 from privet.training.gradients.strays import Graph, Reach
-from privet.training.gradients.tape import Placement, Tape, Use, tapped
+from privet.training.gradients.tape import Tape, Use, tapped
 
 __all__ = ["ClippedSums", "Clipping"]
 
@@ -94,11 +96,12 @@ class ClippedSums:
         """The parameters, by their place in the layout, that the last lot took through brute force."""
         return self._brute_forced
 
-    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor) -> Tensor:
+    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, fresh: bool = False) -> Tensor:
         """out += Σ_b c_b·g_b; gives the squared norms ‖g_b‖², float64, before clipping.
 
         With ``groups`` the squared norms are [examples, groups]. Refused, with ``out`` untouched, if a
-        gradient is not finite.
+        gradient is not finite. With ``fresh`` the sum takes the place of what is in ``out``, whatever that is: large
+        matrices are then neither zeroed nor read before.
         """
         batch = require_rows(inputs, targets)
         if out is not self._out:
@@ -112,6 +115,8 @@ class ClippedSums:
         shape = (batch,) if self._many is None else (batch, self._many)
         norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
         if not batch:
+            if fresh:
+                out.zero_()
             return norms
         if not (self._warned or self._model.training):
             self._warned = True
@@ -120,29 +125,41 @@ class ClippedSums:
                 stacklevel=2,
             )
         with torch.enable_grad():
-            products = self._products(inputs, targets, batch)
+            straight, products = self._products(inputs, targets, batch)
         with torch.no_grad():
-            self._reduce(products, norms)
+            self._reduce(straight, products, norms, fresh)
         return norms
 
-    def _reduce(self, products: dict[int, Product], norms: Tensor) -> None:
+    def _reduce(self, straight: Straight, products: dict[int, Product], norms: Tensor, fresh: bool) -> None:
         """Norms first, then the check, then the clip factors and the sums."""
+        places = straight.places
+        if places:
+            straight.add_squared_norms(norms)
         columns = [norms] if self._many is None else list(norms.unbind(1))
         for index, product in products.items():
             columns[self._groups[index]] += product.squared_norms()
         require_finite(norms)
         factors = self.clipping.factors(norms).to(self.layout.dtype)
+        if places:
+            straight.put_sums(factors, self._views, fresh)
         by_group = [factors] if self._many is None else [c.contiguous() for c in factors.unbind(1)]
         for index, product in products.items():
-            product.add_sum(by_group[self._groups[index]], self._views[index])
+            put = product.set_sum if fresh else product.add_sum
+            put(by_group[self._groups[index]], self._views[index])
+        if fresh and len(places) + len(products) < len(self._views):
+            for index in set(range(len(self._views))).difference(places, products):
+                self._views[index].zero_()  # without a gradient in this lot
 
-    def _products(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> dict[int, Product]:
+    def _products(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
+    ) -> tuple[Straight, dict[int, Product]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         key = (tuple(x.shape[1:] for x in inputs), targets.shape[1:], self._model.training)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._learn(key, inputs, targets)
-        losses, uses = self._forward(inputs, targets, batch)
+        with tapped(self._taps):
+            losses, uses = self._forward(inputs, targets, batch)
         if not plan.matches(uses, batch):
             plan = self._learn(key, inputs, targets)
             if not plan.matches(uses, batch):
@@ -157,8 +174,9 @@ class ClippedSums:
         for i, (use, place, gradient) in enumerate(zip(uses, plan.places, gradients, strict=False)):
             if place is None and gradient is not None and i not in shared:
                 loose.update(use.tap.indices.values())
+        straight = Straight()
         with torch.no_grad():
-            collected = self._tapped_products(uses, plan.places, gradients, batch, loose)
+            collected = self._tapped_products(uses, plan, gradients, batch, loose, straight)
             self._followed_products(uses, followed, gradients[len(uses) :], batch, loose, collected)
             found = {index: combined(parts) for index, parts in collected.items()}
         self._brute_forced = frozenset(loose)
@@ -166,7 +184,7 @@ class ClippedSums:
             order = sorted(loose)
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
             found.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
-        return found
+        return straight, found
 
     def _learn(self, key: object, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
         plan = self._prober.plan(inputs, targets)
@@ -179,13 +197,12 @@ class ClippedSums:
         tape = self._tape
         uses: list[Use] = []
         tape.uses = uses
-        with tapped(self._taps):
-            tape.recording = True
-            try:
-                losses = require_losses(self._loss(self._model(*inputs), targets), batch)
-            finally:
-                tape.recording = False
-                tape.uses = []
+        tape.recording = True
+        try:
+            losses = require_losses(self._loss(self._model(*inputs), targets), batch)
+        finally:
+            tape.recording = False
+            tape.uses = []
         return losses, uses
 
     def _follow(
@@ -211,7 +228,7 @@ class ClippedSums:
         if not wanted:
             return (), []  # all of it is left to brute force
         with tapped(self._taps):  # also for blocks that are computed again in the backward pass
-            found = torch.autograd.grad(losses, wanted, torch.ones_like(losses), allow_unused=True)
+            found = _gradients(losses, wanted)
         for use in uses:
             use.check()
         outside = [i for i, g in zip(watched, found[len(edges) :], strict=True) if g is not None]
@@ -257,27 +274,44 @@ class ClippedSums:
     def _tapped_products(
         self,
         uses: list[Use],
-        places: Sequence[Placement | None],
+        plan: Plan,
         gradients: Sequence[Tensor | None],
         batch: int,
         loose: set[int],
+        straight: Straight,
     ) -> dict[int, list[Product]]:
-        memory: dict[int, int] = {}
-        for g in gradients:
-            if g is not None:
-                start = g.untyped_storage().data_ptr()
-                memory[start] = memory.get(start, 0) + 1
+        """What the taps saw: simple matrix products go to ``straight``, all else into products of their own."""
+        starts = [None if g is None else g.untyped_storage().data_ptr() for g in gradients]
+        shared = len(set(starts)) < len(starts)
         collected: dict[int, list[Product]] = {}
-        for use, place, g in zip(uses, places, gradients, strict=False):
-            if g is None or place is None or all(i in loose for i in use.tap.indices.values()):
+        for use, place, simple, g, start in zip(
+            uses, plan.places, plan.straight, gradients, starts, strict=False
+        ):
+            if g is None or place is None:
                 continue
-            rows = use.tap.gradient_rows(use, g, place, batch)
-            alone = memory[g.untyped_storage().data_ptr()] == 1 and 0 not in g.stride()
-            gradient = Gradient(rows, own=alone and self._many is None)
+            indices = use.tap.indices
+            if loose and all(i in loose for i in indices.values()):
+                continue
+            own = self._many is None and not (shared and starts.count(start) > 1) and 0 not in g.stride()
+            if simple and self._many is None and not loose:
+                straight.take(use.saved[0], g, indices, own)
+                continue
+            gradient = Gradient(use.tap.gradient_rows(use, g, place, batch), own)
             for index, product in use.tap.products(use, gradient, use.tap.saved_rows(use, place, batch)):
                 if index not in loose:
                     collected.setdefault(index, []).append(product)
         return collected
+
+
+def _gradients(losses: Tensor, wanted: list[Any]) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of the losses, or None where there is none; ``torch.autograd.grad`` without its checks.
+
+    The ones are fresh each time: where a loss is an output itself, its gradient is them, and is scaled in place.
+    """
+    found: tuple[Tensor | None, ...] = Variable._execution_engine.run_backward(
+        (losses,), (torch.ones_like(losses),), False, False, tuple(wanted), True, accumulate_grad=False
+    )
+    return found
 
 
 def _group_numbers(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:

@@ -30,6 +30,7 @@ class LinearTap(Tap):
     __slots__ = ()
 
     shareable = True
+    matrix = True
 
     @staticmethod
     def fits(module: nn.Module) -> bool:

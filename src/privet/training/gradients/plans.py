@@ -10,6 +10,7 @@ The same two passes show whether a loss depends on other examples: the losses of
 change when a third is added.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -68,12 +69,16 @@ class Plan:
     calls: tuple[tuple[int, int], ...]
     places: tuple[Placement | None, ...]
     strays: tuple[Stray, ...]
+    straight: tuple[
+        bool, ...
+    ]  # calls of matrix products with one row of each example, that share no parameter
     certain: bool
 
     @classmethod
     def unknown(cls, uses: list[Use]) -> "Plan":
         """A plan that trusts no tap."""
-        return cls(tuple((u.tap.number, u.role) for u in uses), (None,) * len(uses), (), certain=False)
+        calls = tuple((u.tap.number, u.role) for u in uses)
+        return cls(calls, (None,) * len(uses), (), (False,) * len(uses), certain=False)
 
     def matches(self, uses: list[Use], batch: int) -> bool:
         """Whether this pass called the same layers in the same order, with the examples where they were."""
@@ -213,7 +218,7 @@ class Prober:
             if None not in kept[s.call, s.number]
         ]
         calls = tuple((u.tap.number, u.role) for u in uses)
-        return Plan(calls, tuple(places), tuple(final), certain)
+        return Plan(calls, tuple(places), tuple(final), _straight(uses, places, final), certain)
 
     def _strays(
         self,
@@ -242,6 +247,18 @@ class Prober:
             if tree is not None and found is not None and not (call and any(r.matrix for r in found)):
                 strays.append((Stray(number, call, tree, tuple(r.place for r in found)), found))
         return strays
+
+
+def _straight(uses: list[Use], places: list[Placement | None], strays: list[Stray]) -> tuple[bool, ...]:
+    counts = Counter(index for use in uses for index in use.tap.indices.values())
+    counts.update(s.number for s in strays if not s.call)
+    return tuple(
+        use.tap.matrix
+        and place == Placement(0, 1)
+        and len(use.leading) == 1
+        and all(counts[index] == 1 for index in use.tap.indices.values())
+        for use, place in zip(uses, places, strict=True)
+    )
 
 
 def _owned(gradient: Tensor, leading: int, place: Placement) -> tuple[Placement | None, bool]:

@@ -128,6 +128,10 @@ class Product(ABC):
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         """out += Σ_b factors_b · gradient_b."""
 
+    def set_sum(self, factors: Tensor, out: Tensor) -> None:
+        """out = Σ_b factors_b · gradient_b."""
+        self.add_sum(factors, out.zero_())
+
     @abstractmethod
     def dense(self) -> Tensor:
         """The gradients written out, [examples, *shape of the parameter]: for rare mixtures only."""
@@ -210,11 +214,20 @@ class Outer(Product):
         if self._dense is not None:
             out.view(-1).addmv_(self._dense.view(self._dense.shape[0], -1).t(), factors)
             return
+        self._multiply(factors, out, 1.0)
+
+    def set_sum(self, factors: Tensor, out: Tensor) -> None:
+        if self._dense is None:
+            self._multiply(factors, out, 0.0)  # a large matrix is neither zeroed nor read before
+        else:
+            self.add_sum(factors, out.zero_())
+
+    def _multiply(self, factors: Tensor, out: Tensor, kept: float) -> None:
         scaled, x = self.gradient.scaled(factors), self.x
         if scaled.stride(0) < scaled.stride(1):  # the tokens were first: in their order nothing is copied
             scaled, x = scaled.transpose(0, 1), x.transpose(0, 1)
         flat = scaled.flatten(0, 1)
-        out.view(flat.shape[1], -1).addmm_(flat.t(), x.flatten(0, 1))
+        out.view(flat.shape[1], -1).addmm_(flat.t(), x.flatten(0, 1), beta=kept)
 
     def dense(self) -> Tensor:
         if self._dense is None:

@@ -91,7 +91,7 @@ class Tape:
         """Keeps one use; outside of a recorded pass, and under no_grad, nothing is kept."""
         node = output.grad_fn
         if self.recording and node is not None:
-            versions = tuple(t._version for t in saved)
+            versions = tuple([t._version for t in saved])
             self.uses.append(Use(tap, role, leading, saved, versions, GradientEdge(node, output.output_nr)))
 
 
@@ -102,6 +102,9 @@ class Tap(ABC):
 
     shareable = False
     """Whether the gradients also follow where the same rows went in for all examples."""
+
+    matrix = False
+    """Whether the parameters are the weight and the bias of a product with a matrix."""
 
     def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
         self.module = module
