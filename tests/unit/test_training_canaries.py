@@ -1,0 +1,386 @@
+"""Canaries: fair coins, places, spikes that go the way of all gradients, and what a run says of itself."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from privet.errors import InvalidArgument
+from privet.randomness import SeededNoise
+from privet.training import (
+    Adaptive,
+    Automatic,
+    Canaries,
+    DiracGradient,
+    FixedSizeSampling,
+    Flat,
+    Mislabelled,
+    NotFinite,
+    OutOfDistribution,
+    PerLayer,
+    PoissonSampling,
+    make_private,
+    train,
+    with_canaries,
+)
+from privet.training import step as step_module
+from privet.training.gradients import Layout
+
+LOSS = nn.CrossEntropyLoss()
+KINDS = [DiracGradient(), Mislabelled(classes=3), OutOfDistribution(classes=3)]
+names = [type(kind).__name__ for kind in KINDS]
+
+
+def data(count=200, *, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 4, generator=generator), torch.randint(0, 3, (count,), generator=generator)
+
+
+def network(*, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 30), nn.Tanh(), nn.Linear(30, 3))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 2)
+    return model
+
+
+def private(model, rows, canaries, **settings):
+    chosen = {"epsilon": 5.0, "delta": 1e-6, "steps": 4, "clip": Flat(1.0), "sampling": PoissonSampling(1.0)}
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return make_private(
+        model, optimizer, rows, canaries=canaries, noise=SeededNoise(3), **(chosen | settings)
+    )
+
+
+def run(loop, steps=None):
+    for lot in loop.lots():
+        loop.step(lot, LOSS)
+        if loop.taken == steps:
+            break
+    return loop
+
+
+def scale_noise(monkeypatch, factor):
+    """A bug: so much of the noise that the plan has."""
+    honest = step_module.gaussian_
+
+    def broken(buffer, deviation, source, *, divisor=1.0):
+        return honest(buffer, factor * deviation, source, divisor=divisor)
+
+    monkeypatch.setattr(step_module, "gaussian_", broken)
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """No noise at all."""
+    scale_noise(monkeypatch, 0.0)
+
+
+# --- coins ---
+
+
+def test_coins_are_fair_and_independent_of_each_other_and_of_all_else():
+    """240,000 coins of 300 seeds. Each check has a false-alarm rate of 6e-7 and finds a bias, or correlation, of 0.005 to 0.011."""
+    rows = data()
+    coins, labels = [], []
+    for seed in range(300):
+        flock = with_canaries(rows, Canaries(800, OutOfDistribution(classes=2), seed=seed))
+        coins.append(2.0 * flock.coin - 1)
+        labels.append(2.0 * flock._columns[-1].numpy() - 1)
+    signs, contents = np.array(coins), np.array(labels)
+    size = signs.size
+    assert abs(signs.sum()) < 5 * math.sqrt(size)
+    assert abs((signs[:, 1:] * signs[:, :-1]).sum()) < 5 * math.sqrt(size)
+    assert abs((signs[1:] * signs[:-1]).sum()) < 5 * math.sqrt(size)  # the same canary, of other seeds
+    assert abs((signs * contents).sum()) < 5 * math.sqrt(size)
+    # The number of heads is binomial, not fixed: 300 numbers of variance 200. χ² with 300 degrees, 5.5 deviations.
+    heads = (signs > 0).sum(1)
+    assert abs(((heads - 400) ** 2).sum() / 200 - 300) < 5.5 * math.sqrt(600)
+
+
+def test_coins_are_new_unless_a_seed_is_given():
+    rows = data()
+    kind = OutOfDistribution(classes=3)
+    first, second = (with_canaries(rows, Canaries(128, kind)).coin for _ in range(2))
+    assert (first != second).any()
+    first, second = (with_canaries(rows, Canaries(128, kind, seed=5)).coin for _ in range(2))
+    assert (first == second).all()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=names)
+def test_a_run_reports_its_coins(kind):
+    loop = run(private(network(), data(), Canaries(64, kind, seed=1)))
+    found = loop.canaries
+    assert found.count == len(found.scores) == 64
+    assert found.included == found.scores.members.sum() == loop._flock.included
+    assert 0 < found.included < 64
+    assert found.kind.startswith(type(kind).__name__)
+    assert "scores" not in repr(found)
+
+
+# --- places ---
+
+
+def test_mislabelled_records_leave_their_places_and_others_add_some():
+    rows = data()
+    for kind, places in ((Mislabelled(3), 200), (OutOfDistribution(classes=3), 264)):
+        flock = with_canaries(rows, Canaries(64, kind, seed=1))
+        assert len(flock) == places
+        assert len(flock.data[0]) == places - 64 + flock.included
+
+
+def test_mislabelled_canaries_have_the_inputs_of_the_data_and_never_their_label():
+    inputs, labels = data()
+    flock = with_canaries((inputs, labels), Canaries(100, Mislabelled(3), seed=2))
+    shown, told = flock._records(torch.arange(100))
+    assert torch.equal(shown, inputs[flock._at])
+    assert (told != labels[flock._at]).all()
+    assert set(told.tolist()) == {0, 1, 2}
+    # In the data that is trained on, just the included ones have another label.
+    kept = torch.ones(200, dtype=torch.bool)
+    kept[flock._at[~flock._present]] = False
+    assert torch.equal(flock.data[0], inputs[kept])
+    assert int((flock.data[1] != labels[kept]).sum()) == flock.included
+
+
+@pytest.mark.parametrize("included", [False, True])
+@pytest.mark.parametrize("kind", KINDS[1:], ids=names[1:])
+def test_training_touches_included_canaries_and_no_others(kind, included):
+    inputs, labels = data()
+    canaries = Canaries(64, kind, seed=4)
+    loop = private(network(), (inputs.clone(), labels), canaries)
+    flock = loop._flock
+    poisoned = flock._present if included else ~flock._present
+    if isinstance(kind, Mislabelled):
+        flock._rows._columns[0][flock._at[poisoned]] = math.nan
+    else:
+        flock._columns[0][poisoned] = math.nan
+    if included:
+        with pytest.raises(NotFinite):
+            run(loop)
+    else:
+        assert run(loop).taken == 4
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=names)
+def test_canaries_cost_no_privacy_and_change_no_rate(kind):
+    settings = {"epsilon": 3.0, "delta": 1e-6, "epochs": 2, "lot_size": 20, "noise": SeededNoise(1)}
+    plain = train(network(), data(), **settings)
+    audited = train(network(), data(), canaries=Canaries(64, kind), **settings)
+    assert audited.ledger == plain.ledger
+    assert audited.plan.sampling == PoissonSampling(20 / 200)
+    assert audited.plan.steps == plain.plan.steps
+    assert audited.plan.noise_multiplier == plain.plan.noise_multiplier
+    assert audited.plan.population == 200 + (0 if isinstance(kind, Mislabelled) else 64)
+    assert plain.canaries is None
+
+
+def test_lots_of_a_fixed_size_are_drawn_among_all_places():
+    plan = private(network(), data(), Canaries(64), sampling=FixedSizeSampling(50), steps=2).plan
+    assert plan.population == 264
+    assert plan.ledger(2).entries[0].event == FixedSizeSampling(50).event(
+        plan.noise_multiplier, plan.correlation, 2, 264, plan.adjacency
+    )
+
+
+def test_the_divisor_does_not_depend_on_the_coins():
+    divisors = {private(network(), data(), Canaries(64, seed=s))._gradient.divisor for s in range(3)}
+    assert divisors == {264.0}
+
+
+def test_places_of_excluded_canaries_may_be_all_that_a_lot_has():
+    loop = private(network(), data(), Canaries(64, OutOfDistribution(classes=3), seed=1))
+    flock = loop._flock
+    empty = flock.take(200 + torch.nonzero(~flock._present)[:, 0])
+    assert [len(column) for column in empty] == [0, 0]
+    nobody = flock.take(torch.zeros(0, dtype=torch.int64))
+    assert [len(column) for column in nobody] == [0, 0]
+
+
+# --- spikes ---
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.9])
+@pytest.mark.parametrize(
+    "clip",
+    [Flat(0.5), Flat(3.0), Automatic(1.0), PerLayer(2.0), Adaptive(1.0)],
+    ids=lambda c: type(c).__name__,
+)
+def test_without_noise_spikes_are_told_apart_perfectly(silent, clip, rate):
+    loop = run(
+        private(network(), data(), Canaries(200, seed=1), clip=clip, sampling=PoissonSampling(rate), steps=8)
+    )
+    scores = loop.canaries.scores
+    assert scores.of_members.min() > 0.3
+    assert np.abs(scores.of_others).max() < 1e-4
+
+
+@pytest.mark.parametrize(("clip", "each"), [(Flat(0.5), 0.5), (Flat(3.0), 3.0), (PerLayer(2.0), 2 / 2**0.5)])
+def test_a_spike_is_clipped_to_the_bound(silent, clip, each):
+    scores = run(private(network(), data(), Canaries(200, seed=1), clip=clip)).canaries.scores
+    assert scores.of_members == pytest.approx(4 * each, rel=1e-4)
+    assert (scores.of_members <= 4 * each * (1 + 1e-6)).all()
+
+
+def test_spikes_are_drawn_like_records(silent):
+    """At rate ½ a spike takes part in Binomial(64, ½) of 64 steps: mean 32, deviation 4. False alarms: 6e-7."""
+    settings = {"sampling": PoissonSampling(0.5), "steps": 64}
+    scores = run(private(network(), data(50), Canaries(200, seed=1), **settings)).canaries.scores
+    members = scores.of_members
+    assert abs(members.mean() - 32) < 5 * 4 / math.sqrt(len(members))
+    assert 3 < members.std() < 5
+
+
+def test_spikes_meet_the_noise_of_the_plan():
+    """Non-members are pure noise: Σ over 4 steps, variance 4 σ². 2,000 numbers tell σ to 1.6 %; bounds are at 5 of those."""
+    model = nn.Linear(60, 60)
+    loop = private(model, (torch.zeros(40, 60), torch.zeros(40, dtype=torch.int64)), Canaries(3500, seed=2))
+    found = run(loop).canaries.scores
+    wanted = 2 * loop.plan.noise_multiplier
+    for side, mean in ((found.of_others, 0.0), (found.of_members, 4.0)):
+        assert abs(side.mean() - mean) < 5 * wanted / math.sqrt(len(side))
+        assert side.std() == pytest.approx(wanted, rel=5 / math.sqrt(2 * len(side)))
+
+
+def test_spikes_count_among_the_norms_that_an_adaptive_bound_follows(silent):
+    """All spikes are longer than any bound, so beside them fewer norms are below it, and it grows."""
+    few = run(private(network(), data(50), Canaries(32, seed=1), clip=Adaptive(100.0)))
+    many = run(private(network(), data(50), Canaries(200, seed=1), clip=Adaptive(100.0)))
+    assert many.clip.bound > few.clip.bound
+
+
+def test_spikes_of_one_run_have_coordinates_of_their_own():
+    flock = private(network(), data(), Canaries(243, seed=1))._flock
+    assert Layout.of(network()).size == 243
+    assert len(set(flock._coordinates.tolist())) == 243
+
+
+def test_the_cost_of_spikes_is_known_beforehand(silent):
+    """Drift: what spikes add over what noise adds, in squared length. Full lots have no chance in them."""
+    loop = run(private(network(), data(), Canaries(200, seed=1)))
+    cost = loop.canaries.cost
+    noise = 243 * 4 * loop.plan.noise_multiplier**2
+    added = (loop.canaries.scores.values**2).sum() * 100 / loop.canaries.included
+    assert cost.drift == pytest.approx(added / noise, rel=1e-3)
+    assert cost.records_lost == 0
+    assert cost.share == pytest.approx(100 / 300)
+
+
+def test_the_cost_of_mislabelled_records_is_the_records():
+    cost = run(private(network(), data(), Canaries(64, Mislabelled(), seed=1))).canaries.cost
+    assert (cost.records_lost, cost.drift) == (64, None)
+    assert cost.share == pytest.approx(32 / 168)
+
+
+# --- scores of records ---
+
+
+@pytest.mark.parametrize("kind", KINDS[1:], ids=names[1:])
+def test_a_model_that_learns_by_heart_gives_its_canaries_away(kind):
+    """In any loop: plain training to a loss of almost nothing."""
+    flock = with_canaries(data(100), Canaries(64, kind, seed=3))
+    model = nn.Sequential(nn.Linear(4, 300), nn.ReLU(), nn.Linear(300, 3))
+    flock.begin(model)
+    inputs, labels = flock.data
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(400):
+        optimizer.zero_grad()
+        LOSS(model(inputs), labels).backward()
+        optimizer.step()
+    scores = flock.scores(model)
+    assert np.median(scores.of_members) > np.quantile(scores.of_others, 0.8)
+
+
+def test_scores_are_the_change_of_confidence_and_leave_the_model_as_it_was():
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
+    flock = with_canaries(data(), Canaries(64, OutOfDistribution(classes=3), seed=1))
+    absolute = flock.scores(model).values
+    flock.begin(model)
+    assert model.training
+    assert model[0].training
+    assert flock.scores(model).values == pytest.approx(0.0)
+    inputs, labels = flock._records(torch.arange(64))
+    with torch.no_grad():
+        p = torch.softmax(model[1](inputs).double(), 1)[torch.arange(64), labels]
+    assert absolute == pytest.approx(torch.logit(p).numpy())
+
+
+def test_canaries_out_of_distribution_know_the_shape_of_the_data_and_nothing_else():
+    rows = (torch.full((100, 4), 77.0), torch.zeros(100, dtype=torch.int64))
+    inputs, labels = with_canaries(rows, Canaries(500, OutOfDistribution(-2, 3, classes=5), seed=1))._columns
+    assert -2 <= inputs.min() < -1.9
+    assert 2.9 < inputs.max() <= 3
+    assert set(labels.tolist()) == {0, 1, 2, 3, 4}
+    pixels = (torch.zeros(100, 4, dtype=torch.uint8), torch.zeros(100, dtype=torch.int64))
+    inputs, _ = with_canaries(pixels, Canaries(500, OutOfDistribution(0, 255, classes=5), seed=1))._columns
+    assert inputs.dtype == torch.uint8
+    assert inputs.max() == 255
+
+
+# --- resuming ---
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=names)
+def test_a_run_that_resumes_has_the_same_coins_and_scores(kind, tmp_path):
+    canaries = Canaries(64, kind)  # no seed: what is kept is the coin itself
+    with private(network(), data(), canaries, checkpoint=tmp_path) as loop:
+        run(loop, steps=2)
+        before = loop.canaries.scores
+    with private(network(seed=9), data(), canaries, checkpoint=tmp_path) as loop:
+        assert loop.taken == 2
+        after = loop.canaries.scores
+        assert (after.members == before.members).all()
+        assert after.values == pytest.approx(before.values)
+        assert run(loop).taken == 4
+        assert (loop.canaries.scores.values != before.values).any()
+
+
+@pytest.mark.parametrize("other", [None, Canaries(64, OutOfDistribution(low=-3.0))])
+def test_a_run_does_not_resume_with_other_canaries(other, tmp_path):
+    with private(network(), data(), Canaries(64, OutOfDistribution()), checkpoint=tmp_path) as loop:
+        run(loop, steps=2)
+    with pytest.raises(InvalidArgument, match="another plan|Resume with the same canaries"):
+        private(network(), data(), other, checkpoint=tmp_path)
+
+
+# --- arguments ---
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Canaries(31), "at least 32"),
+        (lambda: Canaries(64.0), "whole number"),
+        (lambda: Canaries(64, Mislabelled), "Give DiracGradient"),
+        (lambda: OutOfDistribution(1.0, 1.0), "range of the inputs"),
+        (lambda: private(network(), data(), Canaries(244)), "243 trainable numbers"),
+        (lambda: with_canaries(data(), Canaries(64)), "privet.train or make_private"),
+        (lambda: with_canaries(data(50), Canaries(64, Mislabelled(3))), "Ask for fewer"),
+        (lambda: with_canaries(data(), Canaries(64, Mislabelled())), "classes=10"),
+        (lambda: with_canaries((data()[0],) * 2, Canaries(64, Mislabelled(3))), "Take DiracGradient"),
+        (
+            lambda: with_canaries((data()[1][:, None], data()[1]), Canaries(64, OutOfDistribution())),
+            "high=255",
+        ),
+    ],
+)
+def test_what_cannot_be_a_canary_is_refused(make, words):
+    with pytest.raises(InvalidArgument, match=words):
+        make()
+
+
+def test_any_loss_can_be_audited_by_spikes():
+    inputs = torch.randn(100, 4, generator=torch.Generator().manual_seed(1))
+    trained = train(
+        nn.Linear(4, 20),
+        (inputs, torch.zeros(100, 20)),
+        loss=nn.MSELoss(),
+        epsilon=5,
+        delta=1e-6,
+        epochs=2,
+        canaries=64,
+    )
+    assert trained.canaries.count == 64
