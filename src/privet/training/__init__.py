@@ -42,9 +42,11 @@ if TYPE_CHECKING:
         PoissonSampling,
         ShuffledSampling,
     )
+    from privet.training.workers import Alone, ProcessFailed, Together, Workers
 
 _HOMES = {
     "Adaptive": "clipping",
+    "Alone": "workers",
     "Augmentation": "augmentation",
     "Automatic": "clipping",
     "Banded": "correlated",
@@ -72,9 +74,12 @@ _HOMES = {
     "Planted": "flocks",
     "PoissonSampling": "sampling_schemes",
     "PrivateLoop": "private_loop",
+    "ProcessFailed": "workers",
     "ShuffledSampling": "sampling_schemes",
+    "Together": "workers",
     "Trained": "run",
     "Tree": "correlated",
+    "Workers": "workers",
     "crops_and_flips": "augmentation",
     "fix": "fixing",
     "make_private": "private_loop",
@@ -86,6 +91,7 @@ _HOMES = {
 
 __all__ = [
     "Adaptive",
+    "Alone",
     "Augmentation",
     "Automatic",
     "Banded",
@@ -113,9 +119,12 @@ __all__ = [
     "Planted",
     "PoissonSampling",
     "PrivateLoop",
+    "ProcessFailed",
     "ShuffledSampling",
+    "Together",
     "Trained",
     "Tree",
+    "Workers",
     "crops_and_flips",
     "fix",
     "make_private",

@@ -46,7 +46,7 @@ from privet.training.plan import Plan
 from privet.training.rows import Rows, rows_of
 from privet.training.sampling_schemes import PoissonSampling, Sampling, ShuffledSampling
 from privet.training.step import NoisyGradient
-from privet.training.workers import Alone, ProcessFailed, Workers, workers_of
+from privet.training.workers import Alone, Workers, workers_of
 
 __all__ = ["Lot", "PrivateLoop", "agreed_plan", "make_private", "opened", "plan_for"]
 
@@ -158,7 +158,8 @@ class PrivateLoop:
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self.can_save and kind is not ProcessFailed:
+            # What brings down one process of several may be its own affair, and the others would not be there to agree.
+            if self.can_save and (kind is None or isinstance(self._workers, Alone)):
                 self.save(self.more)
         finally:
             self.close()
