@@ -1,5 +1,7 @@
 """Loops of one's own: lots, steps, ledger; every kind of lot and noise."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -11,14 +13,17 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.randomness import SeededNoise
 from privet.training import (
+    Adaptive,
     Banded,
     CorrectedAdam,
+    CrossExample,
     CyclicSampling,
     FixedSizeSampling,
     Flat,
     Lot,
     MovingAverage,
     PartSampling,
+    Plan,
     ShuffledSampling,
     Tree,
     make_private,
@@ -26,6 +31,14 @@ from privet.training import (
 )
 
 LOSS = nn.CrossEntropyLoss()
+
+_calibrated = functools.cache(Plan.calibrated)
+
+
+@pytest.fixture(autouse=True)
+def calibrated_once(monkeypatch):
+    """The same plan is asked for again and again; it takes most of the time of a test."""
+    monkeypatch.setattr(Plan, "calibrated", staticmethod(_calibrated))
 
 
 def data(count=120):
@@ -168,3 +181,118 @@ def test_sizes_that_do_not_fit():
         private(sampling=CyclicSampling(4), lot_size=3)
     with pytest.raises(InvalidArgument, match="Exactly one of 'epochs' and 'steps'"):
         private(epochs=2)
+
+
+class Stop(Exception):
+    pass
+
+
+def kept(folder, *, last=None, fails=None, every=2, **more):
+    """A loop that saves after every second step, leaves after ``last`` and falls over after ``fails``."""
+    with private(checkpoint=folder, steps=8, **more) as run:
+        first = run.taken
+        for lot in run.lots():
+            run.step(lot, LOSS)
+            if run.taken == fails:
+                raise Stop
+            if run.taken % every == 0 and run.can_save:
+                run.save({"seen": run.taken})
+            if run.taken == last:
+                break
+    return first, run
+
+
+def weights(run):
+    return torch.cat([p.detach().flatten() for p in run.model.parameters()])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"clip": Adaptive(0.5)},
+        {"average": True},
+        {"optimizer": CorrectedAdam},
+        {"sampling": CyclicSampling(4), "correlation": Tree()},
+    ],
+)
+def test_a_loop_goes_on_where_it_was_left(tmp_path, more):
+    def settings():
+        return more | {"average": MovingAverage(0.9)} if "average" in more else more
+
+    first, run = kept(tmp_path, last=3, **settings())
+    assert (first, run.taken) == (0, 3)
+    assert run.ledger == run.plan.ledger(3, caveats=run.ledger.caveats)  # exactly, without what was reserved
+    left, bound = weights(run), run.clip.bound
+    with private(checkpoint=tmp_path, steps=8, **settings()) as again:
+        assert again.taken == 3
+        assert again.more == {"seen": 2}
+        assert torch.equal(weights(again), left)
+        assert again.clip.bound == bound
+    first, run = kept(tmp_path, **settings())
+    assert (first, run.taken) == (3, 8)
+    assert run.ledger == run.plan.ledger(8, caveats=run.ledger.caveats)
+    assert kept(tmp_path, **settings())[0] == 8  # nothing is left to do
+
+
+def test_an_exception_between_steps_loses_nothing(tmp_path):
+    with pytest.raises(Stop):
+        kept(tmp_path, fails=5)
+    first, run = kept(tmp_path)
+    assert first == 5
+    assert run.ledger.event == run.plan.ledger(8).event
+
+
+class Broken(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step(closure)
+        raise Stop
+
+
+def test_a_step_that_was_broken_off_is_not_saved_and_counts(tmp_path):
+    kept(tmp_path, last=2)
+    with pytest.raises(Stop):
+        kept(tmp_path, optimizer=Broken)
+    with pytest.raises(InvalidArgument, match="can_save"), private(checkpoint=tmp_path, steps=8) as run:
+        run._whole = False
+        run.save()
+    first, run = kept(tmp_path)
+    assert first == 2
+    assert len(run.ledger) == 2
+    assert run.last <= 8
+    assert account(run.ledger).epsilon(delta=1e-6) <= 3.0
+    assert run.taken == run.last
+
+
+def test_shuffled_loops_are_saved_where_epochs_end(tmp_path):
+    more = {"sampling": ShuffledSampling(30), "adjacency": ZeroOut()}
+    kept(tmp_path / "early", last=3, every=1, **more)
+    assert kept(tmp_path / "early", last=3, **more)[0] == 0  # the epoch has four lots
+    kept(tmp_path / "late", last=4, **more)
+    assert kept(tmp_path / "late", last=5, **more)[0] == 4
+    with private(checkpoint=tmp_path / "refused", steps=8, **more) as run:
+        run.step(next(run.lots()), LOSS)
+        with pytest.raises(InvalidArgument, match="shuffled epoch"):
+            run.save()
+
+
+def test_a_folder_belongs_to_one_loop_at_a_time(tmp_path):
+    with (
+        private(checkpoint=tmp_path),
+        pytest.raises(InvalidArgument, match="another run"),
+        private(checkpoint=tmp_path),
+    ):
+        pass
+    with pytest.raises(InvalidArgument, match="optimizer"):
+        private(checkpoint=tmp_path, optimizer=lambda p, _: torch.optim.SGD([nn.Parameter(torch.ones(1))]))
+    with private(checkpoint=tmp_path):  # the refusal has let it go
+        pass
+    with pytest.raises(InvalidArgument, match="must have a checkpoint"):
+        private().save()
+
+
+def test_layers_that_mix_examples_are_refused_before_anything_is_calibrated(monkeypatch):
+    monkeypatch.setattr(Plan, "calibrated", None)
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+    with pytest.raises(CrossExample, match=r"privet\.training\.fix"):
+        make_private(model, None, data(), epsilon=3.0, delta=1e-6, clip=Flat(1.0), lot_size=30, steps=6)

@@ -242,6 +242,39 @@ def test_batch_normalisation_points_to_the_fix():
         private.step(next(private.lots()), LOSS)
 
 
+def test_frozen_batch_normalisation_that_trains_again_points_to_the_fix():
+    norm = nn.BatchNorm1d(4).requires_grad_(False).eval()
+    private = loop(nn.Sequential(nn.Linear(3, 4), norm, nn.Linear(4, 2)), wanted=plan(rate=1.0))
+    lots = private.lots()
+    private.step(next(lots), LOSS)
+    private.model.train()
+    with pytest.raises(CrossExample, match=r"privet\.training\.fix"):
+        private.step(next(lots), LOSS)
+    assert private.taken == 1
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_that_would_never_run_are_refused(kind):
+    private = loop(wanted=plan(rate=1.0))
+    lots = private.lots()
+    private.step(next(lots), LOSS)
+    handle = getattr(private.model.bias, kind)(lambda _: None)
+    lot = next(lots)
+    with pytest.raises(InvalidArgument, match="hooks on its parameters, got one on 'bias'"):
+        private.step(lot, LOSS)
+    assert private.taken == 1
+    handle.remove()
+    private.step(lot, LOSS)
+
+
+def test_hooks_on_frozen_parameters_do_not_matter():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    model[0].weight.register_hook(lambda gradient: gradient)
+    model[0].requires_grad_(False)
+    private = loop(model, optimizer=lambda _: torch.optim.SGD(model[1].parameters(), 0.1))
+    private.step(next(private.lots()), LOSS)
+
+
 def test_evaluation_mode_is_refused():
     private = loop()
     private.model.eval()
