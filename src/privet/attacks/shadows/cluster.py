@@ -1,0 +1,51 @@
+"""A Ray cluster that is there already. Privet starts none, and does not depend on Ray."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from privet.attacks.shadows.engine import Engine, Job, Sequential, Tick, Told
+
+__all__ = ["Ray", "cluster_size"]
+
+
+def cluster_size() -> int:
+    """The cores of the cluster that this program is connected to; 0 where it is connected to none."""
+    ray = sys.modules.get("ray")  # where it was never loaded, nothing can be connected
+    if ray is None or not ray.is_initialized():
+        return 0
+    return int(ray.cluster_resources().get("CPU", 0))
+
+
+@final
+@dataclass(frozen=True)
+class Ray(Engine):
+    """Each model is one task of the cluster; the records are put there once."""
+
+    @property
+    def name(self) -> str:
+        return f"Ray, {cluster_size()} cores"
+
+    def refusal(self, job: Job) -> str | None:
+        return None if cluster_size() else "no Ray cluster is initialised"
+
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+        ray: Any = sys.modules["ray"]
+        task = ray.remote(_one)
+        where = ray.put(job)
+        running = [task.remote(where, model) for model in models]
+        try:
+            while running:
+                done, running = ray.wait(running, num_returns=1)
+                for answer in ray.get(done):
+                    yield answer
+                    tick(1.0)
+        finally:
+            for left in running:
+                ray.cancel(left)
+
+
+def _one(job: Job, model: int) -> Told:
+    (answer,) = Sequential().run(job, [model], lambda _done: None)
+    return answer

@@ -1,0 +1,71 @@
+"""How the learning rate changes over a run, as a factor of the rate that the recipe names."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import final
+
+from privet.arguments import fraction, open_fraction
+from privet.errors import InvalidArgument
+
+__all__ = ["Constant", "Cosine", "Schedule", "Steps"]
+
+
+class Schedule(ABC):
+    """A factor for each step. It depends on the model's own number of steps, which depends on its number of members."""
+
+    @abstractmethod
+    def factor(self, step: int, steps: int) -> float:
+        """The factor at ``step``, from 0, of ``steps``."""
+
+
+@final
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same rate all along."""
+
+    def factor(self, step: int, steps: int) -> float:
+        return 1.0
+
+
+@final
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from 1 down to ``floor``.
+
+    >>> [round(Cosine().factor(t, 4), 3) for t in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor <= 1:
+            raise InvalidArgument(f"'floor' must lie in [0, 1], got {self.floor!r}. Use 0.")
+
+    def factor(self, step: int, steps: int) -> float:
+        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+@final
+@dataclass(frozen=True)
+class Steps(Schedule):
+    """Multiplied by ``factor_each`` at each of these fractions of the run.
+
+    >>> [Steps((0.5, 0.75)).factor(t, 4) for t in range(4)]
+    [1.0, 1.0, 0.1, 0.010000000000000002]
+    """
+
+    at: tuple[float, ...] = (0.5, 0.75)
+    factor_each: float = 0.1
+
+    def __post_init__(self) -> None:
+        fraction("factor_each", self.factor_each)
+        for place in self.at:
+            open_fraction("at", place)
+        if any(later <= earlier for earlier, later in pairwise(self.at)):
+            raise InvalidArgument(f"'at' must increase, got {self.at!r}. Sort the fractions.")
+
+    def factor(self, step: int, steps: int) -> float:
+        return float(self.factor_each ** sum(step >= place * steps for place in self.at))

@@ -1,0 +1,65 @@
+"""Which records each shadow model is trained on. Drawn before anything is trained, from the seed of an experiment."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from privet.arguments import open_fraction
+from privet.scores import Bits
+
+__all__ = ["Coins", "Halves", "Split", "model_seed"]
+
+
+class Split(ABC):
+    """A rule that gives each model its members. Model k's do not depend on how many models come after it."""
+
+    @abstractmethod
+    def members(self, models: int, records: int, seed: int) -> Bits:
+        """One bit for each model and record."""
+
+
+@final
+@dataclass(frozen=True)
+class Halves(Split):
+    """Models come in pairs: a random half of the records, and the other half.
+
+    With an even number of models every record is a member of exactly half of them, so that no record has fewer models on
+    one side by bad luck. Of an odd number of records one model of the pair has one more.
+
+    Reference: Carlini et al. 2022, section VI-A, which balances over all models at once; pairs let a study grow later.
+
+    >>> Halves().members(4, 10, seed=0).sum(axis=0).tolist()
+    [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
+    """
+
+    def members(self, models: int, records: int, seed: int) -> Bits:
+        bits = np.zeros((models, records), dtype=np.bool_)
+        for first in range(0, models, 2):
+            chosen = np.random.default_rng([seed, first, 0]).permutation(records)[: records // 2]
+            bits[first, chosen] = True
+            if first + 1 < models:
+                bits[first + 1] = ~bits[first]
+        return bits
+
+
+@final
+@dataclass(frozen=True)
+class Coins(Split):
+    """An independent coin for each model and record."""
+
+    probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        open_fraction("probability", self.probability)
+
+    def members(self, models: int, records: int, seed: int) -> Bits:
+        rows = [np.random.default_rng([seed, k, 0]).random(records) < self.probability for k in range(models)]
+        return np.array(rows, dtype=np.bool_).reshape(models, records)
+
+
+def model_seed(seed: int, model: int) -> int:
+    """The seed of one model of a study: its first weights, its order, its dropout."""
+    state = np.random.SeedSequence([seed, model, 1]).generate_state(1, np.uint64)
+    return int(state[0]) >> 1

@@ -1,0 +1,309 @@
+"""Many models trained together: stacked weights, one vectorised step for all, each with its own members, order and seed.
+
+A chain of simple layers is stepped by batched products in place (``chains``), in small stacks that stay in a core's own
+cache, one thread for each core: threads that never meet are not held up by each other, which a product that is itself
+cut up is. Any other module is stepped by ``torch.func`` (``functional``), one tile at a time.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from privet.arguments import whole
+from privet.attacks.shadows import functional
+from privet.attacks.shadows.chains import Chain, layers_of
+from privet.attacks.shadows.choice import timed
+from privet.attacks.shadows.descents import Rate
+from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
+from privet.attacks.shadows.orders import Order
+from privet.attacks.shadows.torch_recipe import VIEW_ROWS, Fresh, TorchRecipe, changes, fresh, table
+from privet.attacks.torch_views import TorchView
+
+__all__ = ["Stacked", "seconds_per_model_step", "train_stack"]
+
+_MEMORY = 2**30  # bytes of weights, moments and activations at a time
+_TOGETHER = 4  # models of a chain that one thread steps together; more do not fit a core's own cache
+
+
+@final
+@dataclass(frozen=True)
+class Stacked(Engine):
+    """Tiles of ``tile`` models; ``threads`` of them are busy at once, by default as many as torch uses."""
+
+    tile: int = 16
+    threads: int | None = None
+    memory: int = _MEMORY
+
+    def __post_init__(self) -> None:
+        whole("tile", self.tile)
+        whole("memory", self.memory)
+        if self.threads is not None:
+            whole("threads", self.threads)
+
+    @property
+    def name(self) -> str:
+        return f"stacked, tiles of {self.tile}"
+
+    def refusal(self, job: Job) -> str | None:
+        recipe = job.recipe
+        if not isinstance(recipe, TorchRecipe):
+            return f"a {type(recipe).__name__} does not say how its models are trained"
+        module = fresh(recipe, 0).module
+        if isinstance(layers_of(module, job.inputs.shape[1:]), list):
+            return None
+        seen = functional.refusal(module)
+        if seen is None and functional.couples_rows(module) and len(set(job.members.sum(axis=1))) > 1:
+            return (
+                "batch statistics need batches of one size, and the models have different numbers of members"
+            )
+        return seen if seen is not None else _tried(recipe, job)
+
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+        recipe = job.recipe
+        assert isinstance(recipe, TorchRecipe)
+        inputs, labels = table(fresh(recipe, 0).module, job.inputs), torch.as_tensor(job.labels)
+        together, busy = self._layout(recipe, inputs, len(models))
+        stacks = [models[at : at + together] for at in range(0, len(models), together)]
+        work = _Work(job, recipe, inputs, labels, tick)
+        if busy == 1:
+            for stack in stacks:
+                yield from work.done(stack, work.made(stack))
+        else:
+            yield from work.threaded(stacks, busy)
+
+    def _layout(self, recipe: TorchRecipe, inputs: Tensor, models: int) -> tuple[int, int]:
+        """How many models are stepped together, and by how many threads at once."""
+        example = fresh(recipe, 0).module
+        size = max(1, min(self.tile, models, self.memory // _bytes(recipe, example, inputs)))
+        if not isinstance(layers_of(example, inputs.shape[1:]), list):
+            return size, 1
+        busy = min(self.threads or torch.get_num_threads(), len(os.sched_getaffinity(0)), size)
+        return min(_TOGETHER, -(-size // busy)), busy
+
+
+def seconds_per_model_step(
+    engine: Stacked, job: Job, recipe: TorchRecipe, inputs: Tensor, labels: Tensor, models: Sequence[int]
+) -> float:
+    """A short measurement: wall-clock time for one step of one model, in as many threads as a run would have."""
+    together, busy = engine._layout(recipe, inputs, len(models))
+    stacks = [models[at : at + together] for at in range(0, together * busy, together)]
+    stacks = [stack for stack in stacks if len(stack)]
+    members = [[np.flatnonzero(job.members[model]) for model in stack] for stack in stacks]
+    seeds = [[job.seeds[model] for model in stack] for stack in stacks]
+    made = [[fresh(recipe, seed) for seed in group] for group in seeds]
+
+    def one(place: int, steps: int) -> None:
+        train_stack(recipe, made[place], inputs, labels, members[place], seeds[place], steps=steps)
+
+    if len(stacks) == 1:
+        return timed(lambda steps: one(0, steps)) / len(stacks[0])
+    before = torch.get_num_threads()
+    with ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+
+        def all_of_them(steps: int) -> None:
+            list(pool.map(one, range(len(stacks)), [steps] * len(stacks)))
+
+        each = timed(all_of_them)
+    torch.set_num_threads(before)
+    return each / sum(map(len, stacks))
+
+
+@final
+class _Work:
+    def __init__(self, job: Job, recipe: TorchRecipe, inputs: Tensor, labels: Tensor, tick: Tick) -> None:
+        self._job, self._recipe, self._inputs, self._labels, self._tick = job, recipe, inputs, labels, tick
+        self._ended = threading.Event()
+
+    def made(self, stack: Sequence[int]) -> list[Fresh]:
+        """First weights are drawn from torch's global randomness, so one thread draws them all."""
+        return [fresh(self._recipe, self._job.seeds[model]) for model in stack]
+
+    def done(self, stack: Sequence[int], made: list[Fresh]) -> list[Told]:
+        members = [np.flatnonzero(self._job.members[model]) for model in stack]
+        seeds = [self._job.seeds[model] for model in stack]
+        share = len(stack)
+        train_stack(
+            self._recipe,
+            made,
+            self._inputs,
+            self._labels,
+            members,
+            seeds,
+            tick=lambda part: self._tick(part * share),
+            ended=self._ended,
+        )
+        return [
+            told(self._job, model, TorchView(one.module, batch=VIEW_ROWS))
+            for model, one in zip(stack, made, strict=True)
+        ]
+
+    def threaded(self, stacks: list[Sequence[int]], busy: int) -> Iterator[Told]:
+        before = torch.get_num_threads()
+        pool = ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            left = iter(stacks)
+            running: set[Future[list[Told]]] = set()
+            while True:
+                for stack in left:
+                    running.add(pool.submit(self.done, stack, self.made(stack)))
+                    if len(running) >= busy:
+                        break
+                if not running:
+                    return
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield from future.result()
+        finally:
+            self._ended.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            torch.set_num_threads(before)
+
+
+def train_stack(
+    recipe: TorchRecipe,
+    made: Sequence[Fresh],
+    inputs: Tensor,
+    labels: Tensor,
+    members: Sequence[np.ndarray],
+    seeds: Sequence[int],
+    *,
+    steps: int | None = None,
+    tick: Tick | None = None,
+    ended: threading.Event | None = None,
+) -> None:
+    """Train the modules together, in place; ``steps`` ends it early, for a measurement.
+
+    Model k takes its own t-th batch at step t. Smaller batches are filled up with rows of weight 0; a model that has taken
+    all of its steps has rate 0.
+    """
+    orders = [
+        Order(rows, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
+        for rows, seed in zip(members, seeds, strict=True)
+    ]
+    generators = [changes(seed) for seed in seeds]
+    modules = [one.module.train() for one in made]
+    layers = layers_of(modules[0], inputs.shape[1:])
+    chain = (
+        Chain([_layers(module, inputs) for module in modules], [one.state for one in made], recipe.optimizer)
+        if isinstance(layers, list)
+        else None
+    )
+    stack = None if chain is not None else functional.Functional(modules, recipe.optimizer)
+    flat = inputs.flatten(1) if chain is not None and recipe.augmentation is None else inputs
+    space = torch.empty(0, dtype=inputs.dtype)
+    most = max(order.steps for order in orders)
+    last = most if steps is None else min(steps, most)
+    for step in range(last):
+        if ended is not None and ended.is_set():
+            return
+        rows, sizes = _rows(orders, step)
+        width = rows.shape[1]
+        if recipe.augmentation is None:
+            wanted = rows.numel() * flat[0].numel()
+            if space.numel() < wanted:
+                space = torch.empty(wanted, dtype=inputs.dtype)
+            batch = space[:wanted].view(rows.numel(), *flat.shape[1:])
+            torch.index_select(flat, 0, rows.view(-1), out=batch)
+            batch = batch.view(len(orders), width, *flat.shape[1:])
+        else:
+            batch = _changed(recipe, inputs, rows, sizes, generators)
+        shares = _shares(sizes, width, inputs.dtype)
+        rate = _rate(recipe, orders, step)
+        marks = labels[rows]
+        if chain is not None:
+            with torch.no_grad():
+                chain.step(batch.flatten(2), marks, shares.unsqueeze(2), sizes, rate)
+        elif stack is not None:
+            stack.step(batch, marks, shares, rate)
+        if tick is not None:
+            tick(1 / last)
+    (chain or stack).write_back()  # type: ignore[union-attr]
+
+
+def _layers(module: nn.Module, inputs: Tensor) -> list[nn.Module]:
+    found = layers_of(module, inputs.shape[1:])
+    assert isinstance(found, list)
+    return found
+
+
+def _rows(orders: Sequence[Order], step: int) -> tuple[Tensor, list[int]]:
+    """The rows of every model's batch, filled up to one width, and how many of each count."""
+    batches = [order.batch(step) if step < order.steps else None for order in orders]
+    sizes = [0 if batch is None else len(batch) for batch in batches]
+    width = max(sizes)
+    rows = np.zeros((len(orders), width), dtype=np.int64)
+    for model, batch in enumerate(batches):
+        if batch is not None:
+            rows[model, : len(batch)] = batch
+    return torch.from_numpy(rows), sizes
+
+
+def _changed(
+    recipe: TorchRecipe,
+    inputs: Tensor,
+    rows: Tensor,
+    sizes: Sequence[int],
+    generators: Sequence[torch.Generator],
+) -> Tensor:
+    """Augmented batches: each model's own rows, by its own randomness."""
+    assert recipe.augmentation is not None
+    batch = inputs[rows]
+    for model, (size, generator) in enumerate(zip(sizes, generators, strict=True)):
+        if size:
+            batch[model, :size] = recipe.augmentation(batch[model, :size].clone(), generator)
+    return batch
+
+
+def _shares(sizes: Sequence[int], width: int, kind: torch.dtype) -> Tensor:
+    counts = torch.tensor(sizes).unsqueeze(1)
+    return ((torch.arange(width) < counts) / counts.clamp_min(1)).to(kind)
+
+
+def _rate(recipe: TorchRecipe, orders: Sequence[Order], step: int) -> Rate:
+    rates = [recipe.rate(step, order.steps) if step < order.steps else 0.0 for order in orders]
+    return rates[0] if len(set(rates)) == 1 else torch.tensor(rates)
+
+
+def _bytes(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> int:
+    """What one model of a stack takes: weights, what the optimiser keeps, and every layer's output twice."""
+    outputs = [inputs[0].numel()]
+    hooks = [
+        part.register_forward_hook(
+            lambda _part, _in, out: outputs.append(out.numel() if isinstance(out, Tensor) else 0)
+        )
+        for part in module.modules()
+        if not list(part.children())
+    ]
+    with torch.no_grad():
+        module.eval()(inputs[:1])
+    for hook in hooks:
+        hook.remove()
+    module.train()
+    weights = sum(p.numel() for p in module.parameters())
+    return 4 * (weights * (2 + recipe.optimizer.kept) + 2 * recipe.batch_size * sum(outputs))
+
+
+def _tried(recipe: TorchRecipe, job: Job) -> str | None:
+    """Whether ``torch.func`` takes the module: two models, one step."""
+    rows = [np.flatnonzero(job.members[model]) for model in (0, min(1, len(job.members) - 1))]
+    made = [fresh(recipe, 0), fresh(recipe, 1)]
+    try:
+        train_stack(
+            recipe,
+            made,
+            table(made[0].module, job.inputs),
+            torch.as_tensor(job.labels),
+            rows,
+            (0, 1),
+            steps=1,
+        )
+    except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
+        return f"torch.func does not take it ({str(error).splitlines()[0][:80]})"
+    return None

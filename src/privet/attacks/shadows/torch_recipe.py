@@ -1,0 +1,154 @@
+"""A torch model trained by cross-entropy: what to train, and the plain loop over tensors that every engine is held to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privet.arguments import positive, whole
+from privet.attacks.shadows.descents import SGD, Descent
+from privet.attacks.shadows.fingerprints import fingerprint
+from privet.attacks.shadows.orders import Order
+from privet.attacks.shadows.recipe import Recipe
+from privet.attacks.shadows.schedules import Constant, Schedule
+from privet.attacks.torch_views import TorchView
+from privet.errors import InvalidArgument
+from privet.views import BlackBox, Labels, Rows
+
+__all__ = ["VIEW_ROWS", "Augmentation", "Fresh", "TorchRecipe", "changes", "fresh", "table", "train_one"]
+
+Augmentation = Callable[
+    [Tensor, torch.Generator], Tensor
+]  # a batch of inputs → the batch that is learned from
+VIEW_ROWS = 1024
+_CHANGES = 3  # the stream of the augmentation
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TorchRecipe(Recipe):
+    """``model()`` makes a module with its first weights; it is trained by cross-entropy on its logits.
+
+    Order, partial batches: see ``orders``. All of a model's randomness comes from its seed, and no global state is left
+    changed. Runs on the processor.
+    """
+
+    model: Callable[[], nn.Module]
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 0.1
+    optimizer: Descent = field(default_factory=SGD)
+    schedule: Schedule = field(default_factory=Constant)
+    augmentation: Augmentation | None = None
+
+    def __post_init__(self) -> None:
+        whole("epochs", self.epochs)
+        whole("batch_size", self.batch_size)
+        positive("learning_rate", self.learning_rate)
+        if not callable(self.model) or isinstance(self.model, nn.Module):
+            raise InvalidArgument(
+                f"'model' must be a function that makes a module, got a {type(self.model).__name__}. "
+                f"Give lambda: nn.Sequential(…), so that each model starts from weights of its own."
+            )
+
+    def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
+        made = fresh(self, seed)
+        train_one(
+            self, made, table(made.module, inputs), torch.as_tensor(labels), np.arange(len(inputs)), seed
+        )
+        return TorchView(made.module, batch=VIEW_ROWS)
+
+    def description(self) -> str | None:
+        """The weights for one seed stand for what ``model`` does beyond its code: a file that it reads, a changed default."""
+        made = fresh(self, 0).module
+        state = {name: value.numpy() for name, value in made.state_dict().items()}
+        parts = (
+            repr(made),
+            [type(part) for part in made.modules()],
+            state,
+            self.model,
+            self.epochs,
+            self.batch_size,
+            self.learning_rate,
+            self.optimizer,
+            self.schedule,
+            self.augmentation,
+        )
+        return fingerprint((torch.__version__, parts))
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate at a step."""
+        return float(self.learning_rate * self.schedule.factor(step, steps))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """A module with its first weights, and where torch's randomness stood after they were drawn."""
+
+    module: nn.Module
+    state: Tensor
+
+
+def fresh(recipe: TorchRecipe, seed: int) -> Fresh:
+    """A module before its first step."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = recipe.model()
+        if not isinstance(module, nn.Module):
+            raise InvalidArgument(
+                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without arguments."
+            )
+        return Fresh(module.cpu().train(), torch.random.get_rng_state())
+
+
+def table(module: nn.Module, inputs: Rows) -> Tensor:
+    """The records in the type that the module takes: whole numbers are indices where it holds an embedding."""
+    rows = torch.as_tensor(np.ascontiguousarray(inputs))
+    if not rows.is_floating_point() and any(
+        isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()
+    ):
+        return rows.to(torch.int64)
+    kind = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    return rows.to(kind)
+
+
+def changes(seed: int) -> torch.Generator:
+    """The randomness of one model's augmentation."""
+    state = np.random.SeedSequence([seed, _CHANGES]).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]) >> 1)
+
+
+def train_one(
+    recipe: TorchRecipe,
+    made: Fresh,
+    inputs: Tensor,
+    labels: Tensor,
+    members: NDArray[np.intp],
+    seed: int,
+    *,
+    steps: int | None = None,
+) -> None:
+    """The plain loop, in place; ``steps`` ends it early, for a measurement."""
+    order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
+    module, generator = made.module, changes(seed)
+    optimizer = recipe.optimizer.optimizer(module.parameters(), recipe.learning_rate)
+    module.train()
+    with torch.random.fork_rng(devices=[]):
+        torch.random.set_rng_state(made.state)
+        for step in range(order.steps if steps is None else min(steps, order.steps)):
+            rows = torch.from_numpy(order.batch(step))
+            batch = inputs[rows]
+            if recipe.augmentation is not None:
+                batch = recipe.augmentation(batch, generator)
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.rate(step, order.steps)
+            optimizer.zero_grad(set_to_none=True)
+            with torch.enable_grad():
+                F.cross_entropy(module(batch), labels[rows]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
