@@ -10,24 +10,49 @@
 
 from privet.attacks.attack import Attack
 from privet.attacks.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
+from privet.attacks.boundary import BoundaryDistance
+from privet.attacks.estimators import BoostedTrees, Logistic
+from privet.attacks.label_only import (
+    AugmentationRobustness,
+    BitFlips,
+    GaussianNoise,
+    NoiseRobustness,
+    mirrored,
+    shifts,
+)
 from privet.attacks.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
 from privet.attacks.lira import LiRA, OfflineLiRA, PerRecord, Pooled
 from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
+from privet.attacks.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
+from privet.attacks.shokri import Shokri
 from privet.attacks.signals import Query, identity, signal, signals
 from privet.attacks.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
+from privet.attacks.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 
 __all__ = [
     "BASE",
     "RMIA",
     "Attack",
+    "AugmentationRobustness",
     "BaVarIA",
+    "BitFlips",
+    "BoostedQuantiles",
+    "BoostedTrees",
+    "BoundaryDistance",
     "Confidence",
     "Entropy",
     "Gap",
+    "GaussianNoise",
+    "GaussianRidge",
+    "GradientAlignment",
+    "GradientNorm",
+    "LayerClassifier",
     "LiRA",
+    "Logistic",
     "Logits",
     "Loss",
     "ModifiedEntropy",
+    "NoiseRobustness",
     "NormalLaw",
     "OfflineBASE",
     "OfflineBaVarIA",
@@ -39,10 +64,15 @@ __all__ = [
     "Population",
     "Predictions",
     "Probabilities",
+    "QuantileRegression",
     "Query",
+    "Shadow",
+    "Shokri",
     "StudentLaw",
     "identity",
+    "mirrored",
     "see",
+    "shifts",
     "signal",
     "signals",
 ]

@@ -5,7 +5,7 @@ reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. Th
 for all records, so with its ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are one
 family. Counts are taken by sorting. ``BaVarIA`` is the family's other end, with a law for each record.
 
-*Reference*: Zarifzadeh et al. 2024, sections 3.1–3.3; Lassila et al. 2025, section 4; Brännvall 2026 for the hierarchy.
+*Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall 2026 (the hierarchy).
 Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it by a Taylor polynomial, BASE's by a
 temperature); several queries are averaged in ln r (RMIA takes a majority).
 """
@@ -54,7 +54,7 @@ class RMIA(ReferenceAttack):
     p(x) = ½ (p̄_in + p̄_out). A record that lacks one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the records that
     have both. Without a population, the records asked about are the population.
 
-    *Reference*: Zarifzadeh et al. 2024, definition 1 and equation 3; see this module for deviations.
+    *Reference*: Zarifzadeh et al. 2024, the score Pr_z(LR(x, z) ≥ γ); see this module for deviations.
     """
 
     references: References
@@ -93,7 +93,7 @@ class OfflineRMIA(ReferenceAttack):
     p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to move its confidence a part of the way to 1. ``a`` is
     chosen beforehand, or by ``tuned``, which attacks the reference models and never looks at the target.
 
-    *Reference*: Zarifzadeh et al. 2024, section 3.3 and appendix on the offline approximation; see this module for
+    *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
     deviations.
     """
 
@@ -160,7 +160,7 @@ class BASE(ReferenceAttack):
 
     The score is ln p(x | target) − ln (1/K) Σ_k p_k(x), over all K reference models alike.
 
-    *Reference*: Lassila et al. 2025, section 4; see this module for deviations.
+    *Reference*: Lassila et al. 2025, BASE; see this module for deviations.
     """
 
     references: References
@@ -185,7 +185,7 @@ class OfflineBASE(ReferenceAttack):
     The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard for models with
     it, and s < 1 stands for that.
 
-    *Reference*: Lassila et al. 2025, section 4 (offline); s = 0.33 is the default of the authors' library LeakPro. See this
+    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro. See this
     module for deviations.
     """
 

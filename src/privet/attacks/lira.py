@@ -3,7 +3,7 @@
 φ of a record is taken as Gaussian over models, with one mean and variance where the record was trained on and another where
 it was not. With few models the variance of one record is a poor estimate, and all records are pooled.
 
-*Reference*: Carlini et al. 2022, algorithm 1 (online), section VI-A equation 4 (offline), section VI-C (global variance).
+*Reference*: Carlini et al. 2022, algorithm 1 (online), its offline attack, and its global variance for few models.
 Deviations, for all of them: variances are unbiased (n − 1) and means are means, where the published code divides by n
 and takes medians. The pooled variance is that of models about each record's own mean; the published code takes that of
 all signals, in which the records' own differences count as noise. Queries are independent (a diagonal covariance).
@@ -107,8 +107,8 @@ class OfflineLiRA(ReferenceAttack):
     The score is z = (φ − μ_out)/σ_out, over queries Σ z/√Q. With one query it orders records as the paper's
     1 − Pr[Z > φ] does, and does not end at 1, where float64 has no digits left.
 
-    *Reference*: Carlini et al. 2022, equation 4; see this module for deviations. With one model it is the difficulty
-    calibration of Watson et al. 2022, section 3, in units of one σ.
+    *Reference*: Carlini et al. 2022, the offline attack; see this module for deviations. With one model it is the difficulty
+    calibration of Watson et al. 2022, in units of one σ.
     """
 
     references: References

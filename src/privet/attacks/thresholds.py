@@ -26,7 +26,7 @@ class Loss(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and its true label; wants its membership.
 
-    *Reference*: Yeom et al. 2018, section 3.2, adversary 2. The score is −loss = ln p of the true label; the threshold (in
+    *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the threshold (in
     the paper the average training loss) is left to whoever reads the ROC. Song & Mittal's confidence in the true label
     gives the same order.
     """
@@ -48,7 +48,7 @@ class Confidence(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and not its label; wants its membership.
 
-    *Reference*: Salem et al. 2019, section V (adversary 3), the largest posterior. The score is its ln(p/(1−p)), which
+    *Reference*: Salem et al. 2019, adversary 3, the largest posterior. The score is its ln(p/(1−p)), which
     gives the same order and keeps p near 1 apart. The confidence in the true label is ``Loss``.
     """
 
@@ -70,7 +70,7 @@ class Entropy(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and not its label; wants its membership.
 
-    *Reference*: Shokri et al. 2017, section VIII; Song & Mittal 2021, section 3.1.3. The score is Σ p ln p. One threshold
+    *Reference*: Song & Mittal 2021, prediction entropy. The score is Σ p ln p. One threshold
     serves all classes, where Song & Mittal learn one for each class from shadow models.
     """
 
@@ -97,7 +97,7 @@ class ModifiedEntropy(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and its label; wants its membership.
 
-    *Reference*: Song & Mittal 2021, section 3.2.1: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i ln(1−p_i); the score is −Mentr. One
+    *Reference*: Song & Mittal 2021, modified prediction entropy: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i ln(1−p_i); the score is −Mentr. One
     threshold serves all classes, where the paper learns one for each class from shadow models.
     """
 
@@ -130,8 +130,8 @@ class Gap(Attack[LabelOnly]):
 
     *Adversary*: sees the predicted class; knows the record and its label; wants its membership.
 
-    *Reference*: Yeom et al. 2018, section 3.2, adversary 1 for the 0–1 loss; the baseline of Choquette-Choo et al. 2021,
-    section 3.1. Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and its ties are
+    *Reference*: Yeom et al. 2018, adversary 1 (bounded loss) for the 0–1 loss; the baseline of Choquette-Choo et al. 2021.
+    Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and its ties are
     real: the ROC has one corner.
     """
 

@@ -1,0 +1,87 @@
+"""scikit-learn behind one door: what attacks learn, they learn here, and from what the adversary may know."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from privet.arguments import whole
+from privet.errors import MissingPackage
+from privet.scores import Bits
+from privet.views import Numbers
+
+__all__ = ["BoostedTrees", "Classifier", "Learned", "Logistic", "boosted_quantiles"]
+
+Learned = Callable[[Numbers], Numbers]
+
+
+class Classifier(ABC):
+    """What tells members from others, once it was shown some of both."""
+
+    @abstractmethod
+    def learn(self, features: Numbers, coin: Bits) -> Learned:
+        """The ln odds of membership of a row of features."""
+
+
+@final
+@dataclass(frozen=True)
+class Logistic(Classifier):
+    """Logistic regression, linear in the features, which are brought to one scale."""
+
+    def learn(self, features: Numbers, coin: Bits) -> Learned:
+        _required()
+        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+        from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+        from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+
+        model: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+        model.fit(features, coin)
+        return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True)
+class BoostedTrees(Classifier):
+    """Boosted trees: no scale and no straight line, and scores in steps."""
+
+    seed: int = 0
+
+    def learn(self, features: Numbers, coin: Bits) -> Learned:
+        _required()
+        from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
+
+        model: Any = HistGradientBoostingClassifier(
+            max_iter=100, max_leaf_nodes=15, l2_regularization=1.0, random_state=whole("seed", self.seed, 0)
+        )
+        model.fit(features, coin)
+        return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
+
+
+def boosted_quantiles(features: Numbers, values: Numbers, levels: tuple[float, ...], seed: int) -> Learned:
+    """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing order."""
+    _required()
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    models: list[Any] = [
+        HistGradientBoostingRegressor(
+            loss="quantile", quantile=level, max_iter=60, max_leaf_nodes=15, random_state=seed
+        ).fit(features, values)
+        for level in levels
+    ]
+
+    def predict(rows: Numbers) -> Numbers:
+        # Quantiles that cross are put in order, which is never further from the truth (Chernozhukov et al. 2010).
+        return np.sort(np.stack([np.asarray(m.predict(rows)) for m in models], axis=1), axis=1)
+
+    return predict
+
+
+def _required() -> None:
+    try:
+        import sklearn  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError:
+        raise MissingPackage(
+            "This attack needs the package 'scikit-learn', which is not installed. Run pip install 'privet[learn]'."
+        ) from None
