@@ -1,0 +1,32 @@
+"""How much does it leak: what an attack's scores say, and the ε that they prove was spent.
+
+numpy and scipy only. Nothing here knows an attack or an accountant, so a measured bound shares no code with a proved one.
+
+>>> import numpy as np
+>>> from privet.scores import Scores
+>>> noise = np.random.default_rng(0).normal(size=2000)
+>>> scores = Scores.of(noise[:1000] + 2, noise[1000:])
+>>> round(measure(scores).auc.value, 1)
+0.9
+"""
+
+from privet.auditing.audits import Audit
+from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
+from privet.auditing.leakage import Leakage, measure
+from privet.auditing.one_run import OneRun
+from privet.auditing.proportions import Rate
+from privet.auditing.roc import Band, OperatingPoint, Roc
+
+__all__ = [
+    "EVERYBODY",
+    "PLAN",
+    "Audit",
+    "Band",
+    "Guesses",
+    "Leakage",
+    "OneRun",
+    "OperatingPoint",
+    "Rate",
+    "Roc",
+    "measure",
+]

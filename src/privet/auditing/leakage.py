@@ -1,0 +1,181 @@
+"""How well an attack tells members from others: one result for one list of scores."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.special import ndtri
+
+from privet.arguments import open_fraction
+from privet.auditing.proportions import Rate, at_least, at_most
+from privet.auditing.roc import OperatingPoint, Roc
+from privet.scores import Scores
+from privet.views import Numbers
+
+__all__ = ["RATES", "Leakage", "measure"]
+
+RATES = (0.1, 0.01, 1e-3, 1e-4)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Leakage:
+    """What an attack achieved, every figure with its interval at ``confidence``.
+
+    Averages hide the victims: the true-positive rates at low false-positive rates come first, balanced accuracy last.
+    """
+
+    attack: str
+    roc: Roc
+    auc: Rate
+    balanced_accuracy: Rate | None
+    confidence: float = 0.95
+
+    @property
+    def fpr_floor(self) -> float:
+        """The smallest false-positive rate that the number of non-members supports."""
+        return self.roc.fpr_floor
+
+    def at(self, fpr: float) -> OperatingPoint | None:
+        """The best threshold with at most this false-positive rate, or None below the floor."""
+        return self.roc.at(fpr, self.confidence)
+
+    def tpr(self, fpr: float) -> Rate | None:
+        """The share of members found at this false-positive rate, or None where n does not support it."""
+        point = self.at(fpr)
+        return None if point is None else point.tpr
+
+    @property
+    def tprs(self) -> Mapping[float, Rate | None]:
+        """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %; None marks a rate that n does not support."""
+        return {fpr: self.tpr(fpr) for fpr in RATES}
+
+    def precision(self, *, prior: float, fpr: float) -> Rate | None:
+        """Of those called members at this FPR, the share that are, when a share ``prior`` of the population is.
+
+        p·TPR / (p·TPR + (1 − p)·FPR) with the rates of the threshold that is used. The interval takes the TPR from below
+        and the FPR from above, or the other way round, each at half of the failure.
+        """
+        open_fraction("prior", prior)
+        point = self.roc.at(fpr, (1 + self.confidence) / 2)
+        if point is None:
+            return None
+
+        def share(tpr: float, fpr: float) -> float:
+            called = prior * tpr + (1 - prior) * fpr
+            return prior * tpr / called if called > 0 else prior  # nobody is called: nothing was learnt
+
+        return Rate(
+            share(point.tpr.value, point.fpr.value),
+            share(point.tpr.lower, point.fpr.upper),
+            share(point.tpr.upper, point.fpr.lower),
+        )
+
+    def __str__(self) -> str:
+        found = [
+            f"TPR at {fpr:.4g} FPR: {'not supported by so few non-members' if tpr is None else tpr}"
+            for fpr, tpr in self.tprs.items()
+        ]
+        accuracy = "not known" if self.balanced_accuracy is None else str(self.balanced_accuracy)
+        return "\n".join(
+            [
+                f"{self.attack}: {self.roc.members} members, {self.roc.others} others",
+                *found,
+                f"AUC: {self.auc}",
+                f"balanced accuracy: {accuracy}",
+            ]
+        )
+
+
+def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leakage:
+    """ROC, AUC, true-positive rates at low false-positive rates, and balanced accuracy of one attack.
+
+    ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the threshold that is
+    best on the other, so that choosing it does not flatter. It is None where a side has fewer than two records.
+
+    >>> leakage = measure(Scores.of(np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])))
+    >>> round(leakage.auc.value, 4), leakage.tpr(0.001) is None
+    (0.8889, True)
+    """
+    open_fraction("confidence", confidence)
+    roc = Roc.of(scores)
+    return Leakage(
+        scores.attack,
+        roc,
+        _area(roc, confidence),
+        _balanced_accuracy(scores, confidence, np.random.default_rng(seed)),
+        confidence,
+    )
+
+
+def _area(roc: Roc, confidence: float) -> Rate:
+    """The AUC with the wider of two intervals.
+
+    Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with the variance of
+    Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1. Unlike intervals that take the
+    variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 knows the
+    variance of scores of any law, and shrinks there.
+    """
+    area, members, others = roc.area, roc.members, roc.others
+    z = float(ndtri((1 + confidence) / 2))
+    star = (members + others) / 2 - 1
+
+    def inside(theta: float) -> bool:
+        spread = 1 + star * (1 - theta) / (2 - theta) + star * theta / (1 + theta)
+        return (area - theta) ** 2 <= z * z * theta * (1 - theta) * spread / (members * others)
+
+    lower, upper = _end(inside, area, 0.0), _end(inside, area, 1.0)
+    if members > 1 and others > 1:
+        reach = z * _delong(roc) ** 0.5
+        lower, upper = min(lower, area - reach), max(upper, area + reach)
+    return Rate(area, max(lower, 0.0), min(upper, 1.0))
+
+
+def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
+    """The farthest point from ``start`` towards ``stop`` that is inside, by bisection; the outer end of the bracket."""
+    near, far = start, stop
+    for _ in range(60):
+        middle = 0.5 * (near + far)
+        near, far = (middle, far) if inside(middle) else (near, middle)
+    return far
+
+
+def _delong(roc: Roc) -> float:
+    """The variance of the AUC: that of each member's share of others below, plus that of each other's share above."""
+    true, false = np.diff(roc.true_positives), np.diff(roc.false_positives)
+    beaten = 1 - (roc.fpr[1:] + roc.fpr[:-1]) / 2  # of others, by a member with this score
+    above = (roc.tpr[1:] + roc.tpr[:-1]) / 2
+    return _variance(beaten, true) / roc.members + _variance(above, false) / roc.others
+
+
+def _variance(values: Numbers, weights: Numbers) -> float:
+    total = float(weights.sum())
+    mean = float(weights @ values) / total
+    return float(weights @ (values - mean) ** 2) / (total - 1)
+
+
+def _balanced_accuracy(scores: Scores, confidence: float, generator: np.random.Generator) -> Rate | None:
+    """(TPR + TNR)/2, each half of the records judged by the threshold that is best on the other half.
+
+    Limits are Clopper & Pearson's for the pooled counts of each side, at half of the failure each.
+    """
+    sides = [np.flatnonzero(scores.members), np.flatnonzero(~scores.members)]
+    if min(len(side) for side in sides) < 2:
+        return None
+    first = np.zeros(len(scores), dtype=np.bool_)
+    for side in sides:
+        first[generator.permutation(side)[: len(side) // 2]] = True
+    hits = [0, 0]
+    for chosen_on, judged in ((first, ~first), (~first, first)):
+        curve = Roc.of(scores.take(chosen_on))
+        threshold = curve.thresholds[int(np.argmax(curve.tpr - curve.fpr))]
+        called, members = scores.values[judged] >= threshold, scores.members[judged]
+        hits[0] += int((called & members).sum())
+        hits[1] += int((~called & ~members).sum())
+    failure = (1 - confidence) / 4
+    trials = [len(side) for side in sides]
+    lower = [float(at_least(hit, trial, failure)) for hit, trial in zip(hits, trials, strict=True)]
+    upper = [float(at_most(hit, trial, failure)) for hit, trial in zip(hits, trials, strict=True)]
+    value = (hits[0] / trials[0] + hits[1] / trials[1]) / 2
+    return Rate(value, sum(lower) / 2, sum(upper) / 2)

@@ -1,0 +1,59 @@
+"""A share that was counted, with limits that hold for every number of trials.
+
+Clopper & Pearson 1934: the lower limit is the share at which so many hits or more would be as rare as the failure allows,
+the upper limit that at which so many or fewer would be. No approximation is made, so the limits hold for one trial too.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincc, betaincinv
+
+__all__ = ["Counts", "Rate", "at_least", "at_most", "few_errors", "rate"]
+
+Counts: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
+
+
+class Rate(NamedTuple):
+    """An estimate between the ends of its confidence interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
+
+
+def at_least(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+    """The one-sided lower limit of the share; it is above the truth with probability ``failure`` at most."""
+    hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    some = hits > 0
+    limit = betaincinv(np.where(some, hits, 1.0), np.where(some, trials - hits + 1, 1.0), failure)
+    return np.where(some, limit, 0.0)
+
+
+def at_most(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+    """The one-sided upper limit of the share; it is below the truth with probability ``failure`` at most."""
+    hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    return 1.0 - at_least(trials - hits, trials, failure)
+
+
+def rate(hits: int, trials: int, confidence: float) -> Rate:
+    """The share that was seen, with its two-sided interval.
+
+    >>> str(rate(0, 20, 0.95))
+    '0 [0, 0.1684]'
+    """
+    failure = (1 - confidence) / 2
+    lower, upper = float(at_least(hits, trials, failure)), float(at_most(hits, trials, failure))
+    return Rate(hits / trials, lower, upper)
+
+
+def few_errors(errors: Counts | int, trials: Counts | int, error_rate: Counts | float) -> Counts:
+    """P[Binomial(trials, error_rate) ≤ errors], with its digits where the error rate is tiny."""
+    errors, trials = np.asarray(errors, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    inside = (errors >= 0) & (errors < trials)
+    tail = betaincc(np.where(inside, errors + 1, 1.0), np.where(inside, trials - errors, 1.0), error_rate)
+    return np.where(errors < 0, 0.0, np.where(inside, tail, 1.0))

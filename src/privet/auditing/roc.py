@@ -1,0 +1,140 @@
+"""The receiver operating characteristic, by exact counts.
+
+The rule is "score at or above a threshold = member". Records with one score stand or fall together: a group of ties is one
+straight segment of the curve, and no point inside of it can be reached without a coin. A rate at a false-positive rate is
+that of the best threshold that exists, so nothing is interpolated, and nothing is said below one false positive in n.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.arguments import open_fraction, whole
+from privet.auditing.proportions import Rate, at_least, at_most, rate
+from privet.errors import InvalidArgument
+from privet.scores import Scores
+from privet.views import Numbers
+
+__all__ = ["Band", "OperatingPoint", "Roc"]
+
+_ROUND_OFF = 1e-12  # 0.29 × 100 is below 29 in float64
+
+
+class OperatingPoint(NamedTuple):
+    """One threshold: whoever scores at or above it is called a member."""
+
+    threshold: float
+    fpr: Rate
+    tpr: Rate
+
+
+class Band(NamedTuple):
+    """Intervals along the curve, for drawing: each holds for its own threshold, not all of them at once."""
+
+    fpr: Numbers
+    tpr: Numbers
+    lower: Numbers
+    upper: Numbers
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Roc:
+    """Counts at every threshold, from "nobody" to "everybody"; the first threshold is +∞ with both counts 0."""
+
+    thresholds: Numbers
+    true_positives: NDArray[np.int64]
+    false_positives: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scores: Scores) -> "Roc":
+        """One sort: O(n log n)."""
+        order = np.argsort(scores.values)[::-1]
+        values, members = scores.values[order], scores.members[order]
+        last = np.append(
+            np.flatnonzero(values[1:] != values[:-1]), len(values) - 1
+        )  # where each tie group ends
+        true = np.cumsum(members, dtype=np.int64)[last]
+        return cls(
+            np.append(np.inf, values[last]),
+            np.append(0, true),
+            np.append(0, last + 1 - true),
+        )
+
+    @property
+    def members(self) -> int:
+        """How many members were scored."""
+        return int(self.true_positives[-1])
+
+    @property
+    def others(self) -> int:
+        """How many were scored who are not members."""
+        return int(self.false_positives[-1])
+
+    @property
+    def tpr(self) -> Numbers:
+        """The share of members found, at each threshold."""
+        return self.true_positives / self.members
+
+    @property
+    def fpr(self) -> Numbers:
+        """The share of others taken for members, at each threshold."""
+        return self.false_positives / self.others
+
+    @property
+    def fpr_floor(self) -> float:
+        """The smallest false-positive rate that so many non-members can show: one of them."""
+        return 1 / self.others
+
+    @property
+    def area(self) -> float:
+        """P[a member scores above another] + ½ P[they tie]: the trapezoids under the segments."""
+        steps = np.diff(self.false_positives).astype(np.float64)
+        heights = self.true_positives[1:] + self.true_positives[:-1]
+        return float(steps @ heights) / (2.0 * self.members * self.others)
+
+    @property
+    def best_balanced_accuracy(self) -> float:
+        """The maximum over all thresholds. Optimistic: the threshold was chosen on what it is judged by."""
+        return float(0.5 + 0.5 * (self.tpr - self.fpr).max())
+
+    def at(self, fpr: float, confidence: float = 0.95) -> OperatingPoint | None:
+        """The best threshold whose false-positive rate is at most this; None below the floor.
+
+        The threshold depends on the non-members alone, so given them the members found are binomial, and the interval of
+        the TPR is exact for that threshold. The false-positive rate has an interval of its own.
+        """
+        _rate("fpr", fpr)
+        open_fraction("confidence", confidence)
+        allowed = np.floor(fpr * self.others * (1 + _ROUND_OFF))
+        if allowed < 1:
+            return None
+        place = int(np.searchsorted(self.false_positives, allowed, side="right")) - 1
+        return OperatingPoint(
+            float(self.thresholds[place]),
+            rate(int(self.false_positives[place]), self.others, confidence),
+            rate(int(self.true_positives[place]), self.members, confidence),
+        )
+
+    def band(self, points: int = 200, confidence: float = 0.95) -> Band:
+        """At most so many points of the curve, evenly spread over log FPR, each with the interval of its TPR."""
+        whole("points", points, least=2)
+        failure = (1 - open_fraction("confidence", confidence)) / 2
+        wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
+        places = np.searchsorted(self.false_positives, wanted, side="right") - 1
+        places = np.unique(np.append(places, len(self.thresholds) - 1))
+        hits = self.true_positives[places]
+        return Band(
+            self.fpr[places],
+            self.tpr[places],
+            at_least(hits, self.members, failure),
+            at_most(hits, self.members, failure),
+        )
+
+
+def _rate(name: str, value: float) -> float:
+    if not 0 < value <= 1:
+        raise InvalidArgument(f"'{name}' must be above 0 and at most 1, got {value!r}. Give a rate.")
+    return value
