@@ -26,6 +26,8 @@ from privet.views import BlackBox, Numbers
 
 __all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
 
+_USUAL_SHARE = 0.3
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -90,15 +92,17 @@ class OfflineRMIA(ReferenceAttack):
     *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained without it, and
     public records; wants its membership.
 
-    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to move its confidence a part of the way to 1. ``a`` is
-    chosen beforehand, or by ``tuned``, which attacks the reference models and never looks at the target.
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to leave a share a of what its confidence lacks to 1.
+    Without an ``a``, it is that share among the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and 0.3
+    where none of them was trained on any of the records. ``tuned`` takes the one that does best against the reference
+    models. The target is not looked at in either case.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
-    deviations.
+    deviations; the paper tunes a on a reference model, as ``tuned`` does.
     """
 
     references: References
-    a: float = 0.3
+    a: float | None = None
     population: Population | None = None
     gamma: float = 2.0
     queries: tuple[Query, ...] = (identity,)
@@ -108,7 +112,7 @@ class OfflineRMIA(ReferenceAttack):
 
     def __post_init__(self) -> None:
         positive("gamma", self.gamma)
-        if not 0 <= finite("a", self.a) <= 1:
+        if self.a is not None and not 0 <= finite("a", self.a) <= 1:
             raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
@@ -119,10 +123,21 @@ class OfflineRMIA(ReferenceAttack):
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
-        ratios = _offline_ratio(target, self.references, self.a)
+        ratios = _offline_ratio(target, self.references, self.share)
         if self.population is None or population is None:
             return refined(ratios, ratios, self.gamma)
-        return refined(ratios, _offline_ratio(population, self.population.references, self.a), self.gamma)
+        return refined(ratios, _offline_ratio(population, self.population.references, self.share), self.gamma)
+
+    @property
+    def share(self) -> float:
+        """The ``a`` that is used."""
+        if self.a is not None:
+            return self.a
+        found = _share(
+            _means(self.references, self.references.members)[1],
+            _means(self.references, ~self.references.members)[1],
+        )
+        return _USUAL_SHARE if found is None else found
 
     def tuned(self) -> "OfflineRMIA":
         """The same attack with the ``a`` that does best (mean AUC) when each reference model in turn is the target."""
@@ -211,14 +226,12 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
     sure_in, rest_in = _means(references, references.members)
     sure_out, rest_out = _means(references, ~references.members)
     lacks_in, lacks_out = np.isnan(rest_in), np.isnan(rest_out)
-    both = ~(lacks_in | lacks_out)
-    if not both.any():
+    a = _share(rest_in, rest_out)
+    if a is None:
         raise InvalidArgument(
             "'references' must hold models with and without a record, got no record that has both. Train at least two "
             "models on different halves, or take OfflineRMIA."
         )
-    total = rest_out[both].sum()
-    a = min(1.0, float(rest_in[both].sum() / total)) if total > 0 else 1.0
     rest_in = np.where(lacks_in, a * rest_out, rest_in)
     sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
     rest_out = np.where(lacks_out, np.minimum(1.0, rest_in / max(a, 1e-3)), rest_out)
@@ -230,6 +243,15 @@ def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers
     requires_outside(references)
     sure, rest = _means(references, ~references.members)
     return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
+
+
+def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
+    """Σ (1 − p̄_in)/Σ (1 − p̄_out), at most 1, over the records that have both; None where there is no such record."""
+    both = ~(np.isnan(rest_in) | np.isnan(rest_out))
+    if not both.any():
+        return None
+    total = float(rest_out[both].sum())
+    return min(1.0, float(rest_in[both].sum()) / total) if total > 0 else 1.0
 
 
 def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
