@@ -191,8 +191,10 @@ def test_engines_give_the_same_answers(model, threads):
 
 
 def test_processes_give_the_same_answers():
-    secret = 0.05  # a closure: the recipe goes to the workers whole
-    recipe = TorchRecipe(model=lambda: mlp(), epochs=1, batch_size=8, learning_rate=secret)
+    width = 9  # a closure: the recipe goes to the workers whole
+    recipe = TorchRecipe(
+        model=lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, width), nn.Linear(width, 4)), epochs=1
+    )
     one = conduct(recipe, RECORDS, 3, seed=1, engine=Sequential())
     other = conduct(recipe, RECORDS, 3, seed=1, engine=Processes(2))
     assert other.choice.engine == Processes(2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from privet.attacks.shadows.schedules import Constant, Cosine, Schedule, Steps
     from privet.attacks.shadows.splits import Coins, Halves, Split
     from privet.attacks.shadows.stacked import Stacked
-    from privet.attacks.shadows.study import Study, conduct, study
+    from privet.attacks.shadows.studies import Study, conduct, study
     from privet.attacks.shadows.torch_recipe import TorchRecipe
 
 _HOMES = {
@@ -51,13 +51,13 @@ _HOMES = {
     "Split": "splits",
     "Stacked": "stacked",
     "Steps": "schedules",
-    "Study": "study",
+    "Study": "studies",
     "Told": "engine",
     "TorchRecipe": "torch_recipe",
     "WorkerFailed": "processes",
     "choose": "choice",
-    "conduct": "study",
-    "study": "study",
+    "conduct": "studies",
+    "study": "studies",
 }
 
 __all__ = [

@@ -49,7 +49,7 @@ class Cache:
     def get(self, model: int) -> Told | None:
         """What the model said, if it was asked before."""
         try:
-            with np.load(self._place(model), allow_pickle=False) as kept:
+            with self._place(model).open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 return Told(model, kept["signals"], kept.get("log_confidences"))
         except (
             OSError,

@@ -167,21 +167,28 @@ class _Walker:
             return
         fields = getattr(thing, "__dict__", None)
         if not isinstance(fields, dict):
-            reduced = thing.__reduce_ex__(4) if not isinstance(thing, types.GeneratorType) else None
-            if not isinstance(reduced, tuple) or id(thing) in map(id, reduced):
-                raise InvalidArgument(
-                    f"'recipe' must consist of things that can be followed, got a {type(thing).__name__} in it. "
-                    f"Take it out, or give a CallableRecipe with a version of your own."
-                )
             self.say("reduced", type(thing).__qualname__)
-            for part in reduced[:3]:
-                self.follow(part)
+            self.follow(_reduced(thing))
             return
         self.say("object")
         self.follow(type(thing))
         for name in sorted(fields):
             self.say(name)
             self.follow(fields[name])
+
+
+def _reduced(thing: object) -> object:
+    """What pickle would make it from again."""
+    try:
+        parts = thing.__reduce_ex__(4)
+    except TypeError:
+        parts = ""
+    if isinstance(parts, str):
+        raise InvalidArgument(
+            f"'recipe' must consist of things that can be followed, got a {type(thing).__name__} in it. "
+            f"Take it out, or give a CallableRecipe with a version of your own."
+        )
+    return tuple(list(part) if isinstance(part, Iterator) else part for part in parts)
 
 
 def _content(cell: types.CellType) -> object:
