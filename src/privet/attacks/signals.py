@@ -23,6 +23,8 @@ __all__ = [
     "signals",
 ]
 
+_LEAST = float(np.nextafter(0.0, 1.0))
+
 Query = Callable[[Rows], Rows]  # how a record is shown to the model: as it is, mirrored, shifted …
 
 
@@ -66,9 +68,10 @@ def log_confidence(phi: Numbers) -> Numbers:
 
 
 def log_mean(confidence: Numbers, rest: Numbers) -> Numbers:
-    """ln p from p and 1 − p, whichever of the two has the digits."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        answer: Numbers = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(confidence))
+    """ln p from p and 1 − p, whichever of the two has the digits; not below that of the least number above 0."""
+    answer: Numbers = np.where(
+        rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(np.maximum(confidence, _LEAST))
+    )
     return answer
 
 
