@@ -1,0 +1,230 @@
+"""``audit``: a model and two sets of records in, a report with both bounds out. A few lines over the parts."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from privet import __version__
+from privet.arguments import open_fraction, shown, whole
+from privet.attacks import Attack, Outputs, see
+from privet.attacks.shadows import Recipe
+from privet.auditing import OneRun, measure
+from privet.errors import InvalidArgument
+from privet.guarantees import Guarantee
+from privet.ledger import Ledger
+from privet.loop.budget import Budget, references_within
+from privet.loop.choosing import attacks_for
+from privet.loop.rows import challenge_of, records_of
+from privet.reporting.facts import AttackResult, ModelAudit, Origin
+from privet.reporting.report import Report
+from privet.scores import Challenge, References, Scores
+from privet.views import Adversary, LabelOnly, Numbers
+
+__all__ = ["audit", "audit_scores"]
+
+DELTA = 1e-5
+_UNKNOWN = Adversary(
+    sees="whatever the scores were computed from",
+    knows="what their author knows",
+    wants="whether a record was trained on",
+)
+
+
+@runtime_checkable
+class _Planted(Protocol):
+    """Canaries of a private run, with their scores."""
+
+    @property
+    def scores(self) -> Scores: ...
+    @property
+    def adversary(self) -> Adversary: ...
+
+
+@runtime_checkable
+class _TrainedPrivately(Protocol):
+    """What private training gives: the model with its ledger, and canaries where there were some."""
+
+    @property
+    def model(self) -> object: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def canaries(self) -> object: ...
+
+
+def audit(
+    model: object,
+    members: object,
+    nonmembers: object,
+    *,
+    name: str = "model",
+    recipe: Recipe | None = None,
+    references: int = 16,
+    attacks: Sequence[str] | Sequence[Attack[Any]] | None = None,
+    ledger: Ledger | None = None,
+    delta: float = DELTA,
+    confidence: float = 0.95,
+    gives: Outputs = Outputs.LOGITS,
+    budget: Budget | None = None,
+    cache: Path | str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Report:
+    """Attack a model, bound its ε from both sides, and report.
+
+    ``model`` is a torch module, an object with ``predict_proba``, a view, or what ``privet.train`` gave, whose ledger and canaries are
+    then used. ``members`` are records that it was trained on, ``nonmembers`` records of the same kind that it was not: (inputs, labels),
+    a torch dataset, or ``Records``. With a ``recipe``, by which the model was trained, ``references`` models are trained and stronger
+    attacks run; ``budget`` limits their time, ``cache`` keeps what they say. δ is 1e−5 unless another is given, and the report says so.
+
+    The measured bound is the best of all attacks; their confidence is shared out so that the best of them holds at ``confidence``.
+    It assumes that a fair coin decided who was trained on. Nothing is decided in view of the scores.
+    """
+    began = time.monotonic()
+    open_fraction("confidence", confidence)
+    open_fraction("delta", delta)
+    whole("references", references)
+    planted = None
+    if isinstance(model, _TrainedPrivately):
+        ledger = model.ledger if ledger is None else ledger
+        planted = model.canaries if isinstance(model.canaries, _Planted) else None
+        model = model.model
+    view = see(model, gives=gives)
+    challenge = challenge_of(records_of("members", members), records_of("nonmembers", nonmembers), seed=seed)
+    study = None
+    if recipe is not None:
+        study = references_within(
+            recipe, challenge.records, references, budget, seed=seed, cache=cache, progress=progress
+        )
+    known = None if study is None else study.references
+    chosen = _attacks(attacks, view, challenge, known)
+    claim = None if ledger is None else _claim(ledger)
+    judge = OneRun(1 - (1 - confidence) / (len(chosen) + (planted is not None)))
+    results = [
+        _result(attack.run(view, challenge), attack.adversary, claim, judge, delta, confidence)
+        for attack in chosen
+    ]
+    if planted is not None:
+        results.append(_result(planted.scores, planted.adversary, claim, judge, delta, confidence))
+    trained, tested = _accuracies(view, challenge)
+    audited = ModelAudit(
+        name=name,
+        delta=delta,
+        results=tuple(results),
+        claim=claim,
+        ledger=ledger,
+        train_accuracy=trained,
+        test_accuracy=tested,
+        seconds=time.monotonic() - began,
+    )
+    return Report(audits=(audited,), origin=Origin(command="privet.audit(…)", version=__version__, seed=seed))
+
+
+def audit_scores(
+    members: object,
+    nonmembers: object,
+    *,
+    name: str = "model",
+    attack: str = "scores",
+    ledger: Ledger | None = None,
+    delta: float = DELTA,
+    confidence: float = 0.95,
+) -> Report:
+    """The report of an attack that was run elsewhere: its scores of members and of others, higher = more likely a member.
+
+    >>> report = audit_scores(np.arange(60.0) + 40, np.arange(60.0))
+    >>> report.audits[0].results[0].leakage.auc.value
+    0.9444...
+    """
+    began = time.monotonic()
+    open_fraction("delta", delta)
+    scores = Scores.of(_column("members", members), _column("nonmembers", nonmembers), attack)
+    claim = None if ledger is None else _claim(ledger)
+    result = _result(scores, _UNKNOWN, claim, OneRun(confidence), delta, confidence)
+    audited = ModelAudit(
+        name=name,
+        delta=delta,
+        results=(result,),
+        claim=claim,
+        ledger=ledger,
+        seconds=time.monotonic() - began,
+    )
+    return Report(audits=(audited,), origin=Origin(command="privet.audit_scores(…)", version=__version__))
+
+
+def _result(
+    scores: Scores,
+    adversary: Adversary,
+    claim: Guarantee | None,
+    judge: OneRun,
+    delta: float,
+    confidence: float,
+) -> AttackResult:
+    return AttackResult(
+        adversary=adversary,
+        scores=scores,
+        leakage=measure(scores, confidence=confidence),
+        finding=judge.test(_balanced(scores), claim, delta=delta),
+        method=f"one run of training (Steinke, Nasr & Jagielski 2023), at {100 * judge.confidence:.4g} % confidence",
+    )
+
+
+def _balanced(scores: Scores) -> Scores:
+    """As many members as others: the bound is about fair coins."""
+    inside, outside = np.flatnonzero(scores.members), np.flatnonzero(~scores.members)
+    count = min(len(inside), len(outside))
+    if abs(len(inside) - len(outside)) <= 6 * len(scores) ** 0.5:
+        return scores  # as fair coins may fall
+    generator = np.random.default_rng(0)
+    return scores.take(
+        np.concatenate([generator.choice(side, count, replace=False) for side in (inside, outside)])
+    )
+
+
+def _attacks(
+    attacks: Sequence[str] | Sequence[Attack[Any]] | None,
+    view: LabelOnly,
+    challenge: Challenge,
+    references: References | None,
+) -> tuple[Attack[Any], ...]:
+    if attacks is None:
+        return attacks_for(view, challenge.records, references)
+    own = tuple(attack for attack in attacks if isinstance(attack, Attack))
+    names = [attack for attack in attacks if isinstance(attack, str)]
+    if len(own) + len(names) < len(attacks) or not attacks:
+        raise InvalidArgument(
+            f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those that fit."
+        )
+    return (*own, *(attacks_for(view, challenge.records, references, names) if names else ()))
+
+
+def _accuracies(view: LabelOnly, challenge: Challenge) -> tuple[float | None, float | None]:
+    """On members and on others; None where labels are not known."""
+    labels = challenge.records.labels
+    if labels is None:
+        return None, None
+    right = view.labels(challenge.records.inputs) == labels
+    return float(right[challenge.members].mean()), float(right[~challenge.members].mean())
+
+
+def _claim(ledger: Ledger) -> Guarantee:
+    from privet.accounting import account  # late: it is not needed where nothing was proved
+
+    return account(ledger)
+
+
+def _column(name: str, values: object) -> Numbers:
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"'{name}' must be numbers, got something else. Give one score for each record."
+        ) from None
+    if column.ndim != 1 or len(column) == 0:
+        raise InvalidArgument(
+            f"'{name}' must be one score for each record, got an array of shape {column.shape}. Give one axis."
+        )
+    return column

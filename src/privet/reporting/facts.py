@@ -1,0 +1,123 @@
+"""What a report is made of: for each model, what attacks measured beside what was proved, and what was checked.
+
+Nothing here computes a figure of its own: leakage and lower bounds come from ``privet.auditing``, upper bounds from a
+``Guarantee``. A report never says that a model *is* private: it says what was not detected, at which power, and what is
+proved.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import final
+
+from privet.auditing import Leakage
+from privet.bounds import Finding, Verdict
+from privet.caveats import Caveat
+from privet.checks import Check, Outcome
+from privet.errors import InvalidArgument
+from privet.guarantees import Guarantee
+from privet.ledger import Ledger
+from privet.scores import Scores
+from privet.views import Adversary
+
+__all__ = ["AttackResult", "ModelAudit", "Origin", "Standing"]
+
+
+@final
+class Standing(StrEnum):
+    """Where a model stands, from worst to best; there is no "private"."""
+
+    BROKEN = "broken"  # the measured lower bound is above the proved upper bound
+    LEAKS = "leaks"  # membership was detected, and no proof caps it
+    LEAKS_WITHIN = "leaks within its proof"  # detected, and within what was proved
+    NOT_DETECTED_PROVED = "not detected, and bounded by proof"
+    NOT_DETECTED = "not detected at this power"  # no proof stands behind it
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackResult:
+    """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows."""
+
+    adversary: Adversary
+    scores: Scores
+    leakage: Leakage
+    finding: Finding
+    method: str  # which bound gave the finding, in words
+
+    @property
+    def name(self) -> str:
+        """The attack's name."""
+        return self.scores.attack
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelAudit:
+    """One model, attacked and bounded from both sides at one δ."""
+
+    name: str
+    delta: float
+    results: tuple[AttackResult, ...]
+    claim: Guarantee | None = None
+    ledger: Ledger | None = None
+    train_accuracy: float | None = None
+    test_accuracy: float | None = None
+    checks: tuple[Check, ...] = ()
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.results:
+            raise InvalidArgument("'results' must hold at least one attack, got none. Run an attack first.")
+
+    @property
+    def strongest(self) -> AttackResult:
+        """The attack with the highest lower bound on ε; between equals, the one with the highest AUC."""
+        return max(self.results, key=lambda result: (result.finding.measured.value, result.leakage.auc.value))
+
+    @property
+    def epsilon_measured(self) -> float:
+        """At least this, with the confidence of the finding."""
+        return self.strongest.finding.measured.value
+
+    @property
+    def epsilon_proved(self) -> float | None:
+        """At most this, by proof; None where nothing was proved."""
+        claimed = self.strongest.finding.claimed
+        return None if claimed is None else claimed.value
+
+    @property
+    def detected(self) -> bool:
+        """Whether any attack told members from others beyond chance, at the confidence that it states."""
+        return any(r.finding.measured.value > 0 or r.leakage.auc.lower > 0.5 for r in self.results)
+
+    @property
+    def standing(self) -> Standing:
+        """The verdict on this model."""
+        if any(result.finding.verdict is Verdict.VIOLATED for result in self.results):
+            return Standing.BROKEN
+        proved = self.epsilon_proved is not None
+        if self.detected:
+            return Standing.LEAKS_WITHIN if proved else Standing.LEAKS
+        return Standing.NOT_DETECTED_PROVED if proved else Standing.NOT_DETECTED
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What the claim rests on, in a fixed order."""
+        return () if self.claim is None else tuple(sorted(self.claim.caveats, key=lambda caveat: caveat.code))
+
+    @property
+    def warnings(self) -> tuple[Check, ...]:
+        """The checks that warned."""
+        return tuple(check for check in self.checks if check.outcome is Outcome.WARNED)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How a report came to be, so that it can be made again."""
+
+    command: str
+    version: str
+    seed: int | None = None
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))

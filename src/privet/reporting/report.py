@@ -1,0 +1,85 @@
+"""A report: one or more audited models, and every form in which they are told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from privet.errors import InvalidArgument
+from privet.reporting.facts import ModelAudit, Origin, Standing
+
+__all__ = ["Report"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """What was found, for people and for programs.
+
+    ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the documented schema), ``.md`` (a
+    section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for an impact assessment).
+    """
+
+    audits: tuple[ModelAudit, ...]
+    origin: Origin
+    title: str = "Privacy audit"
+
+    def __post_init__(self) -> None:
+        if not self.audits:
+            raise InvalidArgument("'audits' must hold at least one model, got none. Audit a model first.")
+        names = [audit.name for audit in self.audits]
+        if len(set(names)) < len(names):
+            raise InvalidArgument("'audits' must have names that differ, got one twice. Name each model.")
+
+    @property
+    def worst(self) -> ModelAudit:
+        """The model that stands worst; between equals, the one that leaks most."""
+        order = list(Standing)
+        return min(
+            self.audits, key=lambda audit: (order.index(audit.standing), -audit.strongest.leakage.auc.value)
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        from privet.reporting.verdicts import verdict
+
+        return verdict(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report in the form that the name asks for, all of it or nothing."""
+        wanted = Path(path)
+        text = _writer(wanted)(self)
+        beside = wanted.with_name(f".{wanted.name}.part")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(wanted)
+        return wanted
+
+
+def _writer(path: Path) -> Callable[[Report], str]:
+    """Loaded late: a reader of JSON needs no plotting library."""
+    name = path.name.lower()
+    if name.endswith(".pia.json"):
+        from privet.reporting.cnil import cnil_document
+
+        return cnil_document
+    if name.endswith(".dpia.html"):
+        from privet.reporting.dpia import dpia_page
+
+        return dpia_page
+    if name.endswith(".html"):
+        from privet.reporting.page import page
+
+        return page
+    if name.endswith(".json"):
+        from privet.reporting.document import document
+
+        return document
+    if name.endswith(".md"):
+        from privet.reporting.model_card import model_card
+
+        return model_card
+    raise InvalidArgument(
+        f"'path' must end in .html, .json, .md, .dpia.html or .pia.json, got {path.name!r}. "
+        f"The ending says which form of the report to write."
+    )

@@ -1,0 +1,61 @@
+"""The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
+
+from privet.reporting.facts import ModelAudit, Standing
+from privet.reporting.report import Report
+
+__all__ = ["sentence", "verdict"]
+
+
+def verdict(report: Report) -> str:
+    """One sentence for a report: that of its only model, or of the worst with a word on the others."""
+    worst = report.worst
+    said = sentence(worst)
+    if len(report.audits) == 1:
+        return said
+    alike = sum(audit.standing is worst.standing for audit in report.audits)
+    if alike == len(report.audits):
+        return f"{said} The others stand alike."
+    better = len(report.audits) - alike
+    return f"{said} {better} of {len(report.audits)} models {'stands' if better == 1 else 'stand'} better."
+
+
+def sentence(audit: ModelAudit) -> str:
+    """One sentence for a model."""
+    finding = audit.strongest.finding
+    sure = f"{100 * finding.measured.confidence:.3g} %"
+    measured, proved = f"{audit.epsilon_measured:.2f}", audit.epsilon_proved
+    match audit.standing:
+        case Standing.BROKEN:
+            return (
+                f"{audit.name} breaks its claim: an attack shows ε ≥ {measured} at {sure} confidence, "
+                f"and ε ≤ {proved:.2f} was claimed."
+            )
+        case Standing.LEAKS:
+            return (
+                f"{audit.name} leaks who was in its training data{_power(audit)}, and no proof caps how much."
+            )
+        case Standing.LEAKS_WITHIN:
+            return f"{audit.name} leaks, and within its proof: {_measured(audit)}, and at most ε = {proved:.2f} by proof."
+        case Standing.NOT_DETECTED_PROVED:
+            return (
+                f"Membership in {audit.name} was not detected at this power (an ε above {finding.ceiling:.2f} cannot be "
+                f"seen with so many records), and it leaks at most ε = {proved:.2f} by proof."
+            )
+        case Standing.NOT_DETECTED:
+            return (
+                f"Membership in {audit.name} was not detected at this power; an ε above {finding.ceiling:.2f} cannot be seen "
+                f"with so many records, and nothing is proved."
+            )
+
+
+def _power(audit: ModelAudit) -> str:
+    found = audit.strongest.leakage.tpr(1e-3)
+    if found is not None and found.lower > 2e-3:
+        return f": at one false alarm in a thousand, {found.value:.1%} of members are found"
+    return f": an attack tells members from others with AUC {audit.strongest.leakage.auc.value:.2f}"
+
+
+def _measured(audit: ModelAudit) -> str:
+    if audit.epsilon_measured > 0:
+        return f"attacks show ε ≥ {audit.epsilon_measured:.2f}"
+    return f"an attack has AUC {audit.strongest.leakage.auc.value:.2f}"
