@@ -11,22 +11,36 @@ numpy and scipy only. Nothing here knows an attack or an accountant, so a measur
 """
 
 from privet.auditing.audits import Audit
+from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves
+from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
 from privet.auditing.leakage import Leakage, measure
+from privet.auditing.many_runs import ClopperPearson
 from privet.auditing.one_run import OneRun
+from privet.auditing.one_run_fdp import OneRunFDP
+from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
+from privet.auditing.thresholds import Split
 
 __all__ = [
     "EVERYBODY",
     "PLAN",
+    "ApproximateCurves",
     "Audit",
     "Band",
+    "ClopperPearson",
+    "Curves",
+    "GaussianCurves",
+    "GaussianFit",
     "Guesses",
     "Leakage",
     "OneRun",
+    "OneRunFDP",
     "OperatingPoint",
+    "OrderStatistic",
     "Rate",
     "Roc",
+    "Split",
     "measure",
 ]

@@ -76,6 +76,6 @@ def largest_refuted(refuted: Callable[[float], bool], least: float = 0.0) -> flo
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if refuted(middle) else (low, middle)
-        if high - low <= 1e-9 * high:
+        if high - low <= 1e-7 * high:
             break
     return low

@@ -1,7 +1,7 @@
 """Guesses of the coin: the highest scores are called members, the lowest are called others, and on the rest one abstains.
 
-How many guesses are made is planned before the coins are seen. A plan may have several lines; the level is shared out over
-them, so that the best of them may be reported (Bonferroni). A plan of one line costs nothing.
+How many guesses are made is planned before the coins are seen. A plan of one line costs nothing. Of a plan of several lines one is
+chosen on some of the records and carried out on the others, or all are carried out and share the level (Bonferroni).
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,10 @@ import numpy as np
 
 from privet.arguments import finite
 from privet.errors import InvalidArgument
-from privet.scores import Scores
+from privet.scores import Bits, Scores
+from privet.views import Numbers
 
-__all__ = ["EVERYBODY", "PLAN", "Guessed", "Guesses", "guessed", "need_fair_coins", "planned"]
+__all__ = ["EVERYBODY", "PLAN", "Counted", "Guessed", "Guesses", "guessed", "need_fair_coins", "planned"]
 
 
 @final
@@ -62,27 +63,26 @@ EVERYBODY = (Guesses(members=0.5, others=0.5),)  # nobody is left out
 
 PLAN = (
     *EVERYBODY,
-    *(Guesses(members=share, others=share) for share in (0.25, 0.1, 0.04, 0.016, 0.006)),
-    *(Guesses(members=share, others=0.0) for share in (0.25, 0.1, 0.04, 0.016, 0.006)),
+    *(Guesses(members=share, others=share) for share in (0.25, 0.12, 0.06, 0.03, 0.015, 0.0075)),
+    *(Guesses(members=share, others=0.0) for share in (0.25, 0.12, 0.06, 0.03, 0.015, 0.0075)),
 )
 
 
 def planned(plan: Sequence[Guesses], records: int) -> list[Counted]:
-    """The lines that differ for so many records: as many as the level is shared out over."""
+    """The lines that differ for so many records: as many as the level may have to be shared out over."""
     return list(dict.fromkeys(line.counts(records) for line in plan))
 
 
-def guessed(scores: Scores, plan: Sequence[Guesses], seed: int) -> list[Guessed]:
+def guessed(values: Numbers, members: Bits, lines: Sequence[Counted], seed: int) -> list[Guessed]:
     """The plan carried out. Ties are broken by a coin of their own: by their order they would tell who is a member."""
-    shuffled = np.random.default_rng(seed).permutation(len(scores))
-    order = shuffled[np.argsort(scores.values[shuffled], kind="stable")]
-    found = np.append(0, np.cumsum(scores.members[order]))
-    total = int(found[-1])
-    lines = planned(plan, len(scores))
+    count = len(values)
+    shuffled = np.random.default_rng(seed).permutation(count)
+    order = shuffled[np.argsort(values[shuffled], kind="stable")]
+    found = np.append(0, np.cumsum(members[order]))
     return [
         Guessed(
             line.members + line.others,
-            int(total - found[len(scores) - line.members] + line.others - found[line.others]),
+            int(found[-1] - found[count - line.members] + line.others - found[line.others]),
         )
         for line in lines
     ]

@@ -10,25 +10,25 @@ Every ε at which the right side is below the level is refuted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 from scipy.special import expit
 
-from privet.arguments import open_fraction, whole
-from privet.auditing.audits import Audit, largest_refuted, small_delta
-from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, need_fair_coins, planned
+from privet.auditing.audits import largest_refuted
+from privet.auditing.guesses import PLAN, Guessed, Guesses
+from privet.auditing.one_run_audits import OneRunAudit
 from privet.auditing.proportions import few_errors
-from privet.scores import Scores
+from privet.auditing.thresholds import Split
 
 __all__ = ["OneRun"]
 
 
 @final
 @dataclass(frozen=True)
-class OneRun(Audit):
-    """Steinke, Nasr & Jagielski's bound, with k₊ and k₋ by a plan whose lines share the level.
+class OneRun(OneRunAudit):
+    """Steinke, Nasr & Jagielski's bound, with k₊ and k₋ by a plan.
 
     Guarantee: whatever the mechanism does with the canaries together, the bound exceeds the true ε in no more than
     1 − ``confidence`` of all runs. It is far from tight where δ·m is not small.
@@ -40,28 +40,15 @@ class OneRun(Audit):
 
     confidence: float = 0.95
     plan: Sequence[Guesses] = PLAN
+    split: Split | None = field(default_factory=Split)
     seed: int = 0  # breaks ties
-
-    def __post_init__(self) -> None:
-        open_fraction("confidence", self.confidence)
-        object.__setattr__(self, "plan", tuple(self.plan))
-        whole("the number of lines of 'plan'", len(self.plan))
 
     @property
     def assumes(self) -> str:
         return "One run; whether each record is in was decided by a fair coin of its own."
 
-    def epsilon(self, scores: Scores, *, delta: float) -> float:
-        need_fair_coins(scores)
-        return self._best(guessed(scores, self.plan, self.seed), len(scores), small_delta(delta))
-
-    def ceiling(self, members: int, others: int, *, delta: float) -> float:
-        records = whole("members", members) + whole("others", others)
-        perfect = [Guessed(sum(line), sum(line)) for line in planned(self.plan, records)]
-        return self._best(perfect, records, small_delta(delta))
-
-    def _best(self, lines: list[Guessed], records: int, delta: float) -> float:
-        level, best = (1 - self.confidence) / len(lines), 0.0
+    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
+        best = 0.0
         for line in lines:
 
             def refuted(epsilon: float, line: Guessed = line) -> bool:

@@ -1,0 +1,180 @@
+"""Families of trade-off curves: what is refuted member by member, until one is left that the data allow.
+
+A mechanism is f-DP if no test of one unit has a false-negative rate below f(false-positive rate). A family orders such curves
+by one number, the larger the less private. A bound that walks a family says "no curve of this family below that one"; it
+becomes a bound on ε if the true curve is in the family. For ``ApproximateCurves`` it always is: that *is* (ε, δ)-DP.
+
+Reference: Dong, Roth & Su 2022, Definition 3, Proposition 6 (approximate) and Corollary 1 (Gaussian).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from privet.auditing.audits import small_delta
+from privet.errors import InvalidArgument
+
+__all__ = ["ApproximateCurves", "Curves", "GaussianCurves", "OneCurve", "gaussian_epsilon"]
+
+Reals: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
+
+_HALVINGS = 60
+_FARTHEST = 45.0  # standard deviations; Φ(−45) is 0 in all but name
+
+
+class Curves(ABC):
+    """A family of symmetric trade-off curves, by one number from 0 (perfect privacy) up."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> str:
+        """What the family takes for granted, as a clause."""
+
+    @abstractmethod
+    def least_false(self, parameter: float, true: float) -> float:
+        """The least false-positive rate at which a true-positive rate can be had: f̄⁻¹ for f̄ = 1 − f."""
+
+    @abstractmethod
+    def false_share(self, parameter: float, mass: Reals) -> Reals:
+        """x with x + f̄(x) = mass, for masses in (0, 1].
+
+        Of n records the share ``mass`` that is easiest to guess has x/mass of its guesses wrong: x is where the likelihood
+        ratio has fallen to what it is at the edge of that share, and by symmetry "in" and "out" make up half of it each.
+        """
+
+    @abstractmethod
+    def epsilon(self, parameter: float, delta: float) -> float:
+        """ε at this δ of this member of the family."""
+
+
+@final
+@dataclass(frozen=True)
+class GaussianCurves(Curves):
+    """μ-GDP: as hard to tell as N(0, 1) from N(μ, 1). Right for Gaussian noise, and in the limit of many small steps."""
+
+    @property
+    def shape(self) -> str:
+        return "the mechanism's trade-off curve is Gaussian"
+
+    def least_false(self, parameter: float, true: float) -> float:
+        return float(ndtr(ndtri(true) - parameter))
+
+    def false_share(self, parameter: float, mass: Reals) -> Reals:
+        half = parameter / 2
+        low, high = np.zeros_like(mass), np.full_like(mass, half + _FARTHEST)
+        for _ in range(_HALVINGS):  # the threshold t with Φ(μ/2 − t) + Φ(−μ/2 − t) = mass
+            middle = 0.5 * (low + high)
+            beyond = ndtr(half - middle) + ndtr(-half - middle) > mass
+            low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+        return np.where(mass >= 1, ndtr(-half), ndtr(-half - high))
+
+    def epsilon(self, parameter: float, delta: float) -> float:
+        return gaussian_epsilon(parameter, delta)
+
+
+@final
+@dataclass(frozen=True)
+class ApproximateCurves(Curves):
+    """(ε, δ)-DP at one δ, and nothing else: no shape is taken for granted."""
+
+    delta: float
+
+    def __post_init__(self) -> None:
+        small_delta(self.delta)
+
+    @property
+    def shape(self) -> str:
+        return "nothing is assumed of the mechanism's trade-off curve"
+
+    def least_false(self, parameter: float, true: float) -> float:
+        first = (true - self.delta) * math.exp(-parameter)
+        second = 1 - self.delta - math.exp(min(parameter, 700.0)) * (1 - true)
+        return max(first, second, 0.0)
+
+    def false_share(self, parameter: float, mass: Reals) -> Reals:
+        return np.maximum(mass - self.delta, 0.0) / (1 + math.exp(min(parameter, 700.0)))
+
+    def epsilon(self, parameter: float, delta: float) -> float:
+        if delta != self.delta:
+            raise InvalidArgument(
+                f"'delta' must be that of the curves, {self.delta!r}, got {delta!r}. Make the curves for the δ that is asked."
+            )
+        return parameter
+
+
+@final
+@dataclass(frozen=True)
+class OneCurve(Curves):
+    """Any one symmetric trade-off curve: ``tradeoff(fpr)`` is the least false-negative rate. There is nothing to walk."""
+
+    tradeoff: Callable[[float], float]
+
+    @property
+    def shape(self) -> str:
+        return "the curve is the one that was given"
+
+    def least_false(self, parameter: float, true: float) -> float:
+        del parameter
+        return _first(lambda fpr: 1 - self.tradeoff(fpr) >= true)
+
+    def false_share(self, parameter: float, mass: Reals) -> Reals:
+        del parameter
+
+        def share(mass: float) -> float:
+            return _first(lambda fpr: fpr + 1 - self.tradeoff(fpr) >= mass)
+
+        return np.array([share(one) for one in mass.ravel()])
+
+    def epsilon(self, parameter: float, delta: float) -> float:
+        raise InvalidArgument(
+            "'curves' must be a family for a bound on ε, got one curve. Ask 'refutes' of it, or give a family of curves."
+        )
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """ε of μ-GDP at a δ above 0, rounded down: δ(ε) = Φ(μ/2 − ε/μ) − exp(ε) Φ(−μ/2 − ε/μ).
+
+    Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It shares no code with
+    the accountants on purpose.
+
+    Reference: Dong, Roth & Su 2022, Corollary 1; Balle & Wang 2018, Theorem 8.
+
+    >>> round(gaussian_epsilon(1.0, 1e-5), 3)
+    4.377
+    """
+    if delta == 0:
+        raise InvalidArgument(
+            "'delta' must be above 0 for Gaussian curves, got 0, because at δ = 0 their ε is infinite. "
+            "Give the δ of the claim."
+        )
+    if mu <= 0 or _gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, mu * (mu / 2 + math.sqrt(2 * math.log(1 / delta)) + 1)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _gaussian_delta(mu, middle) > delta else (low, middle)
+    return low
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    start = epsilon / mu - mu / 2
+    if start < 0:
+        return float(ndtr(-start) - math.exp(epsilon + float(log_ndtr(-start - mu))))
+    scale = math.sqrt(0.5)
+    ratios = float(erfcx(scale * start) - erfcx(scale * (start + mu)))
+    return 0.5 * math.exp(-0.5 * start * start) * ratios
+
+
+def _first(reached: Callable[[float], bool]) -> float:
+    """The least rate at which something is reached, rounded down, so that less is refuted."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return low

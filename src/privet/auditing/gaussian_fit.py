@@ -1,0 +1,91 @@
+"""ε from a Gaussian curve laid through one point: what the middle of the ROC says of its far end, *if* it is Gaussian.
+
+At a threshold with false-positive rate a and false-negative rate b, μ-GDP needs Φ⁻¹(1 − a) − Φ⁻¹(b) ≤ μ. The middle of the curve is
+known from few records, and the Gaussian shape carries it to the δ that is asked. Nothing in the scores shows that shape: this is
+a model, and its confidence interval is one within the model.
+
+Reference: Dong, Roth & Su 2022, equation 6 and Corollary 1; Nasr et al. 2023, "Tight auditing of differentially private machine
+learning". Deviation: the threshold is chosen on other records, not on those that it is judged by.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from scipy.special import ndtri
+
+from privet.arguments import open_fraction
+from privet.auditing.audits import Audit, small_delta
+from privet.auditing.curves import gaussian_epsilon
+from privet.auditing.proportions import Counts, at_least, at_most
+from privet.auditing.thresholds import Errors, Split, errors_at, errors_of
+from privet.bounds import Interval
+from privet.scores import Scores
+
+__all__ = ["GaussianFit"]
+
+
+@final
+@dataclass(frozen=True)
+class GaussianFit(Audit):
+    """μ by two error rates at a threshold that was chosen on other records, and ε of μ-GDP at a δ above 0. Model-based.
+
+    That μ-GDP is refuted below the bound needs no model. That *ε at δ* is at least the reported one does: the Gaussian curve.
+    """
+
+    confidence: float = 0.95
+    split: Split = field(default_factory=Split)
+
+    def __post_init__(self) -> None:
+        open_fraction("confidence", self.confidence)
+
+    @property
+    def assumes(self) -> str:
+        return (
+            "A model, not a distribution-free bound: the mechanism's trade-off curve is Gaussian, and the scores are "
+            "independent, of runs of their own or of canaries that do not interfere."
+        )
+
+    def epsilon(self, scores: Scores, *, delta: float) -> float:
+        return gaussian_epsilon(self._measured(scores, 1 - self.confidence)[0], small_delta(delta))
+
+    def separation(self, scores: Scores) -> Interval:
+        """Where μ lies with this confidence, if the curve that the attack traces is Gaussian.
+
+        The upper end is of what this attack shows at this threshold; a better attack may show more.
+        """
+        return Interval(*self._measured(scores, (1 - self.confidence) / 2))
+
+    def ceiling(self, members: int, others: int, *, delta: float) -> float:
+        small_delta(delta)
+        kept, kept_others = self.split.sizes(members, others)
+        perfect = Errors(np.asarray(0), kept, np.asarray(0), kept_others)
+        return gaussian_epsilon(float(_least(perfect, 1 - self.confidence)), delta)
+
+    def _measured(self, scores: Scores, failure: float) -> tuple[float, float]:
+        choosing, measuring = self.split.parts(scores)
+        roc, seen = errors_of(choosing)
+        chosen = float(roc.thresholds[int(np.argmax(_least(seen, failure)))])
+        errors = errors_at(measuring, chosen)
+        return max(float(_least(errors, failure)), 0.0), max(float(_most(errors, failure)), 0.0)
+
+
+def _least(errors: Errors, failure: float) -> Counts:
+    """Φ⁻¹(1 − a) − Φ⁻¹(b) with both rates from above, at half of the failure each; −∞ where a rate may be 1."""
+    alarms = at_most(errors.false_positives, errors.others, failure / 2)
+    misses = at_most(errors.false_negatives, errors.members, failure / 2)
+    known = (alarms < 1) & (misses < 1)
+    return np.where(
+        known, -ndtri(np.where(known, alarms, 0.5)) - ndtri(np.where(known, misses, 0.5)), -math.inf
+    )
+
+
+def _most(errors: Errors, failure: float) -> Counts:
+    """The same with both rates from below; +∞ where a rate may be 0."""
+    alarms = at_least(errors.false_positives, errors.others, failure / 2)
+    misses = at_least(errors.false_negatives, errors.members, failure / 2)
+    known = (alarms > 0) & (misses > 0)
+    return np.where(
+        known, -ndtri(np.where(known, alarms, 0.5)) - ndtri(np.where(known, misses, 0.5)), math.inf
+    )

@@ -1,0 +1,75 @@
+"""What all bounds from one run have in common: coins, guesses, and the price of choosing how many.
+
+One line of the plan may be chosen on a part of the records: for the rest of them the coins of that part are known circumstances,
+given which the run is as private as before, and their own coins are still fair.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from privet.arguments import open_fraction, whole
+from privet.auditing.audits import Audit, small_delta
+from privet.auditing.guesses import Guessed, Guesses, guessed, need_fair_coins, planned
+from privet.auditing.thresholds import Split
+from privet.scores import Bits, Scores
+from privet.views import Numbers
+
+__all__ = ["OneRunAudit"]
+
+_FEWEST = 40  # records; below, a part of them chooses nothing sensible, and the lines share the level
+
+
+class OneRunAudit(Audit):
+    """A bound from the number of right guesses. ``split=None`` shares the level out over the lines of the plan."""
+
+    plan: Sequence[Guesses]
+    split: Split | None
+    seed: int  # breaks ties
+
+    def __post_init__(self) -> None:
+        open_fraction("confidence", self.confidence)
+        whole("the number of lines of 'plan'", len(self.plan))
+
+    @abstractmethod
+    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
+        """The largest ε that one of the lines refutes at this level."""
+
+    @final
+    def epsilon(self, scores: Scores, *, delta: float) -> float:
+        small_delta(delta)
+        need_fair_coins(scores)
+        values, members, level = scores.values, scores.members, 1 - self.confidence
+        split = self._split(len(scores))
+        if split is None:
+            lines = guessed(values, members, planned(self.plan, len(scores)), self.seed)
+            return self.best(lines, len(scores), level / len(lines), delta)
+        seen = split.blind(len(scores))
+        rest = len(scores) - int(seen.sum())
+        line = self._chosen(values[seen], members[seen], rest, delta)
+        made = guessed(values[~seen], members[~seen], [line.counts(rest)], self.seed)
+        return self.best(made, rest, level, delta)
+
+    @final
+    def ceiling(self, members: int, others: int, *, delta: float) -> float:
+        small_delta(delta)
+        records = whole("members", members) + whole("others", others)
+        split = self._split(records)
+        rest = records if split is None else records - int(split.blind(records).sum())
+        perfect = [Guessed(sum(line), sum(line)) for line in planned(self.plan, rest)]
+        return self.best(perfect, rest, (1 - self.confidence) / (len(perfect) if split is None else 1), delta)
+
+    def _split(self, records: int) -> Split | None:
+        return self.split if len(self.plan) > 1 and records >= _FEWEST else None
+
+    def _chosen(self, values: Numbers, members: Bits, records: int, delta: float) -> Guesses:
+        """The line that would show most if the rest were guessed as well as the part that was seen."""
+        seen = guessed(values, members, [line.counts(len(values)) for line in self.plan], self.seed)
+        shown = []
+        for line, (made, right) in zip(self.plan, seen, strict=True):
+            guesses = sum(line.counts(records))
+            alike = Guessed(guesses, int(right / made * guesses))
+            shown.append(self.best([alike], records, 1 - self.confidence, delta))
+        return self.plan[int(np.argmax(shown))]

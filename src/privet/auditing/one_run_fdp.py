@@ -1,0 +1,89 @@
+"""ε from one training run by trade-off curves, whatever the mechanism does with the canaries together.
+
+Reference: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run", Theorem 9 and its algorithm. Let
+pᵢ be the probability that exactly i of r guesses are right, among m fair coins. f-DP forces, for every c,
+
+    Σ_{i ≥ c} i·pᵢ/m ≤ f̄( Σ_{i ≥ c−1} (r − i)·pᵢ/m ),   f̄ = 1 − f.
+
+If "v or more are right" had probability α, then p at v − 1, v − 2, … must each be at least so large that this holds; if
+together they exceed 1, the curve is refuted at level α. The walk down starts with all of α at v, which asks for the least.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from privet.auditing.audits import largest_refuted
+from privet.auditing.curves import Curves, GaussianCurves, OneCurve
+from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, need_fair_coins, planned
+from privet.auditing.one_run_audits import OneRunAudit
+from privet.auditing.thresholds import Split
+from privet.scores import Scores
+
+__all__ = ["OneRunFDP"]
+
+_NEAR_NOTHING = 1e-4  # the least parameter that is asked: at 0 some families are degenerate
+
+
+@final
+@dataclass(frozen=True)
+class OneRunFDP(OneRunAudit):
+    """Mahloujifar, Melis & Chaudhuri's bound over a family of curves, with k₊ and k₋ by a plan.
+
+    Guarantee: it refutes a curve that holds in no more than 1 − ``confidence`` of all runs, however the canaries interfere.
+    That ε is at least the reported one holds if the true curve is of the family's shape.
+    """
+
+    confidence: float = 0.95
+    curves: Curves = field(default_factory=GaussianCurves)
+    plan: Sequence[Guesses] = PLAN
+    split: Split | None = field(default_factory=Split)
+    seed: int = 0  # breaks ties
+
+    @property
+    def assumes(self) -> str:
+        return (
+            f"One run; whether each record is in was decided by a fair coin of its own; {self.curves.shape}."
+        )
+
+    def refutes(self, scores: Scores, tradeoff: Callable[[float], float]) -> bool:
+        """Whether the scores refute this one curve: ``tradeoff(fpr)`` is the least false-negative rate that it allows.
+
+        The lines of the plan share the level: one curve has no ε by which one of them could be chosen.
+        """
+        need_fair_coins(scores)
+        lines = guessed(scores.values, scores.members, planned(self.plan, len(scores)), self.seed)
+        level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
+        return any(refuted(line, len(scores), curve, 0.0, level) for line in lines)
+
+    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
+        best = _NEAR_NOTHING
+        for line in lines:
+
+            def too_private(parameter: float, line: Guessed = line) -> bool:
+                return refuted(line, records, self.curves, parameter, level)
+
+            best = largest_refuted(too_private, best)
+        return self.curves.epsilon(best, delta) if best > _NEAR_NOTHING else self.curves.epsilon(0.0, delta)
+
+
+def refuted(line: Guessed, records: int, curves: Curves, parameter: float, level: float) -> bool:
+    """Whether so many right guesses are rarer than ``level`` under this curve.
+
+    The walk stops after forty standard deviations of a binomial count: a curve that is not refuted by then is let stand.
+    """
+    made, right = line
+    if 2 * right <= made:
+        return False
+    true, false = level * right / records, level * (made - right) / records
+    all_of_it = made / records
+    steps = int(40 * (right * (made - right + 1) / made) ** 0.5) + 200
+    for step in range(right - 1, max(right - 1 - steps, -1), -1):
+        needed = curves.least_false(parameter, true)
+        if needed <= false:
+            return False  # nothing more is asked for, here and further down
+        true += step / (made - step) * (needed - false)
+        false = needed
+        if true + false > all_of_it:
+            return True
+    return False

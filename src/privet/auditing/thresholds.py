@@ -1,0 +1,80 @@
+"""A threshold chosen on some of the records, so that the others can be counted as if it had always been fixed."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+
+from privet.arguments import open_fraction
+from privet.auditing.proportions import Counts
+from privet.auditing.roc import Roc
+from privet.errors import InvalidArgument
+from privet.scores import Bits, Scores
+
+__all__ = ["Errors", "Split", "errors_at", "errors_of"]
+
+
+class Errors(NamedTuple):
+    """False negatives among members and false positives among others, at one threshold or at many."""
+
+    false_negatives: Counts
+    members: int
+    false_positives: Counts
+    others: int
+
+
+@final
+@dataclass(frozen=True)
+class Split:
+    """A share of either side is used to choose, the rest to measure; ``seed`` says which."""
+
+    share: float = 0.25
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        open_fraction("share", self.share)
+
+    def sizes(self, members: int, others: int) -> tuple[int, int]:
+        """How many of either side are left to measure with."""
+        if members < 2 or others < 2:
+            raise InvalidArgument(
+                "'members' must hold at least two of either side, got fewer. "
+                "One is needed to choose the threshold and one to measure at it."
+            )
+        return members - self._taken(members), others - self._taken(others)
+
+    def parts(self, scores: Scores) -> tuple[Scores, Scores]:
+        """Those to choose on, and those to measure with."""
+        generator, choosing = np.random.default_rng(self.seed), np.zeros(len(scores), dtype=np.bool_)
+        members = int(scores.members.sum())
+        self.sizes(members, len(scores) - members)
+        for side in (np.flatnonzero(scores.members), np.flatnonzero(~scores.members)):
+            choosing[generator.permutation(side)[: self._taken(len(side))]] = True
+        return scores.take(choosing), scores.take(~choosing)
+
+    def blind(self, count: int) -> Bits:
+        """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair."""
+        choosing = np.zeros(count, dtype=np.bool_)
+        choosing[np.random.default_rng(self.seed).permutation(count)[: self._taken(count)]] = True
+        return choosing
+
+    def _taken(self, count: int) -> int:
+        return min(max(int(self.share * count), 1), count - 1)
+
+
+def errors_of(scores: Scores) -> tuple[Roc, Errors]:
+    """The errors at every threshold that the scores know."""
+    roc = Roc.of(scores)
+    return roc, Errors(roc.members - roc.true_positives, roc.members, roc.false_positives, roc.others)
+
+
+def errors_at(scores: Scores, threshold: float) -> Errors:
+    """The errors at one threshold."""
+    called = scores.values >= threshold
+    members = int(scores.members.sum())
+    return Errors(
+        np.asarray((~called & scores.members).sum()),
+        members,
+        np.asarray((called & ~scores.members).sum()),
+        len(scores) - members,
+    )
