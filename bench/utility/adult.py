@@ -16,18 +16,18 @@ import argparse
 import json
 import math
 import subprocess
-import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from outcome import Outcome, found
 from sklearn.linear_model import LogisticRegression as Plain
 
 from privet.accounting import account
 from privet.learning import LogisticRegression, NoisySGD, ObjectivePerturbation, OutputPerturbation
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult.csv.gz"
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-5
 NORM = math.sqrt(11)
@@ -111,37 +111,74 @@ def peer(python, train, test, repetitions):
     return [max((found[f"{e} {c}"] for c in PEER_C), key=np.mean) for e in EPSILONS]
 
 
+def rows():
+    """Features and labels, to learn from and to test."""
+    table = pd.read_csv(found("adult.csv.gz"))
+    x, y = features(table), table["income"].str.startswith(">").to_numpy().astype(int)
+    first = (table["split"] == "train").to_numpy()
+    return (x[first], y[first]), (x[~first], y[~first])
+
+
+def plainly(train, test):
+    return Plain(C=1.0, fit_intercept=False, max_iter=2000).fit(*train).score(*test)
+
+
+def private(name, epsilon):
+    """An estimator of that solver, with its rule's hyperparameters."""
+    solver, alpha = SOLVERS[name](epsilon)
+    return LogisticRegression(
+        epsilon,
+        delta=DELTA,
+        solver=solver,
+        alpha=alpha,
+        norm_bound=NORM,
+        fit_intercept=False,
+        classes=(0, 1),
+    )
+
+
+def measured(repetitions=3, *, name="objective perturbation", epsilon=1.0):
+    """One solver at one ε: that many fits, each scored once."""
+    begin = time.process_time()
+    train, test = rows()
+    seconds = time.process_time() - begin
+    scores, proved, spent = [], 0.0, []
+    for _ in range(repetitions):
+        begin = time.process_time()
+        model = private(name, epsilon).fit(*train)
+        spent.append(time.process_time() - begin)
+        scores.append(float(model.score(*test)))
+        proved = max(proved, account(model.ledger_).epsilon(delta=DELTA))
+    return Outcome(
+        dataset="Adult",
+        model=f"logistic regression, {name}",
+        epsilon=epsilon,
+        delta=DELTA,
+        accuracies=tuple(scores),
+        plain=float(plainly(train, test)),
+        minutes=(seconds + sum(spent) / repetitions) / 60,
+        proved=proved,
+        adjacency="replace-one",
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--diffprivlib", metavar="PYTHON")
     asked = parser.parse_args()
-    if not DATA.exists():
-        sys.exit(f"{DATA} is not there.")
-    table = pd.read_csv(DATA)
-    x, y = features(table), table["income"].str.startswith(">").to_numpy().astype(int)
-    first = (table["split"] == "train").to_numpy()
-    train, test = (x[first], y[first]), (x[~first], y[~first])
-    plain = Plain(C=1.0, fit_intercept=False, max_iter=2000).fit(*train).score(*test)
+    train, test = rows()
+    plain = plainly(train, test)
     print(
-        f"Adult, {len(train[1])} rows to learn from, {len(test[1])} to test, {x.shape[1]} features, δ = {DELTA:g}"
+        f"Adult, {len(train[1])} rows to learn from, {len(test[1])} to test, {train[0].shape[1]} features, δ = {DELTA:g}"
     )
     print("replace-one; accuracy in %, mean ± standard deviation of", asked.repetitions, "fits")
     print(f"not private: {100 * plain:.2f}      most frequent class: {100 * (1 - test[1].mean()):.2f}\n")
     print(f"{'ε':<26}" + "".join(f"{epsilon:>16g}" for epsilon in EPSILONS))
-    for name, rule in SOLVERS.items():
+    for name in SOLVERS:
         cells = []
         for epsilon in EPSILONS:
-            solver, alpha = rule(epsilon)
-            model = LogisticRegression(
-                epsilon,
-                delta=DELTA,
-                solver=solver,
-                alpha=alpha,
-                norm_bound=NORM,
-                fit_intercept=False,
-                classes=(0, 1),
-            )
+            model = private(name, epsilon)
             scores = [model.fit(*train).score(*test) for _ in range(asked.repetitions)]
             assert account(model.ledger_).epsilon(delta=DELTA) <= epsilon * (1 + 1e-9)
             cells.append(scores)
