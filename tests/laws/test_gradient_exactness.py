@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from privet.training.gradients import ClippedSums, per_example, products
+from privet.training.gradients import ClippedSums, per_example, products, straight
 from privet.training.gradients import convolutions as convolutions_module
 
 BATCH = 5
@@ -87,6 +87,20 @@ class Mean(nn.Module):
         return x.flatten(1).unfold(1, 3, 1).mean(1)
 
 
+class Rows(nn.Module):
+    """The tokens of an example, averaged."""
+
+    def forward(self, x):
+        return x.mean(1)
+
+
+class Tokens(nn.Module):
+    """As ``Rows``, where there are tokens."""
+
+    def forward(self, x):
+        return x.mean(1) if x.dim() == 3 else x
+
+
 CONVOLUTIONS = [
     nn.Conv1d(4, 6, 3),
     nn.Conv1d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2, bias=False),
@@ -152,6 +166,17 @@ def test_normalisations(layer, shape):
     assert not loose(model, (torch.randn(BATCH, *shape),), classes())
 
 
+@pytest.fixture(params=["compiled", "torch"])
+def loops(request, monkeypatch):
+    """With numba's loops, and without."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    else:
+        for module in (products, straight):
+            monkeypatch.setattr(module, "compiled", lambda: None)
+
+
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("padding", [None, 2])
 @pytest.mark.parametrize("tokens", [1, 2, 12])
 def test_embedding_with_repeated_tokens(padding, tokens):
@@ -161,6 +186,94 @@ def test_embedding_with_repeated_tokens(padding, tokens):
     assert not loose(model, (ids,), classes())
 
 
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("width", [3, 1024, 2500])
+def test_rows_wider_than_a_block(width):
+    model = nn.Sequential(nn.Embedding(5, width), Rows(), nn.Linear(width, 3))
+    ids = torch.randint(0, 5, (BATCH, 4))
+    assert error(model, (ids,), classes()) < 3e-6
+    assert error(nn.Linear(width, 3), (torch.randn(BATCH, width),), classes()) < 3e-6
+    assert error(nn.Linear(4, width), (torch.randn(BATCH, 4),), classes()) < 3e-6
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("frozen", ["none", "weight", "bias", "first"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_plain_linear_networks(frozen, dtype):
+    model = nn.Sequential(nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Linear(5, 3))
+    model = model.to(dtype)
+    if frozen == "first":
+        model[0].requires_grad_(False)
+    elif frozen != "none":
+        getattr(model[4], frozen).requires_grad_(False)
+    x = torch.randn(BATCH, 14, dtype=dtype)
+    for rows in (x[:, :7].contiguous(), x[:, ::2]):  # the second is not contiguous
+        assert error(model, (rows,), classes()) < 3e-6
+        assert not loose(model, (rows,), classes())
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_loss_that_is_the_output_itself():
+    """Its gradient is the ones that the backward pass starts from; they must be fresh in every step."""
+    model = nn.Linear(3, 1)
+    x, y = torch.randn(BATCH, 3), torch.zeros(BATCH)
+    sums = ClippedSums(model, lambda outputs, targets: outputs.squeeze(1), Flat(0.1))
+    total, _ = looped(model, lambda outputs, targets: outputs.squeeze(1), (x,), y, 0.1)
+    for _ in range(3):
+        out = sums.layout.zeros()
+        sums.add((x,), y, out)
+        assert torch.allclose(out.double(), total, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_fresh_buffer_is_overwritten_and_another_is_added_to():
+    model = nn.Sequential(nn.Embedding(5, 4), Rows(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 3))
+    model.register_parameter("unused", nn.Parameter(torch.ones(2)))
+    ids, y = torch.randint(0, 5, (BATCH, 4)), classes()
+    sums = ClippedSums(model, per_example(nn.CrossEntropyLoss()), Flat(0.3))
+    total, _ = looped(model, per_example(nn.CrossEntropyLoss()), (ids,), y, 0.3)
+    out = torch.full((sums.layout.size,), math.nan)
+    sums.add((ids,), y, out, fresh=True)
+    assert torch.allclose(out.double(), total, rtol=1e-5, atol=1e-6)
+    sums.add((ids,), y, out)
+    assert torch.allclose(out.double(), 2 * total, rtol=1e-5, atol=2e-6)
+    sums.add((ids[:0],), y[:0], out, fresh=True)
+    assert not out.any()
+
+
+@pytest.mark.usefixtures("loops")
+def test_what_is_learnt_of_a_model_does_not_outlive_a_change():
+    """Shapes, modes, weights given anew, memory of weights given anew, layers put in place of others."""
+
+    def check(x):
+        out = sums.layout.zeros()
+        sums.add((x,), y, out)
+        total, _ = looped(model, loss, (x,), y, 0.3)
+        assert torch.allclose(out.double(), total, rtol=1e-4, atol=1e-6)
+
+    loss, y = per_example(nn.CrossEntropyLoss()), classes()
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), Tokens(), nn.Linear(6, 3))
+    sums = ClippedSums(model, loss, Flat(0.3))
+    check(torch.randn(BATCH, 4))
+    check(torch.randn(BATCH, 7, 4))
+    check(torch.randn(BATCH, 4))
+    model.eval()
+    check(torch.randn(BATCH, 4))
+    model.train()
+    with torch.no_grad():
+        model[0].weight.mul_(2.0)
+    check(torch.randn(BATCH, 4))
+    model[0].weight.data = torch.randn(6, 4)
+    check(torch.randn(BATCH, 4))
+    model[3].weight.data = torch.randn(6, 3).t()  # other strides
+    check(torch.randn(BATCH, 2, 4))
+    model[1] = nn.ReLU()
+    check(torch.randn(BATCH, 4))
+    model.load_state_dict({name: torch.randn_like(p) for name, p in model.state_dict().items()})
+    check(torch.randn(BATCH, 4))
+
+
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 1])
 def test_embedding_bag_with_duplicates(mode, padding):
@@ -681,5 +794,6 @@ def test_mutation_a_skipped_clip(monkeypatch):
 
 
 def test_mutation_a_sum_that_is_not_scaled(monkeypatch):
+    monkeypatch.setattr(products, "compiled", lambda: None)
     monkeypatch.setattr(products.Gradient, "scaled", lambda s, c: s.rows)
     assert mutated_error() > 1e-3

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,6 @@ class _Room(NamedTuple):
     uniform: npt.NDArray[np.int32]
     angle: npt.NDArray[np.int32]
     dither: npt.NDArray[np.int16]
-    out: Floats
 
 
 @lru_cache(maxsize=1)
@@ -65,7 +64,7 @@ def add_normal(
     if threads == 1 or not isinstance(source, CipherNoise):
         _work(work, scales)
         return
-    _kernels()  # compiled once, before the threads ask for it
+    _kernel()  # compiled once, before the threads ask for it
     failed: list[BaseException] = []
 
     def share(turn: int) -> None:
@@ -91,22 +90,22 @@ def _work(work: list[tuple[Floats, NoiseSource]], scales: Scales) -> None:
 
 
 def _block(piece: Floats, scales: Scales, source: NoiseSource) -> None:
-    count, finish = _kernels()
+    finish = _kernel()
     pairs = -(-piece.size // 2)
-    room = _room(pairs + pairs % 2)
+    room = _room(pairs)
     fill(room.raw, source)
-    if count(room.uniform):
-        rare = np.flatnonzero(room.uniform < COARSE)
-        refined = (room.uniform[rare] + below(rare.size, source)).astype(_F)
-        room.uniform[rare] = refined.view(_I) | _REFINED
     target = piece
-    if piece.size < room.out.size:
-        target = room.out
-        target[: piece.size] = piece
-        target[piece.size :] = 0
-    finish(room.uniform, room.angle, room.dither, target, *scales)
+    if piece.size < 2 * pairs:
+        target = np.zeros(2 * pairs, dtype=_F)
+        target[:-1] = piece
+    bits = (room.uniform, room.angle, room.dither)
+    if finish(*bits, target, *scales, False):
+        rare = np.flatnonzero(room.uniform < COARSE)
+        exact = (room.uniform[rare] + below(rare.size, source)).astype(_F)
+        room.uniform[rare] = exact.view(_I) | _REFINED
+        finish(*bits, target, *scales, True)
     if target is not piece:
-        piece[:] = target[: piece.size]
+        piece[:] = target[:-1]
 
 
 def _room(pairs: int) -> _Room:
@@ -115,19 +114,18 @@ def _room(pairs: int) -> _Room:
     if pairs not in kept:
         if len(kept) >= 4:
             kept.clear()
-        raw = np.zeros(BYTES * pairs, dtype=np.uint8)
+        raw = np.zeros(BYTES * (pairs + pairs % 2), dtype=np.uint8)  # whole words of 8 bytes
         kept[pairs] = _Room(
             raw,
             raw[: 4 * pairs].view(np.int32),
             raw[4 * pairs : 8 * pairs].view(np.int32),
-            raw[8 * pairs :].view(np.int16),
-            np.zeros(2 * pairs, dtype=np.float32),
+            raw[8 * pairs : 12 * pairs].view(np.int16),
         )
     return kept[pairs]
 
 
 @lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Both loops, compiled."""
-    loops = import_module("privet.training.normal_kernels")
-    return loops.count, loops.finish
+def _kernel() -> Callable[..., int]:
+    """The loop, compiled."""
+    made: Callable[..., int] = import_module("privet.training.normal_kernels").finish
+    return made

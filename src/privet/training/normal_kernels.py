@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from privet.training.normals import COARSE
 
-__all__ = ["count", "finish"]
+__all__ = ["finish"]
 
 numba: Any = import_module("numba")
 
@@ -50,17 +50,6 @@ def _widely(context: Any) -> Any:  # noqa: ANN401 - what numba asks for
 _wide: Any = import_module("numba.extending").intrinsic(_widely)
 
 
-def _count(uniform: npt.NDArray[np.int32]) -> int:
-    """Cut the words to the 31 bits of U, and count those that are too coarse."""
-    # Numba computes with 64 bits unless told otherwise, which would halve the lanes: hence _I around everything.
-    coarse = _I(0)
-    for i in range(uniform.size):
-        units = _I(uniform[i] & _I(0x7FFFFFFF))
-        uniform[i] = units
-        coarse = _I(coarse + _I(units < _I(COARSE)))
-    return int(coarse)
-
-
 def _finish(
     uniform: npt.NDArray[np.int32],
     angles: npt.NDArray[np.int32],
@@ -69,8 +58,21 @@ def _finish(
     deviation: np.float32,
     per_cell: np.float32,
     cell: np.float32,
-) -> None:
-    """The numbers, in cells, and the rounded sum."""
+    refined: bool,
+) -> int:
+    """The numbers, in cells, and the rounded sum; or, unless ``refined``, how many words are too coarse, if any are.
+
+    The words are cut to the 31 bits of U. Those that were refined are negative, and hold U 2³¹ as a float32.
+    """
+    # Numba computes with 64 bits unless told otherwise, which would halve the lanes: hence _I around everything.
+    if not refined:
+        coarse = _I(0)
+        for i in range(uniform.size):
+            units = _I(uniform[i] & _I(0x7FFFFFFF))
+            uniform[i] = units
+            coarse = _I(coarse + _I(units < _I(COARSE)))
+        if coarse > _I(0):
+            return int(coarse)
     _wide()
     pairs, twice = uniform.size, _F(-2) * deviation * deviation
     first, second = out[:pairs], out[pairs : 2 * pairs]
@@ -107,6 +109,7 @@ def _finish(
         sine = -sine if _I(quarter & _I(2)) != _I(0) else sine
         first[i] = cell * np.rint((r * cosine + _F(dither[i])) + first[i] * per_cell)
         second[i] = cell * np.rint((r * sine + _F(other[i])) + second[i] * per_cell)
+    return 0
 
 
-count, finish = _compiled(_count), _compiled(_finish)
+finish = _compiled(_finish)

@@ -15,7 +15,10 @@ sum from the saved output gradients, with no second backward pass).
 """
 
 from abc import ABC, abstractmethod
-from typing import final
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -44,6 +47,12 @@ that is added, so that a norm is not below the true one for rounding. Where noth
 
 CHUNK = 1 << 22
 """How many numbers a temporary may have: 16 MB, which stays in the cache of most machines."""
+
+
+@lru_cache(maxsize=1)
+def compiled() -> Any:  # noqa: ANN401 - a module, or None
+    """The compiled loops, or None where numba is not installed."""
+    return import_module("privet.training.gradients.loops") if find_spec("numba") is not None else None
 
 
 def squared_rows(rows: Tensor) -> Tensor:
@@ -259,7 +268,8 @@ class Lookup(Product):
     """A table: row v of the gradient is the sum of g_bt over the tokens t that are v; never written out.
 
     The keys (example, row) are sorted once. A key that occurs once gives ‖g‖² as it is; only the tokens
-    that share a key are gathered and added up before they are squared.
+    that share a key are gathered and added up before they are squared. Where numba is installed, both the norms and
+    the sum are one compiled loop over the tokens instead, which needs neither the sort nor scaled rows.
     """
 
     __slots__ = ("gradient", "ids", "shape", "skip")
@@ -270,8 +280,22 @@ class Lookup(Product):
         self.shape = shape
         self.skip = skip
 
+    def _loops(self) -> Any:  # noqa: ANN401 - a module, or None
+        """The compiled loops, if they can be had for these tensors."""
+        ids, rows = self.ids, self.gradient.rows
+        plain = rows.dtype == torch.float32 and ids.dtype == torch.int64 and rows.device.type == "cpu"
+        return compiled() if plain and rows.is_contiguous() and ids.is_contiguous() else None
+
     def squared_norms(self) -> Tensor:
         batch, tokens = self.ids.shape
+        loops = self._loops()
+        if loops is not None:
+            norms = torch.empty(batch, dtype=torch.float64)
+            skip = -1 if self.skip is None else self.skip
+            loops.squares_by_key(
+                self.ids.numpy(), self.gradient.rows.numpy(), skip, self.shape[0], norms.numpy()
+            )
+            return norms
         rows = self.gradient.rows.flatten(0, 1)
         squares = squared_rows(rows)
         if self.skip is not None:
@@ -298,6 +322,12 @@ class Lookup(Product):
         return squares.view(batch, tokens).sum(1).index_add_(0, owners[starts], squared_rows(sums))
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        loops = self._loops()
+        if loops is not None and self.gradient.untouched and out.is_contiguous():
+            skip = -1 if self.skip is None else self.skip
+            rows = self.gradient.rows.numpy()
+            loops.add_rows(self.ids.numpy(), rows, factors.contiguous().numpy(), skip, out.numpy())
+            return
         scaled = self.gradient.scaled(factors).flatten(0, 1)
         ids = self.ids.reshape(-1)
         if self.skip is not None:

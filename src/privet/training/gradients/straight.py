@@ -1,18 +1,24 @@
 """Matrix products that see one row of each example, all of them at once.
 
 The gradient of W in y = x Wᵀ + b is g xᵀ for each example, and that of b is g. So the squared norm of both is
-(‖x‖² + 1)‖g‖². On small networks a step is a matter of how many operations there are, not of how large they are:
-here all layers share theirs. What is computed is what ``Outer`` and ``TokenSum`` compute.
+(‖x‖² + 1)‖g‖². On small networks a step is a matter of how many operations there are, not of how large they are: so
+where numba is installed there are two for each layer and a matrix product. What is computed is what ``Outer`` and
+``TokenSum`` compute.
 """
 
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from privet.training.gradients.products import BLOCK, squared_rows
+from privet.training.gradients.products import compiled, squared_rows
 
 __all__ = ["Straight"]
+
+SMALL = 1 << 21
+"""How many numbers the compiled loops are for, which use one thread; above, torch's operations use all of them."""
+
+_NOTHING = torch.empty(0)
 
 
 @final
@@ -46,29 +52,49 @@ class Straight:
 
     def add_squared_norms(self, norms: Tensor) -> None:
         """norms += (‖x‖² + 1)‖g‖², with the part of what is frozen left out."""
-        inputs, gradients, layers = self._inputs, self._gradients, len(self._inputs)
-        if all(t.shape[1] <= BLOCK for t in (*inputs, *gradients)):
-            lengths = [torch.linalg.vector_norm(t, dim=1) for t in (*inputs, *gradients)]
-            squares = torch.stack(lengths).double().square_()
-        else:
-            squares = torch.stack([squared_rows(t) for t in (*inputs, *gradients)])
-        of_inputs = squares[:layers]
-        if None not in self._weights and None not in self._biases:
-            of_inputs += 1.0
-        else:
-            for row, weight, bias in zip(of_inputs, self._weights, self._biases, strict=True):
-                row.mul_(weight is not None).add_(bias is not None)
-        norms += of_inputs.mul_(squares[layers:]).sum(0)
+        loops = self._loops()
+        if loops is not None:
+            found = norms.numpy()
+            for x, g, weight, bias in zip(
+                self._inputs, self._gradients, self._weights, self._biases, strict=True
+            ):
+                with_weight, with_bias = float(weight is not None), float(bias is not None)
+                loops.add_outer_squares(x.detach().numpy(), g.numpy(), with_weight, with_bias, found)
+            return
+        for x, g, weight, bias in zip(
+            self._inputs, self._gradients, self._weights, self._biases, strict=True
+        ):
+            squares = squared_rows(g)
+            if bias is not None:
+                norms += squares
+            if weight is not None:
+                norms += squared_rows(x).mul_(squares)
 
     def put_sums(self, factors: Tensor, views: list[Tensor], fresh: bool) -> None:
         """The clipped sums into the views of a buffer: added, or, if it is ``fresh``, in place of what is there."""
-        column = factors.unsqueeze(1)
-        kept = 0.0 if fresh else 1.0
+        column, kept = factors.unsqueeze(1), 0.0 if fresh else 1.0
+        loops = self._loops()
         for x, g, own, weight, bias in zip(
             self._inputs, self._gradients, self._own, self._weights, self._biases, strict=True
         ):
-            if bias is not None:
-                views[bias].addmv_(g.t(), factors, beta=kept)
-            if weight is not None:
+            if loops is not None and own:
+                sums = _NOTHING
+                if bias is not None:
+                    sums = views[bias].zero_() if fresh else views[bias]
+                loops.scale_and_sum(g.numpy(), factors.numpy(), sums.numpy())
+                scaled = g
+            else:
+                if bias is not None:
+                    views[bias].addmv_(g.t(), factors, beta=kept)
                 scaled = g.mul_(column) if own else g * column
+            if weight is not None:
                 views[weight].addmm_(scaled.t(), x, beta=kept)
+
+    def _loops(self) -> Any:  # noqa: ANN401 - a module, or None
+        """The compiled loops, if they can be had for these tensors and are worth it."""
+        size = 0
+        for tensor in (*self._inputs, *self._gradients):
+            if tensor.dtype != torch.float32 or not tensor.is_contiguous() or tensor.device.type != "cpu":
+                return None
+            size += tensor.numel()
+        return compiled() if size <= SMALL else None
