@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from privet.accounting import account
+from privet.auditing import OneRun
+from privet.bounds import Verdict
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
 from privet.training import (
@@ -22,6 +25,7 @@ from privet.training import (
     PerLayer,
     PoissonSampling,
     make_private,
+    noise_laws,
     train,
     with_canaries,
 )
@@ -71,6 +75,7 @@ def scale_noise(monkeypatch, factor):
         return honest(buffer, factor * deviation, source, divisor=divisor)
 
     monkeypatch.setattr(step_module, "gaussian_", broken)
+    monkeypatch.setattr(noise_laws, "gaussian_", broken)
 
 
 @pytest.fixture
@@ -387,3 +392,18 @@ def test_any_loss_can_be_audited_by_spikes():
         canaries=64,
     )
     assert trained.canaries.count == 64
+
+
+# --- the audit of a run by itself ---
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.CONSISTENT), (0.5, Verdict.VIOLATED)])
+def test_a_run_with_half_its_noise_catches_itself(monkeypatch, factor, verdict):
+    """100,000 spikes at ε = 2: measured are about 1.1 of 2 with all of the noise and 2.3 with half of it, each ± 0.05."""
+    scale_noise(monkeypatch, factor)
+    inputs = torch.randn(50, 400, generator=torch.Generator().manual_seed(1))
+    rows = (inputs, torch.zeros(50, dtype=torch.int64))
+    loop = run(private(nn.Linear(400, 300), rows, Canaries(100_000, seed=1), epsilon=2.0, delta=9e-7))
+    finding = OneRun(confidence=0.95).test(loop.canaries.scores, account(loop.ledger), delta=9e-7)
+    assert finding.claimed.value == pytest.approx(2.0, rel=1e-6)
+    assert finding.verdict is verdict
