@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import whole
 from privet.attacks.attack import Attack
 from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.signals import checked_labels, signal
@@ -52,22 +53,24 @@ class GradientNorm(Attack[WhiteBox]):
 @final
 @dataclass(frozen=True, eq=False)
 class GradientAlignment(Attack[WhiteBox]):
-    """Members' gradients do not point where the gradients of records outside of training point.
+    """Members' gradients hardly point where the gradients of records outside of training point.
 
     *Adversary*: sees the parameters; knows the record, its label, and public records that were not trained on; wants its
     membership.
 
-    At the end of training the mean gradient of members is near 0, while that of other records is some m ≠ 0: the step that
-    would make the model generalise. In each layer a record's gradient is projected on m of the public records, in units of
-    the standard deviation of their own projections (each against the m of the others); the score is minus the mean over layers.
+    In each layer the gradients of public records span a few directions in which a model still learns from records that it has
+    not seen. A record's gradient is projected on the first of them, each in units of what the public records have there
+    (a Mahalanobis norm); the score is minus the mean over layers of the logarithm. A large gradient along a direction that is
+    large for everyone counts for less, which is what ``GradientNorm`` cannot say.
 
-    *Reference*: the gradient features of Nasr et al. 2019; the statistic is Fisher's discriminant between means
-    m and 0 with one variance in a layer. It is ours: the papers align with updates between two versions of a model, which
-    this adversary does not have.
+    *Reference*: the gradient features of Nasr et al. 2019, with the gradients' covariance over the population as in the
+    gradient likelihood ratio of Leemann et al. 2023. Deviations: that attack sees the gradients of training steps, and this
+    one the finished model; directions with little variance are left out.
     """
 
     public: Records
     layers: tuple[str, ...] | None = None
+    directions: int = 32
 
     name = "gradient alignment"
     sees = WhiteBox
@@ -77,25 +80,29 @@ class GradientAlignment(Attack[WhiteBox]):
         wants="whether a record was trained on",
     )
 
-    def score(self, view: WhiteBox, records: Records) -> Numbers:
+    def __post_init__(self) -> None:
+        whole("directions", self.directions)
         if len(self.public) < 3:
             raise InvalidArgument(
                 f"'public' must hold at least three records, got {len(self.public)}. Give a hundred or more."
             )
+
+    def score(self, view: WhiteBox, records: Records) -> Numbers:
         chosen = view.layers if self.layers is None else self.layers
         known, asked = _labels(view, self.public), _labels(view, records)
         total = np.zeros(len(records))
         for layer in chosen:
             _place(view, layer)
             public = view.gradients(self.public.inputs, known, layer)
-            mean = public.mean(axis=0)
-            count = len(public)
-            # ⟨g, m of the others⟩ = (n ⟨g, m⟩ − ‖g‖²)/(n − 1)
-            others = (count * (public @ mean) - (public**2).sum(axis=1)) / (count - 1)
-            unit = float(others.std())
-            if unit > 0:
-                total += _projected(view, records, asked, layer, mean) / unit
-        answer: Numbers = -total / max(1, len(chosen))
+            squares, turned = np.linalg.eigh(public @ public.T)  # the squared singular values, least first
+            kept = (squares > 1e-10 * max(float(squares[-1]), _LEAST)) & (
+                np.arange(len(squares)) >= len(squares) - self.directions
+            )
+            if kept.any():
+                # ⟨g, u⟩ = ⟨g, G⟩ v/√λ for u = Gᵀv/√λ, and the public records' mean square along u is λ/n.
+                along = _aligned(view, records, asked, layer, public) @ turned[:, kept] / squares[kept]
+                total -= np.log(np.maximum((along**2).mean(axis=1) * len(public), _LEAST))
+        answer: Numbers = total / max(1, len(chosen))
         return answer
 
 
@@ -180,12 +187,13 @@ def _ranked(features: Numbers) -> Numbers:
     return np.stack(columns, axis=1)
 
 
-def _projected(view: WhiteBox, records: Records, labels: Labels, layer: str, onto: Numbers) -> Numbers:
-    """⟨gradient, onto⟩ of every record; some at a time, because a gradient is as large as its layer."""
-    step = max(1, 2**24 // max(1, len(onto)))
+def _aligned(view: WhiteBox, records: Records, labels: Labels, layer: str, public: Numbers) -> Numbers:
+    """⟨gradient, public gradient⟩, records × public; some at a time, because a gradient is as large as its layer."""
+    step = max(1, 2**24 // max(1, public.shape[1]))
     return np.concatenate(
         [
-            view.gradients(records.inputs[start : start + step], labels[start : start + step], layer) @ onto
+            view.gradients(records.inputs[start : start + step], labels[start : start + step], layer)
+            @ public.T
             for start in range(0, len(records), step)
         ]
     )
