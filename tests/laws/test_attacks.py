@@ -189,6 +189,26 @@ class TestSorting:
 
 
 class TestFormulas:
+    def test_thresholds(self):
+        rng = np.random.default_rng(29)
+        p, labels = rng.dirichlet(np.ones(4) / 2, 60), rng.integers(0, 4, 60)
+        records, view = Records(p, labels), Probabilities(lambda rows: rows)
+        own = p[np.arange(60), labels]
+        others = np.arange(4)[None, :] != labels[:, None]
+        modified = -(1 - own) * np.log(own) - np.where(others, p * np.log1p(-p), 0.0).sum(axis=1)
+        np.testing.assert_allclose(Loss().score(view, records), np.log(own), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(Confidence().score(view, records), logit(p.max(axis=1)), rtol=1e-7)
+        np.testing.assert_allclose(Entropy().score(view, records), (p * np.log(p)).sum(axis=1), rtol=1e-9)
+        np.testing.assert_allclose(ModifiedEntropy().score(view, records), -modified, rtol=1e-9)
+        np.testing.assert_array_equal(Gap().score(view, records), p.argmax(axis=1) == labels)
+
+    def test_thresholds_at_certainty(self):
+        records = Records(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 0]))
+        for attack in THRESHOLDS:
+            right, wrong = attack.score(Probabilities(lambda rows: rows), records)
+            assert np.isfinite([right, wrong]).all()
+            assert right >= wrong
+
     def test_lira(self):
         references, target, _ = world(13, records=50, models=12)
         phi, members = references.signals[:, 0], references.members
