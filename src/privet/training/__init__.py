@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from privet.training.checkpoint import Checkpoint
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
     from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
+    from privet.training.denoising import Denoising
+    from privet.training.encoding import Encoding, Signs
     from privet.training.fixing import Fixed, fix
     from privet.training.flocks import Planted
     from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_example
+    from privet.training.noise_laws import NoiseLaw, Normal, Student
     from privet.training.optimizers import CorrectedAdam
     from privet.training.plan import Plan
     from privet.training.private_loop import Lot, PrivateLoop, make_private
@@ -57,7 +60,9 @@ _HOMES = {
     "CorrectedAdam": "optimizers",
     "CrossExample": "gradients",
     "CyclicSampling": "sampling_schemes",
+    "Denoising": "denoising",
     "DiracGradient": "canaries",
+    "Encoding": "encoding",
     "Fixed": "fixing",
     "FixedSizeSampling": "sampling_schemes",
     "Flat": "clipping",
@@ -66,6 +71,8 @@ _HOMES = {
     "Mislabelled": "canaries",
     "Moment": "run",
     "MovingAverage": "averaging",
+    "NoiseLaw": "noise_laws",
+    "Normal": "noise_laws",
     "NotFinite": "gradients",
     "OutOfDistribution": "canaries",
     "PartSampling": "sampling_schemes",
@@ -76,6 +83,8 @@ _HOMES = {
     "PrivateLoop": "private_loop",
     "ProcessFailed": "workers",
     "ShuffledSampling": "sampling_schemes",
+    "Signs": "encoding",
+    "Student": "noise_laws",
     "Together": "workers",
     "Trained": "run",
     "Tree": "correlated",
@@ -102,7 +111,9 @@ __all__ = [
     "CorrectedAdam",
     "CrossExample",
     "CyclicSampling",
+    "Denoising",
     "DiracGradient",
+    "Encoding",
     "Fixed",
     "FixedSizeSampling",
     "Flat",
@@ -111,6 +122,8 @@ __all__ = [
     "Mislabelled",
     "Moment",
     "MovingAverage",
+    "NoiseLaw",
+    "Normal",
     "NotFinite",
     "OutOfDistribution",
     "PartSampling",
@@ -121,6 +134,8 @@ __all__ = [
     "PrivateLoop",
     "ProcessFailed",
     "ShuffledSampling",
+    "Signs",
+    "Student",
     "Together",
     "Trained",
     "Tree",

@@ -18,6 +18,8 @@ from privet.events import Event
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.training.correlated import Correlation, Independent
+from privet.training.encoding import Encoding
+from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.sampling_schemes import Sampling
 
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ class Plan:
 
     ``noise_multiplier`` is the one that is accounted: σ over the clip bound, for everything that a step releases.
     ``micro_batch`` splits a lot into pieces that fit into memory, and ``augmentations`` averages the gradients of that many
-    variants of an example before it is clipped; neither changes what is released, nor its cost.
+    variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``law`` than the
+    normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
+    is, and not its bound.
 
     >>> from privet.training.sampling_schemes import PoissonSampling
     >>> plan = Plan(
@@ -96,6 +100,8 @@ class Plan:
     adaptive: QuantileClip | None = None
     micro_batch: int | None = None
     augmentations: int = 1
+    law: NoiseLaw = Normal()  # noqa: RUF009 - frozen
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         whole("population", self.population)
@@ -109,11 +115,18 @@ class Plan:
             ("sampling", self.sampling, Sampling),
             ("correlation", self.correlation, Correlation),
             ("adjacency", self.adjacency, Adjacency),
+            ("law", self.law, NoiseLaw),
+            ("encoding", self.encoding, Encoding | None),
         ):
             if not isinstance(value, kind):
+                wanted = kind.__name__ if isinstance(kind, type) else "Encoding or None"
                 raise InvalidArgument(
-                    f"'{name}' must be a {kind.__name__}, got {shown(value)}. See the classes of that name."
+                    f"'{name}' must be a {wanted}, got {shown(value)}. See the classes of that name."
                 )
+        if not isinstance(self.law, Normal) and not isinstance(self.correlation, Independent):
+            raise NotProved(
+                "Correlated noise is proved for normal noise alone. Use law=Normal(), or independent noise."
+            )
         if self.adaptive is not None and not isinstance(self.correlation, Independent):
             raise NotProved(
                 "Correlated noise is proved for one scale in all steps, and an adaptive clip changes it. "
@@ -145,7 +158,7 @@ class Plan:
     @property
     def standard_deviation(self) -> float:
         """That of the noise on the sum of gradients, at the (first) clip bound."""
-        return self.gradient_multiplier * self.clip_bound
+        return self.gradient_multiplier * self.clip_bound * self.law.spread
 
     def guarantee(self) -> Guarantee:
         """What the whole run leaks at most."""
@@ -169,7 +182,7 @@ class Plan:
             raise InvalidArgument(
                 f"'steps' must be at most the plan's {self.steps}, got {steps}. Plan a longer run."
             )
-        found = Ledger(self.adjacency, caveats=self.sampling.caveats | caveats)
+        found = Ledger(self.adjacency, caveats=self.sampling.caveats | self.law.caveats | caveats)
         if steps:
             found = found.spend(f"private training, {steps} steps", self._event(steps))
         for start, stop in abandoned:
@@ -206,6 +219,8 @@ class Plan:
         adaptive: QuantileClip | None = None,
         micro_batch: int | None = None,
         augmentations: int = 1,
+        law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+        encoding: Encoding | None = None,
     ) -> "Plan":
         """The plan with the least noise that is (ε, δ)-differentially private, for a number of epochs or of steps."""
         from privet.accounting import EpsilonTarget
@@ -230,6 +245,8 @@ class Plan:
             correlation=correlation,
             micro_batch=micro_batch,
             augmentations=augmentations,
+            law=law,
+            encoding=encoding,
         ).reaching(target)
         return replace(first, adaptive=adaptive)
 

@@ -38,9 +38,12 @@ from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Adaptive, Clip
 from privet.training.correlated import Correlation, Independent
+from privet.training.denoising import Denoising
+from privet.training.encoding import Encoding
 from privet.training.fixing import require_separate
 from privet.training.flocks import Flock, Planted
 from privet.training.losses import Loss
+from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.optimizers import CorrectedAdam
 from privet.training.plan import Plan
 from privet.training.rows import Rows, rows_of
@@ -89,6 +92,7 @@ class PrivateLoop:
         noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
         augmentation: Augmentation | None = None,
         average: MovingAverage | None = None,
+        denoising: Denoising | None = None,
         kept: Checkpoint | None = None,
         workers: Workers = Alone(),  # noqa: B008 - without a state
         last: int | None = None,
@@ -109,8 +113,13 @@ class PrivateLoop:
                 "CorrectedAdam must have independent noise, whose variance it takes off, got correlated noise. "
                 "Use SGD, for which correlated noise is made."
             )
+        if isinstance(optimizer, CorrectedAdam) and denoising is not None:
+            raise InvalidArgument(
+                "CorrectedAdam must see gradients with all of their noise, which it takes off itself, got 'denoising' too. "
+                "Leave out one of them."
+            )
         self.model, self.optimizer, self.plan = model, optimizer, plan
-        self._rows, self._average, self._kept = rows, average, kept
+        self._rows, self._average, self._denoising, self._kept = rows, average, denoising, kept
         self._caveats = noise.caveats if caveats is None else caveats
         self._workers, self.last = workers, plan.steps if last is None else last
         self._lots = plan.sampling.lots(plan.population, noise)
@@ -124,6 +133,8 @@ class PrivateLoop:
         self.more: dict[str, Any] = {}
         if average is not None:
             average.begin(model)
+        if denoising is not None:
+            denoising.begin(model)
         if kept is not None and kept.state is not None:
             self._resume(kept.step, kept.state)
 
@@ -215,9 +226,12 @@ class PrivateLoop:
         self.taken, self._pending = lot.number, None  # from here on the step counts, whatever happens
         if isinstance(self.optimizer, CorrectedAdam):
             self.optimizer.noise_deviation = self._gradient.deviation
+        deviation = self._gradient.deviation  # of this step; the bound may change in it
         self._gradient.release()
         if self._flock is not None:
             self._flock.observe(self._gradient)
+        if self._denoising is not None:
+            self._denoising.apply(self._gradient.gradients, deviation)
         self.optimizer.step()
         if self._average is not None:
             self._average.follow(self.model)
@@ -249,6 +263,7 @@ class PrivateLoop:
             "gradient": self._gradient.state(),
             "turn": self.taken,
             "average": None if self._average is None else self._average.state(),
+            "denoising": None if self._denoising is None else self._denoising.state(),
             "canaries": None if self._flock is None else self._flock.state(),
             "more": more or {},
         }
@@ -260,6 +275,8 @@ class PrivateLoop:
         self._lots.resume(state["turn"])
         if self._average is not None:
             self._average.resume(state["average"])
+        if self._denoising is not None:
+            self._denoising.resume(state["denoising"])
         if self._flock is not None:
             self._flock.resume(state.get("canaries"))
         self.taken, self.more = step, state["more"]
@@ -279,6 +296,8 @@ def plan_for(
     correlation: Correlation,
     micro_batch: int | None,
     augmentation: Augmentation | None,
+    law: NoiseLaw,
+    encoding: Encoding | None,
     added: int = 0,
 ) -> Plan:
     """The plan with the least noise for these wishes; Poisson lots of ``lot_size`` unless a sampling is given.
@@ -304,6 +323,8 @@ def plan_for(
         correlation=correlation,
         micro_batch=micro_batch,
         augmentations=1 if augmentation is None else augmentation.copies,
+        law=law,
+        encoding=encoding,
     )
     if not isinstance(clip, Adaptive):
         return plan
@@ -326,6 +347,9 @@ def make_private(
     correlation: Correlation = Independent(),  # noqa: B008 - frozen
     micro_batch: int | None = 512,
     augmentation: Augmentation | None = None,
+    law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+    encoding: Encoding | None = None,
+    denoising: Denoising | None = None,
     average: MovingAverage | None = None,
     canaries: int | Canaries | None = None,
     checkpoint: str | Path | None = None,
@@ -375,6 +399,8 @@ def make_private(
             correlation=correlation,
             micro_batch=micro_batch,
             augmentation=augmentation,
+            law=law,
+            encoding=encoding,
             added=len(rows) - population,
         )
     plan, caveats = agreed_plan(plan, noise.caveats, model, team)
@@ -390,6 +416,7 @@ def make_private(
                 noise=noise,
                 augmentation=augmentation,
                 average=average,
+                denoising=denoising,
                 kept=kept,
                 workers=team,
                 last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),

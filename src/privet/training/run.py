@@ -23,10 +23,13 @@ from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Automatic, Clip
 from privet.training.correlated import Correlation, Independent
+from privet.training.denoising import Denoising
+from privet.training.encoding import Encoding
 from privet.training.fixing import require_separate
 from privet.training.flocks import Planted
 from privet.training.gradients.refusals import NotFinite
 from privet.training.losses import Loss
+from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.plan import Plan
 from privet.training.preparing import default_lot, prepared
 from privet.training.private_loop import Lot, PrivateLoop, agreed_plan, opened, plan_for
@@ -103,6 +106,9 @@ def train(
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     correlation: Correlation = Independent(),  # noqa: B008 - frozen
     augmentation: Augmentation | None = None,
+    law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+    encoding: Encoding | None = None,
+    denoising: Denoising | None = None,
     average: MovingAverage | None = None,
     micro_batch: int | None = 512,
     watch: Callable[[nn.Module], float] | None = None,
@@ -158,6 +164,8 @@ def train(
             correlation=correlation,
             micro_batch=micro_batch,
             augmentation=augmentation,
+            law=law,
+            encoding=encoding,
             added=len(rows) - population,
         )
         made = _optimizer(model, optimizer)
@@ -175,6 +183,7 @@ def train(
                 noise=noise,
                 augmentation=augmentation,
                 average=average,
+                denoising=denoising,
                 kept=kept,
                 workers=team,
                 last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),

@@ -15,10 +15,13 @@ from privet.randomness import NoiseSource
 from privet.training.augmentation import Augmentation, Variants, averaged
 from privet.training.clipping import Adaptive, Clip
 from privet.training.correlated import Correlation, Independent, NoiseStream
+from privet.training.encoded_sums import EncodedSums
+from privet.training.encoding import Encoding
 from privet.training.fixing import fixable
 from privet.training.gradients import ClippedSums, CrossExample, Layout
 from privet.training.losses import Loss, loss_of
 from privet.training.noise import gaussian_
+from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.plan import Plan
 from privet.training.rows import Rows, micro_batches
 from privet.training.workers import Alone, Workers
@@ -31,7 +34,7 @@ class NoisyGradient:
     """The gradient that a step may see, kept in ``buffer`` and seen by the parameters as their ``grad``.
 
     *Guarantee*: one example moves the sum by at most ``clip.bound``, and the noise on every number of it has the standard
-    deviation ``multiplier · clip.bound``. The divisor is the public expected size of a lot.
+    deviation ``multiplier · clip.bound``, or protects as well if its ``law`` is another. The divisor is the public expected size of a lot.
 
     A multiplier of 0 adds no noise, and gives no privacy; it is there so that tests can compare with plain training.
     """
@@ -48,10 +51,12 @@ class NoisyGradient:
         source: NoiseSource,
         micro_batch: int | None = None,
         augmentation: Augmentation | None = None,
+        law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+        encoding: Encoding | None = None,
         workers: Workers = Alone(),  # noqa: B008 - without a state
     ) -> None:
         self.clip = clip
-        self._workers = workers
+        self._workers, self._law, self._encoding = workers, law, encoding
         self._model = model if augmentation is None else Variants(model)
         self._augmentation = augmentation
         self._divisor = float(positive("divisor", divisor))
@@ -69,10 +74,15 @@ class NoisyGradient:
         self._groups = clip.groups(_own_names(self._layout, wrapped=augmentation is not None))
         if augmentation is not None and self._groups is not None:
             self._groups = [[f"model.{name}" for name in group] for group in self._groups]
+        if encoding is not None and self._groups is not None:
+            raise InvalidArgument(
+                f"'clip' must be one bound for the whole of a gradient that is encoded, got {type(clip).__name__}. "
+                f"Use Flat, Automatic or Adaptive."
+            )
         self.buffer = self._layout.zeros(self._parameters[0].device)
         self._views = self._layout.views(self.buffer)
         self._count = 0.0
-        self._sums: tuple[object, ClippedSums] | None = None
+        self._sums: tuple[object, ClippedSums | EncodedSums] | None = None
         self._stream: NoiseStream | None = None
         if not isinstance(correlation, Independent) and self._multiplier and workers.leads:
             self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
@@ -97,13 +107,22 @@ class NoisyGradient:
             source=source,
             micro_batch=plan.micro_batch,
             augmentation=augmentation,
+            law=plan.law,
+            encoding=plan.encoding,
             workers=workers,
         )
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise on every number of the gradient, at the clip bound of now."""
-        return self._multiplier * self.clip.bound / self._divisor if self._multiplier else 0.0
+        return (
+            self._multiplier * self._law.spread * self.clip.bound / self._divisor if self._multiplier else 0.0
+        )
+
+    @property
+    def gradients(self) -> list[Tensor]:
+        """The released gradient, as one tensor for each trainable parameter."""
+        return self._views
 
     @property
     def divisor(self) -> float:
@@ -171,7 +190,7 @@ class NoisyGradient:
             self._stream.add_(self.buffer).mul_(1 / self._divisor)
             return
         deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
-        gaussian_(self.buffer, deviation, self._source, divisor=self._divisor)
+        self._law.add_(self.buffer, deviation, self._source, self._divisor)
 
     def _adapted(self, clip: Adaptive) -> Adaptive:
         """The rule of the next step, by a noisy count over all processes."""
@@ -208,14 +227,18 @@ class NoisyGradient:
                     f"the optimiser, where they have their noise."
                 )
 
-    def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums:
+    def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums | EncodedSums:
         """The engine for this loss; what it has learnt of the model holds for this loss only."""
         if self._sums is None or self._sums[0] is not loss:
             each = loss_of(loss)
             if self._augmentation is not None:
                 each = averaged(each, self._augmentation.copies)
             try:
-                found = ClippedSums(self._model, each, self.clip, groups=self._groups)
+                found = (
+                    ClippedSums(self._model, each, self.clip, groups=self._groups)
+                    if self._encoding is None
+                    else EncodedSums(self._model, each, self.clip, self._encoding)
+                )
             except CrossExample as refused:
                 raise fixable(refused) from None
             self._sums = (loss, found)

@@ -1,0 +1,69 @@
+"""Updates that are weighted by their signal-to-noise ratio.
+
+What is weighted was released, and the size of the noise is public; so this is post-processing, and free.
+
+*Deviation*. Nasr, Shokri & Houmansadr 2020 denoise whole updates; here each parameter tensor has a weight of its own, estimated
+over the steps as a Wiener filter's would be.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from torch import Tensor, nn
+
+from privet.arguments import fraction, open_fraction
+from privet.errors import InvalidArgument
+
+__all__ = ["Denoising"]
+
+
+@final
+class Denoising:
+    """Each parameter's noisy gradient, times w = max(least, 1 − v/m).
+
+    m is the mean square of its numbers, averaged over the steps with ``decay``, and v the variance of the noise, so that w
+    estimates signal/(signal + noise). A parameter whose gradient is all noise moves by ``least`` of it.
+    """
+
+    def __init__(self, *, decay: float = 0.9, least: float = 0.05) -> None:
+        self.decay = open_fraction("decay", decay)
+        self.least = fraction("least", least)
+        self._squares: list[float] = []
+        self._variance = self._seen = 0.0
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of every trainable parameter in the last step."""
+        if not self._seen:
+            return []
+        return [max(self.least, 1 - self._variance / square) if square else 1.0 for square in self._squares]
+
+    def begin(self, model: nn.Module) -> None:
+        """Forget what was seen before."""
+        self._squares = [0.0] * sum(p.requires_grad for p in model.parameters())
+        self._variance = self._seen = 0.0
+
+    def apply(self, gradients: Sequence[Tensor], deviation: float) -> None:
+        """Weight the released gradients, in place; ``deviation`` is that of the noise on each of their numbers."""
+        if len(gradients) != len(self._squares):
+            raise InvalidArgument(
+                f"'gradients' must be those of the {len(self._squares)} parameters that it began with, got "
+                f"{len(gradients)}. Use one Denoising for one run."
+            )
+        new = 1 - self.decay
+        self._seen = self.decay * self._seen + new
+        self._variance = self.decay * self._variance + new * deviation**2
+        for place, gradient in enumerate(gradients):
+            square = float(gradient.square().mean())
+            self._squares[place] = self.decay * self._squares[place] + new * square
+        for gradient, weight in zip(gradients, self.weights, strict=True):
+            gradient.mul_(weight)
+
+    def state(self) -> dict[str, Any]:
+        """What ``resume`` needs."""
+        return {"squares": self._squares, "variance": self._variance, "seen": self._seen}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken."""
+        self._squares = [float(value) for value in state["squares"]]
+        self._variance, self._seen = float(state["variance"]), float(state["seen"])
