@@ -153,9 +153,11 @@ class OfflineRMIA(ReferenceAttack):
         return replace(self, a=float(grid[int(np.argmax(np.mean(aucs, axis=0)))]))
 
     def _trial(self, model: int, grid: Numbers) -> Numbers | None:
-        others = np.arange(self.references.models) != model
-        judged = (~self.references.members[others]).any(axis=0)
-        coin = self.references.members[model][judged]
+        members = self.references.members
+        # Neither the model itself nor its complement, whose members tell the coin that is to be guessed.
+        others = (members != ~members[model]).any(axis=1) & (np.arange(len(members)) != model)
+        judged = (~members[others]).any(axis=0)
+        coin = members[model][judged]
         if coin.all() or not coin.any():
             return None
         rest = References(
