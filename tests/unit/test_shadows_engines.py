@@ -28,7 +28,7 @@ from privet.attacks.shadows import (
 )
 from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.orders import Order
-from privet.attacks.shadows.stacked import train_stack
+from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import fresh, table, train_one
 from privet.errors import InvalidArgument
 from privet.scores import Records

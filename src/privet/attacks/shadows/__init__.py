@@ -2,6 +2,7 @@
 
 >>> import numpy as np
 >>> from sklearn.linear_model import LogisticRegression
+>>> from privet.attacks.shadows import ScikitRecipe, study
 >>> from privet.scores import Records
 >>> records = Records(np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2)
 >>> study(ScikitRecipe(LogisticRegression()), records, models=4, seed=0).signals.shape

@@ -5,6 +5,7 @@ of that is needed: buffers are allocated once, and the product of the backward p
 has the model as its first axis; each model has its own weights, batch, dropout and rate.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import final
@@ -72,9 +73,9 @@ class Chain:
             generator.set_state(state)
         for place, first in enumerate(chains[0]):
             for name, parameter in first.named_parameters():
+                # Inputs × outputs, the quicker way round for the product; a bias is a row.
                 same = [getattr(chain[place], name).detach() for chain in chains]
-                shaped = [w if parameter.ndim == 2 else w.unsqueeze(0) for w in same]  # a bias is a row
-                weights.append(torch.stack(shaped).contiguous())
+                weights.append(torch.stack([w.t() if parameter.ndim == 2 else w.unsqueeze(0) for w in same]))
         self._walk = descent.walk(weights)
         self._layers: list[_Layer] = []
         at = 0
@@ -99,7 +100,7 @@ class Chain:
         flow = torch.softmax(flow, dim=2, out=flow)
         flat = flow.view(-1, flow.shape[2])
         flat.scatter_add_(1, labels.reshape(-1, 1), self._minus.expand(len(flat), 1))
-        flow.mul_(shares)
+        flow.mul_(shares if isinstance(shares, float) else shares.unsqueeze(2))
         for layer in reversed(self._layers):
             flow = layer.backward(flow)
         self._walk.step(rate)
@@ -110,9 +111,8 @@ class Chain:
         for place, first in enumerate(self._modules[0]):
             for name, parameter in first.named_parameters():
                 for model, chain in enumerate(self._modules):
-                    getattr(chain[place], name).data.copy_(
-                        self._walk.weights[at][model].view(parameter.shape)
-                    )
+                    value = self._walk.weights[at][model]
+                    getattr(chain[place], name).data.copy_(value.t() if parameter.ndim == 2 else value[0])
                 at += 1
 
 
@@ -131,13 +131,15 @@ class _Layer(ABC):
 @final
 class _Buffer:
     def __init__(self) -> None:
-        self._memory = torch.empty(0)
+        self._memory = self._view = torch.empty(0)
 
-    def shaped(self, like: Tensor, *shape: int) -> Tensor:
-        count = shape[0] * shape[1] * shape[2]
-        if self._memory.numel() < count or self._memory.dtype != like.dtype:
-            self._memory = torch.empty(count, dtype=like.dtype)
-        return self._memory[:count].view(shape)
+    def shaped(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+        if self._view.shape != shape:
+            count = math.prod(shape)
+            if self._memory.numel() < count:
+                self._memory = torch.empty(count, dtype=like.dtype)
+            self._view = self._memory[:count].view(*shape)
+        return self._view
 
 
 @final
@@ -150,20 +152,19 @@ class _Linear(_Layer):
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
         weight = self._walk.weights[self._at]
         self._x = x
-        out = self._out.shaped(x, x.shape[0], x.shape[1], weight.shape[1])
-        if self._bias:
-            return torch.baddbmm(self._walk.weights[self._at + 1], x, weight.transpose(1, 2), out=out)
-        return torch.bmm(x, weight.transpose(1, 2), out=out)
+        out = torch.bmm(x, weight, out=self._out.shaped(x, (*x.shape[:2], weight.shape[2])))
+        return out.add_(self._walk.weights[self._at + 1]) if self._bias else out
 
     def backward(self, dy: Tensor) -> Tensor:
         target, kept = self._walk.into(self._at)
-        target.baddbmm_(dy.transpose(1, 2), self._x, beta=kept)
+        target.baddbmm_(self._x.transpose(1, 2), dy, beta=kept)
         if self._bias:
             self._walk.receive(self._at + 1, dy.sum(dim=1, keepdim=True))
         if self.first:
             return dy
         weight = self._walk.weights[self._at]
-        return torch.bmm(dy, weight, out=self._back.shaped(dy, dy.shape[0], dy.shape[1], weight.shape[2]))
+        back = self._back.shaped(dy, (*dy.shape[:2], weight.shape[1]))
+        return torch.bmm(dy, weight.transpose(1, 2), out=back)
 
 
 @final
@@ -184,12 +185,12 @@ class _Activation(_Layer):
         self._kept = torch.empty(0)
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        y = self._onwards(x, x if self._in_place else self._out.shaped(x, *x.shape))
+        y = self._onwards(x, x if self._in_place else self._out.shaped(x, x.shape))
         self._kept = x if self._keeps_input else y
         return y
 
     def backward(self, dy: Tensor) -> Tensor:
-        return self._back(dy, self._kept, self._dx.shaped(dy, *dy.shape))
+        return self._back(dy, self._kept, self._dx.shaped(dy, dy.shape))
 
 
 @final
@@ -201,15 +202,15 @@ class _Dropout(_Layer):
         self._mask, self._out = _Buffer(), _Buffer()
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        mask = self._mask.shaped(x, *x.shape)
+        mask = self._mask.shaped(x, x.shape)
         for model, (generator, rows) in enumerate(zip(self._generators, sizes, strict=True)):
             mask[model, :rows].bernoulli_(self._kept, generator=generator)
             mask[model, rows:].zero_()
         mask.div_(self._kept)
-        return torch.mul(x, mask, out=self._out.shaped(x, *x.shape))
+        return torch.mul(x, mask, out=self._out.shaped(x, x.shape))
 
     def backward(self, dy: Tensor) -> Tensor:
-        return dy.mul_(self._mask.shaped(dy, *dy.shape))
+        return dy.mul_(self._mask.shaped(dy, dy.shape))
 
 
 def _layer(

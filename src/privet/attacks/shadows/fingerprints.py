@@ -121,17 +121,15 @@ class _Walker:
         self.digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     def _function(self, function: types.FunctionType) -> None:
-        if _installed(function.__module__):
-            self.say(
-                "function", function.__module__, function.__qualname__, _package_version(function.__module__)
-            )
-            return
         self.say("function")
         self._code(function.__code__)
         self.follow(function.__defaults__)
         self.follow(function.__kwdefaults__)
         for cell in function.__closure__ or ():
             self.follow(_content(cell))
+        if _installed(function.__module__):  # what it calls stands under the version of its package
+            self.say(function.__module__, function.__qualname__, _package_version(function.__module__))
+            return
         for name in sorted(set(_global_names(function.__code__))):
             if name in function.__globals__:
                 self.say("global", name)

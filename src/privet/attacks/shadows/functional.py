@@ -57,14 +57,17 @@ class Functional:
 
         self._gradient = vmap(grad(loss), randomness="error")
 
-    def step(self, batch: Tensor, labels: Tensor, shares: Tensor, rate: Rate) -> None:
+    def step(
+        self, batch: Tensor, labels: Tensor, shares: float | Tensor, sizes: Sequence[int], rate: Rate
+    ) -> None:
         """One step of every model; ``shares`` is each row's part in its model's mean loss."""
         weights = dict(zip(self._names, self._walk.weights, strict=True))
-        gradients = self._gradient(weights, self._buffers, batch, labels, shares)
-        with torch.no_grad():
-            for index, name in enumerate(self._names):
-                self._walk.receive(index, gradients[name])
-            self._walk.step(rate)
+        parts = torch.as_tensor(shares, dtype=self._walk.weights[0].dtype).expand(labels.shape)
+        with torch.enable_grad():
+            gradients = self._gradient(weights, self._buffers, batch, labels, parts)
+        for index, name in enumerate(self._names):
+            self._walk.receive(index, gradients[name])
+        self._walk.step(rate)
 
     def write_back(self) -> None:
         """Put weights and buffers into the modules that they came from."""

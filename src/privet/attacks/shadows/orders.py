@@ -26,23 +26,29 @@ class Order:
             raise InvalidArgument(
                 "'members' must hold at least one record for each model, got none. Give more records."
             )
-        self._members, self._size = members, batch_size
+        self._rows, self._size = members, batch_size
         self._random = np.random.default_rng([seed, _STREAM])
         whole, rest = divmod(len(members), batch_size)
         alone = rest == 1 and whole > 0 and batch_size > 1
-        self._each = whole + (rest > 0 and not alone)
-        self.steps = epochs * self._each
-        self._epoch, self._rows = -1, members
+        self.members = len(members)
+        self.each = whole + (rest > 0 and not alone)
+        self.steps = epochs * self.each
+        self._sorted, self._epoch = members, -1
+
+    def epoch(self, number: int) -> NDArray[np.intp]:
+        """The members in the order of one epoch."""
+        while self._epoch < number:
+            self._rows = self._sorted[self._random.permutation(self.members)]
+            self._epoch += 1
+        return self._rows
 
     def batch(self, step: int) -> NDArray[np.intp]:
         """The records of one step."""
-        epoch, place = divmod(step, self._each)
-        while self._epoch < epoch:
-            self._rows = self._members[self._random.permutation(len(self._members))]
-            self._epoch += 1
-        return self._rows[place * self._size : (place + 1) * self._size]
+        epoch, place = divmod(step, self.each)
+        return self.epoch(epoch)[place * self._size : (place + 1) * self._size]
 
     def size(self, step: int) -> int:
-        """How many records that batch has, without drawing it."""
-        place = step % self._each
-        return min(self._size, len(self._members) - place * self._size)
+        """How many records that batch has; 0 when all steps are done."""
+        if step >= self.steps:
+            return 0
+        return min(self._size, self.members - step % self.each * self._size)

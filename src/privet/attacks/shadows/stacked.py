@@ -18,18 +18,17 @@ from torch import Tensor, nn
 
 from privet.arguments import whole
 from privet.attacks.shadows import functional
-from privet.attacks.shadows.chains import Chain, layers_of
+from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.choice import timed
-from privet.attacks.shadows.descents import Rate
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
-from privet.attacks.shadows.orders import Order
-from privet.attacks.shadows.torch_recipe import VIEW_ROWS, Fresh, TorchRecipe, changes, fresh, table
+from privet.attacks.shadows.stacking import train_stack
+from privet.attacks.shadows.torch_recipe import VIEW_ROWS, Fresh, TorchRecipe, fresh, table
 from privet.attacks.torch_views import TorchView
 
-__all__ = ["Stacked", "seconds_per_model_step", "train_stack"]
+__all__ = ["Stacked", "seconds_per_model_step"]
 
 _MEMORY = 2**30  # bytes of weights, moments and activations at a time
-_TOGETHER = 4  # models of a chain that one thread steps together; more do not fit a core's own cache
+_TOGETHER = 8  # models of a chain that one thread steps together; with more the gain is lost to memory
 
 
 @final
@@ -164,111 +163,6 @@ class _Work:
             self._ended.set()
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(before)
-
-
-def train_stack(
-    recipe: TorchRecipe,
-    made: Sequence[Fresh],
-    inputs: Tensor,
-    labels: Tensor,
-    members: Sequence[np.ndarray],
-    seeds: Sequence[int],
-    *,
-    steps: int | None = None,
-    tick: Tick | None = None,
-    ended: threading.Event | None = None,
-) -> None:
-    """Train the modules together, in place; ``steps`` ends it early, for a measurement.
-
-    Model k takes its own t-th batch at step t. Smaller batches are filled up with rows of weight 0; a model that has taken
-    all of its steps has rate 0.
-    """
-    orders = [
-        Order(rows, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
-        for rows, seed in zip(members, seeds, strict=True)
-    ]
-    generators = [changes(seed) for seed in seeds]
-    modules = [one.module.train() for one in made]
-    layers = layers_of(modules[0], inputs.shape[1:])
-    chain = (
-        Chain([_layers(module, inputs) for module in modules], [one.state for one in made], recipe.optimizer)
-        if isinstance(layers, list)
-        else None
-    )
-    stack = None if chain is not None else functional.Functional(modules, recipe.optimizer)
-    flat = inputs.flatten(1) if chain is not None and recipe.augmentation is None else inputs
-    space = torch.empty(0, dtype=inputs.dtype)
-    most = max(order.steps for order in orders)
-    last = most if steps is None else min(steps, most)
-    for step in range(last):
-        if ended is not None and ended.is_set():
-            return
-        rows, sizes = _rows(orders, step)
-        width = rows.shape[1]
-        if recipe.augmentation is None:
-            wanted = rows.numel() * flat[0].numel()
-            if space.numel() < wanted:
-                space = torch.empty(wanted, dtype=inputs.dtype)
-            batch = space[:wanted].view(rows.numel(), *flat.shape[1:])
-            torch.index_select(flat, 0, rows.view(-1), out=batch)
-            batch = batch.view(len(orders), width, *flat.shape[1:])
-        else:
-            batch = _changed(recipe, inputs, rows, sizes, generators)
-        shares = _shares(sizes, width, inputs.dtype)
-        rate = _rate(recipe, orders, step)
-        marks = labels[rows]
-        if chain is not None:
-            with torch.no_grad():
-                chain.step(batch.flatten(2), marks, shares.unsqueeze(2), sizes, rate)
-        elif stack is not None:
-            stack.step(batch, marks, shares, rate)
-        if tick is not None:
-            tick(1 / last)
-    (chain or stack).write_back()  # type: ignore[union-attr]
-
-
-def _layers(module: nn.Module, inputs: Tensor) -> list[nn.Module]:
-    found = layers_of(module, inputs.shape[1:])
-    assert isinstance(found, list)
-    return found
-
-
-def _rows(orders: Sequence[Order], step: int) -> tuple[Tensor, list[int]]:
-    """The rows of every model's batch, filled up to one width, and how many of each count."""
-    batches = [order.batch(step) if step < order.steps else None for order in orders]
-    sizes = [0 if batch is None else len(batch) for batch in batches]
-    width = max(sizes)
-    rows = np.zeros((len(orders), width), dtype=np.int64)
-    for model, batch in enumerate(batches):
-        if batch is not None:
-            rows[model, : len(batch)] = batch
-    return torch.from_numpy(rows), sizes
-
-
-def _changed(
-    recipe: TorchRecipe,
-    inputs: Tensor,
-    rows: Tensor,
-    sizes: Sequence[int],
-    generators: Sequence[torch.Generator],
-) -> Tensor:
-    """Augmented batches: each model's own rows, by its own randomness."""
-    assert recipe.augmentation is not None
-    batch = inputs[rows]
-    for model, (size, generator) in enumerate(zip(sizes, generators, strict=True)):
-        if size:
-            batch[model, :size] = recipe.augmentation(batch[model, :size].clone(), generator)
-    return batch
-
-
-def _shares(sizes: Sequence[int], width: int, kind: torch.dtype) -> Tensor:
-    counts = torch.tensor(sizes).unsqueeze(1)
-    return ((torch.arange(width) < counts) / counts.clamp_min(1)).to(kind)
-
-
-def _rate(recipe: TorchRecipe, orders: Sequence[Order], step: int) -> Rate:
-    rates = [recipe.rate(step, order.steps) if step < order.steps else 0.0 for order in orders]
-    return rates[0] if len(set(rates)) == 1 else torch.tensor(rates)
 
 
 def _bytes(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> int:
