@@ -10,9 +10,10 @@ clipped and drowned in noise like the others. No canary is made from more than o
 label counts of the data, which the ledger would not cover. Rates, steps and divisors follow from the number of places,
 which is public, never from the coins.
 
-*How many places.* ``Mislabelled`` takes canaries out of the data, so the number of examples stays n. Other kinds add ``count`` places.
-A ``lot_size`` is still meant among the n examples: the rate is lot_size / n as without canaries, so Poisson lots have the same
-ledger, and the divisor of a step is the rate times all places. δ is held against n and the places together.
+*How many places.* ``Mislabelled`` takes canaries out of the data, so the number of places stays n. Other kinds add ``count``
+places. A ``lot_size`` is still meant among the n examples: the rate is lot_size / n as without canaries, so Poisson lots have
+the same ledger, and the divisor of a step is the rate times all places. A δ that is too large is warned of by all places. Other
+ways of sampling draw among all places, and are accounted so.
 """
 
 import secrets

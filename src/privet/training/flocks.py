@@ -47,8 +47,8 @@ class Cost:
 class Planted:
     """The canaries of a run, after it: who they were to be told by, how many took part, and their scores.
 
-    *Leaks*: scores are for who audits. They are not covered by the ledger, nor is what is computed from them. With spikes, and
-    all updates, they tell the sums of the other gradients in the canaries' coordinates; with mislabelled records they are of people.
+    *Leaks*: scores are for who audits. They are not covered by the ledger, nor is what is computed from them. Those of spikes,
+    beside all updates, tell the sums of the other gradients in the canaries' coordinates; mislabelled records are people's.
     """
 
     kind: str

@@ -1,0 +1,71 @@
+"""Preflight: what to look at before the figures of an attack are believed.
+
+An attack that tells members from others may have found something else: that the two sides come from different places,
+that they hold copies of each other, or that the model answers at random. And one that does not may have had reference
+models that are not like the target. Each check is a function that gives a ``Check``; ``preflight`` runs those that it has the
+means for, and says which it has not. What is found is not raised: warnings travel to the report.
+
+*False alarms*: what is tested against chance (the two sides, their labels) warns in about 1 of 1,000 fair challenges.
+"""
+
+from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe
+from privet.attacks.preflight.duplicates import exact_duplicates, near_duplicates
+from privet.attacks.preflight.shift import label_shift, membership_without_a_model
+from privet.attacks.preflight.target import answers_are_probabilities, answers_repeat, references_are_alike
+from privet.attacks.shadows.recipe import Recipe
+from privet.checks import Check
+from privet.scores import Challenge, References
+from privet.views import LabelOnly
+
+__all__ = [
+    "answers_are_probabilities",
+    "answers_repeat",
+    "canaries_present",
+    "enough_records",
+    "exact_duplicates",
+    "label_shift",
+    "membership_without_a_model",
+    "near_duplicates",
+    "preflight",
+    "references_are_alike",
+    "same_recipe",
+]
+
+
+def preflight(
+    view: LabelOnly,
+    challenge: Challenge,
+    *,
+    references: References | None = None,
+    target_recipe: Recipe | None = None,
+    shadow_recipe: Recipe | None = None,
+    canaries: int | None = None,
+    fpr: float = 1e-3,
+    seed: int = 0,
+) -> tuple[Check, ...]:
+    """All checks, in the order in which a reader should worry.
+
+    ``fpr`` is the false-positive rate that will be asked for. ``canaries`` is how many there were in the training, if that
+    is known.
+
+    >>> import numpy as np
+    >>> from privet.attacks import Probabilities
+    >>> from privet.scores import Records
+    >>> rows = np.random.default_rng(0).normal(size=(400, 3))
+    >>> fair = Challenge(Records(rows), np.arange(400) % 2 == 0)
+    >>> found = preflight(Probabilities(lambda x: np.full((len(x), 2), 0.5)), fair, fpr=0.05)
+    >>> sorted({str(check.outcome) for check in found})
+    ['passed', 'skipped']
+    """
+    return (
+        enough_records(challenge, fpr=fpr),
+        membership_without_a_model(challenge, seed=seed),
+        label_shift(challenge),
+        exact_duplicates(challenge),
+        near_duplicates(challenge, fpr=fpr, seed=seed),
+        answers_repeat(view, challenge),
+        answers_are_probabilities(view, challenge),
+        same_recipe(target_recipe, shadow_recipe),
+        references_are_alike(view, challenge, references),
+        canaries_present(canaries),
+    )

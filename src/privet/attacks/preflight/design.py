@@ -1,0 +1,80 @@
+"""Whether the experiment can show what it is asked for: numbers of records, recipes, canaries."""
+
+from privet.arguments import fraction, whole
+from privet.attacks.shadows.recipe import Recipe
+from privet.checks import Check, Outcome
+from privet.scores import Challenge
+
+__all__ = ["canaries_present", "enough_records", "same_recipe"]
+
+_EXPECTED = 10  # false positives, so that a rate is known to about a third of itself
+
+
+def enough_records(challenge: Challenge, *, fpr: float) -> Check:
+    """n against the false-positive rate asked for: with m non-members no rate below 1/m can be seen."""
+    fraction("fpr", fpr)
+    members = int(challenge.members.sum())
+    others = len(challenge.members) - members
+    name = "enough records"
+    if not members or not others:
+        side = "members" if not members else "non-members"
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=f"There are no {side}.",
+            advice="Give records of both sides.",
+        )
+    expected = fpr * others
+    finding = (
+        f"{members} members and {others} non-members; a rate of {fpr:g} is {expected:.3g} false positives, and the smallest rate "
+        f"that can be seen is {1 / others:.2g}."
+    )
+    if expected < _EXPECTED:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=finding,
+            advice=f"Use at least {_EXPECTED / fpr:.0f} non-members, or ask at a rate from "
+            f"{min(1.0, _EXPECTED / others):.2g} up.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding=finding)
+
+
+def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
+    """Whether reference models are made as the target was, by the descriptions of both recipes."""
+    name = "shadow recipe = target recipe"
+    texts = [None if recipe is None else recipe.description() for recipe in (target, shadow)]
+    if texts[0] is None or texts[1] is None:
+        return Check(
+            name=name,
+            outcome=Outcome.SKIPPED,
+            finding="At least one of the two recipes is not known, or has no description.",
+            advice="Say how the target was trained; an adversary who does not know it is weaker than the worst one.",
+        )
+    if texts[0] != texts[1]:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding="Reference models are trained by another recipe than the target.",
+            advice="Train them as the target was: model, epochs, batch, rate, augmentation, and number of records.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding="Both have the same description.")
+
+
+def canaries_present(count: int | None) -> Check:
+    """Whether there were canaries in the training: without them a low ε measured says little."""
+    name = "canaries"
+    if count is None:
+        return Check(
+            name=name,
+            outcome=Outcome.SKIPPED,
+            finding="It is not known whether there were canaries in the training.",
+        )
+    if whole("count", count, least=0) == 0:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding="There were no canaries in the training: ordinary records are attacked, which are not the worst case.",
+            advice="Train with canaries=1000: each is in or out by a coin of its own, and made to be remembered.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding=f"There were {count} canaries.")

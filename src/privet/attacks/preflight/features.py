@@ -1,0 +1,65 @@
+"""Records as rows of numbers, without a model: whatever they are, and however long."""
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.views import Rows
+
+__all__ = ["condensed", "numeric", "projected", "standardized"]
+
+Table = NDArray[np.float32]
+
+_WORDS = 1024  # cells that words are hashed into
+_COMPONENTS = 24
+
+
+def numeric(inputs: Rows) -> Table:
+    """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; what is not finite is 0."""
+    if inputs.dtype.kind in "biuf":
+        flat = inputs.reshape(len(inputs), -1).astype(np.float32)
+        return np.nan_to_num(flat, nan=0.0, posinf=0.0, neginf=0.0)
+    table = np.zeros((len(inputs), _WORDS), dtype=np.float32)
+    for row, record in zip(table, inputs.reshape(len(inputs), -1), strict=True):
+        for value in record:
+            for word in str(value).lower().split():
+                row[zlib.crc32(word.encode()) % _WORDS] += 1
+    return table
+
+
+def standardized(table: Table) -> Table:
+    """Every column with mean 0 and variance 1; columns that are constant are left out."""
+    spread = table.std(axis=0)
+    kept = spread > 1e-12 * np.maximum(1.0, np.abs(table).max(axis=0))
+    found: Table = (table[:, kept] - table[:, kept].mean(axis=0)) / spread[kept]
+    return found
+
+
+def projected(table: Table, generator: np.random.Generator, dimensions: int = _COMPONENTS) -> Table:
+    """Random directions where there are more columns than that: distances stay, to about a seventh (Johnson & Lindenstrauss)."""
+    columns = table.shape[1]
+    if columns <= dimensions:
+        return table
+    directions = generator.normal(size=(columns, dimensions)).astype(np.float32) / np.float32(dimensions**0.5)
+    found: Table = table @ directions
+    return found
+
+
+def condensed(table: Table, generator: np.random.Generator) -> Table:
+    """The directions of largest variance, and five numbers of each row as a whole: mean, deviation, extremes, share of zeros.
+
+    Reference: Halko, Martinsson & Tropp 2011, Algorithm 4.4 with one power iteration, for the directions.
+    """
+    whole = np.stack(
+        [table.mean(1), table.std(1), table.min(1), table.max(1), (table == 0).mean(1)],
+        axis=1,
+        dtype=np.float32,
+    )
+    columns = standardized(table)
+    if columns.shape[1] <= 2 * _COMPONENTS:
+        return np.concatenate([columns, whole], axis=1)
+    sketch = columns @ generator.normal(size=(columns.shape[1], 2 * _COMPONENTS)).astype(np.float32)
+    basis, _ = np.linalg.qr(columns @ (columns.T @ sketch))
+    _, _, directions = np.linalg.svd(basis.T @ columns, full_matrices=False)
+    return np.concatenate([columns @ directions[:_COMPONENTS].T, whole], axis=1)

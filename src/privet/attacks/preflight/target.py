@@ -1,0 +1,126 @@
+"""Whether the target answers as a model in use does, and whether reference models answer like it."""
+
+import numpy as np
+
+from privet.checks import Check, Outcome
+from privet.errors import InvalidArgument
+from privet.scores import Challenge, References
+from privet.views import BlackBox, LabelOnly, Numbers, Rows, scaled
+
+__all__ = ["answers_are_probabilities", "answers_repeat", "references_are_alike"]
+
+_ASKED = 256
+_SAME = 1e-4  # a difference of confidences that rounding, on whatever device, does not make
+_SUM = 1e-3
+_APART = 0.02
+_DEVIATIONS = 3.0
+
+
+def answers_repeat(view: LabelOnly, challenge: Challenge) -> Check:
+    """Two identical questions must have one answer, and a row's answer must not depend on the rows beside it.
+
+    Dropout in training mode breaks the first, batch normalisation in training mode the second.
+    """
+    name = "the model is in evaluation mode"
+    rows = challenge.records.inputs[:_ASKED]
+    half = len(rows) // 2
+    try:
+        first, again = _answers(view, rows), _answers(view, rows)
+        parts = [_answers(view, part) for part in (rows[:half], rows[half:]) if len(part)]
+    except InvalidArgument:
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
+    unsteady, mixed = _differ(first, again), _differ(first, np.concatenate(parts))
+    if unsteady or mixed:
+        which = (
+            "two identical questions get different answers"
+            if unsteady
+            else "answers depend on the rows beside"
+        )
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=f"For {max(unsteady, mixed)} of {len(rows)} records {which}.",
+            advice="Call model.eval() before it is attacked, unless it is served like this.",
+        )
+    return Check(
+        name=name, outcome=Outcome.PASSED, finding=f"{len(rows)} records got the same answer three times."
+    )
+
+
+def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
+    """Confidences must be numbers that add up to 1."""
+    name = "answers are probabilities"
+    if not isinstance(view, BlackBox):
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="The view shows labels alone.")
+    rows = challenge.records.inputs[:_ASKED]
+    advice = "Say what the model gives: Logits(f) or Probabilities(f)."
+    try:
+        found = view.confidences(rows)
+    except InvalidArgument as refused:
+        return Check(name=name, outcome=Outcome.WARNED, finding=str(refused), advice=advice)
+    broken = ~(np.abs(found.sum(1) - 1) <= _SUM)
+    if broken.any():
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=f"The confidences of {broken.sum()} of {len(rows)} records are not numbers that add up to 1.",
+            advice=advice,
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding="All confidences add up to 1.")
+
+
+def references_are_alike(view: LabelOnly, challenge: Challenge, references: References | None) -> Check:
+    """Reference models must be as right as the target, on what they were trained on and on what they were not.
+
+    Right means that the true label has a confidence above ½: it is what the kept signals tell, and is asked of the target in
+    the same way. A difference is warned of from 2 points plus three standard deviations up, of models and of records together.
+    """
+    name = "reference models are as accurate as the target"
+    if references is None:
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="There are no reference models.")
+    labels = challenge.records.labels
+    if labels is None or not isinstance(view, BlackBox):
+        return Check(
+            name=name, outcome=Outcome.SKIPPED, finding="It needs labels, and a view that shows confidences."
+        )
+    try:
+        right = scaled(view.log_confidences(challenge.records.inputs), labels) > 0
+    except InvalidArgument:
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
+    theirs = references.signals[:, 0] > 0
+    sentences, warned = [], False
+    for side, mine, trained in (
+        ("trained on", challenge.members, references.members),
+        ("not trained on", ~challenge.members, ~references.members),
+    ):
+        if not mine.any() or not trained.any(1).all():
+            continue
+        target = float(right[mine].mean())
+        rates = np.array([one[own].mean() for one, own in zip(theirs, trained, strict=True)])
+        chance = target * (1 - target) / int(mine.sum())
+        spread = float(rates.var(ddof=1)) * (1 + 1 / len(rates)) if len(rates) > 1 else chance
+        warned |= abs(target - float(rates.mean())) > _APART + _DEVIATIONS * (chance + spread) ** 0.5
+        sentences.append(
+            f"on records {side} the target is right in {target:.1%}, the references in {rates.mean():.1%}"
+        )
+    finding = f"{'; '.join(sentences) or 'There is no side that both have'}."
+    finding = finding[0].upper() + finding[1:]
+    if warned:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=finding,
+            advice="Train the references as the target was, on as many records. Attacks by unlike references look too weak.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED if sentences else Outcome.SKIPPED, finding=finding)
+
+
+def _answers(view: LabelOnly, rows: Rows) -> Numbers:
+    if isinstance(view, BlackBox):
+        return view.confidences(rows)
+    return view.labels(rows).astype(np.float64)[:, None]
+
+
+def _differ(first: Numbers, second: Numbers) -> int:
+    """For how many rows the answers differ; NaN is a different answer than any."""
+    return int((~(np.abs(first - second) <= _SAME)).any(axis=1).sum())
