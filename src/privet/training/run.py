@@ -19,6 +19,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
+from privet.training.beginning import agreed_plan, opened, plan_for
 from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Automatic, Clip
@@ -32,7 +33,7 @@ from privet.training.losses import Loss
 from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.plan import Plan
 from privet.training.preparing import default_lot, prepared
-from privet.training.private_loop import Lot, PrivateLoop, agreed_plan, opened, plan_for
+from privet.training.private_loop import Lot, PrivateLoop
 from privet.training.progress import Bar, interruptible
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
 from privet.training.workers import Workers, workers_of
