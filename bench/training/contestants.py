@@ -97,9 +97,7 @@ class Privet(InTorch):
             micro_batch=512,
         )
         rows = rows_of((self.inputs, self.targets))
-        self.private = PrivateLoop(
-            self.model, self.sgd(), rows, plan, Flat(setting.bound), noise=noise
-        )
+        self.private = PrivateLoop(self.model, self.sgd(), rows, plan, Flat(setting.bound), noise=noise)
         self.lots, self.criterion = self.private.lots(), nn.CrossEntropyLoss()
 
     def before(self) -> None:

@@ -6,7 +6,6 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from contestants import PLAIN, entrants
@@ -15,9 +14,19 @@ from worker import agree, call, serve
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["torch", "opacus", "opacus.validators", "backpack", "jax_privacy", "worker", "in_jax", "numba", "cryptography"]
+    [
+        "torch",
+        "opacus",
+        "opacus.validators",
+        "backpack",
+        "jax_privacy",
+        "worker",
+        "in_jax",
+        "numba",
+        "cryptography",
+    ]
 )
-SETUP = 150.0  # seconds in which a contestant must be ready
+SETUP = 90.0  # seconds in which a contestant must be ready
 LONGEST = 4.0  # seconds of one contestant's rounds if its steps are slow
 Found = TypeVar("Found")
 
@@ -59,6 +68,7 @@ class Pace:
     slice: float  # seconds of one turn
     cap: float  # seconds of the slowest step that is still measured
     threads: int
+    work: bool  # time of the processor and not of the clock
 
 
 class Process:
@@ -94,7 +104,7 @@ def race(model: str, lot: int, pace: Pace, too_slow: set[str], only: list[str] |
                 times.slow = True
                 continue
             say(f"{model}, lot {lot}: {name}")
-            process = Process(serve, name, model, lot, pace.threads, pace.cap)
+            process = Process(serve, name, model, lot, pace.threads, pace.cap, pace.work)
             said = process.hear(SETUP)
             if isinstance(said, str):
                 times.failure = said

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from agreement import TOLERANCE
 from bars import MEASURABLE, Bar, bars, best, mean, memory, parameters
-from contestants import CHANNELS_LAST, CONTESTANTS, OPACUS, OWN, PEERS, PLAIN, SECURE
+from contestants import CONTESTANTS, OPACUS, PEERS, PLAIN, SECURE
 from extras import Extras
 from models import TASKS
 from race import Cell
@@ -38,9 +38,12 @@ def _steps(cells: list[Cell]) -> str:
         size = f"{parameters(cell.model):,}"
         rows.append(
             [
-                f"{TASKS[cell.model].title}, {cell.lot}", size, _milliseconds(plain), _milliseconds(own),
+                f"{TASKS[cell.model].title}, {cell.lot}",
+                size,
+                _milliseconds(plain),
+                _milliseconds(own),
                 *(_cell(cell, name) for name in others),
-            ]  # fmt: skip
+            ]
         )
     heads = ["model, lot", "parameters", f"{PLAIN}, ms", f"{SECURE}, ms", *others]
     note = "Milliseconds of a full step, and then each contestant's time ÷ plain torch in its default layout."
@@ -92,9 +95,7 @@ def _memory(cells: list[Cell]) -> str:
         f"Megabytes by which steps raise the peak of resident memory above model and data, and each contestant's ÷ plain "
         f"torch's; – where plain torch needs less than {MEASURABLE >> 20} MB."
     )
-    return (
-        f"### Peak extra memory\n\n{note}\n\n{_table(['model, lot', f'{PLAIN}, MB', *others], rows)}"
-    )
+    return f"### Peak extra memory\n\n{note}\n\n{_table(['model, lot', f'{PLAIN}, MB', *others], rows)}"
 
 
 def _extras(extras: Extras) -> str:
@@ -134,8 +135,8 @@ def _remarks(agreements: Agreements, cells: list[Cell]) -> str:
         lines.append(f"{name} on {model}: {said}")
     for cell in cells:
         for name, times in cell.times.items():
-            if times.failure and (name, model := cell.model) not in {key for key, _ in wrong}:
-                lines.append(f"{name} on {model}, lot {cell.lot}: {times.failure}")
+            if times.failure:
+                lines.append(f"{name} on {cell.model}, lot {cell.lot}: {times.failure}")
     slow = [f"{n} on {c.model} {c.lot}" for c in cells for n, t in c.times.items() if t.slow]
     if slow:
         lines.append(f"Too slow to be measured: {', '.join(slow)}")
@@ -148,6 +149,3 @@ def _milliseconds(seconds: float | None) -> str:
 
 def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
-
-
-__all__ = ["CHANNELS_LAST", "OWN", "report"]

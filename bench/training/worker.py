@@ -10,6 +10,7 @@ import os
 import signal
 import time
 import warnings
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,28 @@ from contestants import CONTESTANTS, Contestant, Setting
 from models import TASKS
 
 KILOBYTE = 1024
+Clock = Callable[[], float]
 
 
-def serve(pipe: Connection, contestant: str, model: str, lot: int, threads: int, cap: float) -> None:
-    """Answers ``("memory", cap)`` with (seconds of a step, extra bytes), and ``("steps", seconds)`` with times of steps."""
+def serve(
+    pipe: Connection, contestant: str, model: str, lot: int, threads: int, cap: float, work: bool
+) -> None:
+    """Sends (seconds of a step, extra bytes), and then answers a number of seconds with times of steps, until told None.
+
+    ``work`` times the processor instead of the clock, for machines that are not idle.
+    """
     _settle(threads)
+    clock = time.process_time if work else time.perf_counter
     try:
         task = TASKS[model]
         if "jax" not in contestant.lower():  # that one is compiled for its shapes before its first step
-            _once(CONTESTANTS[contestant](Setting(task, *task.data(2))))
+            _once(CONTESTANTS[contestant](Setting(task, *task.data(2))), clock)
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
         made = CONTESTANTS[contestant](Setting(task, *task.data(lot)))
-        pipe.send(_first(made, cap))
+        pipe.send(_first(made, cap, clock))
         while (seconds := pipe.recv()) is not None:
-            pipe.send(_turn(made, seconds))
+            pipe.send(_turn(made, seconds, clock))
     except Exception as failure:  # a peer may fail in any way; it is reported
         pipe.send(_said(failure))
 
@@ -61,36 +69,38 @@ def call(pipe: Connection, work: Any, threads: int) -> None:
 def _settle(threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it ends it
     warnings.simplefilter("ignore")
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # JAX takes as many threads as it has cores
+    os.sched_setaffinity(
+        0, sorted(os.sched_getaffinity(0))[:threads]
+    )  # JAX takes as many threads as it has cores
     torch.set_num_threads(threads)
 
 
-def _once(made: Contestant) -> float:
+def _once(made: Contestant, clock: Clock) -> float:
     made.before()
-    start = time.perf_counter()
+    start = clock()
     made.step()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def _first(made: Contestant, cap: float) -> tuple[float, int]:
+def _first(made: Contestant, cap: float, clock: Clock) -> tuple[float, int]:
     """The time of a step, and how far three of them raise the resident memory above model and data."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _memory("VmRSS")
-    seconds = _once(made)
+    seconds = _once(made, clock)
     if seconds < 2 * cap:
-        seconds = min(seconds, _once(made))
+        seconds = min(seconds, _once(made, clock))
         if seconds < cap:
-            _once(made)
+            _once(made, clock)
     return seconds, _memory("VmHWM") - before
 
 
-def _turn(made: Contestant, seconds: float) -> list[float]:
+def _turn(made: Contestant, seconds: float, clock: Clock) -> list[float]:
     times: list[float] = []
-    _once(made)  # warms caches that the others have used
-    end = time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
-        times.append(_once(made))
+    _once(made, clock)  # warms caches that the others have used
+    end = clock() + seconds
+    while not times or clock() < end:
+        times.append(_once(made, clock))
     return times
 
 
