@@ -324,6 +324,10 @@ class TestOrderings:
         floor = self.loss(models)
         assert (self.aucs(models, REFERENCED) > floor + 0.01).all()
 
+    def test_tuning_on_the_references_helps_against_the_target(self):
+        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tuned(), lambda r: OfflineRMIA(r, a=1.0)])
+        assert tuned > worst + 0.01
+
     def test_bavaria_is_between_or_better_at_four(self):
         inferred, pooled, own = self.aucs(4, [BaVarIA, LiRA, lambda r: LiRA(r, PerRecord())])
         assert inferred > max(pooled, own)
