@@ -282,9 +282,15 @@ class Lookup(Product):
 
     def _loops(self) -> Any:  # noqa: ANN401 - a module, or None
         """The compiled loops, if they can be had for these tensors."""
-        ids, rows = self.ids, self.gradient.rows
-        plain = rows.dtype == torch.float32 and ids.dtype == torch.int64 and rows.device.type == "cpu"
-        return compiled() if plain and rows.is_contiguous() and ids.is_contiguous() else None
+        rows = self.gradient.rows
+        if rows.dtype != torch.float32 or self.ids.dtype != torch.int64 or rows.device.type != "cpu":
+            return None
+        if not rows.is_contiguous():  # tokens before examples, as in recurrent layers
+            if not self.gradient.untouched:
+                return None
+            self.gradient = Gradient(rows.contiguous(), own=True)
+        self.ids = self.ids.contiguous()
+        return compiled()
 
     def squared_norms(self) -> Tensor:
         batch, tokens = self.ids.shape

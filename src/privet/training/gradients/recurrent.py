@@ -33,16 +33,20 @@ class _LSTM(torch.autograd.Function):
         cells = given.new_empty(times + 1, batch, hidden)
         squashed = torch.empty_like(states)
         cells[0] = c
-        transposed = weight.t()
+        transposed = weight.t().contiguous()
+        # All views are made at once: one by one they take as long as the arithmetic of a small layer.
+        i, f, g, o = (part.unbind() for part in gates.view(times, batch, 4, hidden).unbind(2))
+        both = gates[:, :, : 2 * hidden].unbind()
+        now, before, after, ends = (t.unbind() for t in (gates, given, states, squashed))
+        cell = cells.unbind()
         for t in range(times):
-            now = torch.addmm(given[t], h, transposed, out=gates[t])
-            now[:, : 2 * hidden].sigmoid_()
-            now[:, 2 * hidden : 3 * hidden].tanh_()
-            now[:, 3 * hidden :].sigmoid_()
-            i, f, g, o = now.view(batch, 4, hidden).unbind(1)
-            torch.mul(f, cells[t], out=cells[t + 1]).addcmul_(i, g)
-            torch.tanh(cells[t + 1], out=squashed[t])
-            h = torch.mul(o, squashed[t], out=states[t])
+            torch.addmm(before[t], h, transposed, out=now[t])
+            both[t].sigmoid_()
+            g[t].tanh_()
+            o[t].sigmoid_()
+            torch.mul(f[t], cell[t], out=cell[t + 1]).addcmul_(i[t], g[t])
+            torch.tanh(cell[t + 1], out=ends[t])
+            h = torch.mul(o[t], ends[t], out=after[t])
         ctx.save_for_backward(gates, cells, squashed, weight)
         return states, cells[times].clone()
 
@@ -61,16 +65,17 @@ class _LSTM(torch.autograd.Function):
         torch.addcmul(o, o, o, value=-1, out=slopes[:, :, 3]).mul_(squashed)
         through = o * squashed
         torch.addcmul(o, through, squashed, value=-1, out=through)
-        found = slopes  # each slope is used once, so the gradient takes its place
-        dh, dc = gradients[0][times - 1], gradients[1]
+        found = slopes.view(times, batch, width)  # each slope is used once, so the gradient takes its place
+        three, last, flat = slopes[:, :, :3].unbind(), slopes[:, :, 3].unbind(), found.unbind()
+        ends, kept, given = through.unbind(), f.unbind(), gradients[0].unbind()
+        dh, dc = given[times - 1], gradients[1]
         for t in range(times - 1, -1, -1):
-            dc = torch.addcmul(dc, dh, through[t])
-            found[t, :, :3] *= dc.unsqueeze(1)
-            found[t, :, 3] *= dh
-            dc *= f[t]
-            flat = found[t].view(batch, width)
-            dh = torch.addmm(gradients[0][t - 1], flat, weight) if t else flat @ weight
-        return found.view(times, batch, width), dh, dc, None
+            dc = torch.addcmul(dc, dh, ends[t])
+            three[t].mul_(dc.unsqueeze(1))
+            last[t].mul_(dh)
+            dc.mul_(kept[t])
+            dh = torch.addmm(given[t - 1], flat[t], weight) if t else flat[t] @ weight
+        return found, dh, dc, None
 
 
 class _GRU(torch.autograd.Function):
