@@ -143,11 +143,13 @@ def agreements(contestants: list[str], models: list[str], threads: int) -> dict[
     """How far each is from a loop over examples, for each model; a sentence where it cannot be said."""
     found: dict[tuple[str, str], float | str] = {}
     for name in contestants:
-        process = Process(agree, name, models, threads)
         for model in models:
             say(f"agreement: {name}, {model}")
+            process = Process(
+                agree, name, model, threads
+            )  # each its own: a late answer must not count for the next
             found[name, model] = process.hear(SETUP)
-        process.end()
+            process.end()
     return found
 
 

@@ -47,14 +47,13 @@ def serve(
         pipe.send(_said(failure))
 
 
-def agree(pipe: Connection, contestant: str, models: list[str], threads: int) -> None:
-    """Sends how far the contestant is from a loop over examples, for each model in turn."""
+def agree(pipe: Connection, contestant: str, model: str, threads: int) -> None:
+    """Sends how far the contestant is from a loop over examples."""
     _settle(threads)
-    for model in models:
-        try:
-            pipe.send(difference(contestant, model))
-        except Exception as failure:
-            pipe.send(_said(failure))
+    try:
+        pipe.send(difference(contestant, model))
+    except Exception as failure:
+        pipe.send(_said(failure))
 
 
 def call(pipe: Connection, work: Any, threads: int) -> None:
