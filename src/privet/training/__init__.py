@@ -16,6 +16,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
+    from privet.training.adapters import LoRA, last_layer, merged
     from privet.training.augmentation import Augmentation, crops_and_flips
     from privet.training.averaging import MovingAverage
     from privet.training.canaries import (
@@ -67,6 +68,7 @@ _HOMES = {
     "FixedSizeSampling": "sampling_schemes",
     "Flat": "clipping",
     "Independent": "correlated",
+    "LoRA": "adapters",
     "Lot": "private_loop",
     "Mislabelled": "canaries",
     "Moment": "run",
@@ -91,7 +93,9 @@ _HOMES = {
     "Workers": "workers",
     "crops_and_flips": "augmentation",
     "fix": "fixing",
+    "last_layer": "adapters",
     "make_private": "private_loop",
+    "merged": "adapters",
     "per_example": "gradients",
     "square_root_coefficients": "correlated",
     "train": "run",
@@ -118,6 +122,7 @@ __all__ = [
     "FixedSizeSampling",
     "Flat",
     "Independent",
+    "LoRA",
     "Lot",
     "Mislabelled",
     "Moment",
@@ -142,7 +147,9 @@ __all__ = [
     "Workers",
     "crops_and_flips",
     "fix",
+    "last_layer",
     "make_private",
+    "merged",
     "per_example",
     "square_root_coefficients",
     "train",
