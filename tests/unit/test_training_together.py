@@ -325,7 +325,11 @@ def test_train_refuses_together(pair, tmp_path):
 
 
 def other_settings(rank, change):
-    more = {"lot_size": 30 + rank} if change == "lot" else {}
+    more = {
+        "lot": {"lot_size": 30 + rank},
+        "clip": {"clip": (Flat, Automatic)[rank](0.5)},
+        "checkpoint": {"checkpoint": "/nowhere" if rank else None},
+    }.get(change, {})
     rows = data(120 + rank) if change == "rows" else None
     if change == "model" and rank:
         model = nn.Linear(3, 2)
@@ -342,7 +346,7 @@ def other_settings(rank, change):
     private(rank, "flat", rows=rows, **more)
 
 
-@pytest.mark.parametrize("change", ["lot", "rows", "model"])
+@pytest.mark.parametrize("change", ["lot", "rows", "model", "clip", "checkpoint"])
 def test_processes_with_other_settings_are_refused(pair, change):
     first, second = pair.failures(other_settings, change)
     assert first[0] == second[0] == "InvalidArgument"

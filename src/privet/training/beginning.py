@@ -72,13 +72,14 @@ def plan_for(
 
 
 def agreed_plan(
-    mine: Plan, caveats: frozenset[Caveat], model: nn.Module, workers: Workers
+    mine: Plan, caveats: frozenset[Caveat], model: nn.Module, workers: Workers, *rest: object
 ) -> tuple[Plan, frozenset[Caveat]]:
     """The leader's plan, the caveats of its noise, and its weights, in all processes.
 
-    What was asked for must be the same everywhere. The calibrated noise may differ in a last digit between machines.
+    What was asked for must be the same everywhere, and so must ``rest``, which the plan does not say. The calibrated noise may
+    differ in a last digit between machines.
     """
-    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
+    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()], rest
     plan, noted, expected = workers.leaders((mine, caveats, shapes))
     with workers.agreed():
         if (

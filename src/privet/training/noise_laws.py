@@ -13,7 +13,7 @@ J = f(l) − f(u) at p = F(u) − F(l), and J(1 − p) = J(p). If
 
 then dΦ⁻¹(p(a))/da ≤ L, so Φ⁻¹(P_a(A)) ≤ Φ⁻¹(P_0(A)) + L a: no test tells P_a from P_0 better than N(La, 1) from N(0, 1).
 That is La-Gaussian differential privacy, for every a at once. Independent coordinates that are shifted by a_1, …, a_d
-compose to L‖a‖₂, whatever d is (Dong, Roth & Su 2022, Corollary 2). With the scale s, a bound C on the ℓ₂ norm and
+compose to L‖a‖₂, whatever d is (Dong, Roth & Su 2022, composition of Gaussian differential privacy). With the scale s, a bound C on the ℓ₂ norm and
 s = L z C this is the 1/z of normal noise of the deviation zC; so it is for sampled lots, since amplification is a function of the
 dominating pair (Zhu, Dong & Wang 2022).
 

@@ -127,7 +127,7 @@ class PrivateLoop:
         self._gradient = NoisyGradient.of(model, clip, plan, noise, augmentation, workers)
         self._flock = rows if isinstance(rows, Flock) else None
         if self._flock is not None:
-            self._flock.begin(model)
+            self._flock.begin(model, plan)
         self._pending: Lot | None = None
         self._whole = True  # no step is broken off in the middle
         self.taken = 0
@@ -355,7 +355,8 @@ def make_private(
             encoding=encoding,
             added=len(rows) - population,
         )
-    plan, caveats = agreed_plan(plan, noise.caveats, model, team)
+    others = clip, checkpoint is None, average is None, denoising is None
+    plan, caveats = agreed_plan(plan, noise.caveats, model, team, *others)
     kept = opened(checkpoint, plan, caveats, team)
     try:
         with team.agreed():

@@ -171,7 +171,8 @@ def train(
         )
         made = _optimizer(model, optimizer)
         scheduler = None if schedule is None else schedule(made)
-    plan, caveats = agreed_plan(plan, noise.caveats, model, team)
+    others = rule, checkpoint is None, average is None, denoising is None
+    plan, caveats = agreed_plan(plan, noise.caveats, model, team, *others)
     kept = opened(checkpoint, plan, caveats, team)
     try:
         with team.agreed():
