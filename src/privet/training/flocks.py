@@ -4,6 +4,7 @@ The number of places is public and does not depend on the coins, so neither rate
 place of a canary whose coin fell on tails finds nothing there. All other places are as they were.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -14,9 +15,11 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
+from privet.training.correlated import Independent
 from privet.training.gradients import Layout
 from privet.training.plan import Plan
 from privet.training.rows import Rows, micro_batches
+from privet.training.sampling_schemes import FixedSizeSampling, PoissonSampling
 from privet.training.step import NoisyGradient, split
 from privet.training.workers import Workers
 from privet.views import Adversary, Numbers, scaled
@@ -91,8 +94,8 @@ class Flock(Rows):
         kept = (numbers < 0) | self._present[numbers.clamp(min=0)]
         return self._taken(indices[kept], numbers[kept])
 
-    def begin(self, model: nn.Module) -> None:
-        """Note what is needed of the model before it is trained."""
+    def begin(self, model: nn.Module, plan: Plan | None = None) -> None:
+        """Note what is needed of the model before it is trained, and of the plan."""
 
     def join(self, indices: Tensor, gradient: NoisyGradient, workers: Workers) -> None:
         """Add what canaries of this lot give, if they are gradients and not records."""
@@ -184,7 +187,7 @@ class RecordFlock(Flock):
     def _records(self, numbers: Tensor) -> tuple[Tensor, ...]:
         """These canaries, as columns."""
 
-    def begin(self, model: nn.Module) -> None:
+    def begin(self, model: nn.Module, plan: Plan | None = None) -> None:
         self._before = self._signals(model)
 
     def scores(self, model: nn.Module) -> Scores:
@@ -219,12 +222,16 @@ class RecordFlock(Flock):
 class SpikeFlock(Flock):
     """Canaries that are gradients: each is a spike in a coordinate of its own, clipped, drawn and noised as records are.
 
-    The adversary sees every noisy sum and knows the other gradients: of each sum they take off what the others gave, and add
-    up what is left in the canary's coordinate. That they know the others is what the proof allows them: it holds whatever
-    the others are, and whichever of them a lot has drawn.
+    The adversary sees every noisy sum and knows the other gradients: of each sum they take off what the others gave, and x is
+    left in the canary's coordinate. That they know the others is what the proof allows them: it holds whatever the others
+    are, and whichever of them a lot has drawn.
+
+    The score is Σ x over the steps, the inner product with the canary's direction. Where lots are drawn afresh at a rate q
+    below 1, it is the logarithm of the likelihood ratio, Σ ln(1 − q + q·exp((a x − a²/2)/σ²)) for a spike of length a, by the
+    noise that the plan claims. No score tells more if the claim is true (Neyman & Pearson); any score is a valid one if it is not.
 
     Reference: Nasr et al. 2023 (Dirac gradients); Steinke, Nasr & Jagielski 2023, section 6 (white-box), who add up the inner
-    products without taking off the others.
+    products, at any rate, without taking off the others.
     """
 
     def __init__(
@@ -238,6 +245,12 @@ class SpikeFlock(Flock):
             )
         super().__init__(rows, count, seed, kind, adversary, added=count)
         self._known: Tensor | None = None
+        self._rate = 1.0
+
+    def begin(self, model: nn.Module, plan: Plan | None = None) -> None:
+        if plan is not None and isinstance(plan.correlation, Independent):
+            afresh = isinstance(plan.sampling, PoissonSampling | FixedSizeSampling)
+            self._rate = plan.expected_lot / plan.population if afresh else 1.0
 
     def join(self, indices: Tensor, gradient: NoisyGradient, workers: Workers) -> None:
         self._known = gradient.buffer[self._coordinates].double()
@@ -246,12 +259,20 @@ class SpikeFlock(Flock):
         drawn = self._numbers[indices]
         drawn = drawn[drawn >= 0]
         drawn = drawn[self._present[drawn]]
-        gradient.add_spikes(self._coordinates[drawn], _HEIGHT * max(1.0, gradient.clip.bound))
+        height = _HEIGHT * max(1.0, gradient.clip.bound)
+        self._lengths = gradient.clipped_spikes(self._coordinates, height)
+        self._variance = (gradient.deviation * gradient.divisor) ** 2
+        gradient.add_spikes(self._coordinates[drawn], height)
 
     def observe(self, gradient: NoisyGradient) -> None:
-        if self._known is not None:
-            self._seen += gradient.buffer[self._coordinates].double() * gradient.divisor - self._known
-            self._known = None
+        if self._known is None:
+            return
+        left = gradient.buffer[self._coordinates].double() * gradient.divisor - self._known
+        self._known = None
+        if self._rate < 1:
+            odds = (self._lengths * left.cpu() - self._lengths**2 / 2) / self._variance
+            left = torch.logaddexp(odds + math.log(self._rate), torch.tensor(math.log1p(-self._rate)))
+        self._seen += left.cpu()
 
     def scores(self, model: nn.Module) -> Scores:
         del model

@@ -154,19 +154,22 @@ class NoisyGradient:
 
     def add_spikes(self, coordinates: Tensor, height: float) -> None:
         """Examples whose gradient is ``height`` in one coordinate and 0 elsewhere, clipped and counted as all others are."""
+        device = self.buffer.device
+        clipped = self.clipped_spikes(coordinates, height).to(device, torch.float32)
+        self.buffer.index_add_(0, coordinates.to(device), clipped)
+        if isinstance(self.clip, Adaptive):
+            self._count += self.clip.count(torch.full(coordinates.shape, height * height))
+
+    def clipped_spikes(self, coordinates: Tensor, height: float) -> Tensor:
+        """What clipping leaves of such gradients, by the rule of now."""
         squares = torch.full(coordinates.shape, height * height, dtype=torch.float64)
         if self._groups is None:
-            factors = self.clip.factors(squares)
-        else:
-            each = torch.arange(len(squares))
-            groups = self._layout.groups_at(coordinates, self._groups)
-            norms = torch.zeros((len(squares), len(self._groups)), dtype=torch.float64)
-            norms[each, groups] = squares
-            factors = self.clip.factors(norms)[each, groups]
-        device = self.buffer.device
-        self.buffer.index_add_(0, coordinates.to(device), (factors * height).to(device, torch.float32))
-        if isinstance(self.clip, Adaptive):
-            self._count += self.clip.count(squares)
+            return self.clip.factors(squares) * height
+        each = torch.arange(len(squares))
+        groups = self._layout.groups_at(coordinates, self._groups)
+        norms = torch.zeros((len(squares), len(self._groups)), dtype=torch.float64)
+        norms[each, groups] = squares
+        return self.clip.factors(norms)[each, groups] * height
 
     def release(self) -> None:
         """Noise, once; the divisor; and the parameters' ``grad``.
