@@ -42,7 +42,9 @@ class Guesses:
         """The numbers of guesses among so many records, at least one on a side that guesses at all."""
         called = max(int(self.members * records), 1) if self.members > 0 else 0
         denied = max(int(self.others * records), 1) if self.others > 0 else 0
-        return Counted(min(called, records), min(denied, records - min(called, records)))
+        if self.members + self.others == 1:  # nobody is left out by rounding
+            denied = records - called
+        return Counted(called, min(denied, records - called))
 
 
 class Counted(NamedTuple):

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from privet.auditing.audits import largest_refuted
+from privet.auditing.curves import Reals
 from privet.auditing.guesses import PLAN, Guessed, Guesses
 from privet.auditing.one_run_audits import OneRunAudit
 from privet.auditing.proportions import few_errors
@@ -47,15 +49,14 @@ class OneRun(OneRunAudit):
     def assumes(self) -> str:
         return "One run; whether each record is in was decided by a fair coin of its own."
 
-    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
-        best = 0.0
-        for line in lines:
+    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+        if float(few_errors(line.made - line.right, line.made, expit(-least))) >= level:
+            return least  # not even δ = 0 is refuted
+        return largest_refuted(lambda epsilon: p_value(line, records, epsilon, delta) < level, least)
 
-            def refuted(epsilon: float, line: Guessed = line) -> bool:
-                return p_value(line, records, epsilon, delta) < level
-
-            best = largest_refuted(refuted, best)
-        return best
+    def shown(self, parameter: float, delta: float) -> float:
+        del delta
+        return parameter
 
 
 def p_value(line: Guessed, records: int, epsilon: float, delta: float) -> float:
@@ -68,6 +69,13 @@ def p_value(line: Guessed, records: int, epsilon: float, delta: float) -> float:
     # Beyond twelve standard deviations below the mean of W the numerator is 1 − tail and the quotient falls.
     spread = (made * error * (1 - error)) ** 0.5
     most = int(min(max(right - made * (1 - error) + 12 * spread + 40, 1), right))
-    steps = np.arange(1, most + 1)
-    jump = float(((few_errors(made - right + steps, made, error) - tail) / steps).max())
-    return min(tail + 2 * records * delta * jump, 1.0)
+
+    def quotient(steps: NDArray[np.int64]) -> Reals:
+        return (few_errors(made - right + steps, made, error) - tail) / steps
+
+    # It is the mean of P[W = v − 1], …, P[W = v − i], which rise and then fall: so it rises and then falls, and the
+    # largest lies between the neighbours of the largest on a coarse grid.
+    coarse = np.unique(np.geomspace(1, most, 60).astype(np.int64))
+    top = int(np.argmax(quotient(coarse)))
+    near = np.arange(coarse[max(top - 1, 0)], coarse[min(top + 1, len(coarse) - 1)] + 1)
+    return min(tail + 2 * records * delta * float(quotient(near).max()), 1.0)

@@ -8,8 +8,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import final
 
-import numpy as np
-
 from privet.arguments import open_fraction, whole
 from privet.auditing.audits import Audit, small_delta
 from privet.auditing.guesses import Guessed, Guesses, guessed, need_fair_coins, planned
@@ -34,8 +32,20 @@ class OneRunAudit(Audit):
         whole("the number of lines of 'plan'", len(self.plan))
 
     @abstractmethod
+    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+        """The largest parameter that so many right guesses refute at this level, or ``least`` if they refute less."""
+
+    @abstractmethod
+    def shown(self, parameter: float, delta: float) -> float:
+        """ε of the largest parameter that was refuted, 0 if none was."""
+
+    @final
     def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
         """The largest ε that one of the lines refutes at this level."""
+        parameter = 0.0
+        for line in lines:
+            parameter = self.raised(line, records, level, delta, parameter)
+        return self.shown(parameter, delta)
 
     @final
     def epsilon(self, scores: Scores, *, delta: float) -> float:
@@ -67,9 +77,10 @@ class OneRunAudit(Audit):
     def _chosen(self, values: Numbers, members: Bits, records: int, delta: float) -> Guesses:
         """The line that would show most if the rest were guessed as well as the part that was seen."""
         seen = guessed(values, members, [line.counts(len(values)) for line in self.plan], self.seed)
-        shown = []
+        chosen, parameter = self.plan[0], 0.0
         for line, (made, right) in zip(self.plan, seen, strict=True):
             guesses = sum(line.counts(records))
             alike = Guessed(guesses, int(right / made * guesses))
-            shown.append(self.best([alike], records, 1 - self.confidence, delta))
-        return self.plan[int(np.argmax(shown))]
+            higher = self.raised(alike, records, 1 - self.confidence, delta, parameter)
+            chosen, parameter = (line, higher) if higher > parameter else (chosen, parameter)
+        return chosen

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from typing import final
 
 from privet.auditing.audits import largest_refuted
-from privet.auditing.curves import Curves, GaussianCurves, OneCurve
+from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, OneCurve
 from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, need_fair_coins, planned
 from privet.auditing.one_run_audits import OneRunAudit
 from privet.auditing.thresholds import Split
 from privet.scores import Scores
 
 __all__ = ["OneRunFDP"]
-
-_NEAR_NOTHING = 1e-4  # the least parameter that is asked: at 0 some families are degenerate
 
 
 @final
@@ -56,15 +54,16 @@ class OneRunFDP(OneRunAudit):
         level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
         return any(refuted(line, len(scores), curve, 0.0, level) for line in lines)
 
-    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
-        best = _NEAR_NOTHING
-        for line in lines:
+    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+        del delta
+        start = max(least, NEAR_NOTHING)
+        found = largest_refuted(
+            lambda parameter: refuted(line, records, self.curves, parameter, level), start
+        )
+        return found if found > start else least
 
-            def too_private(parameter: float, line: Guessed = line) -> bool:
-                return refuted(line, records, self.curves, parameter, level)
-
-            best = largest_refuted(too_private, best)
-        return self.curves.epsilon(best, delta) if best > _NEAR_NOTHING else self.curves.epsilon(0.0, delta)
+    def shown(self, parameter: float, delta: float) -> float:
+        return self.curves.epsilon(parameter, delta)
 
 
 def refuted(line: Guessed, records: int, curves: Curves, parameter: float, level: float) -> bool:

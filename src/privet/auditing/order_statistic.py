@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from privet.auditing.audits import largest_refuted
-from privet.auditing.curves import Curves, GaussianCurves, Reals
+from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, Reals
 from privet.auditing.guesses import EVERYBODY, Guessed, Guesses
 from privet.auditing.one_run_audits import OneRunAudit
 from privet.auditing.proportions import few_errors
@@ -33,8 +33,7 @@ from privet.auditing.thresholds import Split
 
 __all__ = ["OrderStatistic"]
 
-_BINS = 1024
-_NEAR_NOTHING = 1e-4  # the least parameter that is asked: at 0 some families are degenerate
+_BINS = 512
 
 
 @final
@@ -59,15 +58,16 @@ class OrderStatistic(OneRunAudit):
             f"{self.curves.shape}."
         )
 
-    def best(self, lines: Sequence[Guessed], records: int, level: float, delta: float) -> float:
-        best = _NEAR_NOTHING
-        for line in lines:
+    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+        del delta
+        start = max(least, NEAR_NOTHING)
+        found = largest_refuted(
+            lambda parameter: p_value(line, records, self.curves, parameter) < level, start
+        )
+        return found if found > start else least
 
-            def too_private(parameter: float, line: Guessed = line) -> bool:
-                return p_value(line, records, self.curves, parameter) < level
-
-            best = largest_refuted(too_private, best)
-        return self.curves.epsilon(best, delta) if best > _NEAR_NOTHING else self.curves.epsilon(0.0, delta)
+    def shown(self, parameter: float, delta: float) -> float:
+        return self.curves.epsilon(parameter, delta)
 
 
 def p_value(line: Guessed, records: int, curves: Curves, parameter: float) -> float:
