@@ -5,9 +5,11 @@ itself with all threads, one model with a single thread (what each process would
 first model is trained and timed; it is kept.
 """
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import final
 
@@ -20,7 +22,6 @@ from privet.attacks.shadows.processes import Processes
 __all__ = ["Choice", "Estimate", "choose"]
 
 _START = 3.0  # seconds until a process has loaded torch
-_CROWDED = 1.1  # cores share memory: what one more busy process costs the others
 _CLEARLY = 0.9  # a process is only taken where it is clearly quicker
 _TIMED = 0.25  # seconds for each engine
 
@@ -74,8 +75,32 @@ def by_seconds(engine: Engine, job: Job, seconds: Callable[[], float]) -> Estima
 
 
 def in_processes(each: float, models: int, workers: int) -> float:
-    """Seconds for so many models of ``each`` seconds, in processes that have to start first."""
-    return _START + _CROWDED * each * -(-models // workers)
+    """Seconds for so many models of ``each`` seconds, in processes that have to start first.
+
+    Cores that other programs use are not there for ours, so how many there are is measured too.
+    """
+    rounds = -(-models // workers)
+    return _START + each * rounds * workers / spare_cores(workers)
+
+
+def spare_cores(cores: int) -> float:
+    """How much more gets done by so many busy threads than by one, from 1 to ``cores``; measured in a tenth of a second."""
+    data = bytes(2**23)
+
+    def busy(_number: int) -> None:
+        hashlib.sha256(data).digest()  # outside of the interpreter's lock
+
+    def best(run: Callable[[], object]) -> float:
+        taken = []
+        for _ in range(3):
+            began = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - began)
+        return min(taken)
+
+    with ThreadPoolExecutor(cores) as pool:
+        together = best(lambda: list(pool.map(busy, range(cores))))
+    return float(np.clip(cores * best(lambda: busy(0)) / together, 1.0, cores))
 
 
 def timed(run: Callable[[int], None]) -> float:
