@@ -14,6 +14,7 @@ from privet.auditing.audits import Audit
 from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves
 from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
+from privet.auditing.harm import AtRisk, Gap, GroupHarm, against_gap, by_group, most_at_risk, over_targets
 from privet.auditing.leakage import Leakage, measure
 from privet.auditing.many_runs import ClopperPearson
 from privet.auditing.one_run import OneRun
@@ -27,12 +28,15 @@ __all__ = [
     "EVERYBODY",
     "PLAN",
     "ApproximateCurves",
+    "AtRisk",
     "Audit",
     "Band",
     "ClopperPearson",
     "Curves",
+    "Gap",
     "GaussianCurves",
     "GaussianFit",
+    "GroupHarm",
     "Guesses",
     "Leakage",
     "OneRun",
@@ -42,5 +46,9 @@ __all__ = [
     "Rate",
     "Roc",
     "Split",
+    "against_gap",
+    "by_group",
     "measure",
+    "most_at_risk",
+    "over_targets",
 ]

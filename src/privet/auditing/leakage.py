@@ -13,7 +13,7 @@ from privet.auditing.roc import OperatingPoint, Roc
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["RATES", "Leakage", "measure"]
+__all__ = ["RATES", "Leakage", "area_variance", "measure"]
 
 RATES = (0.1, 0.01, 1e-3, 1e-4)
 
@@ -119,11 +119,9 @@ def _area(roc: Roc, confidence: float) -> Rate:
     """
     area, members, others = roc.area, roc.members, roc.others
     z = float(ndtri((1 + confidence) / 2))
-    star = (members + others) / 2 - 1
 
     def inside(theta: float) -> bool:
-        spread = 1 + star * (1 - theta) / (2 - theta) + star * theta / (1 + theta)
-        return (area - theta) ** 2 <= z * z * theta * (1 - theta) * spread / (members * others)
+        return (area - theta) ** 2 <= z * z * _hanley(theta, members, others)
 
     lower, upper = _end(inside, area, 0.0), _end(inside, area, 1.0)
     if members > 1 and others > 1:
@@ -141,8 +139,25 @@ def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
     return far
 
 
+def area_variance(roc: Roc, at: float) -> float:
+    """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area ``at``.
+
+    DeLong's is tiny for a handful of records that happen to be told apart well. A comparison asks how rare that is if the area is
+    no better than elsewhere, so the variance is taken there. It is kept one record away from 0 and 1.
+    """
+    edge = 1 / (min(roc.members, roc.others) + 2)
+    return max(_delong(roc), _hanley(min(max(at, edge), 1 - edge), roc.members, roc.others))
+
+
+def _hanley(theta: float, members: int, others: int) -> float:
+    """Hanley & McNeil 1982 as Newcombe 2006 writes it: the same (m + n)/2 − 1 for both sides."""
+    star = (members + others) / 2 - 1
+    spread = 1 + star * (1 - theta) / (2 - theta) + star * theta / (1 + theta)
+    return theta * (1 - theta) * spread / (members * others)
+
+
 def _delong(roc: Roc) -> float:
-    """The variance of the AUC: that of each member's share of others below, plus that of each other's share above."""
+    """The variance of each member's share of others below, plus that of each other's share of members above."""
     true, false = np.diff(roc.true_positives), np.diff(roc.false_positives)
     beaten = 1 - (roc.fpr[1:] + roc.fpr[:-1]) / 2  # of others, by a member with this score
     above = (roc.tpr[1:] + roc.tpr[:-1]) / 2

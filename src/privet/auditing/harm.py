@@ -1,0 +1,217 @@
+"""Who is hurt: leakage per record, per class and per group, and beside the generalisation gap.
+
+An average is kind to the attacker's victims: half of all members may be safe and the others exposed. Here each statement about many
+records or groups is corrected for their number, so that a long list of suspects is not a list of coincidences.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from privet.arguments import open_fraction
+from privet.auditing.leakage import Leakage, area_variance, measure
+from privet.auditing.proportions import Rate, rate
+from privet.auditing.roc import Roc
+from privet.errors import InvalidArgument
+from privet.scores import Bits, Scores
+from privet.views import Numbers
+
+__all__ = ["AtRisk", "Gap", "GroupHarm", "against_gap", "by_group", "most_at_risk", "over_targets"]
+
+Places = NDArray[np.intp]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AtRisk:
+    """Records by how exposed they are, the most exposed first.
+
+    ``records`` are places in the scores that were given; ``p_values`` say how rare such exposure is if there is no leakage.
+    The first ``flagged`` of them are a list in which at most a share ``false_discoveries`` is expected to be coincidence.
+    """
+
+    records: Places
+    p_values: Numbers
+    flagged: int
+    false_discoveries: float
+
+    @property
+    def exposed(self) -> Places:
+        """The records on the list."""
+        return self.records[: self.flagged]
+
+
+def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
+    """The members whose scores stand out from those of non-members, from one target.
+
+    A member's p-value is (1 + non-members who score as high)/(1 + non-members): exact if it could as well have been one of
+    them. The list is Benjamini & Hochberg's; its p-values share their non-members, which it allows (Bates, Candès, Lei, Romano
+    & Sesia 2023, Theorem 2). No p-value is below 1/(1 + non-members), so few non-members make an empty list.
+    """
+    members = np.flatnonzero(scores.members)
+    others = np.sort(scores.of_others)
+    as_high = len(others) - np.searchsorted(others, scores.values[members], side="left")
+    p_values: Numbers = (1.0 + as_high.astype(np.float64)) / (1.0 + len(others))
+    return _listed(members, p_values, false_discoveries)
+
+
+def over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
+    """The records that several targets give away: scores and coins, targets × records.
+
+    For each record the scores of targets that were trained on it are held against those of targets that were not, by Mann &
+    Whitney's statistic with mid-ranks and the normal law with its correction for ties and continuity, which in the far tail errs
+    on the side of too large p-values. A record that was always in or always out has p = 1.
+    """
+    values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
+    if values.ndim != 2 or values.shape != members.shape:
+        raise InvalidArgument(
+            f"'values' and 'members' must both be targets × records, got shapes {values.shape} and {members.shape}. "
+            "Give one score and one coin for each target and record."
+        )
+    targets = len(values)
+    ranks, ties = _midranks(values)
+    inside = members.sum(axis=0)
+    outside = targets - inside
+    wins = (ranks * members).sum(axis=0) - inside * (inside + 1) / 2
+    variance = inside * outside / 12 * (targets + 1 - ties / max(targets * (targets - 1), 1))
+    known = (inside > 0) & (outside > 0) & (variance > 0)
+    z = (wins - inside * outside / 2 - 0.5) / np.sqrt(np.where(known, variance, 1.0))
+    return _listed(np.arange(values.shape[1]), np.where(known, ndtr(-z), 1.0), false_discoveries)
+
+
+class GroupHarm(NamedTuple):
+    """One class or group: its own leakage, and whether it is worse off than the rest.
+
+    ``p_value`` is that of "no worse than all others together", by the areas and their variances; ``flagged`` is Holm's verdict over
+    all groups. ``at_common`` is the share of its members found at the threshold that all groups share.
+    """
+
+    name: str
+    leakage: Leakage
+    at_common: Rate | None
+    p_value: float
+    flagged: bool
+
+
+def by_group(
+    scores: Scores, groups: NDArray[np.generic], *, fpr: float = 0.01, confidence: float = 0.95
+) -> tuple[GroupHarm, ...]:
+    """The leakage of each class or group, the worst first; ``groups`` names the group (or class) of every record.
+
+    A group is compared by the AUC among its own records, which does not mind that all of its scores are higher. One that has
+    members or non-members only is left out: nothing can be said of it.
+    """
+    names = np.asarray(groups).astype(str)
+    if names.shape != scores.values.shape:
+        raise InvalidArgument(
+            f"'groups' must name one group for each of {len(scores)} records, got an array of shape {names.shape}. "
+            "Give one axis of that length."
+        )
+    everyone = measure(scores, confidence=confidence)
+    common = everyone.at(fpr)
+    found: list[GroupHarm] = []
+    for name in np.unique(names):
+        inside = names == name
+        if scores.members[inside].all() or not scores.members[inside].any():
+            continue
+        own = scores.take(inside)
+        hits = None
+        if common is not None:
+            mine = own.of_members
+            hits = rate(int((mine >= common.threshold).sum()), len(mine), confidence)
+        leakage = measure(own, confidence=confidence)
+        found.append(GroupHarm(str(name), leakage, hits, _worse(scores, inside, leakage), False))
+    found.sort(key=lambda group: -group.leakage.auc.value)
+    flags = _holm(np.array([group.p_value for group in found]), 1 - confidence)
+    return tuple(group._replace(flagged=bool(flag)) for group, flag in zip(found, flags, strict=True))
+
+
+class Gap(NamedTuple):
+    """The generalisation gap beside the leakage.
+
+    ``explained`` is the balanced accuracy of calling a member whoever is classified rightly, ½ + gap/2 (Yeom et al. 2018): what the
+    gap alone gives away. What the attack has beyond it, it did not get from overfitting of the label.
+    """
+
+    name: str
+    on_members: Rate
+    on_others: Rate
+    gap: float
+    explained: float
+    leakage: Leakage
+
+
+def against_gap(
+    scores: Scores,
+    right: Bits,
+    *,
+    groups: NDArray[np.generic] | None = None,
+    confidence: float = 0.95,
+) -> tuple[Gap, ...]:
+    """Leakage against the gap, of everybody first, and then of each group; ``right`` marks what the model classifies rightly."""
+    right = np.asarray(right, dtype=np.bool_)
+    if right.shape != scores.values.shape:
+        raise InvalidArgument(
+            f"'right' must have one entry for each of {len(scores)} records, got an array of shape {right.shape}. "
+            "Say of each record whether the model classifies it rightly."
+        )
+    gaps = [_gap("everybody", scores, right, confidence)]
+    if groups is not None:
+        names = np.asarray(groups).astype(str)
+        for harm in by_group(scores, groups, confidence=confidence):
+            inside = names == harm.name
+            gaps.append(_gap(harm.name, scores.take(inside), right[inside], confidence))
+    return tuple(gaps)
+
+
+def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> Gap:
+    sides = [right[scores.members], right[~scores.members]]
+    on_members, on_others = (rate(int(side.sum()), len(side), confidence) for side in sides)
+    gap = on_members.value - on_others.value
+    return Gap(name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence))
+
+
+def _listed(records: Places, p_values: Numbers, false_discoveries: float) -> AtRisk:
+    """Benjamini & Hochberg 1995: the longest list whose i-th smallest p-value is at most i/n of the share allowed."""
+    open_fraction("false_discoveries", false_discoveries)
+    order = np.argsort(p_values, kind="stable")
+    ordered = p_values[order]
+    within = ordered <= false_discoveries * np.arange(1, len(ordered) + 1) / len(ordered)
+    flagged = int(np.flatnonzero(within)[-1]) + 1 if within.any() else 0
+    return AtRisk(records[order], ordered, flagged, false_discoveries)
+
+
+def _holm(p_values: Numbers, level: float) -> Bits:
+    """Holm 1979: the smallest p-value against level/n, the next against level/(n − 1), until one fails."""
+    flags = np.zeros(len(p_values), dtype=np.bool_)
+    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[place] > level / (len(p_values) - rank):
+            break
+        flags[place] = True
+    return flags
+
+
+def _worse(scores: Scores, inside: Bits, own: Leakage) -> float:
+    """The p-value of "this group's area is no larger than that of all others together"."""
+    rest = scores.members[~inside]
+    sides = (own.roc.members, own.roc.others, int(rest.sum()), int((~rest).sum()))
+    if min(sides) < 2:
+        return 1.0
+    outside = Roc.of(scores.take(~inside))
+    variance = area_variance(own.roc, outside.area) + area_variance(outside, outside.area)
+    return float(ndtr((outside.area - own.roc.area) / variance**0.5))
+
+
+def _midranks(values: Numbers) -> tuple[Numbers, Numbers]:
+    """Ranks from 1 down each column, ties sharing their mean rank, and Σ(t³ − t) over the groups of ties."""
+    count, columns = values.shape
+    ranks, ties = np.empty((count, columns)), np.empty(columns)
+    for column in range(columns):
+        _, place, sizes = np.unique(values[:, column], return_inverse=True, return_counts=True)
+        ends = np.cumsum(sizes)
+        ranks[:, column] = (ends - (sizes - 1) / 2)[place]
+        ties[column] = float((sizes.astype(np.float64) ** 3 - sizes).sum())
+    return ranks, ties
