@@ -4,6 +4,7 @@ orderings of the papers on Gaussian signals.
 Statistical tests state how often they fail by luck; seeds were not looked for.
 """
 
+import inspect
 import math
 
 import numpy as np
@@ -15,9 +16,11 @@ from scipy.special import expit, logit
 from scipy.stats import norm, rankdata
 from scipy.stats import t as student
 
+import privet.attacks
 from privet.attacks import (
     BASE,
     RMIA,
+    Attack,
     BaVarIA,
     Confidence,
     Entropy,
@@ -39,8 +42,9 @@ from privet.attacks import (
 from privet.attacks.bavaria import StudentLaw, predictive
 from privet.attacks.pairwise import dominated, refined
 from privet.attacks.referenced import inside, outside
-from privet.attacks.signals import log_confidence
+from privet.attacks.signals import log_confidence, log_mean
 from privet.scores import Challenge, Records, References
+from privet.views import Adversary, BlackBox, LabelOnly, WhiteBox
 
 REFERENCED = [
     LiRA,
@@ -78,6 +82,40 @@ def world(seed, records=4000, models=4, *, steady=False):
         return hard + gain * trained + noise * rng.normal(size=trained.shape)
 
     return References(said(members)[:, None, :], members), said(coin)[None], coin
+
+
+EVERY = [
+    thing
+    for thing in vars(privet.attacks).values()
+    if isinstance(thing, type) and issubclass(thing, Attack) and thing is not Attack
+]
+
+
+class TestStatements:
+    def test_all_are_there(self):
+        assert len(EVERY) == 21
+
+    @pytest.mark.parametrize("attack", EVERY)
+    def test_each_says_who_attacks_and_where_it_is_from(self, attack):
+        assert "*Adversary*" in attack.__doc__
+        assert "*Reference*" in attack.__doc__
+        assert issubclass(attack.sees, LabelOnly)
+        assert isinstance(attack.adversary, Adversary)
+        says = {
+            LabelOnly: "the predicted class",
+            BlackBox: "the confidence in every class",
+            WhiteBox: "the parameters",
+        }
+        assert attack.adversary.sees == says[attack.sees]
+        assert attack.adversary.wants == "whether a record was trained on"
+
+    @pytest.mark.parametrize("attack", EVERY)
+    def test_the_coin_is_no_argument(self, attack):
+        assert list(inspect.signature(attack.score).parameters) == ["self", "view", "records"]
+        assert "run" not in vars(attack)  # the game is played in one place
+
+    def test_names_are_different(self):
+        assert len({attack.name for attack in EVERY}) == len(EVERY)
 
 
 class TestPermutations:
@@ -288,6 +326,14 @@ class TestFormulas:
             )
         )
 
+    def test_bavaria_shrinks_records_that_do_not_differ(self):
+        """Means of four models scatter by σ²/4 about one centre: once that is taken off, nothing is left between records."""
+        rng = np.random.default_rng(30)
+        side = outside(References(rng.normal(size=(4, 1, 5000)), np.zeros((4, 5000), dtype=bool)))
+        centre = predictive(side, side, 4.0).centre[0]
+        assert side.means[0].var() == pytest.approx(0.25, rel=0.1)
+        assert centre.var() < 0.25 / 20
+
     def test_offline_bavaria_keeps_the_tail(self):
         references, target, _ = world(19, records=40, models=6)
         law = predictive(outside(references), outside(references), 4.0)
@@ -361,6 +407,18 @@ class TestDigits:
         view = Logits(lambda rows: logs)
         for attack in (Loss(), Confidence(), Entropy(), ModifiedEntropy()):
             assert (np.diff(attack.score(view, records)) > 0).all(), attack.name
+
+    def test_entropy_of_near_certainty(self):
+        """Two others of q each: the entropy is 2q (1 − ln q), and the certain class has its part in it."""
+        q = 10.0 ** -np.arange(5.0, 25.0)
+        view = Logits(lambda rows: np.stack([np.full(20, 100.0), *2 * [100.0 + np.log(q)]], axis=1))
+        found = Entropy().score(view, Records(np.zeros((20, 1))))
+        np.testing.assert_allclose(found, -2 * q * (1 - np.log(q)), rtol=2e-4)
+
+    def test_means_of_confidences_near_one(self):
+        rest = np.array([1e-20, 1e-9, 0.3, 1.0 - 1e-12])
+        np.testing.assert_allclose(log_mean(1 - rest, rest), np.log1p(-rest), rtol=1e-4)
+        assert log_mean(1 - rest, rest)[0] == -1e-20
 
     def test_scores_follow_from_phi(self):
         p = np.array([0.2, 0.5, 0.99])

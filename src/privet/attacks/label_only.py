@@ -58,7 +58,9 @@ class GaussianNoise(Noise):
         positive("scale", self.scale)
 
     def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
-        moved = inputs.astype(np.float64) + self.scale * generator.normal(size=inputs.shape[1:])
+        # In the records' own type where they are float32: half the memory.
+        kind = np.float32 if inputs.dtype == np.float32 else np.float64
+        moved = inputs.astype(kind) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(kind)
         return moved if self.bounds is None else np.clip(moved, *self.bounds)
 
 
