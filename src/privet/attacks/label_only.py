@@ -60,8 +60,12 @@ class GaussianNoise(Noise):
     def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         # In the records' own type where they are float32: half the memory.
         kind = np.float32 if inputs.dtype == np.float32 else np.float64
-        moved = inputs.astype(kind) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(kind)
-        return moved if self.bounds is None else np.clip(moved, *self.bounds)
+        moved: Rows = inputs.astype(kind) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(
+            kind
+        )
+        if self.bounds is not None:
+            moved = np.clip(moved, *self.bounds)
+        return moved
 
 
 @final
