@@ -10,15 +10,16 @@ import numpy as np
 from privet import __version__
 from privet.arguments import open_fraction, shown, whole
 from privet.attacks import Attack, Outputs, see
+from privet.attacks.preflight import preflight
 from privet.attacks.shadows import Recipe
-from privet.auditing import OneRun, measure
+from privet.auditing import OneRun, by_group, measure, most_at_risk
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.loop.budget import Budget, references_within
 from privet.loop.choosing import attacks_for
-from privet.loop.rows import challenge_of, records_of
-from privet.reporting.facts import AttackResult, ModelAudit, Origin
+from privet.loop.rows import Asked, challenge_of, records_of
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin
 from privet.reporting.report import Report
 from privet.scores import Challenge, References, Scores
 from privet.views import Adversary, LabelOnly, Numbers
@@ -93,7 +94,8 @@ def audit(
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
         model = model.model
     view = see(model, gives=gives)
-    challenge = challenge_of(records_of("members", members), records_of("nonmembers", nonmembers), seed=seed)
+    asked = challenge_of(records_of("members", members), records_of("nonmembers", nonmembers), seed=seed)
+    challenge = asked.challenge
     study = None
     if recipe is not None:
         study = references_within(
@@ -110,6 +112,7 @@ def audit(
     if planted is not None:
         results.append(_result(planted.scores, planted.adversary, claim, judge, delta, confidence))
     trained, tested = _accuracies(view, challenge)
+    told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
     audited = ModelAudit(
         name=name,
         delta=delta,
@@ -118,6 +121,8 @@ def audit(
         ledger=ledger,
         train_accuracy=trained,
         test_accuracy=tested,
+        checks=preflight(view, challenge, references=known, shadow_recipe=recipe, seed=seed),
+        harm=_harm(told.scores, asked, confidence),
         seconds=time.monotonic() - began,
     )
     return Report(audits=(audited,), origin=Origin(command="privet.audit(…)", version=__version__, seed=seed))
@@ -169,6 +174,18 @@ def _result(
         leakage=measure(scores, confidence=confidence),
         finding=judge.test(_balanced(scores), claim, delta=delta),
         method=f"one run of training (Steinke, Nasr & Jagielski 2023), at {100 * judge.confidence:.4g} % confidence",
+    )
+
+
+def _harm(scores: Scores, asked: Asked, confidence: float) -> Harm:
+    labels, groups = asked.challenge.records.labels, asked.challenge.records.groups
+    risk = most_at_risk(scores)
+    return Harm(
+        attack=scores.attack,
+        at_risk=risk,
+        names=tuple(str(place) for place in asked.places[risk.records]),
+        classes=() if labels is None else by_group(scores, labels, confidence=confidence),
+        groups=() if groups is None else by_group(scores, groups, confidence=confidence),
     )
 
 

@@ -1,7 +1,8 @@
 """Records from what people have: arrays, tensors, pairs of them, torch datasets."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records
 
-__all__ = ["challenge_of", "records_of"]
+__all__ = ["Asked", "challenge_of", "records_of"]
 
 
 @runtime_checkable
@@ -50,7 +51,16 @@ def records_of(name: str, data: object) -> Records:
     )
 
 
-def challenge_of(members: Records, others: Records, *, seed: int) -> Challenge:
+@final
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The challenge, and where each of its records stood in the set that it was given in."""
+
+    challenge: Challenge
+    places: NDArray[np.intp]
+
+
+def challenge_of(members: Records, others: Records, *, seed: int) -> Asked:
     """Both sides in one list, as many of one as of the other, in an order that tells nothing.
 
     Bounds from one run are about fair coins: of the larger side as many are drawn, at random, as the smaller one has.
@@ -62,15 +72,16 @@ def challenge_of(members: Records, others: Records, *, seed: int) -> Challenge:
         )
     generator = np.random.default_rng(seed)
     count = min(len(members), len(others))
-    both = Challenge.of(_drawn(members, count, generator), _drawn(others, count, generator))
+    inside, outside = (_drawn(len(side), count, generator) for side in (members, others))
+    both = Challenge.of(members.take(inside), others.take(outside))
     order = generator.permutation(2 * count)
-    return Challenge(both.records.take(order), both.members[order])
+    return Asked(
+        Challenge(both.records.take(order), both.members[order]), np.concatenate([inside, outside])[order]
+    )
 
 
-def _drawn(records: Records, count: int, generator: np.random.Generator) -> Records:
-    if count == len(records):
-        return records
-    return records.take(generator.choice(len(records), count, replace=False))
+def _drawn(size: int, count: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    return np.arange(size) if count == size else generator.choice(size, count, replace=False)
 
 
 def _is_table(part: object) -> bool:

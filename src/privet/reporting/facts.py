@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import final
 
-from privet.auditing import Leakage
+from privet.auditing import AtRisk, GroupHarm, Leakage
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
@@ -20,7 +20,7 @@ from privet.ledger import Ledger
 from privet.scores import Scores
 from privet.views import Adversary
 
-__all__ = ["AttackResult", "ModelAudit", "Origin", "Standing"]
+__all__ = ["AttackResult", "Harm", "ModelAudit", "Origin", "Standing"]
 
 
 @final
@@ -53,6 +53,21 @@ class AttackResult:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Harm:
+    """Who is hurt, by one attack: the members most at risk, and each class and group with its own leakage.
+
+    ``names`` are what to call the records: their places in the members that were given.
+    """
+
+    attack: str
+    at_risk: AtRisk
+    names: tuple[str, ...]
+    classes: tuple[GroupHarm, ...] = ()
+    groups: tuple[GroupHarm, ...] = ()
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ModelAudit:
     """One model, attacked and bounded from both sides at one δ."""
 
@@ -64,6 +79,7 @@ class ModelAudit:
     train_accuracy: float | None = None
     test_accuracy: float | None = None
     checks: tuple[Check, ...] = ()
+    harm: Harm | None = None
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
