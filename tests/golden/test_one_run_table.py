@@ -143,14 +143,16 @@ def test_the_theorem_of_one_run_by_its_words(records, made, right, epsilon, delt
     assert p_value(Guessed(made, right), records, epsilon, delta) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_law_of_errors_among_the_surest_by_simulation():
-    # the exact mixture against 20,000 draws of 60 pairs, of which the 20 surest are guessed: 4.5 standard errors
-    generator, separation, runs, records, made = np.random.default_rng(1), 1.0, 20_000, 60, 20
+@pytest.mark.parametrize(("records", "made", "separation"), [(6, 2, 2.0), (60, 20, 1.0), (7, 7, 1.0)])
+def test_the_law_of_errors_among_the_surest_by_simulation(records, made, separation):
+    # the exact mixture against 40,000 draws; 4.5 standard errors, and what rounding up costs
+    generator, runs = np.random.default_rng(1), 40_000
     coins = generator.random((runs, records)) < 0.5
     seen = generator.normal(size=(runs, records)) + separation * coins - separation / 2
     surest = np.argsort(-np.abs(seen), axis=1)[:, :made]
     wrong = np.take_along_axis((seen > 0) != coins, surest, axis=1).sum(axis=1)
-    for errors in (1, 2, 3, 5):
+    for errors in range(3):
         share = (wrong <= errors).mean()
-        expected = order_p_value(Guessed(made, made - errors), records, GaussianCurves(), separation)
-        assert expected == pytest.approx(share, abs=4.5 * math.sqrt(share * (1 - share) / runs) + 5e-3)
+        found = order_p_value(Guessed(made, made - errors), records, GaussianCurves(), separation)
+        error = 4.5 * math.sqrt(share * (1 - share) / runs)
+        assert share - error <= found <= share + error + 2e-3

@@ -65,8 +65,8 @@ class GaussianFit(Audit):
 
     def _measured(self, scores: Scores, failure: float) -> tuple[float, float]:
         choosing, measuring = self.split.parts(scores)
-        roc, seen = errors_of(choosing)
-        chosen = float(roc.thresholds[int(np.argmax(_least(seen, failure)))])
+        thresholds, seen = errors_of(choosing)
+        chosen = float(thresholds[int(np.argmax(_least(seen, failure)))])
         errors = errors_at(measuring, chosen)
         return max(float(_least(errors, failure)), 0.0), max(float(_most(errors, failure)), 0.0)
 

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from privet.arguments import open_fraction
 from privet.auditing.proportions import Rate, at_least, at_most
-from privet.auditing.roc import OperatingPoint, Roc
+from privet.auditing.roc import Descent, OperatingPoint, Roc
 from privet.scores import Scores
 from privet.views import Numbers
 
@@ -99,12 +99,13 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
     (0.8889, True)
     """
     open_fraction("confidence", confidence)
-    roc = Roc.of(scores)
+    descent = Descent.of(scores)
+    roc = Roc.along(scores, descent)
     return Leakage(
         scores.attack,
         roc,
         _area(roc, confidence),
-        _balanced_accuracy(scores, confidence, np.random.default_rng(seed)),
+        _balanced_accuracy(scores, descent, confidence, np.random.default_rng(seed)),
         confidence,
     )
 
@@ -170,7 +171,9 @@ def _variance(values: Numbers, weights: Numbers) -> float:
     return float(weights @ (values - mean) ** 2) / (total - 1)
 
 
-def _balanced_accuracy(scores: Scores, confidence: float, generator: np.random.Generator) -> Rate | None:
+def _balanced_accuracy(
+    scores: Scores, descent: Descent, confidence: float, generator: np.random.Generator
+) -> Rate | None:
     """(TPR + TNR)/2, each half of the records judged by the threshold that is best on the other half.
 
     Limits are Clopper & Pearson's for the pooled counts of each side, at half of the failure each.
@@ -178,16 +181,19 @@ def _balanced_accuracy(scores: Scores, confidence: float, generator: np.random.G
     sides = [np.flatnonzero(scores.members), np.flatnonzero(~scores.members)]
     if min(len(side) for side in sides) < 2:
         return None
-    first = np.zeros(len(scores), dtype=np.bool_)
+    half = np.zeros(len(scores), dtype=np.bool_)
     for side in sides:
-        first[generator.permutation(side)[: len(side) // 2]] = True
+        half[generator.permutation(side)[: len(side) // 2]] = True
+    halved, members = half[descent.order], scores.members[descent.order]
+    found = [
+        [np.append(0, np.cumsum(side & part)[descent.last]) for side in (members, ~members)]
+        for part in (halved, ~halved)
+    ]
     hits = [0, 0]
-    for chosen_on, judged in ((first, ~first), (~first, first)):
-        curve = Roc.of(scores.take(chosen_on))
-        threshold = curve.thresholds[int(np.argmax(curve.tpr - curve.fpr))]
-        called, members = scores.values[judged] >= threshold, scores.members[judged]
-        hits[0] += int((called & members).sum())
-        hits[1] += int((~called & ~members).sum())
+    for (true, false), (judged_true, judged_false) in (found, found[::-1]):
+        best = int(np.argmax(true / true[-1] - false / false[-1]))
+        hits[0] += int(judged_true[best])
+        hits[1] += int(judged_false[-1] - judged_false[best])
     failure = (1 - confidence) / 4
     trials = [len(side) for side in sides]
     lower = [float(at_least(hit, trial, failure)) for hit, trial in zip(hits, trials, strict=True)]

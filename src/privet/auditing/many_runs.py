@@ -43,10 +43,10 @@ class ClopperPearson(Audit):
     def epsilon(self, scores: Scores, *, delta: float) -> float:
         small_delta(delta)
         choosing, measuring = self.split.parts(scores)
-        roc, seen = errors_of(choosing)
+        thresholds, seen = errors_of(choosing)
         both = [self._sides(seen, delta, flipped) for flipped in (False, True)]
         flipped = bool(both[1].max() > both[0].max())
-        threshold = float(roc.thresholds[int(np.argmax(both[flipped]))])
+        threshold = float(thresholds[int(np.argmax(both[flipped]))])
         return max(float(self._sides(errors_at(measuring, threshold), delta, flipped)), 0.0)
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:

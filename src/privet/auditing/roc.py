@@ -17,7 +17,7 @@ from privet.errors import InvalidArgument
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["Band", "OperatingPoint", "Roc"]
+__all__ = ["Band", "Descent", "OperatingPoint", "Roc"]
 
 _ROUND_OFF = 1e-12  # 0.29 × 100 is below 29 in float64
 
@@ -39,6 +39,19 @@ class Band(NamedTuple):
     upper: Numbers
 
 
+class Descent(NamedTuple):
+    """Records from the highest score to the lowest, and where in that order each group of ties ends."""
+
+    order: NDArray[np.intp]
+    last: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, scores: Scores) -> "Descent":
+        order = np.argsort(scores.values)[::-1]
+        values = scores.values[order]
+        return cls(order, np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Roc:
@@ -51,17 +64,15 @@ class Roc:
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
         """One sort: O(n log n)."""
-        order = np.argsort(scores.values)[::-1]
-        values, members = scores.values[order], scores.members[order]
-        last = np.append(
-            np.flatnonzero(values[1:] != values[:-1]), len(values) - 1
-        )  # where each tie group ends
-        true = np.cumsum(members, dtype=np.int64)[last]
-        return cls(
-            np.append(np.inf, values[last]),
-            np.append(0, true),
-            np.append(0, last + 1 - true),
-        )
+        return cls.along(scores, Descent.of(scores))
+
+    @classmethod
+    def along(cls, scores: Scores, descent: "Descent") -> "Roc":
+        """From scores that have been sorted already."""
+        last = descent.last
+        true = np.cumsum(scores.members[descent.order], dtype=np.int64)[last]
+        thresholds = scores.values[descent.order[last]]
+        return cls(np.append(np.inf, thresholds), np.append(0, true), np.append(0, last + 1 - true))
 
     @property
     def members(self) -> int:

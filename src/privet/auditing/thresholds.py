@@ -4,14 +4,18 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet.arguments import open_fraction
 from privet.auditing.proportions import Counts
 from privet.auditing.roc import Roc
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
+from privet.views import Numbers
 
 __all__ = ["Errors", "Split", "errors_at", "errors_of"]
+
+_MOST = 1000  # thresholds to choose from
 
 
 class Errors(NamedTuple):
@@ -62,10 +66,23 @@ class Split:
         return min(max(int(self.share * count), 1), count - 1)
 
 
-def errors_of(scores: Scores) -> tuple[Roc, Errors]:
-    """The errors at every threshold that the scores know."""
+def errors_of(scores: Scores) -> tuple[Numbers, Errors]:
+    """Thresholds to choose from and the errors at each: all of them, or about a thousand where there are more.
+
+    They are kept evenly in the logarithm of either count of errors, because it is the rare errors that tell most.
+    """
     roc = Roc.of(scores)
-    return roc, Errors(roc.members - roc.true_positives, roc.members, roc.false_positives, roc.others)
+    misses = roc.members - roc.true_positives
+    kept = np.arange(len(roc.thresholds))
+    if len(kept) > _MOST:
+        alarms = np.searchsorted(roc.false_positives, _spread(roc.others), side="right") - 1
+        few_misses = np.searchsorted(-misses, -_spread(roc.members), side="left")
+        kept = np.unique(np.concatenate([alarms, few_misses]))
+    return roc.thresholds[kept], Errors(misses[kept], roc.members, roc.false_positives[kept], roc.others)
+
+
+def _spread(count: int) -> NDArray[np.int64]:
+    return np.append(0, np.unique(np.geomspace(1, count, _MOST // 2).astype(np.int64)))
 
 
 def errors_at(scores: Scores, threshold: float) -> Errors:
