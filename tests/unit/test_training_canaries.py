@@ -1,10 +1,13 @@
 """Canaries: fair coins, places, spikes that go the way of all gradients, and what a run says of itself."""
 
 import math
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from privet.accounting import account
@@ -425,3 +428,36 @@ def test_a_few_thousand_spikes_are_enough_where_lots_are_small(monkeypatch, fact
     finding = OneRunFDP(confidence=0.95).test(loop.canaries.scores, account(loop.ledger), delta=1e-6)
     assert finding.measured.value > 2
     assert finding.verdict is verdict
+
+
+# --- several processes ---
+
+
+def one_of_two(rank, folder, pipe):
+    """One process of a run; its canaries, and what the noise had to hide."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    with pytest.MonkeyPatch.context() as patch:
+        scale_noise(patch, 0.0)
+        loop = run(private(network(), data(), Canaries(64)))
+    found = loop.canaries.scores
+    pipe.send((found.members.tolist(), found.values.tolist()))
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_processes_that_train_together_have_the_same_canaries(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    pipes = [context.Pipe() for _ in range(2)]
+    workers = [
+        context.Process(target=one_of_two, args=(r, tmp_path, pipes[r][1]), daemon=True) for r in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    assert all(pipe.poll(120) for pipe, _ in pipes)
+    first, second = (pipe.recv() for pipe, _ in pipes)
+    for worker in workers:
+        worker.join()
+    assert first == second
+    assert np.array(first[1]) == pytest.approx(4.0 * np.array(first[0]), abs=1e-3)

@@ -18,8 +18,8 @@ _COMPONENTS = 24
 def numeric(inputs: Rows) -> Table:
     """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; what is not finite is 0."""
     if inputs.dtype.kind in "biuf":
-        flat = inputs.reshape(len(inputs), -1).astype(np.float32)
-        return np.nan_to_num(flat, nan=0.0, posinf=0.0, neginf=0.0)
+        flat = inputs.reshape(len(inputs), -1).astype(np.float32)  # a copy, which may be changed
+        return np.nan_to_num(flat, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     table = np.zeros((len(inputs), _WORDS), dtype=np.float32)
     for row, record in zip(table, inputs.reshape(len(inputs), -1), strict=True):
         for value in record:
@@ -30,10 +30,11 @@ def numeric(inputs: Rows) -> Table:
 
 def standardized(table: Table) -> Table:
     """Every column with mean 0 and variance 1; columns that are constant are left out."""
-    spread = table.std(axis=0)
-    kept = spread > 1e-12 * np.maximum(1.0, np.abs(table).max(axis=0))
-    found: Table = (table[:, kept] - table[:, kept].mean(axis=0)) / spread[kept]
-    return found
+    found: Table = table - table.mean(axis=0)
+    spread = np.sqrt(np.einsum("ij,ij->j", found, found) / len(table))
+    kept = spread > 1e-6 * np.maximum(1e-30, np.abs(table).max(axis=0))  # what float32 rounds to is constant
+    found /= np.where(kept, spread, 1.0)
+    return found if kept.all() else found[:, kept]
 
 
 def projected(table: Table, generator: np.random.Generator, dimensions: int = _COMPONENTS) -> Table:
