@@ -6,8 +6,8 @@ No vocabulary is read from the reviews: a word's place is its CRC-32 modulo the 
 out are scikit-learn's list of English stop words, which is public, less those that turn or weigh an opinion. Each row is then
 brought to length 1. There are 10,000 reviews to learn from, and as many, of other films, to test.
 
-Hyperparameters are constants below. They were chosen with ``--validate``, which trains on 8,000 of the training reviews and scores
-the other 2,000; the choice itself is not paid for in ε. Noise is secure, so no run can be repeated exactly.
+Hyperparameters are constants below. They were chosen by training on 8,000 of the training reviews and scoring the other 2,000, as
+``--validate`` does; the choice itself is not paid for in ε. Noise is secure, so no run can be repeated exactly.
 """
 
 import argparse
