@@ -6,7 +6,7 @@ from scipy.stats import binom, mannwhitneyu
 
 from privet.auditing import against_gap, by_group, most_at_risk, over_targets
 from privet.errors import InvalidArgument
-from privet.scores import Scores
+from privet.scores import References, Scores
 
 
 def _scores(generator, members, others):
@@ -66,6 +66,14 @@ def test_several_targets_by_mann_and_whitney():
             values[inside, record], values[~inside, record], alternative="greater", method="asymptotic"
         )
         assert p == pytest.approx(expected.pvalue)
+
+
+def test_a_shadow_study_tells_who_is_exposed():
+    generator = np.random.default_rng(9)
+    members = generator.random((16, 50)) < 0.5
+    signals = generator.normal(size=(16, 1, 50)) + 6.0 * (members & (np.arange(50) == 7))[:, None]
+    references = References(signals, members)
+    assert over_targets(references.signals[:, 0], references.members).exposed[0] == 7
 
 
 def test_a_record_that_was_always_in_says_nothing():

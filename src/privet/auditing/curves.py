@@ -4,7 +4,7 @@ A mechanism is f-DP if no test of one unit has a false-negative rate below f(fal
 by one number, the larger the less private. A bound that walks a family says "no curve of this family below that one"; it
 becomes a bound on ε if the true curve is in the family. For ``ApproximateCurves`` it always is: that *is* (ε, δ)-DP.
 
-Reference: Dong, Roth & Su 2022, Definition 3, Proposition 6 (approximate) and Corollary 1 (Gaussian).
+Reference: Dong, Roth & Su 2022 (numbers of arXiv 1905.02383), Definition 2.3, Proposition 2.5 (approximate) and Corollary 2.13 (Gaussian).
 """
 
 import math
@@ -147,7 +147,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It shares no code with
     the accountants on purpose.
 
-    Reference: Dong, Roth & Su 2022, Corollary 1; Balle & Wang 2018, Theorem 8.
+    Reference: Dong, Roth & Su 2022, Corollary 2.13 of arXiv 1905.02383; Balle & Wang 2018, Theorem 8.
 
     >>> round(gaussian_epsilon(1.0, 1e-5), 3)
     4.377

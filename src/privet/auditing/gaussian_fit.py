@@ -4,7 +4,7 @@ At a threshold with false-positive rate a and false-negative rate b, μ-GDP need
 known from few records, and the Gaussian shape carries it to the δ that is asked. Nothing in the scores shows that shape: this is
 a model, and its confidence interval is one within the model.
 
-Reference: Dong, Roth & Su 2022, equation 6 and Corollary 1; Nasr et al. 2023, "Tight auditing of differentially private machine
+Reference: Dong, Roth & Su 2022, equation 6 and Corollary 2.13 of arXiv 1905.02383; Nasr et al. 2023, "Tight auditing of differentially private machine
 learning". Deviation: the threshold is chosen on other records, not on those that it is judged by.
 """
 

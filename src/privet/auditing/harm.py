@@ -63,7 +63,8 @@ def over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0
 
     For each record the scores of targets that were trained on it are held against those of targets that were not, by Mann &
     Whitney's statistic with mid-ranks and the normal law with its correction for ties and continuity, which in the far tail errs
-    on the side of too large p-values. A record that was always in or always out has p = 1.
+    on the side of too large p-values. A record that was always in or always out has p = 1. The targets may be the models of a shadow
+    study: ``over_targets(references.signals[:, 0], references.members)``.
     """
     values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
     if values.ndim != 2 or values.shape != members.shape:
@@ -207,11 +208,16 @@ def _worse(scores: Scores, inside: Bits, own: Leakage) -> float:
 
 def _midranks(values: Numbers) -> tuple[Numbers, Numbers]:
     """Ranks from 1 down each column, ties sharing their mean rank, and Σ(t³ − t) over the groups of ties."""
-    count, columns = values.shape
-    ranks, ties = np.empty((count, columns)), np.empty(columns)
-    for column in range(columns):
-        _, place, sizes = np.unique(values[:, column], return_inverse=True, return_counts=True)
-        ends = np.cumsum(sizes)
-        ranks[:, column] = (ends - (sizes - 1) / 2)[place]
-        ties[column] = float((sizes.astype(np.float64) ** 3 - sizes).sum())
+    order = np.argsort(values, axis=0, kind="stable")
+    climbing = np.take_along_axis(values, order, axis=0)
+    places = np.broadcast_to(np.arange(len(values))[:, None], values.shape)
+    rises = climbing[1:] != climbing[:-1]
+    edge = np.ones((1, values.shape[1]), dtype=np.bool_)
+    starts = np.maximum.accumulate(np.where(np.concatenate([edge, rises]), places, 0), axis=0)
+    falls = np.where(np.concatenate([rises, edge]), places, len(values))
+    ends = np.minimum.accumulate(falls[::-1], axis=0)[::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (starts + ends) / 2 + 1.0, axis=0)
+    sizes = (ends - starts + 1).astype(np.float64)
+    ties: Numbers = (sizes**2 - 1).sum(axis=0)  # t records of a group, t² − 1 each
     return ranks, ties

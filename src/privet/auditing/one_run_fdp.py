@@ -1,7 +1,8 @@
 """ε from one training run by trade-off curves, whatever the mechanism does with the canaries together.
 
-Reference: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run", Theorem 9 and its algorithm. Let
-pᵢ be the probability that exactly i of r guesses are right, among m fair coins. f-DP forces, for every c,
+Reference: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run": the recursion of their audit, for
+coins with two sides and guesses with abstention. Let pᵢ be the probability that exactly i of r guesses are right, among m fair
+coins. f-DP forces, for every c,
 
     Σ_{i ≥ c} i·pᵢ/m ≤ f̄( Σ_{i ≥ c−1} (r − i)·pᵢ/m ),   f̄ = 1 − f.
 
