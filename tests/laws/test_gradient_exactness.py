@@ -214,7 +214,7 @@ def test_plain_linear_networks(frozen, dtype):
 
 @pytest.mark.usefixtures("loops")
 def test_a_loss_that_is_the_output_itself():
-    """Its gradient is the ones that the backward pass starts from; they must be fresh in every step."""
+    """Its gradient is what the backward pass starts from; scaling it must not reach the next step."""
     model = nn.Linear(3, 1)
     x, y = torch.randn(BATCH, 3), torch.zeros(BATCH)
     sums = ClippedSums(model, lambda outputs, targets: outputs.squeeze(1), Flat(0.1))

@@ -17,9 +17,9 @@ The dither makes the variance larger than asked, never smaller, by a factor of 1
 off by half a cell, below 5·10⁻⁷ σ, whatever the data. What stays are densities that float32 arithmetic gets right to a
 relative error of about 10⁻⁷, and sums in the buffer whose own rounding depends on their order.
 
-*Speed.* With ``cryptography`` and ``numba`` a number takes 1.9 to 2.2 ns of one core, 0.8 of them the cipher; torch's
-``normal_`` takes 3.6 in the same run, and has neither secure bits, nor a grid, nor whole tails. Without numba it is
-5 ns, without ``cryptography`` 11 ns more. ``bench/training/noise.py`` measures it.
+*Speed.* With ``cryptography`` and ``numba`` a number takes 1.2 to 1.6 ns of one core, 0.45 of them the cipher; torch's
+``normal_`` takes 3.7 in the same run, and has neither secure bits, nor a grid, nor whole tails. Without numba it is
+6 ns, without ``cryptography`` 15 ns more. ``bench/training/noise.py`` measures it.
 
 *Reference*: Box & Muller 1958; Bailey 1994 for Student's t; Holohan & Braghin 2021, who also add further noise
 against float attacks.
