@@ -1,6 +1,7 @@
 """The command line, ``privet``: it parses, calls the façade and prints, and nothing else.
 
-Exit codes: 0 for an answer, 2 for a question that has none (why is one sentence, and the fix another).
+Exit codes: 0 for an answer, 1 where an audit finds more than ``--fail-above`` allows, 2 for a question that has no answer (why is
+one sentence, and the fix another).
 """
 
 import os
@@ -43,12 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _answered(words: list[str], *, as_json: bool) -> int:
     try:
-        write_answer(_run(words), as_json=as_json)
+        answer = _run(words)
+        write_answer(answer, as_json=as_json)
     except PrivetError as refused:
         write_error(refused, as_json=as_json)
         return _REFUSED
     sys.stdout.flush()
-    return 0
+    return answer.code
 
 
 def _run(words: list[str]) -> Answer:

@@ -39,10 +39,11 @@ _WIDTH = 92
 @final
 @dataclass(frozen=True)
 class Answer:
-    """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``."""
+    """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``; and the exit code."""
 
     blocks: Sequence[str]
     document: Mapping[str, object]
+    code: int = 0
 
 
 def write_answer(answer: Answer, *, as_json: bool) -> None:

@@ -32,6 +32,8 @@ examples:
   privet calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.004 --steps 1000
   privet explain --epsilon 3 --delta 1e-5 --plot out.svg
   privet release data.csv --privacy-unit user_id --count --mean age:0:100 --epsilon 1
+  privet audit my_model.py --references 16 --out report.html
+  privet audit --members m.csv --nonmembers n.csv --fail-above tpr@0.001=0.05
   privet demo
 """
 
@@ -67,6 +69,7 @@ def _parser() -> _Parser:
     _release(
         _command(commands, "release", "statistics of a table, with noise, error bars and what they cost")
     )
+    _audit(_command(commands, "audit", "attack a model, bound its leakage from both sides, and report"))
     _demo(_command(commands, "demo", "the accountant at work on well-known settings (a few seconds)"))
     return parser
 
@@ -169,6 +172,49 @@ def _release(command: _Parser) -> None:
         type=_count,
         metavar="n",
         help="number of people, to check that δ is small enough for it",
+    )
+
+
+def _audit(command: _Parser) -> None:
+    command.add_argument(
+        "subject",
+        nargs="?",
+        help="a .py file that sets model, members and nonmembers (and recipe), or a .toml file that names them",
+    )
+    own = command.add_argument_group("instead of a model: scores of an attack of your own, higher = member")
+    own.add_argument("--members", metavar="FILE", help="scores of records that were trained on")
+    own.add_argument("--nonmembers", metavar="FILE", help="scores of records that were not")
+    how = command.add_argument_group("how it is attacked")
+    how.add_argument("--attacks", metavar="A,B…", help="such as loss,lira,rmia (default: those that fit)")
+    how.add_argument(
+        "--references",
+        type=_count,
+        metavar="K",
+        help="reference models to train (default: 16, with a recipe)",
+    )
+    how.add_argument(
+        "--budget", metavar="TIME", help="the longest that reference models may take, such as 10min"
+    )
+    how.add_argument(
+        "--cache", metavar="FOLDER", help="where reference models are remembered (default: .privet-cache)"
+    )
+    how.add_argument("--seed", type=_count, metavar="N", help="of the reference models' splits (default: 0)")
+    how.add_argument("--confidence", type=_number, metavar="P", help="of the measured bound (default: 0.95)")
+    claim = command.add_argument_group("what was claimed")
+    claim.add_argument(
+        "--ledger", metavar="FILE.json", help="the ledger of the training, for the bound by proof"
+    )
+    claim.add_argument("--delta", type=_number, metavar="δ", help="of both bounds (default: 1e-5)")
+    told = command.add_argument_group("what comes out")
+    told.add_argument("--name", metavar="TEXT", help="what to call the model")
+    told.add_argument(
+        "--out", metavar="FILE", help="the report: .html, .json, .md (model card), .dpia.html or .pia.json"
+    )
+    told.add_argument(
+        "--fail-above",
+        action="append",
+        metavar="FIGURE=LIMIT",
+        help="exit with 1 above it: tpr@0.001=0.05, auc=0.6 or epsilon=3; as often as you like",
     )
 
 

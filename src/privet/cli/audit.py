@@ -1,0 +1,256 @@
+"""``privet audit``: a model of your own, or scores of an attack of your own; both bounds, a report, and an exit code."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from
+from privet.cli.audit_limits import Limit, limits_from
+from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
+from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.loop import Budget, audit, audit_scores
+from privet.reporting import ModelAudit, Report
+
+__all__ = ["run"]
+
+FAILED = 1
+_CACHE = ".privet-cache"
+_UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def run(arguments: argparse.Namespace) -> Answer:
+    """Attack, bound, write the report, and hold the figures against the limits that were given."""
+    limits = [limits_from(text) for text in arguments.fail_above or ()]
+    out = _out(arguments.out)
+    report = _of_scores(arguments) if arguments.subject is None else _of_model(arguments)
+    if out is not None:
+        report.save(out)
+    broken = [limit for limit in limits if limit.broken_by(report)]
+    return Answer(
+        _blocks(report, out, limits, broken), _document(report, out, broken), FAILED if broken else 0
+    )
+
+
+def _of_scores(arguments: argparse.Namespace) -> Report:
+    if arguments.members is None or arguments.nonmembers is None:
+        raise InvalidArgument(
+            "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
+            "got neither. Run 'privet audit --help' to see examples."
+        )
+    needless = [name for name in ("attacks", "references", "budget") if getattr(arguments, name) is not None]
+    if needless:
+        raise InvalidArgument(
+            f"'--{needless[0]}' must be left out where scores are given, because no attack is run. Drop it."
+        )
+    return audit_scores(
+        scores_from("--members", arguments.members),
+        scores_from("--nonmembers", arguments.nonmembers),
+        name=arguments.name or "model",
+        ledger=None if arguments.ledger is None else ledger_from(arguments.ledger),
+        delta=_delta(arguments),
+        confidence=arguments.confidence or 0.95,
+    )
+
+
+def _of_model(arguments: argparse.Namespace) -> Report:
+    if arguments.members is not None or arguments.nonmembers is not None:
+        raise InvalidArgument(
+            "'--members' and '--nonmembers' are for scores of your own, got them beside a file that names a model. "
+            "Name the records in that file, or leave the file out."
+        )
+    subject = subject_from(Path(arguments.subject))
+    if arguments.references is not None and subject.recipe is None:
+        raise InvalidArgument(
+            f"'--references' must go with a recipe to train them by, and {arguments.subject!r} has none. "
+            f"Say how the model was trained: a 'recipe' in the file."
+        )
+    ledger = subject.ledger if arguments.ledger is None else ledger_from(arguments.ledger)
+    cache = Path(arguments.cache or _CACHE)
+    try:
+        return audit(
+            subject.model,
+            subject.members,
+            subject.nonmembers,
+            name=arguments.name or subject.name,
+            recipe=subject.recipe,
+            references=arguments.references or 16,
+            attacks=_names(arguments.attacks),
+            ledger=ledger,
+            delta=_delta(arguments),
+            confidence=arguments.confidence or 0.95,
+            gives=subject.gives,
+            budget=_budget(arguments.budget),
+            cache=cache,
+            seed=arguments.seed or 0,
+        )
+    except KeyboardInterrupt:
+        print(f"\nprivet: Stopped. {_kept(cache, subject)}", file=sys.stderr)
+        raise
+    except PrivetError:
+        raise
+    except MemoryError:
+        raise Unreadable(
+            f"There must be enough memory for the records and the models, and there was not. {_kept(cache, subject)} "
+            f"Give fewer records."
+        ) from None
+    except Exception as failed:
+        raise Unreadable(_crash(failed)) from failed
+
+
+def _crash(failed: Exception) -> str:
+    said = str(failed).strip().splitlines() or ["no reason given"]
+    if "memory" in said[0]:
+        return "There must be enough memory for the records and the models, and there was not. Give fewer records."
+    return (
+        f"The model must answer every record, and it failed with {type(failed).__name__}: {said[0][:200]}. "
+        f"Check that it takes records as they are in the file: their shape, type and scale."
+    )
+
+
+def _kept(cache: Path, subject: Subject) -> str:
+    if subject.recipe is None or subject.recipe.description() is None or not cache.exists():
+        return "Nothing was written."
+    return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
+
+
+def _blocks(report: Report, out: Path | None, limits: Sequence[Limit], broken: Sequence[Limit]) -> list[str]:
+    audited = report.audits[0]
+    lines = [paragraph(report.verdict), _attack_table(audited), facts(_facts(audited))]
+    warned = [
+        paragraph(f"{check.name}: {check.finding} {check.advice}", bullet="  · ")
+        for check in audited.warnings
+    ]
+    if warned:
+        lines.append("\n".join(["Before you believe it", *warned]))
+    lines += caveat_text(audited.caveats)
+    lines += [f"FAILED: {limit.told(report)}" for limit in broken]
+    if limits and not broken:
+        lines.append("Passed: nothing is above the limits that were given.")
+    if out is not None:
+        lines.append(f"The report is in {out}.")
+    return lines
+
+
+def _attack_table(audited: ModelAudit) -> str:
+    rates = (0.01, 0.001, 0.0001)
+    rows = []
+    for result in audited.results:
+        found = [result.leakage.tpr(rate) for rate in rates]
+        rows.append(
+            [
+                result.name,
+                f"{result.leakage.auc.value:.3f}",
+                *("–" if tpr is None else f"{100 * tpr.value:.2f} %" for tpr in found),
+                f"≥ {fixed_down(result.finding.measured.value, 2)}",
+            ]
+        )
+    return table(["attack", "AUC", *(f"TPR at {100 * rate:g} % FPR" for rate in rates), "ε"], rows)
+
+
+def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
+    finding = audited.strongest.finding
+    proved = (
+        "nothing was claimed"
+        if audited.epsilon_proved is None
+        else f"ε ≤ {fixed_up(audited.epsilon_proved, 2)}"
+    )
+    roc = audited.strongest.leakage.roc
+    return [
+        (
+            "measured",
+            f"ε ≥ {fixed_down(audited.epsilon_measured, 2)} at δ = {audited.delta:g}, the best of all attacks",
+        ),
+        ("proved", proved),
+        ("most that so many records can show", f"ε = {fixed_down(finding.ceiling, 2)}"),
+        (
+            "records",
+            f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can be seen",
+        ),
+        *_accuracy(audited),
+    ]
+
+
+def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
+    if audited.train_accuracy is None or audited.test_accuracy is None:
+        return []
+    return [("accuracy", f"{audited.train_accuracy:.1%} on members, {audited.test_accuracy:.1%} on others")]
+
+
+def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict[str, object]:
+    audited = report.audits[0]
+    best = audited.strongest
+    return {
+        "name": audited.name,
+        "verdict": report.verdict,
+        "standing": audited.standing.value,
+        "attack": best.name,
+        "auc": best.leakage.auc._asdict(),
+        "tpr": {f"{fpr:g}": None if tpr is None else tpr._asdict() for fpr, tpr in best.leakage.tprs.items()},
+        "fpr_floor": best.leakage.fpr_floor,
+        "epsilon_lower": best.finding.measured.value,
+        "epsilon_ceiling": best.finding.ceiling,
+        "epsilon_proved": audited.epsilon_proved,
+        "confidence": best.finding.measured.confidence,
+        "delta": audited.delta,
+        "train_accuracy": audited.train_accuracy,
+        "test_accuracy": audited.test_accuracy,
+        "attacks": [
+            {
+                "name": result.name,
+                "auc": result.leakage.auc._asdict(),
+                "tpr": {f"{f:g}": None if t is None else t._asdict() for f, t in result.leakage.tprs.items()},
+                "epsilon_lower": result.finding.measured.value,
+            }
+            for result in audited.results
+        ],
+        "checks": [
+            {
+                "name": check.name,
+                "outcome": check.outcome.value,
+                "finding": check.finding,
+                "advice": check.advice,
+            }
+            for check in audited.checks
+        ],
+        "failed": [limit.told(report) for limit in broken],
+        "report": None if out is None else str(out),
+    }
+
+
+def _out(name: str | None) -> Path | None:
+    if name is None:
+        return None
+    path = Path(name)
+    if not path.parent.is_dir():
+        raise InvalidArgument(
+            f"'--out' must be in a folder that exists, got {name!r}. Make the folder first."
+        )
+    if path.suffix.lower() not in (".html", ".json", ".md"):
+        raise InvalidArgument(
+            f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
+        )
+    return path
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _delta(arguments: argparse.Namespace) -> float:
+    return 1e-5 if arguments.delta is None else float(arguments.delta)
+
+
+def _budget(text: str | None) -> Budget | None:
+    """``10min``, ``90s``, ``2h``; a bare number is seconds."""
+    if text is None:
+        return None
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip() or "s"
+    try:
+        seconds = float(digits) * _UNITS[unit]
+    except (ValueError, KeyError):
+        raise InvalidArgument(
+            f"'--budget' must be a time such as 90s, 10min or 2h, got {text!r}. Give a number and a unit."
+        ) from None
+    return Budget(seconds)

@@ -1,0 +1,229 @@
+"""What is to be audited, from files: a short Python file, a TOML file, or columns of scores."""
+
+import runpy
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.attacks import Outputs
+from privet.attacks.shadows import Recipe
+from privet.cli.audit_tables import columns_of, records_from
+from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.ledger import Ledger
+
+__all__ = ["Subject", "ledger_from", "scores_from", "subject_from"]
+
+_TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "recipe")
+_RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay")
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subject:
+    """A model, records on both sides, and what else is known of it."""
+
+    name: str
+    model: object
+    members: object
+    nonmembers: object
+    recipe: Recipe | None = None
+    ledger: Ledger | None = None
+    gives: Outputs = Outputs.LOGITS
+
+
+def subject_from(path: Path) -> Subject:
+    """What a ``.py`` or ``.toml`` file names."""
+    if not path.is_file():
+        raise Unreadable(f"{str(path)!r} must be a file that exists, and is not. Check the name.")
+    if path.suffix == ".toml":
+        return _from_toml(path)
+    if path.suffix == ".py":
+        return _from_python(path)
+    raise InvalidArgument(
+        f"'subject' must be a .py or .toml file, got {path.name!r}. Scores of your own go with --members and --nonmembers."
+    )
+
+
+def scores_from(name: str, path: str) -> NDArray[np.float64]:
+    """One column of numbers: .csv or .txt (a header is skipped; with several columns the one named score), .npy, .parquet."""
+    file = Path(path)
+    if not file.is_file():
+        raise Unreadable(f"'{name}' must be a file that exists, got {path!r}. Check the name.")
+    if file.suffix == ".npy":
+        found: Any = np.load(file, allow_pickle=False)
+    elif file.suffix in (".csv", ".parquet"):
+        columns = columns_of(file)
+        if "score" not in columns and len(columns) > 1:
+            raise Unreadable(
+                f"{path!r} must have one column, or one that is called score, and has {', '.join(columns)[:80]}. Name the scores."
+            )
+        found = columns.get("score", next(iter(columns.values())))
+    else:
+        found = file.read_text(encoding="utf-8").split()
+    try:
+        return np.asarray(found, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise Unreadable(
+            f"{path!r} must hold numbers, and holds something else. Give one score on each line."
+        ) from None
+
+
+def ledger_from(path: str | Path) -> Ledger:
+    """A ledger, as JSON."""
+    try:
+        return Ledger.from_json(Path(path).read_text(encoding="utf-8"))
+    except OSError:
+        raise Unreadable(
+            f"{str(path)!r} must be a ledger in a file that exists, and is not. Check the name."
+        ) from None
+
+
+def _from_python(path: Path) -> Subject:
+    """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives`` and ``name`` where it has them."""
+    try:
+        names = runpy.run_path(str(path))
+    except PrivetError:
+        raise
+    except Exception as failed:
+        line = next(
+            (
+                frame.lineno
+                for frame in reversed(extract_tb(failed.__traceback__))
+                if frame.filename == str(path)
+            ),
+            None,
+        )
+        where = "" if line is None else f" in line {line}"
+        said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200]
+        raise Unreadable(
+            f"{path.name!r} must run to its end, and failed{where} with {type(failed).__name__}: {said}. Mend the file."
+        ) from failed
+    missing = [name for name in ("model", "members", "nonmembers") if name not in names]
+    if missing:
+        raise Unreadable(
+            f"{path.name!r} must set {', '.join(missing)}, and does not. Give it a value in the file."
+        )
+    return Subject(
+        name=str(names.get("name", path.stem)),
+        model=names["model"],
+        members=names["members"],
+        nonmembers=names["nonmembers"],
+        recipe=_typed(path, names, "recipe", Recipe),
+        ledger=_typed(path, names, "ledger", Ledger),
+        gives=_typed(path, names, "gives", Outputs) or Outputs.LOGITS,
+    )
+
+
+def _typed(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
+    value = names.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise Unreadable(
+            f"'{name}' in {path.name!r} must be a {kind.__name__}, got a {type(value).__name__}. Leave it out, or mend it."
+        )
+    return value
+
+
+def _from_toml(path: Path) -> Subject:
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failed:
+        raise Unreadable(f"{path.name!r} must be TOML, and is not: {failed}. Mend the file.") from None
+    _known(path, said, _TOML, "it")
+    missing = [name for name in ("model", "members", "nonmembers") if name not in said]
+    if missing:
+        raise Unreadable(f"{path.name!r} must set {', '.join(missing)}, and does not. Add a line for it.")
+    here, label = path.parent, str(said.get("label", "label"))
+    make = _factory(path, str(said["model"]))
+    recipe = None if "recipe" not in said else _recipe(path, make, said["recipe"])
+    members = records_from(here / str(said["members"]), label)
+    try:
+        gives = Outputs(said.get("gives", "logits"))
+    except ValueError:
+        raise Unreadable(
+            f"'gives' in {path.name!r} must be logits or probabilities, got {said['gives']!r}. Choose one."
+        ) from None
+    return Subject(
+        name=str(said.get("name", path.stem)),
+        model=_model(path, make, said.get("weights"), recipe, members),
+        members=members,
+        nonmembers=records_from(here / str(said["nonmembers"]), label),
+        recipe=recipe,
+        ledger=None if "ledger" not in said else ledger_from(here / str(said["ledger"])),
+        gives=gives,
+    )
+
+
+def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, members: Any) -> object:  # noqa: ANN401
+    """The trained model: from its weights, or by its recipe from the members, or as the function gives it."""
+    if weights is not None:
+        import torch
+
+        model = make()
+        try:
+            model.load_state_dict(
+                torch.load(path.parent / str(weights), weights_only=True, map_location="cpu")
+            )
+        except Exception as failed:
+            said = (str(failed).strip().splitlines() or [""])[0][:160]
+            raise Unreadable(
+                f"'weights' in {path.name!r} must be those of the model, and do not fit it: {said}. Save model.state_dict()."
+            ) from None
+        return model
+    if recipe is not None:
+        return recipe.fit(members.inputs, members.known_labels, 0)
+    return make()
+
+
+def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file defines
+    """``file.py:function``, beside the TOML file."""
+    file, _, name = text.partition(":")
+    source = path.parent / file
+    if not name or not source.is_file():
+        raise Unreadable(
+            f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. Name a function that makes the model."
+        )
+    found = runpy.run_path(str(source)).get(name)
+    if not callable(found):
+        raise Unreadable(
+            f"'model' in {path.name!r} must name a function of {file}, and {name!r} is none. Check the name."
+        )
+    return found
+
+
+def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
+    from privet.attacks.shadows import SGD, Adam, TorchRecipe
+
+    if not isinstance(said, dict):
+        raise Unreadable(
+            f"'recipe' in {path.name!r} must be a table, and is not. Write [recipe] and lines below it."
+        )
+    _known(path, said, _RECIPE, "[recipe]")
+    optimizer, decay = said.get("optimizer", "sgd"), float(said.get("weight_decay", 0.0))
+    if optimizer not in ("sgd", "adam"):
+        raise Unreadable(f"'optimizer' in {path.name!r} must be sgd or adam, got {optimizer!r}. Choose one.")
+    rule = (
+        Adam(weight_decay=decay)
+        if optimizer == "adam"
+        else SGD(momentum=float(said.get("momentum", 0.9)), weight_decay=decay)
+    )
+    return TorchRecipe(
+        model=make,
+        epochs=said.get("epochs", 10),
+        batch_size=said.get("batch_size", 64),
+        learning_rate=float(said.get("learning_rate", 0.001 if optimizer == "adam" else 0.1)),
+        optimizer=rule,
+    )
+
+
+def _known(path: Path, said: Mapping[str, object], names: tuple[str, ...], where: str) -> None:
+    unknown = [name for name in said if name not in names]
+    if unknown:
+        raise Unreadable(
+            f"{path.name!r} must hold only {', '.join(names)} in {where}, got {unknown[0]!r}. Take it out, or check the spelling."
+        )

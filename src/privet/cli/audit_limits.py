@@ -1,0 +1,74 @@
+"""``--fail-above``: a limit on a figure, so that a pipeline stops where a model leaks more."""
+
+from dataclasses import dataclass
+from typing import final
+
+from privet.errors import InvalidArgument
+from privet.reporting import Report
+
+__all__ = ["Limit", "limits_from"]
+
+
+@final
+@dataclass(frozen=True)
+class Limit:
+    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive rate.
+
+    A limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. Where n
+    does not support the rate that was asked for, it is broken too: nobody has shown that it holds.
+    """
+
+    figure: str
+    most: float
+    fpr: float | None = None
+
+    def value(self, report: Report) -> float | None:
+        """The worst figure of all attacks on all models; None where n does not support it."""
+        results = [result for audited in report.audits for result in audited.results]
+        if self.figure == "auc":
+            return max(result.leakage.auc.value for result in results)
+        if self.figure == "epsilon":
+            return max(result.finding.measured.value for result in results)
+        rates = [result.leakage.tpr(self.fpr or 1.0) for result in results]
+        return (
+            None
+            if any(rate is None for rate in rates)
+            else max(rate.value for rate in rates if rate is not None)
+        )
+
+    def broken_by(self, report: Report) -> bool:
+        """Whether the figure is above the limit, or could not be measured."""
+        value = self.value(report)
+        return value is None or value > self.most
+
+    def told(self, report: Report) -> str:
+        """What was found beside what was allowed."""
+        value = self.value(report)
+        name = self.figure if self.fpr is None else f"{self.figure}@{self.fpr:g}"
+        if value is None:
+            return f"{name} cannot be measured with so few non-members, and must be at most {self.most:g}."
+        return f"{name} is {value:.4g}, and must be at most {self.most:g}."
+
+
+def limits_from(text: str) -> Limit:
+    """A limit as it is written: ``tpr@0.001=0.05``, ``auc=0.6``, ``epsilon=3``.
+
+    >>> limits_from("tpr@0.001=0.05")
+    Limit(figure='tpr', most=0.05, fpr=0.001)
+    """
+    figure, equals, most = text.partition("=")
+    name, at, rate = figure.strip().partition("@")
+    try:
+        limit = Limit(name, float(most), float(rate) if at else None)
+    except ValueError:
+        limit = Limit("", 0.0)
+    wants_rate = limit.figure == "tpr"
+    in_range = limit.fpr is None or 0 < limit.fpr <= 1
+    if not equals or limit.figure not in ("tpr", "auc", "epsilon") or wants_rate != bool(at) or not in_range:
+        raise InvalidArgument(
+            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT or epsilon=LIMIT, got {text!r}. "
+            f"Write tpr@0.001=0.05, for instance."
+        )
+    if not limit.most >= 0:
+        raise InvalidArgument(f"'--fail-above' must have a limit of at least 0, got {text!r}. Give a number.")
+    return limit
