@@ -14,7 +14,9 @@ nothing else.
 hours on two cores. The steps are those of ``privet.training.PrivateLoop`` itself: what is audited is what people run.
 
 *What is claimed*: ε at δ = 1e-5, by Privet's accountant. *What is measured*: a lower bound at 95 % confidence by
-``privet.auditing``. A run with half its noise claims the same ε, and must be caught.
+``privet.auditing``. A run with half its noise claims the same ε, and must be caught. On the full batch the steps are one Gaussian
+mechanism, so the shape that ``GaussianFit`` assumes is the true one. ``ClopperPearson`` assumes none, and 400 runs cannot show
+an ε above its ceiling.
 """
 
 import argparse
