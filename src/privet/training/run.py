@@ -32,7 +32,7 @@ from privet.training.gradients.refusals import NotFinite
 from privet.training.losses import Loss
 from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.plan import Plan
-from privet.training.preparing import default_lot, prepared
+from privet.training.preparing import default_lot, default_rate, prepared
 from privet.training.private_loop import Lot, PrivateLoop
 from privet.training.progress import Bar, interruptible
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
@@ -41,10 +41,7 @@ from privet.training.workers import Workers, workers_of
 __all__ = ["Moment", "Trained", "train"]
 
 _CLIP = Automatic(1.0)
-_RATE, _MOMENTUM = (
-    2.0,
-    0.9,
-)  # for gradients that are clipped at 1; found on MNIST and Adult, where others did worse
+_MOMENTUM = 0.9
 _BETWEEN_SAVES = 60.0  # seconds
 
 
@@ -126,7 +123,7 @@ def train(
     called with the model once an epoch; let it look at public data.
 
     What is left out is chosen by rules that do not look at the data: cross entropy for whole-number targets; Poisson lots of
-    16 √n; automatic clipping at 1; SGD with momentum 0.9 and rate 2. ``optimizer`` is one of torch, or a function that makes one from
+    16 √n; automatic clipping at 1; SGD with momentum 0.9 and the rate of ``default_rate``, at most 2. ``optimizer`` is one of torch, or a function that makes one from
     parameters; ``schedule`` makes a scheduler of it, which is stepped after every step.
 
     ``canaries`` is how many canaries a fair coin puts in or leaves out, or which kind of them; ``trained.canaries.scores`` is then a
@@ -169,7 +166,7 @@ def train(
             encoding=encoding,
             added=len(rows) - population,
         )
-        made = _optimizer(model, optimizer)
+        made = _optimizer(model, optimizer, plan)
         scheduler = None if schedule is None else schedule(made)
     others = rule, checkpoint is None, average is None, denoising is None
     plan, caveats = agreed_plan(plan, noise.caveats, model, team, *others)
@@ -303,11 +300,11 @@ def _watched(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
 
 
 def _optimizer(
-    model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None
+    model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None, plan: Plan
 ) -> Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if wanted is None:
-        return torch.optim.SGD(parameters, lr=_RATE, momentum=_MOMENTUM)
+        return torch.optim.SGD(parameters, lr=default_rate(plan, _MOMENTUM), momentum=_MOMENTUM)
     found = wanted if isinstance(wanted, Optimizer) else wanted(parameters)
     if not isinstance(found, Optimizer):
         raise InvalidArgument(
