@@ -1,0 +1,148 @@
+"""Several models side by side: one table, the frontier between accuracy and leakage, and ε of each from both sides."""
+
+from privet.reporting.chart_epsilon import epsilon_chart, model_spans
+from privet.reporting.chart_frontier import accuracy_rate, frontier_chart
+from privet.reporting.chart_roc import models_roc
+from privet.reporting.facts import ModelAudit
+from privet.reporting.figures import drawn
+from privet.reporting.markup import Html, element, joined, section, table, text
+from privet.reporting.meaning import telling_rate
+from privet.reporting.numbers import at_least, at_most, fraction, percent
+from privet.reporting.report import Report
+from privet.reporting.standings import badge
+
+__all__ = ["comparison"]
+
+
+def comparison(report: Report, names: dict[str, str]) -> Html:
+    """The models of a report beside each other; ``names`` gives the anchor of each."""
+    audits = report.audits
+    rates = [telling_rate(audit.strongest) for audit in audits]
+    fpr = None if any(rate is None for rate in rates) else max(rate for rate in rates if rate is not None)
+    shown = _overview(audits, fpr, names)
+    frontier = frontier_chart(audits)
+    charts = []
+    if frontier is not None:
+        charts.append(
+            drawn(
+                "frontier",
+                frontier,
+                caption="Up is more useful, left is harder to attack. Bars are intervals, each for itself.",
+                described="Test accuracy of each model over the AUC of the strongest attack on it: "
+                + "; ".join(_frontier_words(audit) for audit in audits)
+                + ".",
+                height=380,
+                numbers=_frontier_table(audits),
+            )
+        )
+    charts.append(
+        drawn(
+            "models-roc",
+            models_roc(audits),
+            caption="The strongest attack on each model, on logarithmic axes. The dashed line is blind guessing.",
+            described="ROC of the strongest attack on each model: "
+            + "; ".join(
+                f"{audit.name}, AUC {fraction(audit.strongest.leakage.auc.value)}" for audit in audits
+            )
+            + ".",
+            height=380,
+            numbers=_rates_table(audits),
+        )
+    )
+    spans = model_spans(audits)
+    both = drawn(
+        "models-epsilon",
+        epsilon_chart(spans),
+        caption="At least, by attack; at most, by proof; the truth lies between. Where nothing is proved the bar has no end.",
+        described="; ".join(
+            f"{span.name}: ε at least {at_least(span.measured)}, "
+            + ("no proof" if span.proved is None else f"at most {at_most(span.proved)}")
+            for span in spans
+        )
+        + ".",
+        height=140 + 44 * len(spans),
+        numbers=table(
+            "ε of each model",
+            ["Model", "At least, measured", "At most, proved", "Most that the sample can show"],
+            [
+                [
+                    text(span.name),
+                    text(at_least(span.measured)),
+                    text("no proof" if span.proved is None else at_most(span.proved)),
+                    text(at_least(span.ceiling)),
+                ]
+                for span in spans
+            ],
+        ),
+    )
+    return section(
+        "compared",
+        "The models compared",
+        [
+            shown,
+            element("div", joined(charts), {"class": "pair"}),
+            element("h3", text("ε of each, from both sides")),
+            both,
+        ],
+    )
+
+
+def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str, str]) -> Html:
+    header = ["Model", "Verdict", "Test accuracy", "AUC"]
+    if fpr is not None:
+        header.append(f"Found at {percent(fpr)} false alarms")
+    header += ["ε at least", "ε at most"]
+    rows = []
+    for audit in audits:
+        leakage, proved = audit.strongest.leakage, audit.epsilon_proved
+        row = [
+            element("a", text(audit.name), {"href": f"#{names[audit.name]}"}),
+            badge(audit.standing),
+            text("–" if audit.test_accuracy is None else percent(audit.test_accuracy)),
+            text(fraction(leakage.auc.value)),
+        ]
+        if fpr is not None:
+            found = leakage.tpr(fpr)
+            row.append(text("–" if found is None else percent(found.value)))
+        row += [
+            text(at_least(audit.epsilon_measured)),
+            text("no proof" if proved is None else at_most(proved)),
+        ]
+        rows.append(row)
+    return table("All models, as given", header, rows)
+
+
+def _frontier_words(audit: ModelAudit) -> str:
+    accuracy = "not known" if audit.test_accuracy is None else percent(audit.test_accuracy)
+    return f"{audit.name}, accuracy {accuracy}, AUC {fraction(audit.strongest.leakage.auc.value)}"
+
+
+def _frontier_table(audits: tuple[ModelAudit, ...]) -> Html:
+    rows = []
+    for audit in audits:
+        found, auc = accuracy_rate(audit), audit.strongest.leakage.auc
+        rows.append(
+            [
+                text(audit.name),
+                text(
+                    "–"
+                    if found is None
+                    else f"{percent(found.value)} ({percent(found.lower)} to {percent(found.upper)})"
+                ),
+                text(f"{fraction(auc.value)} ({fraction(auc.lower)} to {fraction(auc.upper)})"),
+            ]
+        )
+    return table("Accuracy and leakage", ["Model", "Test accuracy", "AUC"], rows)
+
+
+def _rates_table(audits: tuple[ModelAudit, ...]) -> Html:
+    tprs = [(audit, audit.strongest.leakage.tprs) for audit in audits]
+    rates = list(tprs[0][1])
+    rows = [
+        [
+            text(audit.name),
+            *(text("–" if (rate := found[fpr]) is None else percent(rate.value)) for fpr in rates),
+        ]
+        for audit, found in tprs
+    ]
+    return table("Members found by false-alarm rate", ["Model", *(percent(fpr) for fpr in rates)], rows)

@@ -1,0 +1,109 @@
+"""Numbers as people read them: rates in per cent, counts in a thousand, an ε that is never rounded to its own advantage."""
+
+import math
+
+from privet.auditing import Rate
+
+__all__ = [
+    "at_least",
+    "at_most",
+    "count",
+    "fraction",
+    "in_a_thousand",
+    "one_in",
+    "percent",
+    "points",
+    "rate_range",
+    "small",
+]
+
+
+def percent(value: float) -> str:
+    """A share in per cent, with two digits that count.
+
+    The space before the sign does not break.
+
+    >>> [percent(value).replace("\\u00a0", " ") for value in (0.0123, 0.001, 0.97531, 0.0)]
+    ['1.2 %', '0.1 %', '97.5 %', '0 %']
+    """
+    if value == 0:
+        return "0\u00a0%"
+    hundred = 100 * value
+    if hundred >= 10:
+        return f"{hundred:.1f}".removesuffix(".0") + "\u00a0%"
+    return f"{float(f'{hundred:.2g}'):g}\u00a0%" if hundred >= 1e-4 else f"{hundred:.1e}\u00a0%"
+
+
+def rate_range(rate: Rate) -> str:
+    """The interval of a rate."""
+    return f"{percent(rate.lower)} to {percent(rate.upper)}"
+
+
+def at_least(epsilon: float) -> str:
+    """A lower bound, rounded down.
+
+    >>> at_least(0.999), at_least(0.0)
+    ('0.99', '0')
+    """
+    return _cut(math.floor(100 * epsilon + 1e-9) / 100)
+
+
+def at_most(epsilon: float) -> str:
+    """An upper bound, rounded up.
+
+    >>> at_most(2.991), at_most(float("inf"))
+    ('3', '∞')
+    """
+    return _cut(math.ceil(100 * epsilon - 1e-9) / 100) if math.isfinite(epsilon) else "∞"
+
+
+def fraction(value: float) -> str:
+    """An area or another number from 0 to 1, with three digits."""
+    return f"{value:.3f}"
+
+
+def count(number: int) -> str:
+    """A count with separators.
+
+    >>> count(12345)
+    '12,345'
+    """
+    return f"{number:,}"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in points of a hundred, without its sign."""
+    value = f"{abs(100 * difference):.1f}"
+    return f"{value} point" if value == "1.0" else f"{value} points"
+
+
+def in_a_thousand(share: float) -> int:
+    """How many of a thousand, to the nearest."""
+    return round(1000 * share)
+
+
+def small(delta: float) -> str:
+    """A tiny probability by its power of ten.
+
+    >>> small(1e-5), small(2.5e-6), small(0.0), small(0.01)
+    ('10⁻⁵', '2.5·10⁻⁶', '0', '0.01')
+    """
+    if delta == 0 or delta >= 1e-3:
+        return f"{delta:g}"
+    digits, power = f"{delta:.3e}".split("e")
+    digits = digits.rstrip("0").rstrip(".")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
+
+
+def one_in(share: float) -> str:
+    """A small share as one in so many.
+
+    >>> one_in(0.001)
+    'one in 1,000'
+    """
+    return f"one in {round(1 / share):,}"
+
+
+def _cut(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

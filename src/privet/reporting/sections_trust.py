@@ -1,0 +1,179 @@
+"""Why to trust the figures and what to do with them: assumptions, caveats, checks, advice, and how to get them again."""
+
+from privet.checks import Check, Outcome
+from privet.reporting.advice import advice
+from privet.reporting.facts import ModelAudit
+from privet.reporting.markup import Html, details, element, joined, listed, paragraph, section, table, text
+from privet.reporting.numbers import percent, small
+from privet.reporting.report import Report
+
+__all__ = ["next_section", "reproduce_section", "trust_section", "words_section"]
+
+_SIGNS = {Outcome.PASSED: "✓", Outcome.WARNED: "!", Outcome.SKIPPED: "–"}
+
+
+def trust_section(prefix: str, audit: ModelAudit) -> Html:
+    """What the figures rest on."""
+    parts = [element("h4", text("What was assumed")), listed(text(words) for words in _assumed(audit))]
+    if audit.caveats:
+        parts += [
+            element("h4", text("What the proof rests on")),
+            listed(text(caveat.sentence) for caveat in audit.caveats),
+        ]
+    parts.append(element("h4", text("What was checked before the attacks")))
+    if audit.checks:
+        parts.append(element("ul", joined(_check(check) for check in audit.checks), {"class": "checks"}))
+    else:
+        parts.append(
+            paragraph(
+                "Nothing was checked: only scores were given. Members and others that differ without the model, or that hold "
+                "copies of each other, make an attack look stronger or weaker than it is."
+            )
+        )
+    adversaries = {result.name: result.adversary for result in audit.results}
+    parts.append(
+        details(
+            "Who attacked: what each adversary sees and knows",
+            table(
+                "Adversaries",
+                ["Attack", "Sees", "Knows", "Wants", "Bound by"],
+                [
+                    [
+                        text(result.name),
+                        text(adversary.sees),
+                        text(adversary.knows),
+                        text(adversary.wants),
+                        text(result.method),
+                    ]
+                    for result, adversary in zip(audit.results, adversaries.values(), strict=False)
+                ],
+                "wordy",
+            ),
+        )
+    )
+    return section(f"{prefix}-trust", "Assumptions, caveats and checks", parts, level=3)
+
+
+def _assumed(audit: ModelAudit) -> list[str]:
+    finding = audit.strongest.finding
+    told = [
+        "Whether each scored record was trained on was decided by a fair coin of its own, and nothing else tells members from others.",
+        f"The measured bound holds with {percent(finding.measured.confidence)} confidence for each attack, so that the best of "
+        f"them holds at the confidence that was asked for.",
+        "What is measured is a lower bound: what other attacks would find is not known.",
+    ]
+    if audit.claim is not None:
+        told.append(
+            f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant “{audit.claim.accountant}”, and for what "
+            f"the ledger records: other uses of the same data add to it."
+        )
+    return told
+
+
+def _check(check: Check) -> Html:
+    sign = element("span", text(_SIGNS[check.outcome]), {"class": "sign", "aria-hidden": "true"})
+    head = element("strong", text(f"{check.name}: {check.outcome}."))
+    words = " ".join(
+        part for part in (check.finding, check.advice if check.outcome is Outcome.WARNED else "") if part
+    )
+    return element(
+        "li", joined([sign, element("div", joined([head, text(words)]))]), {"class": str(check.outcome)}
+    )
+
+
+def next_section(prefix: str, report: Report, audit: ModelAudit) -> Html:
+    """Advice, each with its figures."""
+    items = [
+        joined([element("strong", text(piece.what)), element("p", text(piece.why))])
+        for piece in advice(report, audit)
+    ]
+    if not items:
+        items = [
+            text(
+                "Nothing that these figures call for. Audit again when the model, its data or its training changes."
+            )
+        ]
+    steps = element("ol", joined(element("li", item) for item in items), {"class": "steps"})
+    return section(f"{prefix}-next", "What to do next", [steps], level=3)
+
+
+def reproduce_section(report: Report) -> Html:
+    """The command, the versions, the seed, and a few lines of Python."""
+    origin = report.origin
+    seed = "none was given" if origin.seed is None else str(origin.seed)
+    facts = [
+        ("Command", origin.command),
+        ("Privet", origin.version),
+        ("Seed", seed),
+        ("Made", origin.created.strftime("%Y-%m-%d %H:%M %Z")),
+        ("Time taken", f"{sum(audit.seconds for audit in report.audits):.0f} s"),
+    ]
+    listing = element(
+        "dl",
+        joined(
+            element("div", joined([element("dt", text(name)), element("dd", element("code", text(value)))]))
+            for name, value in facts
+        ),
+        {"class": "facts"},
+    )
+    return section(
+        "reproduce",
+        "How to reproduce this",
+        [
+            listing,
+            paragraph("With a model, the records that it was trained on and others of the same kind:"),
+            element(
+                "pre", element("code", text(_snippet(report))), {"tabindex": "0", "aria-label": "Python"}
+            ),
+        ],
+    )
+
+
+def _snippet(report: Report) -> str:
+    audit = report.audits[0]
+    lines = [
+        "from privet.loop import audit",
+        "",
+        "report = audit(",
+        "    model,",
+        "    members=(x_members, y_members),",
+        "    nonmembers=(x_others, y_others),",
+        f"    name={audit.name!r},",
+        "    recipe=recipe,  # how it was trained; leave out to run weaker attacks only",
+        f"    delta={audit.delta:g},",
+    ]
+    if any(one.ledger is not None for one in report.audits):
+        lines.append("    ledger=ledger,  # what private training recorded")
+    if report.origin.seed is not None:
+        lines.append(f"    seed={report.origin.seed},")
+    return "\n".join([*lines, ")", 'report.save("report.html")'])
+
+
+def words_section() -> Html:
+    """What the words mean."""
+    words = [
+        ("Member", "a record that the model was trained on."),
+        (
+            "False-alarm rate (FPR)",
+            "of those who were not in the data, the share that the attack names all the same.",
+        ),
+        ("Members found (TPR)", "of those who were in the data, the share that the attack names."),
+        ("AUC", "how often a member scores above another; 0.5 is chance, 1 is every time."),
+        (
+            "ε, δ",
+            "differential privacy: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
+            "Small is good; it is about the worst case.",
+        ),
+        ("Measured", "shown by an attack: the true ε is at least this, with the confidence stated."),
+        ("Proved", "shown by a theorem and the record of what was done: the true ε is at most this."),
+        (
+            "Not detected at this power",
+            "the attacks that were run, on so many records, could not tell members from others. No more.",
+        ),
+    ]
+    listing = element(
+        "dl",
+        joined(joined([element("dt", text(word)), element("dd", text(said))]) for word, said in words),
+        {"class": "words"},
+    )
+    return section("words", "What the words mean", [details("Show the words", listing)])
