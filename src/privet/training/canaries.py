@@ -5,6 +5,9 @@
     trained = privet.train(model, data, epsilon=3, delta=1e-5, epochs=20, canaries=1000)
     OneRun(confidence=0.95).test(trained.canaries.scores, trained.guarantee(), delta=1e-5)
 
+Spikes (``DiracGradient``) do not interfere with each other, so ``OrderStatistic`` may be used for them, and tells the most;
+``OneRun`` and ``OneRunFDP`` hold for any canaries.
+
 *Guarantee*: that of the run, for everybody, is not changed. A canary is one record with a place of its own; it is drawn,
 clipped and drowned in noise like the others. No canary is made from more than one record, and none from sums, ranges or
 label counts of the data, which the ledger would not cover. Rates, steps and divisors follow from the number of places,
