@@ -32,18 +32,24 @@ _HOMES = {
     "Guarantee": "guarantees",
     "Ledger": "ledger",
     "release": "releasing.release",
+    "audit": "loop",
+    "audit_scores": "loop",
+    "Report": "reporting",
     "train": "training",
     "accounting": "",
+    "attacks": "",
+    "auditing": "",
     "events": "",
     "errors": "",
     "learning": "",
     "mechanisms": "",
     "releasing": "",
+    "reporting": "",
     "training": "",
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, errors, events, mechanisms, releasing
+    from privet import accounting, attacks, auditing, errors, events, mechanisms, releasing, reporting
     from privet import learning as learning
     from privet import training as training
     from privet.accounting import (
@@ -59,7 +65,9 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
+    from privet.loop import audit, audit_scores
     from privet.releasing.release import release
+    from privet.reporting import Report
     from privet.training import train as train
 
 # What needs a package beyond the core (learning, train, training) is there when it is asked for, and not listed: whoever
@@ -73,12 +81,17 @@ __all__ = [
     "Ledger",
     "PosteriorTarget",
     "ReplaceOne",
+    "Report",
     "TprTarget",
     "Unit",
     "ZeroOut",
     "__version__",
     "account",
     "accounting",
+    "attacks",
+    "audit",
+    "audit_scores",
+    "auditing",
     "calibrate",
     "dp_sgd",
     "errors",
@@ -86,6 +99,7 @@ __all__ = [
     "mechanisms",
     "release",
     "releasing",
+    "reporting",
 ]
 
 
