@@ -30,7 +30,7 @@ from privet.attacks import (
     see,
     shifts,
 )
-from privet.attacks.white_box import layer_features
+from privet.attacks.white_box import layer_features, ranked
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Challenge, Records, References
 
@@ -43,7 +43,7 @@ def auc(scores, coin):
 
 
 class TestQuantiles:
-    """φ given x is N(4 x₀, (½ + |x₁|)²) for non-members; a member's is two standard deviations higher."""
+    """φ given x is N(4 x₀, e^{2 x₁}) for non-members; a member's is two standard deviations higher."""
 
     def game(self, records=1500, seed=0):
         rng = np.random.default_rng(seed)
@@ -51,14 +51,14 @@ class TestQuantiles:
         coin = rng.random(2 * records) < 0.5
         coin[:records] = False
         deviate = rng.normal(size=2 * records) + 2.0 * coin
-        phi = 4 * x[:, 0] + (0.5 + np.abs(x[:, 1])) * deviate
+        phi = 4 * x[:, 0] + np.exp(x[:, 1]) * deviate
         rows = np.concatenate([x, phi[:, None]], axis=1)
         view = Logits(lambda r: np.stack([r[:, 3], np.zeros(len(r))], axis=1))
         hidden = np.concatenate([x, np.zeros((2 * records, 1))], axis=1)
         return rows, hidden, coin, deviate, view
 
     @pytest.mark.parametrize(
-        ("law", "error"), [(BoostedQuantiles((0.1, 0.5, 0.9)), 0.4), (GaussianRidge(), 0.5)]
+        ("law", "error"), [(BoostedQuantiles((0.1, 0.5, 0.9)), 0.4), (GaussianRidge(), 0.1)]
     )
     def test_finds_the_conditional_deviate(self, law, error):
         if isinstance(law, BoostedQuantiles):
@@ -217,6 +217,12 @@ class TestAugmentations:
         assert (np.diff(broken) > 0).all()
         assert (np.floor(broken) == plain).all()
 
+    def test_directions(self):
+        picture = np.arange(9).reshape(1, 3, 3)
+        up_left, right = shifts(1)[0], shifts(1)[4]
+        assert up_left(picture)[0].tolist() == [[4, 5, 5], [7, 8, 8], [7, 8, 8]]
+        assert right(picture)[0].tolist() == [[0, 0, 1], [3, 3, 4], [6, 6, 7]]
+
     def test_mirrored(self):
         assert mirrored(np.arange(4).reshape(1, 2, 2)).tolist() == [[[1, 0], [3, 2]]]
 
@@ -226,7 +232,7 @@ class TestAugmentations:
 
 
 class TestShokri:
-    def study(self, models=6, records=1200, classes=3, seed=11, gain=1.5):
+    def study(self, models=6, records=1200, classes=3, seed=11, gain=1.5, quiet=0.0):
         """Confidences of models that are surer of what they were trained on, by as much as class and coin say."""
         rng = np.random.default_rng(seed)
         labels = rng.integers(0, classes, records)
@@ -234,7 +240,7 @@ class TestShokri:
         members = np.concatenate([half, ~half])[: models + 1]
         hard = rng.normal(1.0, 0.5, records)
         logits = rng.normal(size=(models + 1, records, classes)) * 0.7
-        logits[:, np.arange(records), labels] += hard + gain * members * (labels > 0)
+        logits[:, np.arange(records), labels] += hard + gain * members * np.where(labels > 0, 1.0, quiet)
         logs = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
         view = Logits(lambda rows: logs[-1][rows[:, 0].astype(int)])
         references = References(np.zeros((models, 1, records)), members[:-1], logs[:-1])
@@ -252,6 +258,15 @@ class TestShokri:
         members, others = coin[quiet].sum(), (~coin[quiet]).sum()
         error = math.sqrt((members + others + 1) / (12 * members * others))
         assert abs(auc(scores[quiet], coin[quiet]) - 0.5) < 5 * error
+
+    def test_each_class_has_its_own(self):
+        """Class 0 loses confidence where the others gain it: one classifier for all would have it the wrong way round."""
+        pytest.importorskip("sklearn")
+        references, view, records, coin = self.study(quiet=-1.0)
+        scores = Shokri(references).run(view, Challenge(records, coin)).values
+        for label in range(3):
+            mine = records.labels == label
+            assert auc(scores[mine], coin[mine]) > 0.7
 
     def test_small_classes_share_a_classifier(self):
         pytest.importorskip("sklearn")
@@ -345,6 +360,12 @@ class TestWhiteBox:
         np.testing.assert_allclose(found[:, 2:4], norms)
         total = GradientNorm().score(view, challenge.records)
         np.testing.assert_allclose(total, -np.log(np.linalg.norm(norms, axis=1)), rtol=1e-9)
+
+    def test_features_are_ranks_within_a_model(self):
+        features = np.array([[1.0, 5.0], [3.0, 5.0], [3.0, 5.0], [9.0, 5.0]])
+        expected = [[0.125, 0.5], [0.5, 0.5], [0.5, 0.5], [0.875, 0.5]]
+        np.testing.assert_allclose(ranked(features), expected)
+        np.testing.assert_allclose(ranked(1000.0 * features**3), expected)
 
     def test_refusals(self, trained):
         view, challenge, public, shadows = trained

@@ -16,7 +16,7 @@ from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records
 from privet.views import Adversary, Labels, Numbers, WhiteBox
 
-__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features"]
+__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features", "ranked"]
 
 _LEAST = 1e-30  # of a norm, before its logarithm
 
@@ -153,14 +153,14 @@ class LayerClassifier(Attack[WhiteBox]):
                     f"'shadows' must have the target's {len(view.layers)} layers, got one with {len(shadow.view.layers)}. "
                     f"Train shadow models of the same architecture."
                 )
-            taught.append(_ranked(layer_features(shadow.view, shadow.challenge.records)))
+            taught.append(ranked(layer_features(shadow.view, shadow.challenge.records)))
             coins.append(shadow.challenge.members)
         coin = np.concatenate(coins)
         if coin.all() or not coin.any():
             raise InvalidArgument(
                 "'shadows' must hold members and others, got one kind only. Keep some records out of each shadow."
             )
-        return self.classifier.learn(np.concatenate(taught), coin)(_ranked(layer_features(view, records)))
+        return self.classifier.learn(np.concatenate(taught), coin)(ranked(layer_features(view, records)))
 
 
 def layer_features(view: WhiteBox, records: Records) -> Numbers:
@@ -177,7 +177,7 @@ def layer_features(view: WhiteBox, records: Records) -> Numbers:
     return np.stack(columns, axis=1)
 
 
-def _ranked(features: Numbers) -> Numbers:
+def ranked(features: Numbers) -> Numbers:
     """Each column as its empirical distribution function, ties alike."""
     columns = []
     for column in features.T:
