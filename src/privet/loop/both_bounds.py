@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +13,7 @@ from privet.arguments import open_fraction, shown, whole
 from privet.attacks import Attack, Outputs, see
 from privet.attacks.preflight import preflight
 from privet.attacks.shadows import Recipe
-from privet.auditing import OneRun, by_group, measure, most_at_risk
+from privet.auditing import Audit, OneRun, OneRunFDP, by_group, measure, most_at_risk
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
@@ -27,6 +28,10 @@ from privet.views import Adversary, LabelOnly, Numbers
 __all__ = ["audit", "audit_scores"]
 
 DELTA = 1e-5
+_METHODS = {
+    OneRun: "Guesses in one run of training (Steinke, Nasr & Jagielski 2023)",
+    OneRunFDP: "Guesses in one run of training, by trade-off curves (Mahloujifar, Melis & Chaudhuri 2024)",
+}
 _UNKNOWN = Adversary(
     sees="whatever the scores were computed from",
     knows="what their author knows",
@@ -104,13 +109,16 @@ def audit(
     known = None if study is None else study.references
     chosen = _attacks(attacks, view, challenge, known)
     claim = None if ledger is None else _claim(ledger)
-    judge = OneRun(1 - (1 - confidence) / (len(chosen) + (planted is not None)))
+    shared = 1 - (1 - confidence) / (len(chosen) + (planted is not None))
     results = [
-        _result(attack.run(view, challenge), attack.adversary, claim, judge, delta, confidence)
+        _result(attack.run(view, challenge), attack.adversary, claim, OneRun(shared), delta, confidence)
         for attack in chosen
     ]
     if planted is not None:
-        results.append(_result(planted.scores, planted.adversary, claim, judge, delta, confidence))
+        # Noise of private training is normal, so its canaries may be held against normal curves, which show more.
+        judge = OneRunFDP(shared)
+        scores = replace(planted.scores, attack="canaries in training")
+        results.append(_result(scores, planted.adversary, claim, judge, delta, confidence))
     trained, tested = _accuracies(view, challenge)
     told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
     audited = ModelAudit(
@@ -164,7 +172,7 @@ def _result(
     scores: Scores,
     adversary: Adversary,
     claim: Guarantee | None,
-    judge: OneRun,
+    judge: Audit,
     delta: float,
     confidence: float,
 ) -> AttackResult:
@@ -173,7 +181,7 @@ def _result(
         scores=scores,
         leakage=measure(scores, confidence=confidence),
         finding=judge.test(_balanced(scores), claim, delta=delta),
-        method=f"one run of training (Steinke, Nasr & Jagielski 2023), at {100 * judge.confidence:.4g} % confidence",
+        method=f"{_METHODS[type(judge)]}, at {100 * judge.confidence:.4g} % confidence. {judge.assumes}",
     )
 
 

@@ -8,9 +8,10 @@ proved.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import final
 
-from privet.auditing import AtRisk, GroupHarm, Leakage
+from privet.auditing import AtRisk, GroupHarm, Leakage, measure
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
@@ -49,6 +50,13 @@ class AttackResult:
     def name(self) -> str:
         """The attack's name."""
         return self.scores.attack
+
+    @cached_property
+    def detected(self) -> bool:
+        """Whether it told members from others beyond chance, at the confidence of the finding, its share of the report's."""
+        if self.finding.measured.value > 0:
+            return True
+        return measure(self.scores, confidence=self.finding.measured.confidence).auc.lower > 0.5
 
 
 @final
@@ -103,9 +111,15 @@ class ModelAudit:
         return None if claimed is None else claimed.value
 
     @property
+    def confidence(self) -> float:
+        """With which the best of all attacks' bounds holds: the failures that each of them allows, added up."""
+        failures = sum(1 - result.finding.measured.confidence for result in self.results)
+        return round(max(1 - failures, 0.0), 12)
+
+    @property
     def detected(self) -> bool:
-        """Whether any attack told members from others beyond chance, at the confidence that it states."""
-        return any(r.finding.measured.value > 0 or r.leakage.auc.lower > 0.5 for r in self.results)
+        """Whether any attack told members from others beyond chance; attacks share the level out among them."""
+        return any(result.detected for result in self.results)
 
     @property
     def standing(self) -> Standing:
