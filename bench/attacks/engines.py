@@ -2,7 +2,8 @@
 
 Every contestant trains the same 16 models on the same records in the same batches, round after round in turn; a ratio is the
 median of the ratios within a round, so that a load which comes and goes falls on all alike. Contestants that use torch have
-the number of threads that torch takes by itself.
+the number of threads that torch takes by itself. Beside the time stands the work, in milliseconds of processor time over all
+threads and processes: on a busy machine it is the steadier of the two.
 """
 
 import argparse
@@ -112,10 +113,13 @@ def start(name: str, folder: Path, count: int, epochs: int) -> None:
     one(0)
 
 
-def one(model: int) -> None:
+def one(model: int) -> float:
+    """Seconds of processor time."""
+    began = time.process_time()
     here = _SETTING[0]
     seed = here.seeds[model]
     train_one(here.recipe, fresh(here.recipe, seed), here.inputs, here.labels, here.rows[model], seed)
+    return time.process_time() - began
 
 
 def setting(name: str, folder: Path, count: int, epochs: int) -> Setting:
@@ -164,7 +168,7 @@ def compare(name: str, folder: Path, count: int, epochs: int, rounds: int) -> No
     here = setting(name, folder, count, epochs)
     with multiprocessing.get_context("spawn").Pool(2, start, (name, folder, count, epochs)) as pool:
         pool.map(one, range(4))  # both have loaded torch before anything is timed
-        ways: dict[str, Callable[[], object]] = {
+        ways: dict[str, Callable[[], list[float] | None]] = {
             "sequential over tensors": here.sequential,
             "sequential, DataLoader": here.loader,
             "two processes": lambda: pool.map(one, range(MODELS), chunksize=1),
@@ -176,17 +180,29 @@ def compare(name: str, folder: Path, count: int, epochs: int, rounds: int) -> No
         if name == "mlp":
             ways["Privet, stacked chains"] = here.stacked
         times: dict[str, list[float]] = {way: [] for way in ways}
+        work: dict[str, list[float]] = {way: [] for way in ways}
+        each = 1e3 / MODELS / epochs
         for _ in range(rounds):
             for way, run in ways.items():
-                began = time.perf_counter()
-                run()
-                times[way].append((time.perf_counter() - began) / MODELS / epochs * 1e3)
+                began, worked = time.perf_counter(), time.process_time()
+                elsewhere = run()
+                times[way].append((time.perf_counter() - began) * each)
+                away = sum(elsewhere) if isinstance(elsewhere, list) else 0.0
+                work[way].append((time.process_time() - worked + away) * each)
     last = list(ways)[-1]
-    print(f"\n{name}: {len(here.records)} records, halves, {MODELS} models, batch 64, load {os.getloadavg()[0]:.1f}")
-    print(f"{'':28}{'best':>8}{'median':>8} ms  {f'× {last}':>20}")
+    print(
+        f"\n{name}: {len(here.records)} records, halves, {MODELS} models, batch 64, load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"{'':28}{'best ms':>10}{'median ms':>10}{'ratio':>8}{'work ms':>10}{'ratio':>8}   (ratios: over {last})"
+    )
     for way, taken in times.items():
         ratio = statistics.median(t / mine for t, mine in zip(taken, times[last], strict=True))
-        print(f"{way:28}{min(taken):8.1f}{statistics.median(taken):8.1f}     {ratio:12.2f}")
+        works = statistics.median(t / mine for t, mine in zip(work[way], work[last], strict=True))
+        print(
+            f"{way:28}{min(taken):10.1f}{statistics.median(taken):10.1f}{ratio:8.2f}"
+            f"{statistics.median(work[way]):10.1f}{works:8.2f}"
+        )
 
 
 def study(name: str, folder: Path, count: int, epochs: int, models: int) -> None:

@@ -141,6 +141,17 @@ def test_a_forward_pass_that_changes_is_seen():
     assert fingerprint(layer(True)()) == fingerprint(layer(True)())
 
 
+class Scaled(nn.Module):
+    def forward(self, x):
+        return TWICE * x
+
+
+def test_a_constant_that_only_the_forward_pass_reads_is_seen(monkeypatch):
+    before = fingerprint(Scaled)
+    monkeypatch.setattr(sys.modules[__name__], "TWICE", 3.0)
+    assert fingerprint(Scaled) != before
+
+
 def test_what_cannot_be_followed_is_refused():
     for thing in ((x for x in (1, 2)), threading.Lock()):
         with pytest.raises(InvalidArgument, match="CallableRecipe with a version"):
