@@ -8,10 +8,9 @@ proved.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import final
 
-from privet.auditing import AtRisk, GroupHarm, Leakage, measure
+from privet.auditing import AtRisk, GroupHarm, Leakage
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
@@ -38,25 +37,27 @@ class Standing(StrEnum):
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackResult:
-    """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows."""
+    """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows.
+
+    ``planted`` says that it told canaries of the run, and not people's records: it bounds ε, and finds nobody.
+    """
 
     adversary: Adversary
     scores: Scores
     leakage: Leakage
     finding: Finding
     method: str  # which bound gave the finding, in words
+    planted: bool = False
 
     @property
     def name(self) -> str:
         """The attack's name."""
         return self.scores.attack
 
-    @cached_property
+    @property
     def detected(self) -> bool:
-        """Whether it told members from others beyond chance, at the confidence of the finding, its share of the report's."""
-        if self.finding.measured.value > 0:
-            return True
-        return measure(self.scores, confidence=self.finding.measured.confidence).auc.lower > 0.5
+        """Whether it showed any ε at all, at the confidence of the finding: its share of the report's."""
+        return self.finding.measured.value > 0
 
 
 @final
@@ -96,13 +97,21 @@ class ModelAudit:
 
     @property
     def strongest(self) -> AttackResult:
-        """The attack with the highest lower bound on ε; between equals, the one with the highest AUC."""
-        return max(self.results, key=lambda result: (result.finding.measured.value, result.leakage.auc.value))
+        """The attack on records with the highest lower bound on ε; between equals, the one with the highest AUC.
+
+        Canaries come in only where nothing else was attacked: what an adversary tells of them is no measure of what happens to people.
+        """
+        return max(self._on_records or self.results, key=_strength)
+
+    @property
+    def tightest(self) -> AttackResult:
+        """What bounds ε best from below, canaries included."""
+        return max(self.results, key=_strength)
 
     @property
     def epsilon_measured(self) -> float:
-        """At least this, with the confidence of the finding."""
-        return self.strongest.finding.measured.value
+        """At least this, with the confidence of the tightest finding."""
+        return self.tightest.finding.measured.value
 
     @property
     def epsilon_proved(self) -> float | None:
@@ -118,8 +127,11 @@ class ModelAudit:
 
     @property
     def detected(self) -> bool:
-        """Whether any attack told members from others beyond chance; attacks share the level out among them."""
-        return any(result.detected for result in self.results)
+        """Whether any attack told members from others beyond chance; attacks share the level out among them.
+
+        That canaries were told says that the bound is near, not that anybody's record was found.
+        """
+        return any(result.detected for result in self._on_records or self.results)
 
     @property
     def standing(self) -> Standing:
@@ -140,6 +152,14 @@ class ModelAudit:
     def warnings(self) -> tuple[Check, ...]:
         """The checks that warned."""
         return tuple(check for check in self.checks if check.outcome is Outcome.WARNED)
+
+    @property
+    def _on_records(self) -> tuple[AttackResult, ...]:
+        return tuple(result for result in self.results if not result.planted)
+
+
+def _strength(result: AttackResult) -> tuple[float, float]:
+    return result.finding.measured.value, result.leakage.auc.value
 
 
 @final
