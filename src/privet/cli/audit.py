@@ -11,6 +11,7 @@ from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, 
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.loop import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
+from privet.reporting.plain import attack_figures, model_figures
 
 __all__ = ["run"]
 
@@ -178,41 +179,28 @@ def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
 
 
 def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict[str, object]:
+    """The strongest attack's figures on top, as in ``report.json``."""
     audited = report.audits[0]
-    best = audited.strongest
+    model, best = model_figures(audited), attack_figures(audited.strongest)
     return {
-        "name": audited.name,
-        "verdict": report.verdict,
-        "standing": audited.standing.value,
-        "attack": best.name,
-        "auc": best.leakage.auc._asdict(),
-        "tpr": {f"{fpr:g}": None if tpr is None else tpr._asdict() for fpr, tpr in best.leakage.tprs.items()},
-        "fpr_floor": best.leakage.fpr_floor,
-        "epsilon_lower": best.finding.measured.value,
-        "epsilon_ceiling": best.finding.ceiling,
-        "epsilon_proved": audited.epsilon_proved,
-        "confidence": best.finding.measured.confidence,
-        "delta": audited.delta,
-        "train_accuracy": audited.train_accuracy,
-        "test_accuracy": audited.test_accuracy,
+        **{key: model[key] for key in ("name", "verdict", "standing")},
+        "attack": best["name"],
+        **{key: best[key] for key in ("auc", "tpr", "fpr_floor")},
+        "epsilon_lower": model["epsilon"]["measured"],
+        "epsilon_ceiling": model["epsilon"]["ceiling"],
+        "epsilon_proved": model["epsilon"]["proved"],
+        "confidence": model["epsilon"]["confidence"],
+        "delta": model["delta"],
+        "train_accuracy": model["accuracy"]["members"],
+        "test_accuracy": model["accuracy"]["nonmembers"],
         "attacks": [
             {
-                "name": result.name,
-                "auc": result.leakage.auc._asdict(),
-                "tpr": {f"{f:g}": None if t is None else t._asdict() for f, t in result.leakage.tprs.items()},
-                "epsilon_lower": result.finding.measured.value,
+                **{key: attack[key] for key in ("name", "auc", "tpr")},
+                "epsilon_lower": attack["epsilon"]["measured"],
             }
-            for result in audited.results
+            for attack in model["attacks"]
         ],
-        "checks": [
-            {
-                "name": check.name,
-                "outcome": check.outcome.value,
-                "finding": check.finding,
-                "advice": check.advice,
-            }
-            for check in audited.checks
-        ],
+        "checks": model["checks"],
         "failed": [limit.told(report) for limit in broken],
         "report": None if out is None else str(out),
     }

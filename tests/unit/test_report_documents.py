@@ -1,0 +1,267 @@
+"""Every form of a report but the page: report.json, the model card, the evidence for an impact assessment."""
+
+import importlib.util
+import json
+import math
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privet.accounting import account
+from privet.adjacency import AddRemove
+from privet.errors import Unreadable
+from privet.events import Gaussian, Poisson, Repeat
+from privet.ledger import Ledger
+from privet.loop import audit, audit_scores
+from privet.reporting import Report, Standing
+from privet.reporting.document import document, read_document
+from privet.reporting.plain import LISTED, POINTS
+from privet.reporting.schema import conform, report_schema
+
+SCHEMA_PAGE = Path(__file__).parents[2] / "docs" / "report-schema.md"
+CREATED = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+AWKWARD = 'a|b*_<script>alert("1")</script>`\n[x](y)'
+
+
+def scored(shift, name, *, ledger=None, count=1500, seed=0):
+    generator = np.random.default_rng(seed)
+    members, others = generator.normal(shift, 1, count), generator.normal(0, 1, count)
+    report = audit_scores(members, others, name=name, ledger=ledger)
+    return replace(report, origin=replace(report.origin, created=CREATED))
+
+
+def noisy(multiplier):
+    return Ledger(AddRemove()).spend("training", Repeat(Poisson(0.01, Gaussian(multiplier)), 200))
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """A model that leaks, with classes and groups, and several attacks that share their confidence out."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    from privet.scores import Records
+
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(600, 5))
+    labels = (inputs[:, 0] + generator.normal(size=600) > 0).astype(np.int64)
+    groups = np.where(inputs[:, 1] > 0, "north", "south")
+    inside = np.arange(600) < 300
+    model = DecisionTreeClassifier(random_state=0).fit(inputs[inside], labels[inside])
+    sides = [Records(inputs[side], labels[side], groups[side]) for side in (inside, ~inside)]
+    return audit(model, *sides, name="tree", progress=False)
+
+
+@pytest.fixture(scope="module")
+def reports(tree):
+    """One of each standing, and one with several models."""
+    leaks = scored(1.0, "leaking")
+    proved = scored(0.0, "noisy", ledger=noisy(1.0), seed=1)
+    broken = scored(5.0, "broken", ledger=Ledger(AddRemove()).spend("training", Gaussian(4.0)))
+    within = scored(1.0, "within", ledger=noisy(0.5))
+    unseen = scored(0.0, "unseen", seed=1)
+    several = replace(
+        leaks,
+        audits=(
+            replace(leaks.audits[0], train_accuracy=0.99, test_accuracy=0.91),
+            replace(proved.audits[0], train_accuracy=0.9, test_accuracy=0.88),
+        ),
+    )
+    awkward = replace(leaks, title=AWKWARD, audits=(replace(leaks.audits[0], name=AWKWARD),))
+    return {
+        "leaks": leaks,
+        "proved": proved,
+        "broken": broken,
+        "within": within,
+        "unseen": unseen,
+        "several": several,
+        "awkward": awkward,
+        "tree": tree,
+    }
+
+
+CASES = ("leaks", "proved", "broken", "within", "unseen", "several", "awkward", "tree")
+
+
+def test_the_cases_are_what_they_are_called(reports):
+    standings = {name: report.worst.standing for name, report in reports.items()}
+    assert standings["leaks"] is standings["tree"] is standings["several"] is Standing.LEAKS
+    assert standings["proved"] is Standing.NOT_DETECTED_PROVED
+    assert standings["broken"] is Standing.BROKEN
+    assert standings["within"] is Standing.LEAKS_WITHIN
+    assert standings["unseen"] is Standing.NOT_DETECTED
+
+
+# report.json
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_document_follows_its_schema_and_reads_back(reports, case):
+    text = document(reports[case])
+    plain = read_document(text)
+    assert json.loads(text) == plain
+    assert document(reports[case]) == text
+    if importlib.util.find_spec("jsonschema") is not None:
+        import jsonschema
+
+        jsonschema.Draft202012Validator(report_schema()).validate(plain)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_field_is_in_the_schema_and_every_key_in_order(reports, case):
+    schema = report_schema()
+
+    def visit(value, inside):
+        inside = schema["$defs"][inside["$ref"].split("/")[-1]] if "$ref" in inside else inside
+        if isinstance(value, dict) and "properties" in inside:
+            assert list(value) == list(inside["properties"])
+            for name, part in value.items():
+                visit(part, inside["properties"][name])
+        if isinstance(value, list):
+            for part in value:
+                visit(part, inside["items"])
+        if isinstance(value, float):
+            assert math.isfinite(value)
+
+    visit(read_document(document(reports[case])), schema)
+
+
+def test_every_field_is_documented():
+    """Each name of the schema stands on the page in code, by itself or behind the object that holds it."""
+    prose = re.sub(r"```.*?```", "", SCHEMA_PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    spans = "\n".join(re.findall(r"`([^`]+)`", prose))
+    words = set(re.findall(r"[a-z_]+", spans))
+
+    def names(schema):
+        for name, inside in schema.get("properties", {}).items():
+            yield name
+            yield from names(inside)
+        if "items" in schema:
+            yield from names(schema["items"])
+
+    schema = report_schema()
+    kept = [name for name, inside in schema["$defs"].items() if name not in ("ledger", "tpr")]
+    found = {*names(schema)}.union(*(names(schema["$defs"][name]) for name in kept))
+    assert {name for name in found if not name[0].isdigit()} <= words
+
+
+def test_the_figures_are_those_of_the_report(reports):
+    report = reports["several"]
+    plain = read_document(document(report))
+    assert plain["verdict"] == report.verdict
+    assert plain["worst"] == "leaking"
+    assert plain["origin"]["created"] == "2026-01-02T03:04:05.600000+00:00"
+    for told, audited in zip(plain["models"], report.audits, strict=True):
+        result, leakage = audited.strongest, audited.strongest.leakage
+        attack = told["attacks"][0]
+        assert told["epsilon"]["measured"] == attack["epsilon"]["measured"] == result.finding.measured.value
+        assert told["epsilon"]["proved"] == audited.epsilon_proved
+        assert told["epsilon"]["ceiling"] == result.finding.ceiling
+        assert told["accuracy"] == {"members": audited.train_accuracy, "nonmembers": audited.test_accuracy}
+        assert attack["auc"] == leakage.auc._asdict()
+        assert attack["tpr"]["0.01"] == leakage.tpr(0.01)._asdict()
+        assert attack["tpr"]["0.0001"] is None
+        assert attack["fpr_floor"] == 1 / 1500
+    plain_model, noisy_model = plain["models"]
+    assert plain_model["proof"] is None
+    assert plain_model["ledger"] is None
+    ledger = Ledger.from_json(json.dumps(noisy_model["ledger"]))
+    assert account(ledger).epsilon(delta=1e-5) == noisy_model["epsilon"]["proved"]
+    assert noisy_model["proof"]["tpr_at_most"]["0.001"] == report.audits[1].claim.tpr(fpr=1e-3)
+
+
+def test_the_best_of_several_bounds_holds_at_the_confidence_asked_for(tree):
+    told = read_document(document(tree))["models"][0]
+    assert len(told["attacks"]) > 1
+    assert told["epsilon"]["confidence"] == 0.95
+    assert all(attack["epsilon"]["confidence"] > 0.95 for attack in told["attacks"])
+
+
+def test_who_is_hurt(tree):
+    told, harm = read_document(document(tree))["models"][0]["harm"], tree.audits[0].harm
+    assert told["members"] == 300
+    assert len(told["most_at_risk"]) == LISTED
+    assert [row["record"] for row in told["most_at_risk"]] == list(harm.names[:LISTED])
+    assert sum(row["flagged"] for row in told["most_at_risk"]) == min(told["flagged"], LISTED)
+    assert {group["name"] for group in told["groups"]} == {"north", "south"}
+    assert {group["name"] for group in told["classes"]} == {"0", "1"}
+
+
+def test_a_curve_is_thinned_and_keeps_its_shape(reports):
+    leakage = reports["leaks"].audits[0].strongest.leakage
+    curve = read_document(document(reports["leaks"]))["models"][0]["attacks"][0]["roc"]
+    assert curve["thinned"]
+    assert 100 < len(curve["fpr"]) <= POINTS
+    assert (curve["fpr"][0], curve["tpr"][0]) == (0.0, 0.0)
+    assert (curve["fpr"][-1], curve["tpr"][-1]) == (1.0, 1.0)
+    assert np.all(np.diff(curve["fpr"]) >= 0)
+    assert np.all(np.diff(curve["tpr"]) >= 0)
+    assert np.all((np.array(curve["lower"]) <= curve["tpr"]) & (curve["tpr"] <= np.array(curve["upper"])))
+    assert abs(np.trapezoid(curve["tpr"], curve["fpr"]) - leakage.auc.value) < 0.01
+    without = leakage.roc.tpr[leakage.roc.false_positives == 0].max()
+    assert max(t for f, t in zip(curve["fpr"], curve["tpr"], strict=True) if f == 0) == pytest.approx(without)
+
+
+def test_endless_scores_and_many_records_stay_small_and_finite():
+    generator = np.random.default_rng(0)
+    members, others = generator.normal(1, 1, 100_000), generator.normal(0, 1, 100_000)
+    members[:50], others[:50] = np.inf, -np.inf
+    text = document(audit_scores(members, others))
+    read_document(text)
+    assert len(text) < 40_000
+    assert "Infinity" not in text
+
+
+def changed(reports, change):
+    plain = json.loads(document(reports["several"]))
+    change(plain)
+    return json.dumps(plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda d: d.update(format="privet-ledger"), "format 'privet.report'"),
+        (lambda d: d.update(version=2), "'version' must be 1, got 2"),
+        (lambda d: d.update(version=True), "'version' must be 1"),
+        (lambda d: d.pop("models"), "a field 'models'"),
+        (lambda d: d["models"].clear(), "models must be"),
+        (lambda d: d["models"][0].pop("epsilon"), r"models\[0\] must have a field 'epsilon'"),
+        (lambda d: d["models"][0]["epsilon"].update(measured=-1), r"models\[0\].epsilon.measured must be at least 0"),
+        (lambda d: d["models"][0]["epsilon"].update(measured=None), r"epsilon.measured must be number"),
+        (lambda d: d["models"][0]["epsilon"].update(measured=True), r"epsilon.measured must be number"),
+        (lambda d: d["models"][1]["attacks"][0]["auc"].update(value=1.5), r"models\[1\].attacks\[0\].auc.value must be at most 1"),
+        (lambda d: d["models"][0].update(standing="private"), "standing must be one of"),
+        (lambda d: d["models"][0]["attacks"][0]["tpr"].update({"0.01": 0.5}), "must be object or null"),
+        (lambda d: d["models"][0]["attacks"][0]["roc"].update(fpr=[0.5] * 201), "roc.fpr must be"),
+        (lambda d: d["models"][1]["ledger"].update(format="x"), "ledger.format must be"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_report_is_refused(reports, change, complaint):
+    with pytest.raises(Unreadable, match=complaint):
+        read_document(changed(reports, change))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(reports, number):
+    text = re.sub(r'"seconds": [0-9.]+', f'"seconds": {number}', document(reports["leaks"]))
+    with pytest.raises(Unreadable, match="finite"):
+        read_document(text)
+
+
+def test_a_field_that_is_not_known_is_passed_over(reports):
+    assert read_document(changed(reports, lambda d: d.update(later=1)))["later"] == 1
+
+
+def test_a_schema_with_a_word_that_is_not_understood_is_refused():
+    with pytest.raises(Unreadable, match="'pattern'"):
+        conform("x", {"pattern": "y"})
+
+
+def test_the_file_is_written_by_its_name(reports, tmp_path):
+    path = reports["leaks"].save(tmp_path / "report.json")
+    assert path.read_text(encoding="utf-8") == document(reports["leaks"])
+    assert isinstance(reports["leaks"], Report)
