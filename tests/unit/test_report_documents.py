@@ -180,6 +180,19 @@ def test_the_best_of_several_bounds_holds_at_the_confidence_asked_for(tree):
     assert all(attack["epsilon"]["confidence"] > 0.95 for attack in told["attacks"])
 
 
+def test_canaries_bound_and_find_nobody(reports):
+    audited = reports["several"].audits[0]
+    planted = replace(scored(3.0, "x").audits[0].results[0], planted=True)
+    planted = replace(planted, scores=replace(planted.scores, attack="canaries"))
+    told = read_document(
+        document(replace(reports["leaks"], audits=(replace(audited, results=(*audited.results, planted)),)))
+    )["models"][0]
+    assert told["epsilon"]["attack"] == "canaries"
+    assert told["epsilon"]["measured"] == planted.finding.measured.value
+    assert told["strongest"] == "scores"
+    assert [attack["planted"] for attack in told["attacks"]] == [False, True]
+
+
 def test_who_is_hurt(tree):
     told, harm = read_document(document(tree))["models"][0]["harm"], tree.audits[0].harm
     assert told["members"] == 300
@@ -200,7 +213,8 @@ def test_a_curve_is_thinned_and_keeps_its_shape(reports):
     assert np.all(np.diff(curve["fpr"]) >= 0)
     assert np.all(np.diff(curve["tpr"]) >= 0)
     assert np.all((np.array(curve["lower"]) <= curve["tpr"]) & (curve["tpr"] <= np.array(curve["upper"])))
-    assert abs(np.trapezoid(curve["tpr"], curve["fpr"]) - leakage.auc.value) < 0.01
+    heights = (np.array(curve["tpr"])[1:] + curve["tpr"][:-1]) / 2
+    assert abs(np.diff(curve["fpr"]) @ heights - leakage.auc.value) < 0.01
     without = leakage.roc.tpr[leakage.roc.false_positives == 0].max()
     assert max(t for f, t in zip(curve["fpr"], curve["tpr"], strict=True) if f == 0) == pytest.approx(without)
 

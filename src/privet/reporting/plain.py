@@ -51,7 +51,7 @@ def report_figures(report: Report) -> Plain:
 
 def model_figures(audit: ModelAudit) -> Plain:
     """One model: where it stands, both bounds, every attack, who is hurt, and what the figures rest on."""
-    best = audit.strongest
+    tightest = audit.tightest
     return {
         "name": audit.name,
         "standing": audit.standing.value,
@@ -60,11 +60,12 @@ def model_figures(audit: ModelAudit) -> Plain:
         "epsilon": {
             "measured": audit.epsilon_measured,
             "proved": audit.epsilon_proved,
-            "ceiling": best.finding.ceiling,
+            "ceiling": tightest.finding.ceiling,
             "confidence": audit.confidence,
-            "attack": best.name,
+            "attack": tightest.name,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
+        "strongest": audit.strongest.name,
         "attacks": [attack_figures(result) for result in audit.results],
         "proof": _proof(audit),
         "checks": [check_figures(check) for check in audit.checks],
@@ -81,6 +82,7 @@ def attack_figures(result: AttackResult) -> Plain:
     return {
         "name": result.name,
         "adversary": {"sees": adversary.sees, "knows": adversary.knows, "wants": adversary.wants},
+        "planted": result.planted,
         "members": leakage.roc.members,
         "nonmembers": leakage.roc.others,
         "confidence": leakage.confidence,
