@@ -5,7 +5,7 @@ from typing import NamedTuple
 from privet.auditing import OneRun
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.meaning import telling_rate
-from privet.reporting.numbers import at_least, at_most, count, percent, points, small
+from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
 from privet.reporting.proved import most_found, pair_ceiling
 from privet.reporting.report import Report
 
@@ -72,7 +72,7 @@ def _train_privately(report: Report, audit: ModelAudit) -> list[Advice]:
     found = audit.strongest.leakage.tpr(fpr)
     now = "" if found is None else f" It is {percent(found.value)} now."
     told = ", ".join(
-        f"ε = {epsilon:g} at {percent(cap)}" for epsilon, cap in caps(audit.delta, fpr) if cap < 0.5
+        f"ε = {epsilon:g} at {percent_at_most(cap)}" for epsilon, cap in caps(audit.delta, fpr) if cap < 0.5
     )
     return [
         Advice(
@@ -95,7 +95,9 @@ def _cost(report: Report, audit: ModelAudit, fpr: float) -> list[Advice]:
         cost = (
             f"costs {points(lost)} of test accuracy" if lost > 0 else f"gains {points(lost)} of test accuracy"
         )
-        told.append(f"{other.name} (ε ≤ {at_most(proved)}) {cost} and caps the share found at {percent(cap)}")
+        told.append(
+            f"{other.name} (ε ≤ {at_most(proved)}) {cost} and caps the share found at {percent_at_most(cap)}"
+        )
     if not told:
         return []
     return [
@@ -117,11 +119,11 @@ def _lower(audit: ModelAudit) -> list[Advice]:
     ]
     if not below:
         return []
-    told = ", ".join(f"ε = {epsilon:g} to {percent(pair)} or less" for epsilon, pair in below)
+    told = ", ".join(f"ε = {epsilon:g} to {percent_at_most(pair)} or less" for epsilon, pair in below)
     return [
         Advice(
             "If that is too much for the people in the data, train at a smaller ε.",
-            f"The proof leaves an attack up to {percent(cap)} of members at {percent(fpr)} false alarms; {told}.",
+            f"The proof leaves an attack up to {percent_at_most(cap)} of members at {percent(fpr)} false alarms; {told}.",
         )
     ]
 

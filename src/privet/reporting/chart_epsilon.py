@@ -97,7 +97,7 @@ def epsilon_chart(spans: list[Span]) -> Figure:
         ),
     ]
     layout = {
-        "xaxis": axis("ε (a lower bound left, an upper bound right)", {"range": [-0.02 * end, end]}),
+        "xaxis": axis("ε (a lower bound left, an upper bound right)", {"range": [-0.045 * end, end]}),
         "yaxis": {
             "range": [len(spans) - 0.5, -0.5],
             "tickvals": places,

@@ -25,14 +25,14 @@ def frontier_chart(audits: tuple[ModelAudit, ...]) -> Figure | None:
     aucs = [audit.strongest.leakage.auc for audit, _ in known]
     marks = [_mark(audit, audits.index(audit), found) for audit, found in known]
     ends = [min(0.48, *(auc.lower for auc in aucs)), max(0.56, *(auc.upper for auc in aucs))]
-    heights = [min(f.lower for _, f in known), max(f.upper for _, f in known)]
+    heights = [100 * min(f.lower for _, f in known), 100 * max(f.upper for _, f in known)]
     room = 0.2 * (heights[1] - heights[0])
     layout = {
         "xaxis": axis(
             "AUC of the strongest attack (0.5 = chance)", {"range": [ends[0] - 0.02, ends[1] + 0.04]}
         ),
         "yaxis": axis(
-            "test accuracy", {"tickformat": ".0%", "range": [heights[0] - room, heights[1] + room]}
+            "test accuracy", {"ticksuffix": "\u00a0%", "range": [heights[0] - room, heights[1] + room]}
         ),
         "shapes": [
             {
@@ -57,11 +57,11 @@ def _mark(audit: ModelAudit, place: int, found: Rate) -> Trace:
         "mode": "markers",
         "name": label(_name(audit)),
         "x": [auc.value],
-        "y": [found.value],
+        "y": [100 * found.value],
         "error_x": _bars(auc, colour),
-        "error_y": _bars(found, colour),
+        "error_y": _bars(Rate(*(100 * end for end in found)), colour),
         "marker": {"size": 13, "color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)]},
-        "hovertemplate": "AUC %{x:.3f}<br>test accuracy %{y:.1%}<extra>%{fullData.name}</extra>",
+        "hovertemplate": "AUC %{x:.3f}<br>test accuracy %{y:.1f}\u00a0%<extra>%{fullData.name}</extra>",
         "showlegend": True,
         "cliponaxis": False,
     }

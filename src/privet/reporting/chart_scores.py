@@ -47,7 +47,7 @@ def scores_chart(result: AttackResult) -> Figure:
     ]
     layout: dict[str, Any] = {
         "xaxis": axis("score (higher = taken for a member)"),
-        "yaxis": axis("share of records", {"tickformat": ".0%", "rangemode": "tozero"}),
+        "yaxis": axis("share of records", {"ticksuffix": "\u00a0%", "rangemode": "tozero"}),
         "hovermode": "x",
     }
     point = result.leakage.at(1e-3)
@@ -85,9 +85,9 @@ def _side(name: str, edges: Numbers, shares: Numbers, colour: str, fill: str) ->
         "mode": "lines",
         "name": name,
         "x": [float(f"{value:.6g}") for value in middles],
-        "y": [float(f"{value:.4g}") for value in shares],
+        "y": [float(f"{100 * value:.4g}") for value in shares],
         "line": {"color": colour, "width": 1.8, "shape": "hvh"},
         "fill": "tozeroy",
         "fillcolor": fill,
-        "hovertemplate": "%{y:.2%} of " + name + "<extra></extra>",
+        "hovertemplate": "%{y:.2f}\u00a0% of " + name + "<extra></extra>",
     }

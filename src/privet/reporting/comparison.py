@@ -109,7 +109,7 @@ def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str
             text("no proof" if proved is None else at_most(proved)),
         ]
         rows.append(row)
-    return table("All models, as given", header, rows)
+    return table("All models, as given", header, rows, "overview")
 
 
 def _frontier_words(audit: ModelAudit) -> str:

@@ -4,7 +4,16 @@ from typing import NamedTuple
 
 from privet.errors import PrivetError
 from privet.reporting.facts import AttackResult, ModelAudit
-from privet.reporting.numbers import count, in_a_thousand, one_in, percent, small
+from privet.reporting.numbers import (
+    at_most_in_a_thousand,
+    count,
+    in_a_thousand,
+    one_in,
+    percent,
+    percent_at_most,
+    small,
+    some_in_a_thousand,
+)
 from privet.reporting.proved import most_found
 
 __all__ = ["Crowd", "crowd", "meaning", "telling_rate"]
@@ -34,7 +43,9 @@ def crowd(audit: ModelAudit) -> Crowd | None:
         return None
     proved = most_found(audit.claim, fpr)
     return Crowd(
-        in_a_thousand(found.value), None if proved is None else in_a_thousand(proved), in_a_thousand(fpr)
+        in_a_thousand(found.value),
+        None if proved is None else at_most_in_a_thousand(proved),
+        in_a_thousand(fpr),
     )
 
 
@@ -55,7 +66,7 @@ def _found(audit: ModelAudit) -> list[str]:
     least, most = in_a_thousand(found.lower), in_a_thousand(found.upper)
     sure = f"{100 * result.leakage.confidence:.3g} %"
     return [
-        f"Of 1,000 people in the training data, the strongest attack names {in_a_thousand(found.value)} "
+        f"Of 1,000 people in the training data, the strongest attack names {some_in_a_thousand(found.value)} "
         f"(between {least} and {most}, at {sure} confidence), when it is set to name {in_a_thousand(fpr)} of 1,000 people who "
         f"were not in it. Guessing names {in_a_thousand(fpr)} of both."
     ]
@@ -90,7 +101,7 @@ def _proved(audit: ModelAudit) -> list[str]:
     proved = None if fpr is None else most_found(claim, fpr)
     if fpr is not None and proved is not None:
         told.append(
-            f"By proof, no attack of any kind, known or not, finds more than {percent(proved)} of members with "
+            f"By proof, no attack of any kind, known or not, finds more than {percent_at_most(proved)} of members with "
             f"{percent(fpr)} false alarms. The proof is about one {claim.adjacency.unit} ({claim.adjacency.relation})."
         )
     try:
@@ -98,7 +109,7 @@ def _proved(audit: ModelAudit) -> list[str]:
     except PrivetError:
         return told
     told.append(
-        f"Somebody who holds it for an even chance that a person is in the data can become at most {percent(after)} sure by "
+        f"Somebody who holds it for an even chance that a person is in the data can become at most {percent_at_most(after)} sure by "
         f"seeing the model, except with a probability of the order of δ = {small(audit.delta)}."
     )
     return told

@@ -7,31 +7,38 @@ from privet.auditing import Rate
 __all__ = [
     "at_least",
     "at_most",
+    "at_most_in_a_thousand",
     "count",
     "fraction",
     "in_a_thousand",
     "one_in",
     "percent",
+    "percent_at_most",
     "points",
     "rate_range",
     "small",
+    "some_in_a_thousand",
 ]
 
 
 def percent(value: float) -> str:
-    """A share in per cent, with two digits that count.
+    """A share in per cent, with two or three digits that count; the space before the sign does not break.
 
-    The space before the sign does not break.
-
-    >>> [percent(value).replace("\\u00a0", " ") for value in (0.0123, 0.001, 0.97531, 0.0)]
-    ['1.2 %', '0.1 %', '97.5 %', '0 %']
+    >>> [percent(value).replace("\\u00a0", " ") for value in (0.0123, 0.001, 0.97531, 0.99966, 0.0)]
+    ['1.2 %', '0.1 %', '97.5 %', '99.966 %', '0 %']
     """
-    if value == 0:
-        return "0\u00a0%"
-    hundred = 100 * value
-    if hundred >= 10:
-        return f"{hundred:.1f}".removesuffix(".0") + "\u00a0%"
-    return f"{float(f'{hundred:.2g}'):g}\u00a0%" if hundred >= 1e-4 else f"{hundred:.1e}\u00a0%"
+    return _signed(f"{100 * value:.{_places(value)}f}")
+
+
+def percent_at_most(value: float) -> str:
+    """The same, rounded up: for what a proof allows.
+
+    >>> percent_at_most(0.06315).replace("\\u00a0", " ")
+    '6.4 %'
+    """
+    places = _places(value)
+    scale = 10.0**places
+    return _signed(f"{min(math.ceil(100 * value * scale - 1e-9) / scale, 100.0):.{places}f}")
 
 
 def rate_range(rate: Rate) -> str:
@@ -96,6 +103,22 @@ def small(delta: float) -> str:
     return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
 
 
+def some_in_a_thousand(share: float) -> str:
+    """How many of a thousand in words: a few in a million are not nobody.
+
+    >>> some_in_a_thousand(0.0163), some_in_a_thousand(0.0002), some_in_a_thousand(0.0)
+    ('16', 'fewer than 1', 'none')
+    """
+    if share == 0:
+        return "none"
+    return "fewer than 1" if share < 5e-4 else str(in_a_thousand(share))
+
+
+def at_most_in_a_thousand(share: float) -> int:
+    """How many of a thousand, rounded up."""
+    return math.ceil(1000 * share - 1e-9)
+
+
 def one_in(share: float) -> str:
     """A small share as one in so many.
 
@@ -103,6 +126,18 @@ def one_in(share: float) -> str:
     'one in 1,000'
     """
     return f"one in {round(1 / share):,}"
+
+
+def _places(value: float) -> int:
+    """Decimals of a share in per cent: one from 10 % on, two digits below, and as many near 100 % as tell it from 100 %."""
+    near = min(value, 1 - value) if value > 0.999 else value
+    if near <= 0:
+        return 0
+    return min(max(1 - math.floor(math.log10(100 * near) + 1e-12), 1), 8)
+
+
+def _signed(number: str) -> str:
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + "\u00a0%"
 
 
 def _cut(value: float) -> str:

@@ -8,7 +8,16 @@ from privet.reporting.facts import AttackResult, ModelAudit
 from privet.reporting.figures import drawn
 from privet.reporting.markup import Html, element, joined, paragraph, section, table, text
 from privet.reporting.meaning import telling_rate
-from privet.reporting.numbers import at_least, at_most, count, fraction, percent, rate_range, small
+from privet.reporting.numbers import (
+    at_least,
+    at_most,
+    count,
+    fraction,
+    percent,
+    percent_at_most,
+    rate_range,
+    small,
+)
 from privet.reporting.proved import most_found
 
 __all__ = ["attacks_table", "epsilon_section", "key_figures", "roc_section", "scores_section", "tiles"]
@@ -138,7 +147,7 @@ def rates_table(audit: ModelAudit) -> Html:
         cell = "too few others" if found is None else percent(found.value)
         row = [text(percent(fpr)), joined([text(cell), interval])]
         if audit.claim is not None:
-            row.append(text("–" if cap is None else percent(cap)))
+            row.append(text("–" if cap is None else percent_at_most(cap)))
         rows.append(row)
     header = ["False alarms", "Members found"]
     if audit.claim is not None:

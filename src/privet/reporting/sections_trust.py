@@ -72,7 +72,7 @@ def _assumed(audit: ModelAudit) -> list[str]:
 
 def _check(check: Check) -> Html:
     sign = element("span", text(_SIGNS[check.outcome]), {"class": "sign", "aria-hidden": "true"})
-    head = element("strong", text(f"{check.name}: {check.outcome}."))
+    head = element("strong", text(f"{check.name[:1].upper()}{check.name[1:]}: {check.outcome}."))
     words = " ".join(
         part for part in (check.finding, check.advice if check.outcome is Outcome.WARNED else "") if part
     )
@@ -143,7 +143,7 @@ def _snippet(report: Report) -> str:
         f"    delta={audit.delta:g},",
     ]
     if any(one.ledger is not None for one in report.audits):
-        lines.append("    ledger=ledger,  # what private training recorded")
+        lines.append("    ledger=ledger,  # what the training recorded")
     if report.origin.seed is not None:
         lines.append(f"    seed={report.origin.seed},")
     return "\n".join([*lines, ")", 'report.save("report.html")'])

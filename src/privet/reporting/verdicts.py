@@ -1,6 +1,7 @@
 """The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
 
 from privet.reporting.facts import ModelAudit, Standing
+from privet.reporting.numbers import percent
 from privet.reporting.report import Report
 
 __all__ = ["sentence", "verdict"]
@@ -51,7 +52,7 @@ def sentence(audit: ModelAudit) -> str:
 def _power(audit: ModelAudit) -> str:
     found = audit.strongest.leakage.tpr(1e-3)
     if found is not None and found.lower > 2e-3:
-        return f": at one false alarm in a thousand, {found.value:.1%} of members are found"
+        return f": at one false alarm in a thousand, {percent(found.value)} of members are found"
     return f": an attack tells members from others with AUC {audit.strongest.leakage.auc.value:.2f}"
 
 

@@ -46,20 +46,20 @@
     chart.dataset.drawn = root.dataset.theme;
   };
 
-  // What is in sight is drawn first, the rest when there is time, so that a long page opens at once.
+  // What is in sight is drawn first and the rest one by one, so that a long page opens at once. A later call replaces an earlier one.
   const inSight = (chart) => chart.getBoundingClientRect().top < 2 * innerHeight;
-  const later = window.requestIdleCallback ?? ((task) => setTimeout(task, 1));
+  let turn = 0;
   const drawAll = () => {
+    const own = ++turn;
     const waiting = charts.filter((chart) => chart.offsetWidth);
     waiting.filter(inSight).forEach(draw);
     const rest = waiting.filter((chart) => !inSight(chart));
-    const one = () => {
-      const chart = rest.shift();
-      if (!chart) return;
-      draw(chart);
-      later(one);
+    const next = () => {
+      if (own !== turn || !rest.length) return;
+      draw(rest.shift());
+      setTimeout(next);
     };
-    later(one);
+    setTimeout(next);
   };
 
   const button = document.getElementById("theme");
