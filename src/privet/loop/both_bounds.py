@@ -118,7 +118,8 @@ def audit(
         # Noise of private training is normal, so its canaries may be held against normal curves, which show more.
         judge = OneRunFDP(shared)
         scores = replace(planted.scores, attack="canaries in training")
-        results.append(_result(scores, planted.adversary, claim, judge, delta, confidence))
+        found = _result(scores, planted.adversary, claim, judge, delta, confidence)
+        results.append(replace(found, planted=True))
     trained, tested = _accuracies(view, challenge)
     told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
     audited = ModelAudit(
