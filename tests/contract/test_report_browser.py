@@ -281,7 +281,7 @@ def test_without_scripts_everything_can_be_read(browser, several):
 
 
 def test_many_records_open_at_once(browser, tmp_path):
-    audit = audited("model", 1.0, epsilon=3.0, count=50_000)
+    audit = audited("model", 1.0, epsilon=3.0, count=50_000, who=False)
     path = Report(audits=(audit,), origin=Origin(command="privet audit", version="0")).save(
         tmp_path / "r.html"
     )

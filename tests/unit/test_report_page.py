@@ -366,6 +366,19 @@ def test_numbers_are_never_rounded_to_their_own_advantage():
     assert small(1e-10) == "10⁻¹⁰"
 
 
+def test_how_to_reproduce_it_runs(tmp_path, monkeypatch):
+    """The snippet of a page that was made from scores is a program."""
+    scores = normal_scores(1.0, 200)
+    made = report(audited("a 'name'", scores=scores, harm=False, test=None))
+    code = next(word for word in Read(page(made)).words if "audit_scores(" in word)
+    monkeypatch.chdir(tmp_path)
+    known = {"members": scores.of_members, "nonmembers": scores.of_others}
+    exec(code, known)
+    assert (tmp_path / "report.html").exists()
+    assert known["report"].verdict == made.verdict
+    assert "audit(\n    model," in "".join(Read(page(report(audited(harm=False)))).words)
+
+
 def test_without_plotly_the_fix_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(MissingPackage, match=r"privet\[report\]"):

@@ -70,7 +70,11 @@ def _train_privately(report: Report, audit: ModelAudit) -> list[Advice]:
         return []
     fpr = telling_rate(audit.strongest) or 1e-2
     found = audit.strongest.leakage.tpr(fpr)
-    now = "" if found is None else f" It is {percent(found.value)} now."
+    now = (
+        ""
+        if found is None
+        else f" It is {percent(found.value)} now, by the attacks that were run; a cap holds for all attacks."
+    )
     told = ", ".join(
         f"ε = {epsilon:g} at {percent_at_most(cap)}" for epsilon, cap in caps(audit.delta, fpr) if cap < 0.5
     )

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from privet.reporting.comparison import comparison
 from privet.reporting.facts import ModelAudit
-from privet.reporting.markup import Html, element, joined, paragraph, text
+from privet.reporting.markup import Html, element, joined, listed, paragraph, text
 from privet.reporting.plotting import library
 from privet.reporting.report import Report
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
@@ -129,6 +129,21 @@ def _models(report: Report, names: dict[str, str]) -> Html:
     return element("div", joined([strip, *panels]), {"class": "models"})
 
 
+def _parts(name: str, audit: ModelAudit) -> Html:
+    """Where to find what, in the order of the page."""
+    places = [
+        ("roc", "Members found"),
+        ("epsilon", "ε from both sides"),
+        ("scores", "Scores"),
+        *([] if audit.harm is None else [("people", "Who is exposed")]),
+        ("meaning", "For a person"),
+        ("trust", "Assumptions and checks"),
+        ("next", "What to do next"),
+    ]
+    links = (element("a", text(words), {"href": f"#{name}-{part}"}) for part, words in places)
+    return element("nav", listed(links, "parts"), {"aria-label": f"Parts: {audit.name}"})
+
+
 def _panel(report: Report, audit: ModelAudit, name: str) -> Html:
     several = len(report.audits) > 1
     head = [element("h2", text(audit.name), {"id": f"{name}-heading"})]
@@ -137,6 +152,7 @@ def _panel(report: Report, audit: ModelAudit, name: str) -> Html:
     parts = [
         *head,
         key_figures(audit),
+        _parts(name, audit),
         roc_section(name, audit),
         epsilon_section(name, audit),
         scores_section(name, audit),

@@ -39,7 +39,9 @@ def _records(audit: ModelAudit, harm: Harm) -> Html:
             f"No member stands out from the non-members by {harm.attack} beyond coincidence, "
             f"at a share of {percent(risk.false_discoveries)} false discoveries. The first of the order are shown all the same."
         )
-    scores = next(result.scores for result in audit.results if result.name == harm.attack)
+    scores = next((result.scores for result in audit.results if result.name == harm.attack), None)
+    if scores is None:  # the attack itself is not in the report
+        return paragraph(told)
     others = int((~scores.members).sum())
     rows = []
     for place, (record, p_value) in enumerate(

@@ -9,6 +9,7 @@ from privet.reporting.report import Report
 
 __all__ = ["next_section", "reproduce_section", "trust_section", "words_section"]
 
+_SAVE = 'report.save("report.html")'
 _SIGNS = {Outcome.PASSED: "✓", Outcome.WARNED: "!", Outcome.SKIPPED: "–"}
 
 
@@ -30,7 +31,6 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
                 "copies of each other, make an attack look stronger or weaker than it is."
             )
         )
-    adversaries = {result.name: result.adversary for result in audit.results}
     parts.append(
         details(
             "Who attacked: what each adversary sees and knows",
@@ -40,12 +40,12 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
                 [
                     [
                         text(result.name),
-                        text(adversary.sees),
-                        text(adversary.knows),
-                        text(adversary.wants),
+                        text(result.adversary.sees),
+                        text(result.adversary.knows),
+                        text(result.adversary.wants),
                         text(result.method),
                     ]
-                    for result, adversary in zip(audit.results, adversaries.values(), strict=False)
+                    for result in audit.results
                 ],
                 "wordy",
             ),
@@ -121,7 +121,7 @@ def reproduce_section(report: Report) -> Html:
         "How to reproduce this",
         [
             listing,
-            paragraph("With a model, the records that it was trained on and others of the same kind:"),
+            paragraph("In Python:"),
             element(
                 "pre", element("code", text(_snippet(report))), {"tabindex": "0", "aria-label": "Python"}
             ),
@@ -131,22 +131,25 @@ def reproduce_section(report: Report) -> Html:
 
 def _snippet(report: Report) -> str:
     audit = report.audits[0]
-    lines = [
-        "from privet.loop import audit",
-        "",
-        "report = audit(",
+    kept = [f"    name={audit.name!r},", f"    delta={audit.delta:g},"]
+    if any(one.ledger is not None for one in report.audits):
+        kept.append("    ledger=ledger,  # what the training recorded")
+    if not audit.checks and audit.test_accuracy is None:  # only scores were given
+        call = [
+            "report = privet.audit_scores(",
+            "    members,  # a score for each, higher = more likely a member",
+            "    nonmembers,",
+        ]
+        return "\n".join(["import privet", "", *call, *kept, ")", _SAVE])
+    call = [
+        "report = privet.audit(",
         "    model,",
         "    members=(x_members, y_members),",
         "    nonmembers=(x_others, y_others),",
-        f"    name={audit.name!r},",
         "    recipe=recipe,  # how it was trained; leave out to run weaker attacks only",
-        f"    delta={audit.delta:g},",
     ]
-    if any(one.ledger is not None for one in report.audits):
-        lines.append("    ledger=ledger,  # what the training recorded")
-    if report.origin.seed is not None:
-        lines.append(f"    seed={report.origin.seed},")
-    return "\n".join([*lines, ")", 'report.save("report.html")'])
+    seed = [] if report.origin.seed is None else [f"    seed={report.origin.seed},"]
+    return "\n".join(["import privet", "", *call, *kept, *seed, ")", _SAVE])
 
 
 def words_section() -> Html:
