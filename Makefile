@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow lint bench clean
+.PHONY: help demo test slow lint docs bench clean
 
 help:
 	@echo "make demo    install into $(VENV) and show what Privet does"
 	@echo "make test    install the tools and run the tests"
 	@echo "make slow    run the tests that take minutes"
 	@echo "make lint    check format, style, types and who imports whom"
+	@echo "make docs    build the documentation into site/; a warning is an error"
 	@echo "make bench   measure beside the peers"
 	@echo "make clean   remove everything that make has made"
 
@@ -30,6 +31,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench:
 	bash bench/accounting/run.sh
 	bash bench/noise/run.sh
@@ -37,7 +41,7 @@ bench:
 	bash bench/synthetic/run.sh
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-demo.svg examples-out
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-demo.svg examples-out
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -57,3 +61,9 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Privet and the tools for its tests into $(VENV) …"
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+# Signatures and docstrings are read from the sources, so none of Privet's own dependencies beyond the core is needed.
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	@echo "Installing what builds the documentation into $(VENV) …"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
