@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: help demo test slow lint docs bench clean
 
 help:
-	@echo "make demo    install into $(VENV) and show what Privet does"
+	@echo "make demo    install into $(VENV), attack plain and private models, and write privet-report.html"
 	@echo "make test    install the tools and run the tests"
 	@echo "make slow    run the tests that take minutes"
 	@echo "make lint    check format, style, types and who imports whom"
@@ -16,7 +16,7 @@ help:
 	@echo "make bench   measure beside the peers"
 	@echo "make clean   remove everything that make has made"
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-demo
 	@$(BIN)/privet demo
 
 test: $(VENV)/.installed-dev
@@ -41,7 +41,7 @@ bench:
 	bash bench/synthetic/run.sh
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-demo.svg examples-out
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-report.html examples-out
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -52,15 +52,15 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # A stamp is newer than pyproject.toml once what that file asks for is installed.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	@echo "Installing Privet into $(VENV) …"
-	@$(PIP) --editable .
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	@echo "Installing Privet and what the demo needs into $(VENV) …"
+	@$(PIP) --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Privet and the tools for its tests into $(VENV) …"
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed-demo
 
 # Signatures and docstrings are read from the sources, so none of Privet's own dependencies beyond the core is needed.
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python

@@ -1,9 +1,12 @@
-"""What ``privet demo`` and the pictures promise: known numbers, and SVG that is whole and stands alone."""
+"""What ``privet demo`` and the pictures promise: figures that hold together, a report, and SVG that is whole and stands alone."""
 
 import json
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree as Xml
 
+import numpy as np
 import pytest
 
 from privet.cli import main
@@ -54,33 +57,96 @@ def test_explain_draws(capsys, tmp_path, words):
     } <= labels
 
 
-def test_demo(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["demo", "--json"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    found = json.loads(printed.out)
-    # tensorflow/privacy, tutorials/README.md
-    assert [(row["noise_multiplier"], row["epochs"], row["published"]) for row in found["published"]] == [
-        (1.3, 15, 1.19),
-        (1.1, 60, 3.01),
-        (0.7, 45, 7.10),
-    ]
-    for row in found["published"]:
-        assert row["epsilon_lower"] <= row["epsilon"] <= row["renyi"] <= row["published"]
-        assert row["epsilon"] <= row["epsilon_lower"] * (1 + 1e-4)
-    assert found["published"][1]["epsilon"] == pytest.approx(2.38160, abs=1e-5)
-    # SPEC C3: ε = 1/1000, T = 500, δ = 1e-6
-    theorems = {row["accountant"]: row["epsilon"] for row in found["composition"]}
-    assert theorems["basic composition"] == pytest.approx(0.5)
-    assert theorems["advanced composition"] == pytest.approx(0.1178, abs=5e-5)
-    assert theorems["optimal composition"] == pytest.approx(0.0798, abs=5e-5)
-    noise = {row["epsilon"]: row["noise_multiplier"] for row in found["calibration"]}
-    assert noise[2.0] == pytest.approx(1.22415, abs=1e-5)
-    assert list(noise.values()) == sorted(noise.values(), reverse=True)
-    assert_stands_alone(tmp_path / "privet-demo.svg")
+class TestDemo:
+    """The survey, four models, one table, one report. Short trainings here; the real thing is marked slow."""
+
+    @pytest.fixture
+    def short(self, monkeypatch):
+        for package in ("torch", "sklearn", "plotly", "statsmodels"):
+            pytest.importorskip(package, reason="the demo needs the extra 'demo'")
+        from privet.cli import demo, demo_models
+
+        monkeypatch.setattr(demo, "_REFERENCES", 2)
+        monkeypatch.setattr(demo_models, "_PLAIN_EPOCHS", 20)
+        monkeypatch.setattr(demo_models, "_PRIVATE_EPOCHS", 2)
+
+    def test_json_and_report(self, short, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert main(["demo", "--json"]) == 0
+        printed = capsys.readouterr()
+        found = json.loads(printed.out)
+        assert printed.err == ""
+        plain, *private = found["models"]
+        assert [row["epsilon_proved"] is None for row in found["models"]] == [True, False, False, False]
+        for row, epsilon in zip(private, (8, 3, 1), strict=True):
+            assert epsilon * 0.99 < row["epsilon_proved"] <= epsilon
+            assert 0 <= row["epsilon_measured"] <= row["epsilon_proved"]
+            assert row["standing"] != "broken"
+            assert row["auc"] < plain["auc"]
+        assert plain["epsilon_measured"] > 0
+        assert plain["standing"] == "leaks"
+        assert plain["train_accuracy"] > plain["test_accuracy"] + 0.1
+        assert found["majority_accuracy"] == pytest.approx(0.678, abs=1e-3)
+        page = (tmp_path / "privet-report.html").read_text(encoding="utf-8")
+        assert all(row["name"] in page for row in found["models"])
+
+    def test_one_table_with_a_row_for_each_model(self, short, capsys, tmp_path):
+        out = tmp_path / "found.json"
+        assert main(["demo", "--out", str(out)]) == 0
+        said = capsys.readouterr().out
+        header = next(line for line in said.splitlines() if "test accuracy" in line)
+        columns = ("attack AUC", "TPR at 0.1 % FPR", "ε measured", "ε proved")
+        assert all(column in header for column in columns)
+        rows = [line for line in said.splitlines() if line.startswith(("  Plain", "  Private"))]
+        assert len(rows) == 4
+        assert "no proof" in rows[0]
+        assert [row.split("≤")[1].strip() for row in rows[1:]] == ["8.00", "3.00", "1.00"]
+        assert all(len(line) <= 100 for line in said.splitlines() if str(out) not in line)
+        assert len(json.loads(out.read_text(encoding="utf-8"))["models"]) == 4
+
+    @pytest.mark.parametrize("name", ["no/such/folder/a.html", "report.pdf", "."])
+    def test_refuses_before_it_works(self, capsys, name):
+        assert main(["demo", "--out", name]) == 2
+        assert "'--out' must" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("package", ["statsmodels", "plotly"])
+    def test_says_what_to_install(self, capsys, monkeypatch, tmp_path, package):
+        missing = {"statsmodels": "statsmodels.datasets", "plotly": "plotly.offline"}[package]
+        monkeypatch.setitem(sys.modules, missing, None)
+        assert main(["demo", "--out", str(tmp_path / "a.html")]) == 2
+        said = capsys.readouterr().err
+        assert package in said
+        assert "pip install 'privet[" in said
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.slow
+    def test_the_plain_model_leaks_and_private_ones_do_not(self, tmp_path):
+        pytest.importorskip("statsmodels", reason="the demo needs the extra 'demo'")
+        command = [sys.executable, "-m", "privet.cli", "demo", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=600)
+        plain, *private = json.loads(done.stdout)["models"]
+        assert plain["auc"] > 0.7
+        assert plain["tpr"] > 0.008
+        assert plain["epsilon_measured"] > 1.5
+        for row in private:
+            assert row["auc"] < 0.58
+            assert row["tpr"] < 0.006
+            assert row["test_accuracy"] > plain["test_accuracy"]
+            assert row["test_accuracy"] > 0.69
+        eight, three, one = private
+        assert eight["epsilon_measured"] > three["epsilon_measured"] > one["epsilon_measured"] >= 0
+        assert eight["epsilon_measured"] > 2.5
+        assert three["epsilon_measured"] > 0.8
 
 
-def test_demo_refuses_before_it_works(capsys):
-    assert main(["demo", "--plot", "no/such/folder/a.svg"]) == 2
-    assert "folder that exists" in capsys.readouterr().err
+def test_the_survey_is_coded_by_its_form():
+    pytest.importorskip("statsmodels", reason="the survey comes with statsmodels")
+    from privet.datasets.affairs import COLUMNS, QUESTIONS, affairs
+
+    records = affairs()
+    assert records.inputs.shape == (6366, len(COLUMNS))
+    ends = np.cumsum([len(codes) for codes in QUESTIONS.values()])
+    for answers in np.split(records.inputs, ends[:-1], axis=1):
+        assert (answers.sum(axis=1) == 1).all()  # one tick for each question: no code is missing
+    assert records.known_labels.sum() == 2053  # as in Fair's paper
+    assert len(set(records.groups)) == 4

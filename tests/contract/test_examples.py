@@ -18,6 +18,12 @@ _SAID = {
     "meeting_price": ("the best price is 3 €", "noise on the price", "chosen with noise"),
     "hair_colour": ("P[dark] = 0.9936 ≥ 1 − 4·exp(−5) = 0.9730", "permute and flip", "costs ε = 0.05"),
     "averaging": ("10 answers, then", "BudgetExceeded", "still holds 10 entries", "100.0"),
+    "well_known_settings": (
+        "3.01  2.5965      2.38160      2.38159",
+        "advanced composition  0.1178",
+        "optimal composition   0.0798",
+        "1.22415",
+    ),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 

@@ -70,7 +70,7 @@ def _parser() -> _Parser:
         _command(commands, "release", "statistics of a table, with noise, error bars and what they cost")
     )
     _audit(_command(commands, "audit", "attack a model, bound its leakage from both sides, and report"))
-    _demo(_command(commands, "demo", "the accountant at work on well-known settings (a few seconds)"))
+    _demo(_command(commands, "demo", "plain and private models, attacked and bounded (a minute or two)"))
     return parser
 
 
@@ -237,10 +237,10 @@ class _Statistic(argparse.Action):
 
 def _demo(command: _Parser) -> None:
     command.add_argument(
-        "--plot",
-        metavar="FILE.svg",
-        default="privet-demo.svg",
-        help="where to draw it (default: %(default)s)",
+        "--out",
+        metavar="FILE",
+        default="privet-report.html",
+        help="the report: .html, .json, .md (model card), .dpia.html or .pia.json (default: %(default)s)",
     )
 
 
