@@ -103,12 +103,13 @@ def spare_cores(cores: int) -> float:
     return float(np.clip(cores * best(lambda: busy(0)) / together, 1.0, cores))
 
 
-def timed(run: Callable[[int], None]) -> float:
-    """Seconds for each step of ``run(steps)``: the best of three, as other programs only ever make it slower."""
-    run(2)
+def timed(run: Callable[[int], None], most: int) -> float:
+    """Seconds for each step of ``run(steps)``, which takes ``most`` steps at most: the best of three, as other programs only ever make it slower."""
+    few = min(2, most)
+    run(few)
     began = time.perf_counter()
-    run(2)
-    steps = int(np.clip(_TIMED / 3 / max(1e-6, (time.perf_counter() - began) / 2), 2, 200))
+    run(few)
+    steps = int(np.clip(_TIMED / 3 / max(1e-6, (time.perf_counter() - began) / few), few, min(200, most)))
     best = np.inf
     for _ in range(3):
         began = time.perf_counter()

@@ -98,18 +98,21 @@ def seconds_per_model_step(
     seeds = [[job.seeds[model] for model in stack] for stack in stacks]
     made = [[fresh(recipe, seed) for seed in group] for group in seeds]
 
+    batches = -(-max(len(rows) for group in members for rows in group) // recipe.batch_size)
+    most = recipe.epochs * batches
+
     def one(place: int, steps: int) -> None:
         train_stack(recipe, made[place], inputs, labels, members[place], seeds[place], steps=steps)
 
     if len(stacks) == 1:
-        return timed(lambda steps: one(0, steps)) / len(stacks[0])
+        return timed(lambda steps: one(0, steps), most) / len(stacks[0])
     before = torch.get_num_threads()
     with ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,)) as pool:
 
         def all_of_them(steps: int) -> None:
             list(pool.map(one, range(len(stacks)), [steps] * len(stacks)))
 
-        each = timed(all_of_them)
+        each = timed(all_of_them, most)
     torch.set_num_threads(before)
     return each / sum(map(len, stacks))
 

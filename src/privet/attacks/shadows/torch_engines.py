@@ -35,15 +35,15 @@ def measured(job: Job, models: Sequence[int], cores: int) -> tuple[Estimate, ...
     inputs, labels = table(made.module, job.inputs), torch.as_tensor(job.labels)
 
     def alone(steps: int) -> None:
-        train_one(recipe, made, inputs, labels, chosen[0], job.seeds[models[0]], steps=min(steps, total[0]))
+        train_one(recipe, made, inputs, labels, chosen[0], job.seeds[models[0]], steps=steps)
 
-    each = timed(alone)
+    each = timed(alone, total[0])
     threads = torch.get_num_threads()
     single = each
     if threads > 1:
         torch.set_num_threads(1)
         try:
-            single = timed(alone)
+            single = timed(alone, total[0])
         finally:
             torch.set_num_threads(threads)
     stacked, processes = Stacked(), Processes(cores)
