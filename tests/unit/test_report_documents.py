@@ -1,11 +1,13 @@
 """Every form of a report but the page: report.json, the model card, the evidence for an impact assessment."""
 
 import importlib.util
+import itertools
 import json
 import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,17 @@ import pytest
 
 from privet.accounting import account
 from privet.adjacency import AddRemove
+from privet.cli import main
 from privet.errors import Unreadable
 from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
 from privet.loop import audit, audit_scores
 from privet.reporting import Report, Standing
+from privet.reporting.cnil import QUESTIONS, cnil_document
 from privet.reporting.document import document, read_document
+from privet.reporting.dpia import dpia_page
+from privet.reporting.evidence import CONTROLLER
+from privet.reporting.model_card import model_card
 from privet.reporting.plain import LISTED, POINTS
 from privet.reporting.schema import conform, report_schema
 
@@ -279,3 +286,267 @@ def test_the_file_is_written_by_its_name(reports, tmp_path):
     path = reports["leaks"].save(tmp_path / "report.json")
     assert path.read_text(encoding="utf-8") == document(reports["leaks"])
     assert isinstance(reports["leaks"], Report)
+
+
+def test_the_command_line_shows_the_same_figures(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    for name, shift in (("m.csv", 1.0), ("n.csv", 0.0)):
+        np.savetxt(tmp_path / name, generator.normal(shift, 1, 400))
+    paths = ["--members", str(tmp_path / "m.csv"), "--nonmembers", str(tmp_path / "n.csv")]
+    assert main(["audit", *paths, "--json", "--out", str(tmp_path / "r.json")]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    told = read_document((tmp_path / "r.json").read_text(encoding="utf-8"))["models"][0]
+    attack = told["attacks"][0]
+    assert shown["auc"] == attack["auc"]
+    assert shown["tpr"] == attack["tpr"]
+    assert shown["fpr_floor"] == attack["fpr_floor"]
+    assert shown["epsilon_lower"] == told["epsilon"]["measured"] > 0
+    assert shown["epsilon_ceiling"] == told["epsilon"]["ceiling"]
+    assert shown["epsilon_proved"] is told["epsilon"]["proved"] is None
+    assert shown["confidence"] == 0.95
+    assert shown["verdict"] == told["verdict"]
+
+
+# In all forms
+
+
+WRITERS = (document, model_card, cnil_document, dpia_page)
+
+
+def read_aloud(report, writer):
+    """The words of a form, as somebody reads them."""
+    text = writer(report)
+    if writer is cnil_document:
+        text = json.dumps(json.loads(text), ensure_ascii=False)
+    return re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("case", CASES)
+def test_no_form_calls_a_model_private(reports, case, writer):
+    words = read_aloud(reports[case], writer).lower()
+    assert not re.search(r"\bprivate\b|\bsafe\b|\banonymous\b", words)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_was_not_detected_is_told_with_its_power(reports, writer):
+    words = read_aloud(reports["unseen"], writer)
+    assert "not detected at this power" in words
+    assert f"{reports['unseen'].audits[0].strongest.finding.ceiling:.2f}" in words
+    assert "by proof" not in words.lower()
+
+
+@pytest.mark.parametrize("writer", [model_card, cnil_document, dpia_page])
+def test_a_proof_is_told_as_at_most(reports, writer):
+    words = read_aloud(reports["proved"], writer)
+    bound = reports["proved"].audits[0].epsilon_proved
+    shown = f"{math.ceil(100 * bound) / 100:.2f}".rstrip("0").rstrip(".")
+    assert f"By proof, ε is at most {shown} at δ = 10⁻⁵, for one record (add-remove" in words
+    assert "Batches are accounted as Poisson samples" in words
+
+
+@pytest.mark.parametrize("writer", [model_card, cnil_document, dpia_page])
+def test_a_claim_that_does_not_hold_is_no_proof(reports, writer):
+    words = read_aloud(reports["broken"], writer)
+    assert "the claim does not hold" in words
+    assert "By proof, " not in words
+    assert "Differential privacy in training" not in words
+
+
+@pytest.mark.parametrize("suffix", ["md", "pia.json", "dpia.html"])
+def test_the_name_of_the_file_says_the_form(reports, tmp_path, suffix):
+    writer = {"md": model_card, "pia.json": cnil_document, "dpia.html": dpia_page}[suffix]
+    path = reports["several"].save(tmp_path / f"report.{suffix}")
+    assert path.read_text(encoding="utf-8") == writer(reports["several"])
+
+
+# The model card
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_model_card_section_is_sound_markdown(reports, case):
+    card = model_card(reports[case])
+    headings = [line for line in card.splitlines() if line.startswith("#") and not line.startswith("# ")]
+    assert headings == [
+        "## Privacy",
+        "### What was measured",
+        "### What is proved",
+        "### Limits",
+        "### How to reproduce",
+    ]
+    tables = re.findall(r"(?:^\|.*\n?)+", card, flags=re.MULTILINE)
+    assert len(tables) == 1 + len(reports[case].audits)
+    for lines in (table.strip().splitlines() for table in tables):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+    prose = card[: card.index("### How to reproduce")]
+    assert "<script" not in prose
+    assert "[x](y)" not in prose
+    assert card.count("```") % 2 == 0
+
+
+def test_the_fence_is_longer_than_any_in_the_command(reports):
+    report = reports["leaks"]
+    card = model_card(replace(report, origin=replace(report.origin, command="a ``` b\n## c")))
+    assert "\n````text\na ``` b ## c\n" in card
+
+
+def test_a_card_has_the_figures(reports):
+    card = model_card(reports["several"])
+    leaking = reports["several"].audits[0].strongest.leakage
+    row = next(line for line in card.splitlines() if line.startswith("| leaking | Leaks |"))
+    assert f"{leaking.auc.value:.3f} ({leaking.auc.lower:.3f} to {leaking.auc.upper:.3f})" in row
+    assert "| nothing is proved |" in row
+    assert "91\u00a0% |" in row
+    assert "Privet " in card
+    assert "2026-01-02" in card
+
+
+def test_warnings_of_checks_reach_the_card(tree):
+    assert tree.audits[0].warnings
+    card = model_card(tree)
+    for check in tree.audits[0].warnings:
+        assert f"Warning, {check.name}: " in card
+
+
+# The CNIL's import
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_import_has_the_shape_that_the_tool_reads(reports, case):
+    """As its importer does: five keys, lists, questions by number, titles of measures in the lists of measures."""
+    plain = json.loads(cnil_document(reports[case]))
+    assert list(plain) == ["pia", "answers", "measures", "evaluations", "comments"]
+    assert plain["pia"]["status"] == 0
+    assert plain["pia"]["name"] == reports[case].title
+    references = [answer["reference_to"] for answer in plain["answers"]]
+    assert all(type(reference) is int for reference in references)
+    texts = [*range(111, 114), *range(121, 124), *range(211, 216), *range(221, 228)]
+    risks = [10 * risk + question for risk in (32, 33, 34) for question in range(1, 7)]
+    assert references == [*texts, *risks] == list(QUESTIONS)
+    for answer in plain["answers"]:
+        data, last = answer["data"], answer["reference_to"] % 10
+        assert list(data) == ["text", "gauge", "list"]
+        in_a_list = answer["reference_to"] > 320 and last <= 4
+        assert bool(data["list"]) is in_a_list
+        assert (data["text"] is None) is in_a_list
+        assert not data["gauge"]  # nothing is judged for the controller
+        assert all(isinstance(label, str) for label in data["list"])
+        datetime.fromisoformat(answer["created_at"])
+    for place, measure in enumerate(plain["measures"], start=1):
+        assert measure["id"] == place
+        assert measure["title"] in answers(plain)[324]["list"]
+    assert plain["evaluations"] == []
+    assert {comment["reference_to"] for comment in plain["comments"]} <= set(references)
+
+
+def answers(plain):
+    return {answer["reference_to"]: answer["data"] for answer in plain["answers"]}
+
+
+def test_every_question_is_marked_for_the_controller(reports):
+    for reference, data in answers(json.loads(cnil_document(reports["several"]))).items():
+        words = data["list"][-1] if data["list"] else data["text"].split("\n<p>")[-1]
+        assert CONTROLLER in words
+        assert QUESTIONS[reference][:20] in words
+
+
+def test_only_what_an_audit_knows_is_filled_in(reports, tree):
+    for report in (reports["several"], tree):
+        told = answers(json.loads(cnil_document(report)))
+        filled = {
+            reference
+            for reference, data in told.items()
+            if "From the audit" in (data["text"] or "") or len(data["list"]) > 1
+        }
+        assert filled <= {111, 121, 122, 321, 322, 323, 324, 325, 326}
+        assert filled >= {111, 121, 321, 322, 323, 324, 325, 326}
+
+
+def test_measures_and_likelihood_have_the_figures(reports):
+    plain = json.loads(cnil_document(reports["several"]))
+    proof, tested = plain["measures"]
+    assert re.fullmatch(r"Differential privacy in training \(noisy\): ε ≤ [\d.]+ at δ = 10⁻⁵", proof["title"])
+    assert tested["title"] == "Membership-inference audit of 2026-01-02"
+    likelihood = answers(plain)[326]["text"]
+    assert f"{reports['several'].audits[0].strongest.leakage.auc.value:.3f}" in likelihood
+    assert "200 times poisson (rate 0.01) of gaussian (noise multiplier 1)" in answers(plain)[122]["text"]
+    assert plain["pia"]["created_at"] == "2026-01-02T03:04:05.600Z"
+
+
+def test_names_cannot_become_markup_in_the_tool(reports):
+    for data in answers(json.loads(cnil_document(reports["awkward"]))).values():
+        assert "<script" not in (data["text"] or "")
+
+
+# The page by Article 35(7)
+
+
+class Outline(HTMLParser):
+    """What is open, what was seen, and the text under each heading."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.tags, self.headings, self.links = [], [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[name] for name in ("href", "src") if name in given]
+        if tag != "meta":
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append([int(tag[1]), ""])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if any(re.fullmatch("h[1-6]", tag) for tag in self.open):
+            self.headings[-1][1] += data.replace("\n", " ")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_page_is_whole_and_asks_nothing_of_the_network(reports, case):
+    page = dpia_page(reports[case])
+    outline = Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert "script" not in outline.tags
+    assert all(link.startswith("#") and link[1:] in outline.ids for link in outline.links)
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+    levels = [level for level, _ in outline.headings]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert len(page) < 100_000
+
+
+def test_each_letter_has_both_halves(reports):
+    outline = Outline()
+    outline.feed(dpia_page(reports["several"]))
+    top = [words for level, words in outline.headings if level == 2]
+    assert [words[:3] for words in top[1:5]] == ["(a)", "(b)", "(c)", "(d)"]
+    halves = [words for level, words in outline.headings if level == 3]
+    assert halves == ["What this audit supports", CONTROLLER] * 4
+
+
+def letters(page):
+    return [part.split("</section>")[0] for part in page.split('<section id="letter-')[1:]]
+
+
+def test_what_stands_under_each_letter(reports, tree):
+    done, worth, risks, measures = letters(dpia_page(reports["several"]))
+    assert "1,500 records that it was trained on" in done
+    assert "200 times poisson" in done
+    assert "91\u00a0%" in worth
+    assert "88\u00a0%" in worth
+    assert f"{reports['several'].audits[0].strongest.leakage.auc.value:.3f}" in risks
+    assert "did not test whether attributes" in risks
+    assert "Differential privacy in training (noisy)" in measures
+    assert "Fewer than two models" in letters(dpia_page(reports["leaks"]))[1]
+    checks = letters(dpia_page(tree))[3]
+    assert all(check.finding.split(";")[0][:30] in checks for check in tree.audits[0].checks)

@@ -183,7 +183,14 @@ def _letter(asked: _Letter, supported: Sequence[Html]) -> Html:
             {"class": "supported"},
         ),
         element(
-            "div", joined([element("h3", text(CONTROLLER)), listed(map(text, asked.left))]), {"class": "left"}
+            "div",
+            joined(
+                [
+                    element("h3", text(CONTROLLER)),
+                    listed(text(words.replace("Article ", "Article\u00a0")) for words in asked.left),
+                ]
+            ),
+            {"class": "left"},
         ),
     ]
     return element(
@@ -196,7 +203,7 @@ def _letter(asked: _Letter, supported: Sequence[Html]) -> Html:
 def _done(report: Report) -> list[Html]:
     return [
         listed(text(words) for audit in report.audits for words in scope(audit)),
-        *_by_model(report, "What the ledger records as done to the data", spent),
+        *_by_model(report, ("What the ledger records as done to the data", spent)),
     ]
 
 
@@ -206,14 +213,14 @@ def _proportionate(report: Report) -> list[Html]:
         return [
             paragraph(
                 "Fewer than two models with a known accuracy were audited, so the audit cannot say what a model that gives less away "
-                "would cost in accuracy. Audit one that was trained with differential privacy beside it."
+                "would cost in accuracy. Audit a second one beside it, trained with differential privacy or at another ε."
             )
         ]
     rows = [
         [
             text(audit.name),
             text(percent(audit.test_accuracy or 0.0)),
-            text(f"≥ {at_least(audit.epsilon_measured)}"),
+            text(f"≥\u00a0{at_least(audit.epsilon_measured)}"),
             text(_capped(audit)),
             text(fraction(audit.strongest.leakage.auc.value)),
         ]
@@ -234,18 +241,18 @@ def _risks(report: Report) -> list[Html]:
         for result in audit.results:
             leakage, fpr = result.leakage, telling_rate(result)
             tpr = None if fpr is None else leakage.tpr(fpr)
+            found = (
+                text("too few records to say")
+                if fpr is None or tpr is None
+                else joined([text(f"{percent(tpr.value)} at {percent(fpr)}"), _range(rate_range(tpr))])
+            )
+            area = f"{fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)}"
             rows.append(
                 [
                     text(f"{audit.name}: {result.name}" if len(report.audits) > 1 else result.name),
-                    text(
-                        f"{fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)})"
-                    ),
-                    text(
-                        "too few records to say"
-                        if fpr is None or tpr is None
-                        else f"{percent(tpr.value)} ({rate_range(tpr)}) at {percent(fpr)}"
-                    ),
-                    text(f"≥ {at_least(result.finding.measured.value)}"),
+                    joined([text(fraction(leakage.auc.value)), _range(area)]),
+                    found,
+                    text(f"≥\u00a0{at_least(result.finding.measured.value)}"),
                 ]
             )
     header = ["Attack", "AUC", "Members found, at false alarms", "ε"]
@@ -256,36 +263,46 @@ def _risks(report: Report) -> list[Html]:
         element("h4", text("Threats that were tried")),
         listed(map(text, threats(report))),
         table("What each attack found, with its interval", header, rows),
-        *_by_model(report, "What was measured: grounds for a likelihood", measured),
-        *_by_model(report, "What it means for a person", _meaning),
-        *_by_model(report, "Who is more exposed", exposed),
+        *_by_model(
+            report,
+            ("What was measured: grounds for a likelihood", measured),
+            ("What it means for a person", _meaning),
+            ("Who is more exposed", exposed),
+        ),
         element("h4", text("What was not tested")),
         paragraph(UNTESTED),
     ]
 
 
+def _range(words: str) -> Html:
+    return element("span", text(words), {"class": "range"})
+
+
 def _measures(report: Report) -> list[Html]:
-    parts = _by_model(report, "What is proved", proved)
-    parts += [element("h4", text("Measures")), listed(text(measure.title) for measure in measures(report))]
-    parts.append(
+    def next_steps(audit: ModelAudit) -> list[str]:
+        return [f"{piece.what} {piece.why}" for piece in advice(report, audit)]
+
+    return [
+        element("h4", text("Measures")),
+        listed(text(measure.title) for measure in measures(report)),
         paragraph(
             "Testing whether measures work, and doing so again when the model, its data or its training changes, is itself a measure "
             "(Article 32(1)(d))."
-        )
-    )
-    checks = [
+        ),
+        *_by_model(
+            report,
+            ("What is proved", proved),
+            ("What was checked before the attacks", _checked),
+            ("What the figures call for next", next_steps),
+        ),
+    ]
+
+
+def _checked(audit: ModelAudit) -> list[str]:
+    return [
         f"{check.name[:1].upper()}{check.name[1:]}, {check.outcome}: {check.finding}"
-        for audit in report.audits
         for check in audit.checks
     ]
-    if checks:
-        parts += [element("h4", text("What was checked before the attacks")), listed(map(text, checks))]
-    parts += _by_model(
-        report,
-        "What the figures call for next",
-        lambda audit: [f"{piece.what} {piece.why}" for piece in advice(report, audit)],
-    )
-    return parts
 
 
 def _meaning(audit: ModelAudit) -> list[str]:
@@ -301,14 +318,17 @@ def _capped(audit: ModelAudit) -> str:
     return f"claimed ≤ {capped}, contradicted" if audit.standing is Standing.BROKEN else f"≤ {capped}"
 
 
-def _by_model(report: Report, heading: str, told: Callable[[ModelAudit], list[str]]) -> list[Html]:
-    """Sentences under a heading, under the name of each model where there are several; nothing where there is nothing to say."""
+def _by_model(report: Report, *told: tuple[str, Callable[[ModelAudit], list[str]]]) -> list[Html]:
+    """Sentences under headings, under the name of each model where there are several; no heading where there is nothing to say."""
     parts = []
+    several = len(report.audits) > 1
     for audit in report.audits:
-        sentences = told(audit)
-        if sentences:
-            named = f"{heading}: {audit.name}" if len(report.audits) > 1 else heading
-            parts += [element("h4", text(named)), listed(map(text, sentences))]
+        under = [(heading, sentences(audit)) for heading, sentences in told]
+        if several and any(sentences for _, sentences in under):
+            parts.append(element("h4", text(audit.name), {"class": "name"}))
+        for heading, sentences in under:
+            if sentences:
+                parts += [element("h5" if several else "h4", text(heading)), listed(map(text, sentences))]
     return parts
 
 
