@@ -208,7 +208,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path, number):
     script, log, folder = tmp_path / "script.py", tmp_path / "log", tmp_path / "cache"
     script.write_text(textwrap.dedent(SCRIPT))
