@@ -11,7 +11,8 @@
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
     ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
     ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training
-    └── ProcessFailed                  another process of a run on several failed; lives in privet.training
+    ├── ProcessFailed                  another process of a run on several failed; lives in privet.training
+    └── WorkerFailed                   a process that trained shadow models died; lives in privet.attacks.shadows
 
 A message is one sentence that names what was got and what is needed, and one that gives the fix.
 No message depends on private data.
