@@ -120,6 +120,8 @@ def test_one_member_is_too_few_to_choose_and_to_measure(audit):
 def test_coins_that_cannot_be_fair_are_refused(audit):
     with pytest.raises(InvalidArgument, match="Draw at random as many"):
         audit.bound(_perfect(1000, 500), delta=DELTA)
+    with pytest.raises(InvalidArgument, match="Draw at random as many"):
+        audit.bound(_perfect(580, 420), delta=DELTA)  # five standard deviations
     assert audit.bound(_perfect(520, 480), delta=DELTA).value > 0
 
 
