@@ -1,0 +1,132 @@
+"""The pages are true: their programs run, their outputs are what is printed, and their links lead somewhere."""
+
+import contextlib
+import importlib.util
+import io
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_DOCS = _ROOT / "docs"
+_FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_PAGES = sorted(_DOCS.rglob("*.md"))
+
+
+def _module(name):
+    """A program of the documentation."""
+    spec = importlib.util.spec_from_file_location(f"privet_docs_{name}", _DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _blocks(page):
+    """(language, text) of every fenced block."""
+    return [(found[1], found[2]) for found in _FENCE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def _prose(page):
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def test_the_quick_start_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    """As one program. A text block that follows a program shows the end of what it prints; what is random comes before."""
+    for package in ("torch", "sklearn", "polars", "plotly"):
+        pytest.importorskip(package, reason="the quick start trains, audits, releases and draws")
+    monkeypatch.chdir(tmp_path)
+    blocks = _blocks(_DOCS / "quick-start.md")
+    names, told = {"__name__": "__main__"}, []
+    for (language, text), after in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if language == "python":
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                exec(compile(text, "quick-start.md", "exec"), names)
+            told.append((said.getvalue(), after[1] if after[0] == "text" else None))
+    assert len(told) >= 8
+    assert "at most ε = 3.00 by proof" in told[0][0]
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {
+        "report.html",
+        "report.json",
+        "model-card.md",
+        "evidence.dpia.html",
+        "evidence.pia.json",
+    } <= written
+    shown = [(said, expected) for said, expected in told[1:] if expected is not None]
+    assert len(shown) == 3
+    for said, expected in shown:
+        assert said.endswith(expected)
+
+
+@pytest.mark.parametrize("name", ["choosing", "command-line"])
+def test_outputs_on_a_page_are_those_that_are_printed(name, tmp_path, monkeypatch):
+    """If this fails because an answer was worded anew: python docs/outputs.py docs/choosing.md docs/command-line.md"""
+    if name == "command-line":
+        pytest.importorskip("polars", reason="the page releases a table")
+    monkeypatch.chdir(tmp_path)
+    page = (_DOCS / f"{name}.md").read_text(encoding="utf-8")
+    assert page.count("```console") + page.count("```text") >= 4
+    fresh = _module("outputs").filled(page)
+    # How wide a gap of 1e-12 is differs between processors.
+    assert _without_gaps(fresh) == _without_gaps(page)
+
+
+def _without_gaps(text):
+    return re.sub(r"^  gap .*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_DOCS)))
+def test_links_lead_to_files_and_headings(page):
+    for link in _LINK.findall(_prose(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, heading = link.partition("#")
+        aimed = page if not name else (page.parent / name).resolve()
+        assert aimed.exists(), f"{page.name} links to {link}"
+        assert not heading or heading in _headings(aimed), f"{page.name} links to {link}"
+
+
+def _headings(page):
+    """As the site names them: plain letters, in lower case, joined by hyphens."""
+    names = set()
+    for line in re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE):
+        plain = unicodedata.normalize("NFKD", line).encode("ascii", "ignore").decode()
+        names.add(re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower()))
+    return names
+
+
+def test_every_page_is_in_the_menu():
+    menu = (_ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in _PAGES:
+        name = str(page.relative_to(_DOCS))
+        assert re.search(rf": {re.escape(name)}\n", menu), f"{name} is not in mkdocs.yml"
+
+
+def test_every_example_is_in_the_gallery_with_its_picture():
+    page = (_DOCS / "gallery.md").read_text(encoding="utf-8")
+    programs = {path.stem for path in (_ROOT / "examples").glob("*.py")} - {"style"}
+    assert programs == set(_module("gallery").EXAMPLES)
+    for name in programs:
+        assert f'--8<-- "examples/{name}.py"' in page
+        assert f"(pictures/gallery/{name}.png)" in page
+        assert (_DOCS / "pictures" / "gallery" / f"{name}.png").stat().st_size < 100_000
+
+
+def test_the_site_asks_nothing_of_the_network():
+    settings = (_ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in settings
+    assert "http" not in settings
+    for style in (_DOCS / "assets").iterdir():
+        assert not re.search(r"https?:|@import|url\(", style.read_text(encoding="utf-8"))
+
+
+def test_doctests_are_fenced_in_the_reference():
+    fenced = (
+        pytest.importorskip("griffe", reason="docstrings are read by griffe") and _module("docstrings").fenced
+    )
+    text = "A sum.\n\n>>> 1 + 1\n2\n\nAnd more."
+    assert fenced(text) == "A sum.\n\n\n```pycon\n>>> 1 + 1\n2\n```\n\nAnd more."
