@@ -140,7 +140,8 @@ class NoisyGradient:
         if not indices.numel():
             self.buffer.zero_()
         fresh = True
-        for piece in micro_batches(indices, self._micro_batch):
+        whole = self._micro_batch is None or indices.numel() <= self._micro_batch
+        for piece in (indices,) if whole and indices.numel() else micro_batches(indices, self._micro_batch):
             inputs, targets = split(rows.take(piece))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
@@ -233,12 +234,12 @@ class NoisyGradient:
     def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums | EncodedSums:
         """The engine for this loss; what it has learnt of the model holds for this loss only."""
         if self._sums is None or self._sums[0] is not loss:
-            each = loss_of(loss)
+            each, same = loss_of(loss), loss
             if self._augmentation is not None:
-                each = averaged(each, self._augmentation.copies)
+                each = same = averaged(each, self._augmentation.copies)
             try:
                 found = (
-                    ClippedSums(self._model, each, self.clip, groups=self._groups)
+                    ClippedSums(self._model, each, self.clip, groups=self._groups, stands_for=same)
                     if self._encoding is None
                     else EncodedSums(self._model, each, self.clip, self._encoding)
                 )

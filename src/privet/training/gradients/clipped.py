@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from privet.errors import InvalidArgument
+from privet.training.gradients.chains import Chain
 from privet.training.gradients.fallback import BruteForce
+from privet.training.gradients.inventory import Inventory
 from privet.training.gradients.layout import Layout
+from privet.training.gradients.losses import ignored_label
 from privet.training.gradients.plans import Plan, Prober, Stray
 from privet.training.gradients.products import Direct, Gradient, Product, combined
 from privet.training.gradients.refusals import (
@@ -69,8 +72,10 @@ class ClippedSums:
         clipping: Clipping,
         *,
         groups: Sequence[Sequence[str]] | None = None,
+        stands_for: object = None,
     ) -> None:
-        self._frozen = cross_example_modules(model)
+        """``stands_for`` is the torch loss that ``loss`` computes for each example, if it is one."""
+        self._ignored = ignored_label(loss if stands_for is None else stands_for)
         self._model = model
         self._loss = loss
         self.clipping = clipping
@@ -78,18 +83,40 @@ class ClippedSums:
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._groups = _group_numbers(self.layout.names, groups)
         self._many = None if groups is None else len(groups)
+        self._warned = not any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
+        self._brute_forced: frozenset[int] = frozenset()
+        self._look()
+        self._out: Tensor | None = None
+        self._views: list[Tensor] = []
+
+    def _look(self) -> None:
+        """Everything that is known of the model, from the beginning."""
+        model, parameters = self._model, self._parameters
+        self._frozen = cross_example_modules(model)
+        self._inventory = Inventory(model)
         self._tape = Tape()
-        indices = {id(p): i for i, p in enumerate(self._parameters)}
+        indices = {id(p): i for i, p in enumerate(parameters)}
         self._taps = taps_of(model, indices, self._tape)
-        self._prober = Prober(model, loss, self._parameters, self._taps, self._tape)
-        self._brute_force = BruteForce(model, loss)
+        self._chain = None if self._many is not None else Chain.of(model, indices)
+        self._prober = Prober(model, self._loss, parameters, self._taps, self._tape)
+        self._brute_force = BruteForce(model, self._loss)
         self._plans: dict[object, Plan] = {}
         self._doubts = 0
         self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
-        self._brute_forced: frozenset[int] = frozenset()
-        self._warned = not any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
-        self._out: Tensor | None = None
-        self._views: list[Tensor] = []
+
+    def _look_again(self) -> None:
+        """After a change of the model: what was learnt is forgotten, and the parameters must be those of the layout."""
+        found = [(name, p) for name, p in self._model.named_parameters() if p.requires_grad]
+        same = len(found) == len(self._parameters) and all(
+            name == known and p is own
+            for (name, p), known, own in zip(found, self.layout.names, self._parameters, strict=True)
+        )
+        if not same:
+            raise InvalidArgument(
+                "'model' must keep the trainable parameters that it had at first, got others: one was replaced, added, "
+                "removed, renamed, frozen or thawed. Make the private gradient anew after such a change, with a new optimiser."
+            )
+        self._look()
 
     @property
     def brute_forced(self) -> frozenset[int]:
@@ -104,6 +131,8 @@ class ClippedSums:
         matrices are then neither zeroed nor read before.
         """
         batch = require_rows(inputs, targets)
+        if not self._inventory.holds():
+            self._look_again()
         if out is not self._out:
             self._views = self.layout.views(out)
             self._out = out
@@ -124,11 +153,54 @@ class ClippedSums:
                 "The model is in evaluation mode, so dropout is off. Call model.train() before training.",
                 stacklevel=2,
             )
+        key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
+        if self._chain is not None and key in self._plans and self._chain.takes(inputs):
+            if self._chained(self._chain, inputs[0], targets, norms, fresh):
+                return norms
+            self._chain = None
+            norms.zero_()
         with torch.enable_grad():
-            straight, products = self._products(inputs, targets, batch)
+            straight, products = self._products(key, inputs, targets, batch)
         with torch.no_grad():
             self._reduce(straight, products, norms, fresh)
         return norms
+
+    def _chained(self, chain: Chain, x: Tensor, targets: Tensor, norms: Tensor, fresh: bool) -> bool:
+        """All of it for a chain of layers; False, with nothing added, if the loss is one that needs the usual way."""
+        with torch.no_grad():
+            outputs, inputs = chain.forward(x)
+            gradient = (
+                None if self._ignored is None else chain.entropy_gradient(outputs, targets, self._ignored)
+            )
+        if gradient is None:
+            gradient = self._loss_gradient(outputs, targets)
+            if gradient is None:
+                return False
+        with torch.no_grad():
+            gradients = chain.backward(outputs.detach(), inputs, gradient, norms)
+            require_finite(norms)
+            factors = self.clipping.factors(norms).to(torch.float32)
+            chain.put_sums(inputs, gradients, factors, self._views, fresh)
+        self._brute_forced = frozenset()
+        return True
+
+    def _loss_gradient(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
+        """The gradient of the losses at the outputs; None if the loss needs the outputs in the middle of a graph."""
+        version = outputs._version
+        with torch.enable_grad():
+            try:
+                losses = self._loss(outputs.requires_grad_(), targets)
+            except RuntimeError:
+                return None  # it may write to the outputs
+            require_losses(losses, targets.shape[0])
+            gradient, *outside = _gradients(losses, [outputs, *self._parameters])
+        if gradient is None or outputs._version != version or any(g is not None for g in outside):
+            return None
+        return (
+            gradient
+            if gradient.is_contiguous() and 0 not in gradient.stride()
+            else gradient.clone(memory_format=torch.contiguous_format)
+        )
 
     def _reduce(self, straight: Straight, products: dict[int, Product], norms: Tensor, fresh: bool) -> None:
         """Norms first, then the check, then the clip factors and the sums."""
@@ -151,10 +223,9 @@ class ClippedSums:
                 self._views[index].zero_()  # without a gradient in this lot
 
     def _products(
-        self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
+        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
     ) -> tuple[Straight, dict[int, Product]]:
         """The gradients of every parameter, each in the form that its layers allow."""
-        key = (tuple(x.shape[1:] for x in inputs), targets.shape[1:], self._model.training)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._learn(key, inputs, targets)

@@ -23,6 +23,18 @@ CHUNK = 1 << 25
 """How many numbers of written-out gradients are made at a time."""
 
 
+class _Whole(nn.Module):
+    """The model with its loss, which may look at a parameter of the model itself."""
+
+    def __init__(self, model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model = model
+        self._loss = (loss,)  # not a part of this module, if it is one itself
+
+    def forward(self, target: Tensor, *inputs: Tensor) -> Tensor:
+        return self._loss[0](self.model(*inputs), target).sum()
+
+
 @final
 class BruteForce:
     """Written-out gradients of the named parameters."""
@@ -48,13 +60,14 @@ class BruteForce:
         return self._looped(names, inputs, targets)
 
     def _mapped(self, names: list[str], inputs: tuple[Tensor, ...], targets: Tensor) -> list[Tensor]:
-        model, loss = self._model, self._loss
-        parameters = dict(model.named_parameters())
+        whole = _Whole(self._model, self._loss)
+        parameters = dict(self._model.named_parameters())
         chosen = {name: parameters[name].detach() for name in names}
 
         def one(values: dict[str, Tensor], target: Tensor, *example: Tensor) -> Tensor:
-            outputs = functional_call(model, values, tuple(x.unsqueeze(0) for x in example))
-            return loss(outputs, target.unsqueeze(0)).sum()
+            inside = {f"model.{name}": value for name, value in values.items()}
+            found = functional_call(whole, inside, (target.unsqueeze(0), *[x.unsqueeze(0) for x in example]))
+            return found  # type: ignore[no-any-return]
 
         size = sum(p.numel() for p in chosen.values())
         chunk = max(1, CHUNK // max(1, size))

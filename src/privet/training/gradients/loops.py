@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["add_outer_squares", "add_rows", "scale_and_sum", "squares_by_key"]
+__all__ = [
+    "add_chain_squares",
+    "add_outer_squares",
+    "add_rows",
+    "entropy_gradient",
+    "scale_and_sum",
+    "squares_by_key",
+]
 
 _F = np.float32
 _BLOCK = 1024  # squares that are added in float32 before the sum goes on in float64, as in ``products``
@@ -19,17 +26,47 @@ Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 
+numba: Any = import_module("numba")
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "reassoc", "nsz"}}
+# NaN and infinity stay what they are.
+
+
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    numba: Any = import_module("numba")
-    options = {
-        "nogil": True,
-        "fastmath": {"contract", "reassoc", "nsz"},
-    }  # NaN and infinity stay what they are
     try:
-        made = numba.njit(cache=True, **options)(function)
+        made = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder for the cache can be written to
-        made = numba.njit(**options)(function)
+        made = numba.njit(**_OPTIONS)(function)
     return made  # type: ignore[no-any-return]
+
+
+def _widely(context: Any) -> Any:  # noqa: ANN401 - what numba asks for
+    """Lets the compiler take the widest registers, as in ``normal_kernels``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        attributes = builder.function.attributes
+        if isinstance(attributes, set):
+            set.add(attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return numba.types.none(), generate
+
+
+_wide: Any = import_module("numba.extending").intrinsic(_widely)
+
+
+def _square(row: Floats) -> float:
+    """‖row‖². Parts are slices that begin at 0: of other ranges numba asks in every turn whether the index is negative."""
+    total = 0.0
+    for start in range(0, row.size, _BLOCK):
+        part = row[start : min(row.size, start + _BLOCK)]
+        found = _F(0)
+        for i in range(part.size):
+            found += part[i] * part[i]
+        total += np.float64(found)
+    return total
+
+
+_square = numba.njit(inline="always", **_OPTIONS)(_square)
 
 
 def _squares_by_key(
@@ -39,40 +76,39 @@ def _squares_by_key(
 
     The tokens of an example with the same key are a chain, from the last to the first.
     """
+    _wide()
     batch, tokens, width = rows.shape
-    owner, last = np.full(keys, -1, dtype=np.int64), np.zeros(keys, dtype=np.int64)
-    before = np.zeros(tokens, dtype=np.int64)
+    owner, last = np.full(keys, -1, dtype=np.int32), np.zeros(keys, dtype=np.int32)
+    before = np.zeros(tokens, dtype=np.int32)
     added = np.zeros(width, dtype=_F)
     for b in range(batch):
+        mine = ids[b]
         for t in range(tokens):
-            key = ids[b, t]
+            key = mine[t]
             before[t] = last[key] if owner[key] == b else -1
             owner[key], last[key] = b, t
         total = 0.0
         for t in range(tokens):
-            key = ids[b, t]
+            key = mine[t]
             if key == skip or last[key] != t:
                 continue
-            here = rows[b, t]
             other = before[t]
-            if other >= 0:
+            if other < 0:
+                total += _square(rows[b, t])
+                continue
+            added[:] = rows[b, t]
+            while other >= 0:
+                here = rows[b, other]
                 for i in range(width):
-                    added[i] = here[i]
-                while other >= 0:
-                    for i in range(width):
-                        added[i] += rows[b, other, i]
-                    other = before[other]
-                here = added
-            for start in range(0, width, _BLOCK):
-                part = _F(0)
-                for i in range(start, min(width, start + _BLOCK)):
-                    part += here[i] * here[i]
-                total += np.float64(part)
+                    added[i] += here[i]
+                other = before[other]
+            total += _square(added)
         norms[b] = total
 
 
 def _add_rows(ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats) -> None:
     """out[ids[b, t]] += factors[b] · rows[b, t], but for ``skip``."""
+    _wide()
     batch, tokens, width = rows.shape
     for b in range(batch):
         factor = factors[b]
@@ -87,32 +123,94 @@ def _add_outer_squares(
     x: Floats, g: Floats, weight: float, bias: float, norms: npt.NDArray[np.float64]
 ) -> None:
     """norms[b] += (weight · ‖x_b‖² + bias) ‖g_b‖²."""
+    _wide()
     for b in range(x.shape[0]):
-        of_x, of_g = 0.0, 0.0
-        for start in range(0, x.shape[1], _BLOCK):
-            part = _F(0)
-            for i in range(start, min(x.shape[1], start + _BLOCK)):
-                part += x[b, i] * x[b, i]
-            of_x += np.float64(part)
-        for start in range(0, g.shape[1], _BLOCK):
-            part = _F(0)
-            for i in range(start, min(g.shape[1], start + _BLOCK)):
-                part += g[b, i] * g[b, i]
-            of_g += np.float64(part)
-        norms[b] += (weight * of_x + bias) * of_g
+        norms[b] += (weight * _square(x[b]) + bias) * _square(g[b])
 
 
-def _scale_and_sum(g: Floats, factors: Floats, sums: Floats) -> None:
-    """g_b ← factors_b · g_b, and sums += Σ_b g_b; nothing is added up if ``sums`` has no numbers."""
+def _exponential(x: np.float32) -> np.float32:
+    """exp(x) for x ≤ 0, to 2 units in the last place; the polynomial is that of Moshier's Cephes library."""
+    x = _F(-88) if x < _F(-88) else x
+    n = _F(np.floor(x * _F(1.44269504088896341) + _F(0.5)))
+    r = x - n * _F(0.693359375) + n * _F(2.12194440e-4)
+    p = _F(1.9875691500e-4) * r + _F(1.3981999507e-3)
+    p = p * r + _F(8.3334519073e-3)
+    p = p * r + _F(4.1665795894e-2)
+    p = p * r + _F(1.6666665459e-1)
+    p = p * r + _F(5.0000001201e-1)
+    power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(_F)
+    return (p * r * r + r + _F(1)) * power
+
+
+_exponential = numba.njit(inline="always", **_OPTIONS)(_exponential)
+
+
+def _entropy_gradient(outputs: Floats, labels: Integers, ignored: int, out: Floats) -> bool:
+    """out ← softmax, less 1 at the label, or 0 if that is ignored. Whether every other label is a column."""
+    _wide()
+    for b in range(outputs.shape[0]):
+        label, row, shares = labels[b], outputs[b], out[b]
+        if label == ignored:
+            shares[:] = _F(0)
+            continue
+        if label < 0 or label >= row.size:
+            return False
+        most = row[0]
+        for i in range(row.size):
+            most = max(most, row[i])
+        total = _F(0)
+        for i in range(row.size):
+            shares[i] = _exponential(row[i] - most)
+            total += shares[i]
+        for i in range(row.size):
+            shares[i] /= total
+        shares[label] -= _F(1)
+    return True
+
+
+def _add_chain_squares(
+    x: Floats,
+    y: Floats,
+    g: Floats,
+    activation: int,
+    weight: float,
+    bias: float,
+    norms: npt.NDArray[np.float64],
+) -> None:
+    """g ← g ∘ a′, by the outputs y of the activation; then norms[b] += (weight · ‖x_b‖² + bias) ‖g_b‖².
+
+    Activations are 0 for none, 1 for max(0, ·), 2 for tanh, 3 for 1/(1 + exp(−·)).
+    """
+    _wide()
+    for b in range(x.shape[0]):
+        row, out = g[b], y[b]
+        if activation == 1:
+            for i in range(row.size):
+                row[i] = _F(0) if out[i] <= _F(0) else row[i]
+        elif activation == 2:
+            for i in range(row.size):
+                row[i] *= _F(1) - out[i] * out[i]
+        elif activation == 3:
+            for i in range(row.size):
+                row[i] *= (_F(1) - out[i]) * out[i]
+        norms[b] += (weight * _square(x[b]) + bias) * _square(row)
+
+
+def _scale_and_sum(g: Floats, factors: Floats, sums: Floats, fresh: bool) -> None:
+    """g_b ← factors_b · g_b, and sums += Σ_b g_b, from 0 if ``fresh``; nothing is added up if ``sums`` has no numbers."""
+    _wide()
     adds = sums.size == g.shape[1]
+    if fresh:
+        sums[:] = _F(0)
     for b in range(g.shape[0]):
-        factor = factors[b]
-        for i in range(g.shape[1]):
-            g[b, i] *= factor
+        factor, row = factors[b], g[b]
+        for i in range(row.size):
+            row[i] *= factor
         if adds:
-            for i in range(g.shape[1]):
-                sums[i] += g[b, i]
+            for i in range(row.size):
+                sums[i] += row[i]
 
 
 squares_by_key, add_rows = _compiled(_squares_by_key), _compiled(_add_rows)
 add_outer_squares, scale_and_sum = _compiled(_add_outer_squares), _compiled(_scale_and_sum)
+add_chain_squares, entropy_gradient = _compiled(_add_chain_squares), _compiled(_entropy_gradient)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 
-__all__ = ["per_example"]
+__all__ = ["ignored_label", "per_example"]
 
 
 def per_example(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
@@ -33,6 +33,13 @@ def per_example(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
             f"{type(loss).__name__}. Write a function of (outputs, targets) that gives one number for each example."
         )
     return _Elementwise(loss)
+
+
+def ignored_label(loss: object) -> int | None:
+    """The label that does not count, if the gradient of this loss is softmax less the label; None of any other loss."""
+    if isinstance(loss, nn.CrossEntropyLoss):
+        loss = _CrossEntropy(loss)
+    return loss.ignored if isinstance(loss, _CrossEntropy) else None
 
 
 # Of the same shape as their outputs, so that what belongs to an example is a row.
@@ -81,6 +88,11 @@ class _CrossEntropy:
         self._ignored = loss.ignore_index
         self._smoothing = loss.label_smoothing
         self._weight = loss.weight
+
+    @property
+    def ignored(self) -> int | None:
+        """The label that does not count, unless classes have weights or labels are smoothed."""
+        return self._ignored if self._weight is None and not self._smoothing else None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         if outputs.dim() == 2:

@@ -83,7 +83,8 @@ def require_losses(losses: Tensor, batch: int) -> Tensor:
 
 def require_finite(squared_norms: Tensor) -> None:
     """Refuses NaN and infinity before anything is added."""
-    if not math.isfinite(float(squared_norms.sum())):
+    total = squared_norms.numpy().sum() if squared_norms.is_cpu else squared_norms.sum()
+    if not math.isfinite(float(total)):
         raise NotFinite(
             "A per-example gradient is NaN or infinite, so it cannot be clipped, and nothing was added. "
             "Lower the learning rate, scale the inputs, or drop such records by a public rule."

@@ -78,10 +78,8 @@ class Straight:
             self._inputs, self._gradients, self._own, self._weights, self._biases, strict=True
         ):
             if loops is not None and own:
-                sums = _NOTHING
-                if bias is not None:
-                    sums = views[bias].zero_() if fresh else views[bias]
-                loops.scale_and_sum(g.numpy(), factors.numpy(), sums.numpy())
+                sums = _NOTHING if bias is None else views[bias]
+                loops.scale_and_sum(g.numpy(), factors.numpy(), sums.numpy(), fresh)
                 scaled = g
             else:
                 if bias is not None:
