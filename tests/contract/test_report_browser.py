@@ -27,7 +27,7 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage"
 )
-HOSTILE = "</script><img src=x onerror=alert(1)>"
+HOSTILE = "<b>b</b></script><img src=x onerror=alert(1)>"
 MARKS = "[...document.querySelectorAll('.chart')].filter(c => c.offsetWidth)"
 
 
@@ -164,6 +164,7 @@ def test_a_name_stays_a_name(browser, several):
         "return [...document.querySelectorAll('#models-epsilon .ytick text')].map(t => t.textContent)"
     )
     assert ticks[0] == "plain"
+    assert len(ticks[1]) > 20
     assert HOSTILE.startswith(ticks[1].rstrip("…"))
 
 
@@ -193,12 +194,16 @@ def test_both_themes_and_the_switch(browser, several):
     assert brightness(seen["light"][0]) > 240
     assert brightness(seen["dark"][0]) < 40
     assert brightness(seen["light"][1]) < 130 < brightness(seen["dark"][1])
-    switch = browser.find_element("id", "theme")
-    assert switch.get_attribute("aria-pressed") == "true"
-    switch.click()
-    drawn(browser)
-    assert (browser.execute_script(ground), browser.execute_script(line)) == seen["light"]
-    assert switch.get_attribute("aria-pressed") == "false"
+    for theme, other in (("dark", "light"), ("light", "dark")):
+        look(browser, theme)
+        opened(browser, several)
+        switch = browser.find_element("id", "theme")
+        assert switch.get_attribute("aria-pressed") == str(theme == "dark").lower()
+        switch.click()
+        drawn(browser)
+        assert switch.get_attribute("aria-pressed") == str(other == "dark").lower()
+        assert browser.execute_script(line) == seen[other][1]
+        assert browser.execute_script(ground) == seen[other][0]
 
 
 def brightness(colour):

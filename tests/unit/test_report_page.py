@@ -280,6 +280,12 @@ def test_the_roc_shows_the_counted_rates_and_stays_above_its_floor():
         assert tpr == pytest.approx(audit.claim.tpr(fpr=fpr), rel=1e-3)
 
 
+def test_an_attack_without_a_false_alarm_is_drawn_at_the_floor():
+    audit = audited(scores=Scores.of(np.arange(50.0) + 100, np.zeros(50), "perfect"), harm=False)
+    curve = next(trace for trace in roc_chart(audit)["data"] if trace.get("name") == "perfect")
+    assert (min(curve["x"]), min(curve["y"])) == (1 / 50, 1.0)
+
+
 def test_the_drawn_ceiling_is_a_ceiling_and_close_to_the_lowest():
     accounting = pytest.importorskip("privet.accounting")
     from privet import Ledger
@@ -308,6 +314,7 @@ def test_what_is_proved_is_rounded_up_and_told():
     assert "finds more than 0.28 % of members with 0.1 % false alarms" in said  # e·0.001 + 1e-5 = 0.2728 %
     assert "at most 73.2 % sure" in said  # 1/(1 + 1/e) = 0.7311
     assert crowd(audit).at_most == 3
+    assert crowd(audited("model", 0.0, epsilon=1.5)).at_most == 5  # 4.49 of a thousand
 
 
 def test_advice_for_a_leak_has_caps_and_costs():
