@@ -185,6 +185,8 @@ def test_the_best_of_several_bounds_holds_at_the_confidence_asked_for(tree):
     assert len(told["attacks"]) > 1
     assert told["epsilon"]["confidence"] == 0.95
     assert all(attack["epsilon"]["confidence"] > 0.95 for attack in told["attacks"])
+    other = audit_scores(np.arange(50.0), np.arange(50.0), confidence=0.9)
+    assert read_document(document(other))["models"][0]["epsilon"]["confidence"] == 0.9
 
 
 def test_canaries_bound_and_find_nobody(reports):
@@ -396,6 +398,7 @@ def test_a_card_has_the_figures(reports):
     row = next(line for line in card.splitlines() if line.startswith("| leaking | Leaks |"))
     assert f"{leaking.auc.value:.3f} ({leaking.auc.lower:.3f} to {leaking.auc.upper:.3f})" in row
     assert "| nothing is proved |" in row
+    assert card.count("- Membership was not detected at this power.") == 1
     assert "91\u00a0% |" in row
     assert "Privet " in card
     assert "2026-01-02" in card
