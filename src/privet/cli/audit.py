@@ -5,9 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from
+from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from, told
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
+from privet.cli.report_file import report_file
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.loop import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
@@ -17,16 +18,22 @@ __all__ = ["run"]
 
 FAILED = 1
 _CACHE = ".privet-cache"
+_NO_MEMORY = (
+    "There must be enough memory for the records and the models, and there was not. Give fewer records."
+)
 _UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def run(arguments: argparse.Namespace) -> Answer:
     """Attack, bound, write the report, and hold the figures against the limits that were given."""
     limits = [limits_from(text) for text in arguments.fail_above or ()]
-    out = _out(arguments.out)
-    report = _of_scores(arguments) if arguments.subject is None else _of_model(arguments)
-    if out is not None:
-        report.save(out)
+    out = None if arguments.out is None else report_file(arguments.out)
+    try:
+        report = _of_scores(arguments) if arguments.subject is None else _of_model(arguments)
+        if out is not None:
+            report.save(out)
+    except MemoryError:
+        raise Unreadable(_NO_MEMORY) from None
     broken = [limit for limit in limits if limit.broken_by(report)]
     return Answer(
         _blocks(report, out, limits, broken), _document(report, out, broken), FAILED if broken else 0
@@ -67,7 +74,7 @@ def _of_model(arguments: argparse.Namespace) -> Report:
             f"Say how the model was trained: a 'recipe' in the file."
         )
     ledger = subject.ledger if arguments.ledger is None else ledger_from(arguments.ledger)
-    cache = Path(arguments.cache or _CACHE)
+    cache = _cache(arguments.cache, subject)
     try:
         return audit(
             subject.model,
@@ -86,32 +93,35 @@ def _of_model(arguments: argparse.Namespace) -> Report:
             seed=arguments.seed or 0,
         )
     except KeyboardInterrupt:
-        print(f"\nprivet: Stopped. {_kept(cache, subject)}", file=sys.stderr)
+        print(f"\nprivet: Stopped. {_kept(cache)}", file=sys.stderr)
         raise
     except PrivetError:
         raise
     except MemoryError:
-        raise Unreadable(
-            f"There must be enough memory for the records and the models, and there was not. {_kept(cache, subject)} "
-            f"Give fewer records."
-        ) from None
+        raise Unreadable(f"{_NO_MEMORY} {_kept(cache)}") from None
     except Exception as failed:
         raise Unreadable(_crash(failed)) from failed
 
 
 def _crash(failed: Exception) -> str:
-    said = str(failed).strip().splitlines() or ["no reason given"]
-    if "memory" in said[0]:
-        return "There must be enough memory for the records and the models, and there was not. Give fewer records."
+    if "memory" in str(failed).lower():
+        return _NO_MEMORY
     return (
-        f"The model must answer every record, and it failed with {type(failed).__name__}: {said[0][:200]}. "
+        f"The model must answer every record, and it failed with {told(failed)}. "
         f"Check that it takes records as they are in the file: their shape, type and scale."
     )
 
 
-def _kept(cache: Path, subject: Subject) -> str:
-    if subject.recipe is None or subject.recipe.description() is None or not cache.exists():
-        return "Nothing was written."
+def _cache(name: str | None, subject: Subject) -> Path | None:
+    """The folder that was named, or the usual one; none where nobody can tell when the recipe has changed."""
+    if name is None and (subject.recipe is None or subject.recipe.description() is None):
+        return None
+    return Path(name or _CACHE)
+
+
+def _kept(cache: Path | None) -> str:
+    if cache is None or not cache.exists():
+        return "Nothing was kept."
     return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
 
 
@@ -204,21 +214,6 @@ def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict
         "failed": [limit.told(report) for limit in broken],
         "report": None if out is None else str(out),
     }
-
-
-def _out(name: str | None) -> Path | None:
-    if name is None:
-        return None
-    path = Path(name)
-    if not path.parent.is_dir():
-        raise InvalidArgument(
-            f"'--out' must be in a folder that exists, got {name!r}. Make the folder first."
-        )
-    if path.suffix.lower() not in (".html", ".json", ".md"):
-        raise InvalidArgument(
-            f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
-        )
-    return path
 
 
 def _names(text: str | None) -> list[str] | None:

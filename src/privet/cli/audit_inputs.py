@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from privet.attacks import Outputs
 from privet.attacks.shadows import Recipe
-from privet.cli.audit_tables import columns_of, records_from
-from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.cli.audit_tables import columns_of, readable, records_from
+from privet.errors import InvalidArgument, MissingPackage, PrivetError, Unreadable
 from privet.ledger import Ledger
 
-__all__ = ["Subject", "ledger_from", "scores_from", "subject_from"]
+__all__ = ["Subject", "ledger_from", "scores_from", "subject_from", "told"]
 
 _TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "recipe")
 _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay")
@@ -56,7 +56,8 @@ def scores_from(name: str, path: str) -> NDArray[np.float64]:
     if not file.is_file():
         raise Unreadable(f"'{name}' must be a file that exists, got {path!r}. Check the name.")
     if file.suffix == ".npy":
-        found: Any = np.load(file, allow_pickle=False)
+        with readable(file):
+            found: Any = np.load(file, allow_pickle=False)
     elif file.suffix in (".csv", ".parquet"):
         columns = columns_of(file)
         if "score" not in columns and len(columns) > 1:
@@ -65,7 +66,8 @@ def scores_from(name: str, path: str) -> NDArray[np.float64]:
             )
         found = columns.get("score", next(iter(columns.values())))
     else:
-        found = file.read_text(encoding="utf-8").split()
+        with readable(file):
+            found = file.read_text(encoding="utf-8").split()
     try:
         return np.asarray(found, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -86,24 +88,7 @@ def ledger_from(path: str | Path) -> Ledger:
 
 def _from_python(path: Path) -> Subject:
     """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives`` and ``name`` where it has them."""
-    try:
-        names = runpy.run_path(str(path))
-    except PrivetError:
-        raise
-    except Exception as failed:
-        line = next(
-            (
-                frame.lineno
-                for frame in reversed(extract_tb(failed.__traceback__))
-                if frame.filename == str(path)
-            ),
-            None,
-        )
-        where = "" if line is None else f" in line {line}"
-        said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200]
-        raise Unreadable(
-            f"{path.name!r} must run to its end, and failed{where} with {type(failed).__name__}: {said}. Mend the file."
-        ) from failed
+    names = _ran(path)
     missing = [name for name in ("model", "members", "nonmembers") if name not in names]
     if missing:
         raise Unreadable(
@@ -118,6 +103,27 @@ def _from_python(path: Path) -> Subject:
         ledger=_typed(path, names, "ledger", Ledger),
         gives=_typed(path, names, "gives", Outputs) or Outputs.LOGITS,
     )
+
+
+def _ran(path: Path) -> Mapping[str, object]:
+    """The names of a Python file after it has run."""
+    try:
+        return runpy.run_path(str(path))
+    except (PrivetError, MemoryError):
+        raise
+    except Exception as failed:
+        line = next(
+            (
+                frame.lineno
+                for frame in reversed(extract_tb(failed.__traceback__))
+                if frame.filename == str(path)
+            ),
+            None,
+        )
+        where = "" if line is None else f" in line {line}"
+        raise Unreadable(
+            f"{path.name!r} must run to its end, and failed{where} with {told(failed)}. Mend the file."
+        ) from failed
 
 
 def _typed(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
@@ -161,23 +167,34 @@ def _from_toml(path: Path) -> Subject:
 
 def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, members: Any) -> object:  # noqa: ANN401
     """The trained model: from its weights, or by its recipe from the members, or as the function gives it."""
-    if weights is not None:
-        import torch
-
-        model = make()
-        try:
-            model.load_state_dict(
-                torch.load(path.parent / str(weights), weights_only=True, map_location="cpu")
-            )
-        except Exception as failed:
-            said = (str(failed).strip().splitlines() or [""])[0][:160]
-            raise Unreadable(
-                f"'weights' in {path.name!r} must be those of the model, and do not fit it: {said}. Save model.state_dict()."
-            ) from None
-        return model
-    if recipe is not None:
+    if recipe is not None and weights is None:
         return recipe.fit(members.inputs, members.known_labels, 0)
-    return make()
+    try:
+        model = make()
+    except MemoryError:
+        raise
+    except Exception as failed:
+        raise Unreadable(
+            f"'model' in {path.name!r} must name a function that makes the model, and it failed with {told(failed)}. "
+            f"Mend the function."
+        ) from failed
+    if weights is None:
+        return model
+    try:
+        import torch
+    except ImportError:
+        raise MissingPackage(
+            "'weights' need the package 'torch', which is not installed. Run pip install 'privet[torch]'."
+        ) from None
+    try:
+        model.load_state_dict(torch.load(path.parent / str(weights), weights_only=True, map_location="cpu"))
+    except MemoryError:
+        raise
+    except Exception as failed:
+        raise Unreadable(
+            f"'weights' in {path.name!r} must be those of the model, and do not fit it ({told(failed)}). Save model.state_dict()."
+        ) from None
+    return model
 
 
 def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file defines
@@ -188,7 +205,7 @@ def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file 
         raise Unreadable(
             f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. Name a function that makes the model."
         )
-    found = runpy.run_path(str(source)).get(name)
+    found = _ran(source).get(name)
     if not callable(found):
         raise Unreadable(
             f"'model' in {path.name!r} must name a function of {file}, and {name!r} is none. Check the name."
@@ -204,21 +221,34 @@ def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
             f"'recipe' in {path.name!r} must be a table, and is not. Write [recipe] and lines below it."
         )
     _known(path, said, _RECIPE, "[recipe]")
-    optimizer, decay = said.get("optimizer", "sgd"), float(said.get("weight_decay", 0.0))
+    optimizer, decay = said.get("optimizer", "sgd"), _real(path, said, "weight_decay", 0.0)
     if optimizer not in ("sgd", "adam"):
         raise Unreadable(f"'optimizer' in {path.name!r} must be sgd or adam, got {optimizer!r}. Choose one.")
     rule = (
         Adam(weight_decay=decay)
         if optimizer == "adam"
-        else SGD(momentum=float(said.get("momentum", 0.9)), weight_decay=decay)
+        else SGD(momentum=_real(path, said, "momentum", 0.9), weight_decay=decay)
     )
     return TorchRecipe(
         model=make,
         epochs=said.get("epochs", 10),
         batch_size=said.get("batch_size", 64),
-        learning_rate=float(said.get("learning_rate", 0.001 if optimizer == "adam" else 0.1)),
+        learning_rate=_real(path, said, "learning_rate", 0.001 if optimizer == "adam" else 0.1),
         optimizer=rule,
     )
+
+
+def told(failed: Exception) -> str:
+    """The kind of a failure and the first line of what it says."""
+    said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200].rstrip(".")
+    return f"{type(failed).__name__}: {said}"
+
+
+def _real(path: Path, said: Mapping[str, object], name: str, usual: float) -> float:
+    value = said.get(name, usual)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unreadable(f"{name!r} in {path.name!r} must be a number, got {value!r}. Give one.")
+    return float(value)
 
 
 def _known(path: Path, said: Mapping[str, object], names: tuple[str, ...], where: str) -> None:

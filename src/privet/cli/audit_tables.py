@@ -1,19 +1,34 @@
 """Records from files: .npz with inputs and labels, or tables with a column of labels."""
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.errors import MissingPackage, Unreadable
+from privet.errors import MissingPackage, PrivetError, Unreadable
 from privet.scores import Records
 
-__all__ = ["columns_of", "records_from"]
+__all__ = ["columns_of", "readable", "records_from"]
 
 _INPUTS = ("inputs", "x", "X", "features", "images")
 _LABELS = ("labels", "y", "label", "targets")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What a library says of a broken file, as one sentence."""
+    try:
+        yield
+    except (PrivetError, MemoryError):
+        raise
+    except Exception as failed:
+        raise Unreadable(
+            f"{path.name!r} must be a file as its ending says, and cannot be read ({type(failed).__name__}). Write it again."
+        ) from failed
 
 
 def records_from(path: Path, label: str) -> Records:
@@ -21,7 +36,7 @@ def records_from(path: Path, label: str) -> Records:
     if not path.is_file():
         raise Unreadable(f"{str(path)!r} must be a file with records, and there is none. Check the name.")
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
+        with readable(path), np.load(path, allow_pickle=False) as arrays:
             inputs = next((arrays[name] for name in _INPUTS if name in arrays), None)
             labels = next((arrays[name] for name in (label, *_LABELS) if name in arrays), None)
         if inputs is None:
@@ -54,13 +69,14 @@ def columns_of(path: Path) -> dict[str, NDArray[Any] | list[str]]:
             raise MissingPackage(
                 "A .parquet file needs the package 'pyarrow', which is not installed. Run pip install 'privet[tables]'."
             ) from None
-        found = pyarrow.parquet.read_table(path)
-        return {name: found[name].to_numpy() for name in found.column_names}
+        with readable(path):
+            found = pyarrow.parquet.read_table(path)
+            return {name: found[name].to_numpy() for name in found.column_names}
     if path.suffix != ".csv":
         raise Unreadable(
             f"{path.name!r} must be .npz, .csv or .parquet, and is not. Save it as one of these."
         )
-    with path.open(newline="", encoding="utf-8-sig") as lines:
+    with readable(path), path.open(newline="", encoding="utf-8-sig") as lines:
         rows = [row for row in csv.reader(lines) if row]
     if not rows or len({len(row) for row in rows}) > 1:
         raise Unreadable(
