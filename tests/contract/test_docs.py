@@ -116,6 +116,17 @@ def test_every_example_is_in_the_gallery_with_its_picture():
         assert (_DOCS / "pictures" / "gallery" / f"{name}.png").stat().st_size < 100_000
 
 
+@pytest.mark.slow
+def test_the_gallery_shows_what_the_examples_print(tmp_path, monkeypatch):
+    """If this fails because an example has changed: python docs/gallery.py"""
+    pytest.importorskip("matplotlib", reason="the examples draw with matplotlib")
+    module = _module("gallery")
+    monkeypatch.setattr(module, "_PICTURES", tmp_path)
+    monkeypatch.syspath_prepend(str(_ROOT / "examples"))
+    assert module.gallery() == (_DOCS / "gallery.md").read_text(encoding="utf-8")
+    assert len(list(tmp_path.glob("*.png"))) == len(module.EXAMPLES)
+
+
 def test_the_site_asks_nothing_of_the_network():
     settings = (_ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in settings
