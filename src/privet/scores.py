@@ -5,7 +5,7 @@ The attack sees ``Records`` without the coin that decided who is a member; the c
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Records:
     groups: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", np.asarray(self.inputs))
+        object.__setattr__(self, "inputs", _read("inputs", self.inputs))
         if self.inputs.ndim == 0 or len(self.inputs) == 0:
             raise InvalidArgument(
                 "'inputs' must hold at least one record, got none. Give one row for each record."
@@ -71,7 +71,7 @@ class Scores:
     attack: str = "scores"
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.values, dtype=np.float64)
+        values = _floats("values", self.values)
         if values.ndim != 1 or len(values) == 0:
             raise InvalidArgument(
                 f"'values' must be one number for each record, got an array of shape {values.shape}. Give one axis."
@@ -81,13 +81,7 @@ class Scores:
                 "'values' must be numbers, got NaN among them. Find out what the attack could not score; "
                 "a record that cannot be scored is given the lowest score, not none."
             )
-        members = _one_each("members", np.asarray(self.members), len(values))
-        if members.dtype != np.bool_:
-            if not np.isin(members, (0, 1)).all():
-                raise InvalidArgument(
-                    "'members' must be True or False for each record, got other values. Give the coin of each record."
-                )
-            members = members.astype(np.bool_)
+        members = _coins(self.members, len(values))
         if not members.any() or members.all():
             missing = "members" if not members.any() else "non-members"
             raise InvalidArgument(
@@ -112,7 +106,7 @@ class Scores:
     @classmethod
     def of(cls, members: Numbers, others: Numbers, attack: str = "scores") -> "Scores":
         """From two lists: the scores of members, and of those who are not."""
-        members, others = np.atleast_1d(np.asarray(members)), np.atleast_1d(np.asarray(others))
+        members, others = np.atleast_1d(_floats("members", members)), np.atleast_1d(_floats("others", others))
         coin = np.repeat([True, False], [len(members), len(others)])
         return cls(np.concatenate([members, others]), coin, attack)
 
@@ -130,8 +124,7 @@ class Challenge:
     members: Bits
 
     def __post_init__(self) -> None:
-        _one_each("members", np.asarray(self.members), len(self.records))
-        object.__setattr__(self, "members", np.asarray(self.members).astype(np.bool_))
+        object.__setattr__(self, "members", _coins(self.members, len(self.records)))
 
     @classmethod
     def of(cls, members: Records, others: Records) -> "Challenge":
@@ -196,6 +189,37 @@ class References:
         return References(self.signals[:models], self.members[:models], kept)
 
 
+def _read(name: str, values: object) -> NDArray[Any]:
+    """As an array; what numpy cannot read (rows of several lengths, a tensor with a gradient) is refused."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidArgument(
+            f"'{name}' must be an array, got something that numpy cannot read. "
+            f"Give rows of one shape, and of a tensor tensor.detach().cpu().numpy()."
+        ) from None
+
+
+def _floats(name: str, values: object) -> Numbers:
+    found = _read(name, values)
+    try:
+        return found.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"'{name}' must be numbers, got something else. Give one score for each record."
+        ) from None
+
+
+def _coins(members: object, count: int) -> Bits:
+    """True or False for each record, or 1 and 0; nothing else is a coin."""
+    coins = _one_each("members", _read("members", members), count)
+    if coins.dtype != np.bool_ and not np.isin(coins, (0, 1)).all():
+        raise InvalidArgument(
+            "'members' must be True or False for each record, got other values. Give the coin of each record."
+        )
+    return coins.astype(np.bool_)
+
+
 def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
     if values.shape != (count,):
         raise InvalidArgument(
@@ -206,11 +230,14 @@ def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
 
 
 def _whole_labels(labels: Labels, count: int) -> Labels:
-    labels = _one_each("labels", np.asarray(labels), count)
-    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind not in "iub" or (len(labels) and labels.min() < 0):
+    found = _one_each("labels", _read("labels", labels), count)
+    if found.dtype.kind == "O":  # a column of a frame of several kinds
+        found = _one_each("labels", _read("labels", found.tolist()), count)
+    if found.dtype.kind == "f" and np.isfinite(found).all() and np.array_equal(found, np.floor(found)):
+        found = found.astype(np.int64)
+    if found.dtype.kind not in "iub" or (len(found) and found.min() < 0):
         raise InvalidArgument(
-            "'labels' must be whole numbers from 0, got something else. Number the classes as the model does."
+            "'labels' must be whole numbers from 0, got something else. Number the classes as the model does, "
+            "with scikit-learn by np.searchsorted(model.classes_, labels)."
         )
-    return labels.astype(np.int64)
+    return found.astype(np.int64)

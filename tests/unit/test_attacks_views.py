@@ -9,7 +9,7 @@ import pytest
 from privet.attacks import Logits, Loss, Outputs, Predictions, Probabilities, see
 from privet.attacks.model_views import pieces
 from privet.errors import InvalidArgument
-from privet.scores import Records
+from privet.scores import Challenge, Records, Scores
 from privet.views import BlackBox, WhiteBox, narrowed, scaled
 
 torch = pytest.importorskip("torch")
@@ -178,6 +178,33 @@ class TestTorch:
         with pytest.raises(InvalidArgument, match="rows × classes"):
             see(nn.Conv1d(1, 2, 1)).log_confidences(np.zeros((2, 1, 3)))
 
+    def test_an_object_that_holds_logits_is_an_answer(self):
+        class Answer:
+            def __init__(self, logits):
+                self.logits = logits
+
+        class Language(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x):
+                return Answer(self.inner(x))
+
+        plain, held = see(convolution()), see(Language(convolution()))
+        np.testing.assert_array_equal(held.log_confidences(ROWS), plain.log_confidences(ROWS))
+        np.testing.assert_array_equal(held.gradient_norms(ROWS, MARKS), plain.gradient_norms(ROWS, MARKS))
+
+    def test_memory_that_must_not_be_written(self):
+        rows = ROWS.copy()
+        rows.setflags(write=False)
+        view = see(convolution())  # a warning of torch would be an error here
+        np.testing.assert_array_equal(view.labels(rows), view.labels(ROWS))
+
+    def test_words_are_refused(self):
+        with pytest.raises(InvalidArgument, match="Encode words"):
+            see(nn.Linear(2, 2)).labels(np.array([["a", 1], ["b", 2]], dtype=object))
+
     def test_unknown_layers_are_refused(self):
         with pytest.raises(InvalidArgument, match="Take one of 0, 1, 5"):
             see(convolution()).activations(ROWS, "7")
@@ -212,6 +239,55 @@ class TestEstimators:
                 return np.tile([0.25, 0.75], (len(rows), 1))
 
         assert see(Named()).labels(np.zeros((3, 1))).tolist() == [1, 1, 1]
+
+    @pytest.mark.parametrize("only", [0, 3])
+    def test_a_model_that_knows_one_class_is_sure_of_it(self, only):
+        trees = pytest.importorskip("sklearn.tree")
+        rows = RNG.normal(size=(9, 2))
+        view = see(trees.DecisionTreeClassifier().fit(rows, np.full(9, only)))
+        assert view.labels(rows).tolist() == [only] * 9
+        assert view.confidences(rows)[:, only].tolist() == [1.0] * 9
+
+    def test_classes_that_are_whole_but_floats_are_placed(self):
+        class Floats:
+            classes_ = np.array([1.0, 4.0])
+
+            def predict_proba(self, rows):
+                return np.tile([0.25, 0.75], (len(rows), 1))
+
+        assert see(Floats()).confidences(np.zeros((1, 1))).tolist() == [[0, 0.25, 0, 0, 0.75]]
+
+    def test_columns_that_are_not_named_are_refused(self):
+        with pytest.raises(InvalidArgument, match="one class for each column"):
+            Probabilities(lambda rows: np.full((len(rows), 3), 1 / 3), classes=(1, 2)).labels(ROWS)
+
+    def test_words_that_are_predicted_are_places_among_the_classes(self):
+        class Blunt:
+            classes_ = np.array(["no", "yes"])
+
+            def predict(self, rows):
+                return np.where(rows[:, 0] > 0, "yes", "no")
+
+        assert see(Blunt()).labels(np.array([[1.0], [-1.0]])).tolist() == [1, 0]
+
+    def test_confidences_are_no_predictions(self):
+        with pytest.raises(InvalidArgument, match="wrap it in Probabilities"):
+            Predictions(lambda rows: np.full((len(rows), 3), 1 / 3)).labels(ROWS)
+        assert Predictions(lambda rows: np.full(len(rows), 2.0)).labels(ROWS).tolist() == [2] * len(ROWS)
+
+    def test_what_was_fitted_on_a_frame_is_asked_with_one(self):
+        pandas, compose = pytest.importorskip("pandas"), pytest.importorskip("sklearn.compose")
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder
+
+        frame = pandas.DataFrame({"age": RNG.normal(size=60), "town": RNG.choice(["a", "b", "c"], 60)})
+        marks = (frame["town"] == "b").astype(int)
+        columns = compose.ColumnTransformer([("one", OneHotEncoder(), ["town"])], remainder="passthrough")
+        model = make_pipeline(columns, LogisticRegression()).fit(frame, marks)
+        np.testing.assert_allclose(
+            see(model).confidences(Records(frame).inputs), model.predict_proba(frame), rtol=1e-12
+        )
 
     def test_predict_alone_shows_labels_alone(self):
         class Blunt:
@@ -284,6 +360,36 @@ class TestFunctions:
         view = Probabilities(lambda r: np.tile([0.5, 0.5], (len(r), 1)))
         with pytest.raises(InvalidArgument, match="2 classes"):
             Loss().score(view, Records(np.zeros((2, 1)), np.array([0, 2])))
+
+    @pytest.mark.parametrize(
+        "labels", [["a", "b"], [0.5, 1.0], [0.0, np.inf], [np.nan, 1.0], [-1, 1], [None, 1]]
+    )
+    def test_labels_that_are_no_numbers_of_classes_are_refused(self, labels):
+        with pytest.raises(InvalidArgument, match="Number the classes"):
+            Records(np.zeros((2, 1)), np.array(labels))
+
+    @pytest.mark.parametrize("kind", [bool, float, object, np.uint8])
+    def test_labels_of_any_kind_that_are_numbers_of_classes(self, kind):
+        labels = Records(np.zeros((2, 1)), np.array([1, 0], dtype=kind)).labels
+        assert labels.dtype == np.int64
+        assert labels.tolist() == [1, 0]
+
+    def test_what_numpy_cannot_read_is_refused(self):
+        tensor = torch.ones(2, requires_grad=True)
+        for wrong in (
+            lambda: Records([[1, 2], [3]]),
+            lambda: Records(tensor),
+            lambda: Scores(tensor, [1, 0]),
+        ):
+            with pytest.raises(InvalidArgument, match="numpy cannot read"):
+                wrong()
+        with pytest.raises(InvalidArgument, match="must be numbers"):
+            Scores(["a", "b"], [True, False])
+
+    @pytest.mark.parametrize("coins", [[0, 2], ["False", "True"], [0.5, 1.0]])
+    def test_a_coin_has_two_sides(self, coins):
+        with pytest.raises(InvalidArgument, match="True or False"):
+            Challenge(Records(np.zeros((2, 1))), np.array(coins))
 
     def test_labels_that_are_missing_are_refused(self):
         view = Probabilities(lambda r: np.tile([0.5, 0.5], (len(r), 1)))

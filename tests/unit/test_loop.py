@@ -204,6 +204,42 @@ def test_scores_of_ones_own():
             audit_scores(wrong, [0.0, 1.0])
 
 
+@pytest.mark.parametrize("names", [np.array(["blue", "red"]), np.array([-1, 1])], ids=["words", "signs"])
+def test_labels_may_be_the_names_that_the_model_has(names):
+    class Named(Remembers):
+        classes_ = names
+
+    (rows, labels), (others, marks) = _sides()
+    model = Named().fit(rows, labels)
+    found = audit(model, (rows, names[labels]), (others, names[marks])).audits[0]
+    assert found.train_accuracy == 1.0
+    assert found.results[0].leakage.auc.value == 1.0
+    with pytest.raises(InvalidArgument, match="among the model's classes"):
+        audit(model, (rows, np.full(300, names[:1].astype(object) * 2)), (others, names[marks]))
+    if names.dtype.kind == "U":  # places among words are no other words
+        assert audit(model, (rows, labels), (others, marks)).audits[0].train_accuracy == 1.0
+
+
+def test_half_precision_that_numpy_does_not_have():
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor([[1.5, 2.0]], dtype=torch.bfloat16)
+    assert records_of("members", (rows, torch.tensor([1]))).inputs.tolist() == [[1.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"inputs": ROWS}, "got a dict"),
+        ([(ROWS[0], "red")], "Number the classes"),
+        ([(ROWS[0], LABELS[:2])], "one label for each"),
+        ([[1.0, 2.0], [3.0], [4.0], [5.0]], "rows of one shape"),
+    ],
+)
+def test_what_are_no_records_is_refused(data, said):
+    with pytest.raises(InvalidArgument, match=said):
+        records_of("members", data)
+
+
 def test_sides_of_different_size_raise_no_alarm():
     # 590 and 410 that nobody tossed a coin for: "the highest quarter are members" is right in 59 % of cases by itself
     generator = np.random.default_rng(5)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from privet.arguments import whole
+from privet.attacks.fitted import class_names, class_numbers, framed, numbered
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
@@ -49,11 +50,6 @@ class _Predicts(Protocol):
     def predict(self, inputs: Any) -> Any: ...  # noqa: ANN401
 
 
-@runtime_checkable
-class _NamesClasses(Protocol):
-    classes_: Any
-
-
 @final
 @dataclass(frozen=True)
 class Probabilities(BlackBox):
@@ -72,8 +68,14 @@ class Probabilities(BlackBox):
 
     def log_confidences(self, inputs: Rows) -> Numbers:
         found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
-        answer = log_of_probabilities(np.concatenate(found))
-        return answer if self.classes is None else _placed(answer, self.classes)
+        table = np.concatenate(found)
+        if self.classes is None:
+            return log_of_probabilities(table)
+        if len(self.classes) == 1 and table.shape[1] == 1:  # a model that knows one class is sure of it
+            return _placed(
+                log_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1], self.classes
+            )
+        return _placed(log_of_probabilities(table), self.classes)
 
 
 @final
@@ -104,10 +106,16 @@ class Predictions(LabelOnly):
     def labels(self, inputs: Rows) -> Labels:
         found = [np.asarray(self.function(rows)) for rows in pieces(inputs, self.batch)]
         answer = np.concatenate(found)
+        if (
+            answer.dtype.kind == "f"
+            and np.array_equal(answer, np.floor(answer))
+            and np.isfinite(answer).all()
+        ):
+            answer = answer.astype(np.int64)
         if answer.shape != (len(inputs),) or answer.dtype.kind not in "iub":
             raise InvalidArgument(
                 f"'function' must give one whole number for each row, got an array of shape {answer.shape} and type "
-                f"{answer.dtype}. Number the classes from 0."
+                f"{answer.dtype}. Number the classes from 0; where it gives confidences, wrap it in Probabilities or Logits."
             )
         return answer.astype(np.int64)
 
@@ -117,7 +125,8 @@ def see(model: object, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> 
 
     - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
       mode is put back. ``gives`` says what its last layer gives; probabilities where logits were declared are refused.
-    - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers.
+    - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers; where
+      they are words, a label is its place among them. What was fitted on a pandas frame is asked with named columns.
     - an object with ``predict`` alone: ``LabelOnly``.
     - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
     """
@@ -130,9 +139,9 @@ def see(model: object, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> 
 
         return TorchView(model, batch=batch, gives=gives)
     if isinstance(model, _PredictsProbabilities):
-        return Probabilities(model.predict_proba, classes=_class_numbers(model))
+        return Probabilities(framed(model, model.predict_proba), classes=class_numbers(model))
     if isinstance(model, _Predicts):
-        return Predictions(model.predict)
+        return Predictions(numbered(framed(model, model.predict), class_names(model)))
     if callable(model):
         raise InvalidArgument(
             f"'model' must say what it gives, got a bare function of type {type(model).__name__}. "
@@ -200,16 +209,11 @@ def _table(found: object, rows: int) -> Numbers:
 
 
 def _placed(log_confidences: Numbers, classes: tuple[int, ...]) -> Numbers:
+    if log_confidences.shape[1] != len(classes):
+        raise InvalidArgument(
+            f"'classes' must name each of the {log_confidences.shape[1]} columns, got {len(classes)} names. "
+            f"Give one class for each column that the function gives."
+        )
     wide = np.full((len(log_confidences), max(classes) + 1), -np.inf)
     wide[:, list(classes)] = log_confidences
     return wide
-
-
-def _class_numbers(model: object) -> tuple[int, ...] | None:
-    """The labels of the columns, where they are whole numbers other than 0, 1, 2 …"""
-    if not isinstance(model, _NamesClasses):
-        return None
-    classes = np.asarray(model.classes_)
-    if classes.dtype.kind not in "iu" or classes.ndim != 1 or classes.min() < 0:
-        return None
-    return None if np.array_equal(classes, np.arange(len(classes))) else tuple(int(c) for c in classes)

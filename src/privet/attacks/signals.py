@@ -52,7 +52,8 @@ def checked_labels(records: Records, classes: int) -> Labels:
     labels = records.known_labels
     if labels.max() >= classes:
         raise InvalidArgument(
-            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as the model does."
+            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as the model "
+            f"does, and leave out records of classes that it does not know."
         )
     return labels
 

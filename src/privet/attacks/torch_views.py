@@ -8,7 +8,7 @@ no ``.grad`` and no parameter is touched.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,9 +26,16 @@ _GRADIENT_NUMBERS = 2**24  # of per-example gradients at a time
 _ROOT = "."  # the name of the module itself, where it has parameters of its own
 
 
+@runtime_checkable
+class _HoldsLogits(Protocol):
+    logits: Tensor
+
+
 @final
 class TorchView(WhiteBox):
     """A classifier as a torch module: rows in, rows × classes out (or one column, that of class 1).
+
+    The answer may be an object that holds them as ``logits``, as language models give it.
 
     Inputs that are not whole numbers are given in the module's type. Whole numbers are taken for indices where the module
     holds an embedding, and for numbers elsewhere.
@@ -102,7 +109,13 @@ class TorchView(WhiteBox):
         return layer
 
     def _rows(self, rows: Rows) -> Tensor:
-        tensor = torch.as_tensor(np.ascontiguousarray(rows))
+        if rows.dtype.kind not in "biufc":
+            raise InvalidArgument(
+                f"'inputs' must be numbers for a torch module, got an array of type {rows.dtype}. "
+                f"Encode words and categories as in the model's training."
+            )
+        # A tensor shares memory, and torch warns of memory that must not be written.
+        tensor = torch.as_tensor(np.ascontiguousarray(rows) if rows.flags.writeable else rows.copy())
         if not tensor.is_floating_point() and self._indices:
             return tensor.to(self._device, torch.int64)
         return tensor.to(self._device, self._type)
@@ -118,9 +131,9 @@ class TorchView(WhiteBox):
             )
         return torch.cat([part.reshape(rows, -1) for part in kept], dim=1)
 
-    def _loss(self, output: Tensor, label: Tensor) -> Tensor:
+    def _loss(self, output: object, label: Tensor) -> Tensor:
         """The cross-entropy of one record."""
-        row = output.reshape(-1)
+        row = _two_axes(output, 1).reshape(-1)
         if len(row) == 1:
             value = row[0] if self.gives is Outputs.LOGITS else torch.logit(row[0])
             row = torch.stack([torch.zeros_like(value), value])
@@ -184,7 +197,12 @@ def _groups(module: nn.Module) -> dict[str, list[str]]:
     return groups
 
 
+def _tensor(output: object) -> object:
+    return output.logits if isinstance(output, _HoldsLogits) and not isinstance(output, Tensor) else output
+
+
 def _two_axes(output: object, rows: int) -> Tensor:
+    output = _tensor(output)
     if isinstance(output, Tensor) and output.ndim == 1 and len(output) == rows:
         return output.unsqueeze(1)
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:

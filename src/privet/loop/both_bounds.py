@@ -11,8 +11,10 @@ import numpy as np
 from privet import __version__
 from privet.arguments import open_fraction, shown, whole
 from privet.attacks import Attack, Outputs, see
+from privet.attacks.fitted import class_names
 from privet.attacks.preflight import preflight
 from privet.attacks.shadows import Recipe
+from privet.attacks.signals import checked_labels
 from privet.auditing import Audit, OneRun, OneRunFDP, by_group, measure, most_at_risk
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
@@ -23,7 +25,7 @@ from privet.loop.rows import Asked, challenge_of, records_of
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin
 from privet.reporting.report import Report
 from privet.scores import Challenge, References, Scores
-from privet.views import Adversary, LabelOnly, Numbers
+from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 
 __all__ = ["audit", "audit_scores"]
 
@@ -99,8 +101,13 @@ def audit(
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
         model = model.model
     view = see(model, gives=gives)
-    asked = challenge_of(records_of("members", members), records_of("nonmembers", nonmembers), seed=seed)
+    names = class_names(model)
+    asked = challenge_of(
+        records_of("members", members, names), records_of("nonmembers", nonmembers, names), seed=seed
+    )
     challenge = asked.challenge
+    # Asked first: a model that cannot answer should say so before others are trained.
+    trained, tested = _accuracies(view, challenge)
     study = None
     if recipe is not None:
         study = references_within(
@@ -120,7 +127,6 @@ def audit(
         scores = replace(planted.scores, attack="canaries in training")
         found = _result(scores, planted.adversary, claim, judge, delta, confidence, tossed=True)
         results.append(replace(found, planted=True))
-    trained, tested = _accuracies(view, challenge)
     told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
     audited = ModelAudit(
         name=name,
@@ -235,7 +241,11 @@ def _accuracies(view: LabelOnly, challenge: Challenge) -> tuple[float | None, fl
     labels = challenge.records.labels
     if labels is None:
         return None, None
-    right = view.labels(challenge.records.inputs) == labels
+    if isinstance(view, BlackBox):
+        log_confidences = view.log_confidences(challenge.records.inputs)
+        right = log_confidences.argmax(axis=1) == checked_labels(challenge.records, log_confidences.shape[1])
+    else:
+        right = view.labels(challenge.records.inputs) == labels
     return float(right[challenge.members].mean()), float(right[~challenge.members].mean())
 
 
@@ -248,9 +258,10 @@ def _claim(ledger: Ledger) -> Guarantee:
 def _column(name: str, values: object) -> Numbers:
     try:
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise InvalidArgument(
-            f"'{name}' must be numbers, got something else. Give one score for each record."
+            f"'{name}' must be numbers, got something else. Give one score for each record, of a tensor "
+            f"tensor.detach().cpu().numpy()."
         ) from None
     if column.ndim != 1 or len(column) == 0:
         raise InvalidArgument(

@@ -1,6 +1,6 @@
 """Records from what people have: arrays, tensors, pairs of them, torch datasets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, final, runtime_checkable
 
@@ -28,8 +28,10 @@ class _Examples(Protocol):
     def __len__(self) -> int: ...
 
 
-def records_of(name: str, data: object) -> Records:
+def records_of(name: str, data: object, classes: NDArray[Any] | None = None) -> Records:
     """Records, from ``Records``, an (inputs, labels) or (inputs, labels, groups) tuple, or a torch dataset.
+
+    Where the model has names for its ``classes``, labels are names, and become places among them.
 
     >>> len(records_of("members", (np.zeros((5, 2)), np.zeros(5))))
     5
@@ -39,15 +41,17 @@ def records_of(name: str, data: object) -> Records:
     if isinstance(data, _Columns):
         data = tuple(data.tensors)
     if isinstance(data, tuple | list) and 1 <= len(data) <= 3 and all(_is_table(part) for part in data):
-        inputs, *rest = (_array(part) for part in data)
-        return Records(inputs, rest[0] if rest else None, rest[1] if len(rest) > 1 else None)
+        inputs, *rest = (_array(name, part) for part in data)
+        labels = _placed(rest[0], classes) if rest else None
+        return Records(inputs, labels, rest[1] if len(rest) > 1 else None)
     if _is_table(data):
-        return Records(_array(data))
-    if isinstance(data, _Examples):
-        return _collected(name, data)
+        return Records(_array(name, data))
+    if isinstance(data, _Examples) and not isinstance(data, Mapping | str | bytes):
+        inputs, labels = _collected(name, data)
+        return Records(inputs, _placed(labels, classes))
     raise InvalidArgument(
         f"'{name}' must be records, got a {type(data).__name__}. "
-        f"Give (inputs, labels) as arrays or tensors, a torch dataset, or Records."
+        f"Give (inputs, labels) as arrays or tensors, a torch dataset (of a loader: loader.dataset), or Records."
     )
 
 
@@ -98,11 +102,34 @@ class _Array(Protocol):
     def __array__(self) -> NDArray[Any]: ...
 
 
-def _array(part: object) -> NDArray[Any]:
+def _array(name: str, part: object) -> NDArray[Any]:
     """On the processor and without a gradient, where it is a tensor."""
     if isinstance(part, _Tensor):
-        part = part.detach().cpu()
-    return np.asarray(part)
+        tensor = part.detach().cpu()
+        try:
+            return np.asarray(tensor)
+        except TypeError:
+            return np.asarray(tensor.float())  # half precision that numpy does not have
+    try:
+        return np.asarray(part)
+    except ValueError:
+        raise InvalidArgument(
+            f"'{name}' must give rows of one shape, got several. Pad or resize them as the model's training does."
+        ) from None
+
+
+def _placed(labels: NDArray[Any], classes: NDArray[Any] | None) -> NDArray[Any]:
+    """Labels as places among the model's classes, where these have names; numbers beside words are places already."""
+    if classes is None or (classes.dtype.kind not in "iuf" and labels.dtype.kind in "iub"):
+        return labels
+    places = {name: place for place, name in enumerate(classes.tolist())}
+    found = [places.get(label, -1) for label in labels.ravel().tolist()]
+    if min(found, default=0) < 0:
+        raise InvalidArgument(
+            "'labels' must be among the model's classes, got others. Give labels as in its training, and leave out "
+            "records of classes that it does not know."
+        )
+    return np.array(found, dtype=np.int64).reshape(labels.shape)
 
 
 @runtime_checkable
@@ -111,7 +138,7 @@ class _Tensor(Protocol):
     def cpu(self) -> Any: ...  # noqa: ANN401
 
 
-def _collected(name: str, data: _Examples) -> Records:
+def _collected(name: str, data: _Examples) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(data) == 0:
         raise InvalidArgument(
             f"'{name}' must hold at least one record, got none. Give one row for each record."
@@ -124,9 +151,14 @@ def _collected(name: str, data: _Examples) -> Records:
         )
     pairs = cast(list[tuple[object, object]], examples)
     try:
-        inputs = np.stack([_array(first) for first, _ in pairs])
+        inputs = np.stack([_array(name, first) for first, _ in pairs])
     except ValueError:
         raise InvalidArgument(
             f"'{name}' must give inputs of one shape, got several. Pad or resize them as the model's training does."
         ) from None
-    return Records(inputs, np.array([int(cast(Any, second)) for _, second in pairs]))
+    labels = [_array(name, second) for _, second in pairs]
+    if any(label.size != 1 for label in labels):
+        raise InvalidArgument(
+            f"'{name}' must give one label for each example, got several. Give the number of its class."
+        )
+    return inputs, np.array([label.item() for label in labels])
