@@ -132,10 +132,14 @@ class Checkpoint:
             # Only now: a journal that gives steps back beside an older state would take them for not having run.
             self._write(replace(self._journal, reserved=step))
 
-    def ledger(self) -> Ledger:
-        """What is spent by all that this folder's journal covers: what was used, or more."""
+    def ledger(self, steps: int | None = None) -> Ledger:
+        """What is spent by all that this folder's journal covers: what was used, or more.
+
+        With ``steps``, what is spent when so many have been taken and nothing more is lost.
+        """
         journal = self._journal
-        return self._plan.ledger(journal.reserved, abandoned=journal.abandoned, caveats=self._caveats)
+        taken = journal.reserved if steps is None else steps
+        return self._plan.ledger(taken, abandoned=journal.abandoned, caveats=self._caveats)
 
     def affordable(self, *, epsilon: float, delta: float) -> int:
         """The last step that (ε, δ) still pays for, after what was lost by crashes."""

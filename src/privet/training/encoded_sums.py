@@ -33,6 +33,7 @@ class EncodedSums:
         encoding: Encoding,
     ) -> None:
         cross_example_modules(model)
+        self._model = model
         self.clipping = clipping
         self.layout = Layout.of(model)
         self._encoding = encoding
@@ -44,6 +45,7 @@ class EncodedSums:
         With ``fresh`` the sum takes the place of what is in ``out``. Refused, with ``out`` untouched, if a gradient is not
         finite.
         """
+        cross_example_modules(self._model)  # anew: frozen layers may have been set to training mode
         batch = require_rows(inputs, targets)
         norms = torch.zeros(batch, dtype=torch.float64, device=targets.device)
         each = max(1, _NUMBERS // self.layout.size)

@@ -53,8 +53,18 @@ def require_separate(model: nn.Module) -> None:
         )
     try:
         cross_example_modules(model)
+        _require_fixed_rows(model)
     except CrossExample as refused:
         raise fixable(refused) from None
+
+
+def _require_fixed_rows(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+            raise CrossExample(
+                f"'model' has {type(module).__name__} at '{name}' with max_norm, which shortens the rows that are looked up and no "
+                f"others, so that the weights show which were. Build it with max_norm=None."
+            )
 
 
 def fixable(refused: CrossExample) -> CrossExample:
@@ -130,11 +140,16 @@ def _instance_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, n
 def _embedding(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
     del groups
     assert isinstance(module, nn.Embedding | nn.EmbeddingBag)
-    if not module.scale_grad_by_freq:
+    wrong = {
+        "scale_grad_by_freq=True": (module.scale_grad_by_freq, "divides by counts over the batch"),
+        "max_norm": (module.max_norm is not None, "shows which rows were looked up"),
+    }
+    found = {setting: reason for setting, (is_wrong, reason) in wrong.items() if is_wrong}
+    if not found:
         return None
-    module.scale_grad_by_freq = False
-    before = f"{type(module).__name__} with scale_grad_by_freq=True"
-    return Change(name, before, "the same without", "divides by counts over the batch"), module
+    module.scale_grad_by_freq, module.max_norm = False, None
+    before = f"{type(module).__name__} with {' and '.join(found)}"
+    return Change(name, before, "the same without", " and ".join(found.values())), module
 
 
 def _groups(channels: int, most: int, each: int) -> int:

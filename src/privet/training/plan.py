@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, final
 
-from privet.adjacency import AddRemove, Adjacency
+from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
-from privet.events import Event
+from privet.events import Event, Poisson, Repeat
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.training.correlated import Correlation, Independent
@@ -127,6 +127,15 @@ class Plan:
             raise NotProved(
                 "Correlated noise is proved for normal noise alone. Use law=Normal(), or independent noise."
             )
+        if (
+            not isinstance(self.law, Normal)
+            and isinstance(self.adjacency, ReplaceOne)
+            and _is_sampled(self.event)
+        ):
+            raise NotProved(
+                "Poisson samples under replace-one adjacency are proved for normal noise alone. "
+                "Use law=Normal(), FixedSizeSampling, or another adjacency."
+            )
         if self.adaptive is not None and not isinstance(self.correlation, Independent):
             raise NotProved(
                 "Correlated noise is proved for one scale in all steps, and an adaptive clip changes it. "
@@ -185,10 +194,16 @@ class Plan:
         found = Ledger(self.adjacency, caveats=self.sampling.caveats | self.law.caveats | caveats)
         if steps:
             found = found.spend(f"private training, {steps} steps", self._event(steps))
-        for start, stop in abandoned:
+        for before, (start, stop) in enumerate(abandoned):
             if stop > start:
                 lost = self.sampling.repeated_event(
-                    self.noise_multiplier, self.correlation, start, stop, self.population, self.adjacency
+                    self.noise_multiplier,
+                    self.correlation,
+                    start,
+                    stop,
+                    self.population,
+                    self.adjacency,
+                    before=before,
                 )
                 found = found.spend(f"steps {start + 1} to {stop}, lost and run again", lost)
         return found
@@ -265,6 +280,11 @@ class Plan:
             f"{self.steps} steps, {self.sampling} of {self.population}, noise {self.noise_multiplier:.6g} × clip "
             f"{self.clip_bound:g}, {self.adjacency}"
         )
+
+
+def _is_sampled(event: Event) -> bool:
+    """Whether the steps are Poisson samples, where a unit may be left out."""
+    return isinstance(event, Repeat) and isinstance(event.inner, Poisson) and event.inner.rate < 1
 
 
 def steps_for(epochs: float, population: int, sampling: Sampling) -> int:

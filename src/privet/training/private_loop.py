@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -49,6 +49,7 @@ from privet.training.optimizers import CorrectedAdam
 from privet.training.plan import Plan
 from privet.training.rows import Rows, rows_of
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
+from privet.training.side_effects import SideEffects
 from privet.training.step import NoisyGradient
 from privet.training.workers import Alone, Workers, workers_of
 
@@ -128,6 +129,8 @@ class PrivateLoop:
         self._flock = rows if isinstance(rows, Flock) else None
         if self._flock is not None:
             self._flock.begin(model, plan)
+        self._trainable = [p for p in model.parameters() if p.requires_grad]
+        self._effects = SideEffects(model)
         self._pending: Lot | None = None
         self._whole = True  # no step is broken off in the middle
         self.taken = 0
@@ -162,6 +165,13 @@ class PrivateLoop:
             -self.plan.population // sampling.size
         )
         return self._kept is not None and self._whole and not between
+
+    def __reduce__(self) -> NoReturn:
+        """Copies would share a lot, and each of them would know of its own steps only."""
+        raise InvalidArgument(
+            "A private run must not be copied or pickled, because what a copy spends is not in this run's ledger. "
+            "Give make_private a folder to go on from: checkpoint=…"
+        )
 
     def __enter__(self) -> "PrivateLoop":
         return self
@@ -217,7 +227,9 @@ class PrivateLoop:
                     "'model' must be in training mode, got a model in evaluation mode. "
                     "Call model.train(), and then .eval() on the parts that are frozen."
                 )
-            self._gradient.collect(self._rows, lot.indices, loss)
+            self._clear()
+            with self._effects.refused():
+                self._gradient.collect(self._rows, lot.indices, loss)
         if self._flock is not None:
             self._flock.join(lot.indices, self._gradient, self._workers)
         if self._kept is not None:
@@ -256,6 +268,21 @@ class PrivateLoop:
         with self._workers.agreed():
             self._kept.save(self.taken, self._state(more))
         self.more = more or {}
+
+    def _clear(self) -> None:
+        """Take all gradients away before the data is looked at.
+
+        Those of the last step share their memory with the sum of this one, which has no noise yet; and those that frozen
+        parameters have from elsewhere would move them.
+        """
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        if not all(parameter.requires_grad for parameter in self._trainable):
+            raise InvalidArgument(
+                "'model' must train the parameters that the run began with, and some of them are now frozen. "
+                "End this run and make another one; their ledgers add up."
+            )
 
     def _state(self, more: dict[str, Any] | None) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from privet.arguments import shown, whole
 from privet.errors import InvalidArgument
@@ -85,7 +85,7 @@ def rows_of(data: object) -> Rows:
         return TensorRows(data.tensors)
     if isinstance(data, tuple | list) and all(isinstance(column, Tensor | np.ndarray) for column in data):
         return TensorRows([torch.as_tensor(column) for column in data])
-    if isinstance(data, Dataset):
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         return DatasetRows(data)
     raise InvalidArgument(
         f"'data' must be a dataset or a tuple of arrays, got {type(data).__name__}. "

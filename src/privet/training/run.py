@@ -214,7 +214,7 @@ class _Run:
         workers: Workers,
     ) -> None:
         self._loop, self._loss, self._scheduler, self._watch = loop, loss, scheduler, watch
-        self._workers = workers
+        self._workers, self._kept = workers, kept
         self._epoch = max(1, round(loop.plan.steps / epochs))
         self.history: list[Moment] = []
         self._before = 0.0
@@ -283,7 +283,8 @@ class _Run:
         def epsilon(step: int) -> float:
             from privet.accounting import account
 
-            return account(self._loop.plan.ledger(step)).epsilon(delta=delta)
+            spent = self._loop.plan.ledger(step) if self._kept is None else self._kept.ledger(step)
+            return account(spent).epsilon(delta=delta)
 
         return epsilon
 

@@ -4,6 +4,7 @@ The default is Poisson. Shuffled epochs are what most training code runs, and wh
 theorem that Privet knows amplifies them. What is proved for them is the cost without amplification.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import fraction, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
-from privet.events import BandedNoise, Event, FixedSize, Gaussian, Poisson, Repeat, TreeNoise
+from privet.events import BandedNoise, Compose, Event, FixedSize, Gaussian, Poisson, Repeat, TreeNoise
 from privet.randomness import NoiseSource
 from privet.training.correlated import Banded, Correlation, Independent, Tree
 from privet.training.lots import (
@@ -66,12 +67,15 @@ class Sampling(ABC):
         steps: int,
         population: int,
         adjacency: Adjacency,
+        *,
+        before: int,
     ) -> Event:
         """A bound on what steps ``done`` to ``steps`` cost that ran, were lost, and will run again.
 
-        The lost ones met noise of their own. Together with the steps before they are no more than a whole run.
+        The lost ones met noise of their own. Together with the steps before they are no more than a whole run. ``before`` is
+        how many stretches were lost before this one.
         """
-        del done
+        del done, before
         return self.event(noise, correlation, steps, population, adjacency)
 
     @abstractmethod
@@ -103,7 +107,10 @@ class _Afresh(Sampling):
         steps: int,
         population: int,
         adjacency: Adjacency,
+        *,
+        before: int,
     ) -> Event:
+        del before
         return self.event(noise, correlation, steps - done, population, adjacency)
 
 
@@ -195,6 +202,30 @@ class PartSampling(Sampling):
             f"Sampling from {self.parts} parts amplifies independent noise, or banded noise of at most that many bands. "
             f"Use more parts, fewer bands, or CyclicSampling."
         )
+
+    def repeated_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        done: int,
+        steps: int,
+        population: int,
+        adjacency: Adjacency,
+        *,
+        before: int,
+    ) -> Event:
+        """The turns that were lost and, where noise is banded, those whose bands reach into the lost steps.
+
+        An example's last turn up to ``done`` was drawn once, and its bands after ``done`` are seen anew with every stretch that was
+        lost there. After k of them it is one draw behind a vector of the squared length (k+1)‖c‖² at most, which k + 1 draws
+        of ‖c‖² do not bound. Bands reach no further than the next turn, so there is one such turn for each stretch, and
+        the k-th stretch is charged with √(k+1)‖c‖.
+        """
+        lost = self.event(noise, correlation, steps - done, population, adjacency)
+        if not done or isinstance(correlation, Independent):
+            return lost
+        shared = self.event(noise / math.sqrt(before + 2), correlation, 1, population, adjacency)
+        return Compose((shared, lost))
 
     def __str__(self) -> str:
         return f"Poisson lots at rate {self.rate:.6g} from {self.parts} parts in turn"
