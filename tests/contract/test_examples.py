@@ -89,3 +89,19 @@ def test_an_example_runs_from_the_command_line(tmp_path):
     )
     assert "picture:" in done.stdout
     assert (tmp_path / "new" / "blue_eyes.png").exists()
+
+
+def test_a_model_of_ones_own_is_audited_in_ten_lines(example, tmp_path, capsys):
+    for package in ("torch", "statsmodels", "plotly"):
+        pytest.importorskip(package, reason="the example needs the extra 'demo'")
+    page = example("audit_your_model").main(tmp_path / "new", epochs=12, references=2)
+    assert capsys.readouterr().out.startswith("My model leaks who was in its training data")
+    assert page == tmp_path / "new" / "audit-your-model.html"
+    assert "My model" in page.read_text(encoding="utf-8")
+
+    source = (_FOLDER / "audit_your_model.py").read_text(encoding="utf-8")
+    before, _, rest = source.partition("# ---- the audit\n")
+    audit, _, after = rest.partition("# ---- the end of the audit\n")
+    assert "privet.audit(" in audit
+    assert "import privet" not in before.split('"""')[2] + after  # all else is the stranger's
+    assert len([line for line in audit.splitlines() if line.strip()]) <= 10
