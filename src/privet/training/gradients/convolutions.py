@@ -4,7 +4,8 @@ A convolution is a matrix product of the windows of its input, one row for each 
 the norms, as for any product of matrices (see ``products``): with P pixels, windows of K numbers and O outputs,
 the gradient written out takes P·K·O products for an example and O·K numbers of memory, the Gram form P²·(K+O). The
 written-out form also gives the clipped sum; after the Gram form the sum is one ordinary weight gradient, of
-the output gradients scaled by the clip factors.
+the output gradients scaled by the clip factors, which is P·K·O products again. So the choice is between the memory
+of the one and the P²·(K+O) of the other.
 
 Windows are copied a few examples at a time, so that they stay in the cache, and with channels last, where
 a window is a few long runs (2 to 4 times as fast as ``F.unfold`` on the layers of common networks).
@@ -17,7 +18,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.training.gradients.products import Direct, Gradient, Product, gram_sums, squared_rows
+from privet.training.gradients.products import (
+    Direct,
+    Gradient,
+    Product,
+    compiled,
+    gram_sums,
+    squared_rows,
+)
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, plain_parameters
 
 __all__ = ["ConvolutionTap", "Windows"]
@@ -28,8 +36,14 @@ WINDOW_NUMBERS = 1 << 19
 GRAM_PRICE = 1.3
 """A product of the Gram form costs this much of one of the written-out form: it makes both of two equal halves."""
 
-DENSE_PRICE = 12.0
-"""What a number of a written-out gradient costs in products: it is written once and read twice from memory."""
+SHORT = 32
+"""How many numbers of a row of a window torch copies slowly."""
+
+NEAR_PRICE, FAR_PRICE = 12.0, 60.0
+"""What a number of a written-out gradient costs in products: it is written once and read twice, near or far."""
+
+NEAR = 1 << 22
+"""How many numbers are near: 16 MB, as for temporaries elsewhere."""
 
 
 @final
@@ -50,7 +64,9 @@ class Windows(Product):
         images = self.x.shape[0] // self.batch
         pixels = self.gradient.rows[0, 0, 0].numel() * images
         inner, outer = module.weight[0].numel(), module.out_channels // module.groups
-        dense = (pixels + DENSE_PRICE) * inner * outer
+        numbers = inner * outer  # of a gradient, in each group
+        far = self.batch * numbers * module.groups > NEAR
+        dense = (FAR_PRICE if far else NEAR_PRICE) * numbers  # with it, the sum is there too
         if dense <= GRAM_PRICE * pixels * pixels * (inner + outer):
             return squared_rows(self._written_out())
         return self._gram()
@@ -129,9 +145,23 @@ class Windows(Product):
             stop = min(start + step, x.shape[0])
             part = x[start:stop]
             view = part.as_strided((stop - start, *sizes), (strides[0], *steps), part.storage_offset())
-            windows = view.reshape(stop - start, module.groups, pixels, inner)
+            windows = self._copied(part, view, out).view(stop - start, module.groups, pixels, inner)
             grads = g[start:stop].reshape(stop - start, module.groups, -1, pixels).transpose(2, 3)
             yield slice(start, stop), windows, grads
+
+    def _copied(self, part: Tensor, view: Tensor, out: torch.Size) -> Tensor:
+        """The windows in memory of their own; short runs by a compiled loop, which is twice as fast on them."""
+        module = self.module
+        run = module.kernel_size[-1] * module.in_channels
+        usual = len(out) == 2 and module.groups == 1 and module.dilation[1] == module.dilation[0] == 1
+        rows = part.permute(0, *range(2, part.dim()), 1)
+        loops = compiled() if usual and run <= SHORT else None
+        if loops is None or part.dtype != torch.float32 or not part.is_cpu or not rows.is_contiguous():
+            return view.contiguous()
+        found = part.new_empty(part.shape[0], *out, module.kernel_size[0], run)
+        step = module.stride[1] * module.in_channels
+        loops.copy_windows(rows.flatten(2).numpy(), module.stride[0], step, found.numpy())
+        return found
 
 
 @final

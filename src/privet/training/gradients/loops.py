@@ -14,6 +14,7 @@ __all__ = [
     "add_chain_squares",
     "add_outer_squares",
     "add_rows",
+    "copy_windows",
     "entropy_gradient",
     "scale_and_sum",
     "squares_by_key",
@@ -128,6 +129,20 @@ def _add_outer_squares(
         norms[b] += (weight * _square(x[b]) + bias) * _square(g[b])
 
 
+def _copy_windows(x: Floats, move: int, step: int, out: Floats) -> None:
+    """Windows of images x [images, rows, numbers]: out [images, down, across, window's rows, run] ← runs of its rows."""
+    _wide()
+    images, down, across, rows, run = out.shape
+    for b in range(images):
+        for p in range(down):
+            for i in range(rows):
+                row = x[b, p * move + i]
+                for q in range(across):
+                    here, there = row[q * step : q * step + run], out[b, p, q, i]
+                    for j in range(run):
+                        there[j] = here[j]
+
+
 def _exponential(x: np.float32) -> np.float32:
     """exp(x) for x ≤ 0, to 2 units in the last place; the polynomial is that of Moshier's Cephes library."""
     x = _F(-88) if x < _F(-88) else x
@@ -214,3 +229,4 @@ def _scale_and_sum(g: Floats, factors: Floats, sums: Floats, fresh: bool) -> Non
 squares_by_key, add_rows = _compiled(_squares_by_key), _compiled(_add_rows)
 add_outer_squares, scale_and_sum = _compiled(_add_outer_squares), _compiled(_scale_and_sum)
 add_chain_squares, entropy_gradient = _compiled(_add_chain_squares), _compiled(_entropy_gradient)
+copy_windows = _compiled(_copy_windows)
