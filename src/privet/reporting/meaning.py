@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from privet.errors import PrivetError
-from privet.reporting.facts import AttackResult, ModelAudit
+from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import (
     at_most_in_a_thousand,
     count,
@@ -83,7 +83,7 @@ def _named(audit: ModelAudit) -> list[str]:
         if after is not None and after.value > prior:
             before = "every second" if prior == 0.5 else one_in(prior)
             told.append(
-                f"if {before} person asked about was in the data, {percent(after.value)} of those whom it names were "
+                f"if {before} of those asked about was in the data, {percent(after.value)} of those whom it names were "
                 f"({percent(after.lower)} to {percent(after.upper)}), against {percent(prior)} before"
             )
     if not told:
@@ -97,6 +97,8 @@ def _proved(audit: ModelAudit) -> list[str]:
         return [
             "Nothing is proved about this model: another attack, or a later one, may find more than those that were run."
         ]
+    if audit.standing is Standing.BROKEN:
+        return ["What was claimed does not hold, so nothing that would follow from it is said here."]
     told = []
     proved = None if fpr is None else most_found(claim, fpr)
     if fpr is not None and proved is not None:

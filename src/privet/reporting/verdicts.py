@@ -1,7 +1,7 @@
 """The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
 
 from privet.reporting.facts import ModelAudit, Standing
-from privet.reporting.numbers import percent
+from privet.reporting.numbers import at_least, at_most, percent
 from privet.reporting.report import Report
 
 __all__ = ["sentence", "verdict"]
@@ -22,31 +22,38 @@ def verdict(report: Report) -> str:
 
 def sentence(audit: ModelAudit) -> str:
     """One sentence for a model."""
-    finding = audit.strongest.finding
-    sure = f"{100 * finding.measured.confidence:.3g} %"
-    measured, proved = f"{audit.epsilon_measured:.2f}", audit.epsilon_proved
+    ceiling = at_least(audit.tightest.finding.ceiling)
+    measured = at_least(audit.epsilon_measured)
+    proved = "∞" if audit.epsilon_proved is None else at_most(audit.epsilon_proved)
     match audit.standing:
         case Standing.BROKEN:
             return (
-                f"{audit.name} breaks its claim: an attack shows ε ≥ {measured} at {sure} confidence, "
-                f"and ε ≤ {proved:.2f} was claimed."
+                f"{audit.name} breaks its claim: an attack shows ε ≥ {measured} at {100 * audit.confidence:.3g} % confidence, "
+                f"and ε ≤ {proved} was claimed."
             )
         case Standing.LEAKS:
             return (
                 f"{audit.name} leaks who was in its training data{_power(audit)}, and no proof caps how much."
             )
         case Standing.LEAKS_WITHIN:
-            return f"{audit.name} leaks, and within its proof: {_measured(audit)}, and at most ε = {proved:.2f} by proof."
+            return f"{audit.name} leaks, and within its proof: {_measured(audit)}, and at most ε = {proved} by proof."
         case Standing.NOT_DETECTED_PROVED:
             return (
-                f"Membership in {audit.name} was not detected at this power (an ε above {finding.ceiling:.2f} cannot be "
-                f"seen with so many records), and it leaks at most ε = {proved:.2f} by proof."
+                f"Membership in {audit.name} was not detected at this power (an ε above {ceiling} cannot be "
+                f"seen with so many records), and it leaks at most ε = {proved} by proof."
             )
         case Standing.NOT_DETECTED:
             return (
-                f"Membership in {audit.name} was not detected at this power; an ε above {finding.ceiling:.2f} cannot be seen "
+                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be seen "
                 f"with so many records, and nothing is proved."
             )
+
+
+def _planted(audit: ModelAudit) -> str:
+    """What canaries showed where attacks on records showed nothing."""
+    if audit.epsilon_measured == 0:
+        return ""
+    return f"; canaries in its training show that it is at least ε = {at_least(audit.epsilon_measured)}"
 
 
 def _power(audit: ModelAudit) -> str:
@@ -58,5 +65,5 @@ def _power(audit: ModelAudit) -> str:
 
 def _measured(audit: ModelAudit) -> str:
     if audit.epsilon_measured > 0:
-        return f"attacks show ε ≥ {audit.epsilon_measured:.2f}"
+        return f"attacks show ε ≥ {at_least(audit.epsilon_measured)}"
     return f"an attack has AUC {audit.strongest.leakage.auc.value:.2f}"
