@@ -159,7 +159,9 @@ def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
         yield inputs[start : start + size]
 
 
-def log_of_probabilities(table: Numbers) -> Numbers:
+def log_of_probabilities(
+    table: Numbers, fix: str = "Wrap it in Logits if these are logits, or normalise them."
+) -> Numbers:
     """ln p, after a check that these are probabilities; one column is that of class 1."""
     if table.shape[1] == 1:
         table = np.concatenate([1.0 - table, table], axis=1)
@@ -168,8 +170,7 @@ def log_of_probabilities(table: Numbers) -> Numbers:
     off = np.abs(table.sum(axis=1) - 1.0).max()
     if table.min() < -_SUM_TOLERANCE or off > _SUM_TOLERANCE:
         raise InvalidArgument(
-            f"'function' must give probabilities, got rows whose sum is off by up to {off:.3g}. "
-            f"Wrap it in Logits if these are logits, or normalise them."
+            f"'model' must give probabilities, got rows whose sum is off by up to {off:.3g}. {fix}"
         )
     with np.errstate(divide="ignore"):
         answer: Numbers = np.log(np.clip(table, 0.0, None))

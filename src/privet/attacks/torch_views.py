@@ -58,7 +58,7 @@ class TorchView(WhiteBox):
             found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
         table = np.concatenate(found)
         if self.gives is Outputs.PROBABILITIES:
-            return log_of_probabilities(table)
+            return log_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
         return log_of_logits(
             table, "Give gives=Outputs.PROBABILITIES, or better, leave the last softmax off the module."
         )

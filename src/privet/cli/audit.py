@@ -160,7 +160,7 @@ def _attack_table(audited: ModelAudit) -> str:
 
 
 def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
-    finding = audited.strongest.finding
+    finding = audited.tightest.finding
     proved = (
         "nothing was claimed"
         if audited.epsilon_proved is None
