@@ -192,6 +192,21 @@ def test_in_few_columns_neighbours_are_near_by_chance():
     assert near_duplicates(fair(3000, 2), fpr=0.01).outcome is PASSED
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_directions_among_many_columns_are_few_columns(seed):
+    # One number and five marks, and a surface in fifty columns: neighbours are as near by chance as in one or two columns.
+    generator = np.random.default_rng(seed)
+    marked = np.c_[generator.normal(size=1000), generator.random((1000, 5)) < 0.4]
+    bent = np.tanh(generator.normal(size=(1000, 2)) @ generator.normal(size=(2, 50)))
+    for inputs in (marked, bent):
+        assert near_duplicates(with_inputs(fair(1000), inputs), fpr=1e-3).outcome is PASSED
+        copied = inputs.copy()
+        coin = fair(1000).members
+        copied[np.flatnonzero(coin)[:200]] = copied[np.flatnonzero(~coin)[:200]] + 1e-4
+        if inputs is bent:
+            assert near_duplicates(with_inputs(fair(1000), copied), fpr=1e-3).outcome is WARNED
+
+
 def test_near_copies_on_one_side_and_equal_records_are_not_meant():
     challenge = fair(1000)
     inputs = challenge.records.inputs.copy()

@@ -1,6 +1,7 @@
 """Copies, and near copies, between members and non-members: a non-member whose twin was trained on is no non-member."""
 
 import hashlib
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,9 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
 
     Records are standardised and projected to 24 random directions; pairs come from 12 tables of random cells, each 4 times as
     wide as the distance looked for (Datar et al. 2004), so a pair at that distance is found with probability of about 0.9, and
-    nearer ones almost surely. In d columns a share of 1 − 2^(−10^−d) is that near by chance. More than ``fpr``, and more
-    than thrice that share, is warned of: from there on copies decide the true-positive rate at that false-positive rate.
+    nearer ones almost surely. Where records fill d dimensions, a share of 1 − 2^(−10^−d) is that near by chance; d is not the number
+    of columns but what the distances themselves tell. More than ``fpr``, and more than thrice that share, is warned of: from
+    there on copies decide the true-positive rate at that false-positive rate.
     """
     name = "no near copies on the other side"
     fraction("fpr", fpr)
@@ -51,7 +53,8 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     table = projected(standardized(numeric(challenge.records.inputs)), generator)
     if not table.shape[1]:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="All records are equal.")
-    reach = _NEAR * _usual_distance(table, generator)
+    usual, dimensions = _nearest(table, generator)
+    reach = _NEAR * usual
     if reach == 0:
         return Check(
             name=name,
@@ -59,7 +62,7 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
             finding="Most records have an equal one, so nearness says nothing.",
         )
     across = _near_across(table, challenge.members, reach, generator)
-    by_chance = 1 - 2.0 ** -(_NEAR ** table.shape[1])
+    by_chance = 1 - 2.0 ** -(_NEAR**dimensions)
     share = float(across.mean())
     finding = f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to them."
     if share > max(fpr, 3 * by_chance):
@@ -92,8 +95,12 @@ def _shares(groups: NDArray[np.int64], coin: Bits) -> tuple[Bits, Bits]:
     return counts[1 - own, groups] > 0, counts[own, groups] > 1
 
 
-def _usual_distance(table: Table, generator: np.random.Generator) -> float:
-    """The median distance from a record to the nearest one that is not equal to it."""
+def _nearest(table: Table, generator: np.random.Generator) -> tuple[float, float]:
+    """The median distance from a record to the nearest one that is not equal to it, and in how many dimensions records lie.
+
+    About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the distance that one in ten
+    exceeds is (log₂ 10)^(1/d) medians. Far neighbours are asked and not near ones, because copies are near ones.
+    """
     asked = table[generator.permutation(len(table))[:_ASKED]]
     around = table[generator.permutation(len(table))[:_AROUND]]
     nearest = []
@@ -101,7 +108,11 @@ def _usual_distance(table: Table, generator: np.random.Generator) -> float:
         squares = np.square(around - row).sum(1)
         apart = squares[squares > 1e-10]
         nearest.append(float(apart.min()) ** 0.5 if apart.size else 0.0)
-    return float(np.median(nearest)) if nearest else 0.0
+    usual, far = (float(distance) for distance in np.quantile(nearest, (0.5, 0.9)))
+    columns = float(table.shape[1])
+    if not 0 < usual < far:
+        return usual, columns
+    return usual, min(math.log(math.log2(10)) / math.log(far / usual), columns)
 
 
 def _near_across(table: Table, coin: Bits, reach: float, generator: np.random.Generator) -> Bits:
