@@ -28,6 +28,7 @@ from privet.training import (
     PoissonSampling,
     Signs,
     Student,
+    fix,
     make_private,
     train,
 )
@@ -178,6 +179,19 @@ def test_scratch_space_is_allowed():
     assert run.taken == 6
 
 
+def test_weights_that_the_forward_pass_changes_are_refused():
+    class Bounded(nn.Linear):
+        def forward(self, x):
+            with torch.no_grad():
+                self.weight.clamp_(-x.abs().max(), x.abs().max())
+            return super().forward(x)
+
+    run = private(Bounded(3, 2))
+    with pytest.raises(InvalidArgument, match="'weight'"):
+        run.step(next(run.lots()), LOSS)
+    assert run.taken == 0
+
+
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_embeddings_that_show_whom_they_were_asked_for_are_refused(kind):
     """With max_norm the rows that a lot looks up are shortened, and no others."""
@@ -189,6 +203,9 @@ def test_embeddings_that_show_whom_they_were_asked_for_are_refused(kind):
     with pytest.raises(InvalidArgument, match="max_norm"):
         private(model, (tokens, data()[1]))
     assert torch.equal(layer.weight, before)
+    fixed = fix(model).model
+    assert fixed[0].max_norm is None
+    private(fixed, (tokens, data()[1]))
 
 
 def test_power_iterations_on_weights_are_allowed():

@@ -77,7 +77,8 @@ class Pair:
     """Two processes on loopback that live as long as this file's tests."""
 
     def __init__(self, folder):
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch.distributed", "privet.training.run"])  # once for both
         self._pipes, self._processes = [], []
         for rank in range(WORLD):
             mine, theirs = context.Pipe()

@@ -74,7 +74,7 @@ class SideEffects:
     @contextmanager
     def refused(self) -> Iterator[None]:
         """A block that leaves the model as it was, or raises."""
-        written = [_writes(value) for _, value in self._parameters]
+        written = [value._version for _, value in self._parameters]
         for buffer in self._buffers:
             buffer.look()
         try:
@@ -84,11 +84,9 @@ class SideEffects:
                 buffer.is_changed()  # put back, so that the next try begins where this one did
             raise
         changed = [buffer.name for buffer in self._buffers if buffer.is_changed()]
-        changed += [
-            name
-            for (name, value), count in zip(self._parameters, written, strict=True)
-            if _writes(value) != count
-        ]
+        for (name, value), count in zip(self._parameters, written, strict=True):
+            if value._version != count:
+                changed.append(name)
         if changed:
             raise InvalidArgument(
                 f"'model' must not write into itself when it is called, got '{changed[0]}', which its forward pass changes, and "
