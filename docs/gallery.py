@@ -1,22 +1,27 @@
 """Run every example, and write the gallery from what it says and draws: ``python docs/gallery.py``.
 
 It needs ``.[examples]``. The noise is seeded, so that the page does not change when nothing has changed; whoever runs an example
-gets fresh noise. Pictures are kept in docs/pictures, so that building the site needs neither numpy nor a plotting library.
+gets fresh noise. The audit's picture is taken of its report by Chromium, where that is installed. Pictures are kept in docs/pictures, so that building the site needs neither numpy nor a plotting library.
 """
 
 import contextlib
 import importlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from shutil import which
+from textwrap import fill
 
-__all__ = ["EXAMPLES", "gallery"]
+__all__ = ["AUDITED", "EXAMPLES", "gallery", "shown"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PICTURES = _ROOT / "docs" / "pictures" / "gallery"
 _COLORS = 128
+_WINDOW = (1200, 1700)
+AUDITED = "audit_your_model"
 EXAMPLES = {
     "taxes": "Taxes",
     "blue_eyes": "Blue eyes",
@@ -48,12 +53,14 @@ def gallery() -> str:
         "Each example is a short program that teaches one thing. It prints a table and draws a picture. What is on this page was "
         "printed and drawn by running it, with seeded noise; run it yourself for fresh noise:\n",
         "```\n.venv/bin/pip install -e '.[examples]'\n.venv/bin/python examples/taxes.py        # writes examples-out/taxes.png\n```\n",
-        *(_shown(name) for name in EXAMPLES),
+        _audited(),
+        *(shown(name) for name in EXAMPLES),
     ]
     return "\n".join(parts)
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
+    """One example: what it teaches, its picture, what it says, and the program."""
     from privet.randomness import SeededNoise
 
     module = importlib.import_module(name)
@@ -61,16 +68,52 @@ def _shown(name: str) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
         _kept(module.main(Path(folder), SeededNoise(17)))
     printed = said.getvalue().partition("\npicture:")[0].strip("\n")
-    about = (module.__doc__ or "").strip().partition("\n\n    python")[0]
-    source = "\n".join(
-        f"    {line}".rstrip() for line in ("```{ .python }", f'--8<-- "examples/{name}.py"', "```")
-    )
+    return _section(name, EXAMPLES[name], module.__doc__ or "", _ABOUT[name], printed)
+
+
+def _audited() -> str:
+    module = importlib.import_module(AUDITED)
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.redirect_stdout(said):
+            report = module.main(Path(folder))
+        _photographed(report, Path(folder) / f"{AUDITED}.png")
+    printed = said.getvalue().partition("\nreport:")[0]
+    about = "The report: a verdict, key figures, the ROC of three attacks, and ε from both sides."
+    return _section(AUDITED, "Audit your model", module.__doc__ or "", about, fill(printed, 100))
+
+
+def _section(name: str, title: str, teaches: str, picture: str, printed: str) -> str:
+    about = teaches.strip().partition("\n\n    ")[0]
+    source = "\n".join(f"    {line}" for line in ("```{ .python }", f'--8<-- "examples/{name}.py"', "```"))
     return (
-        f"## {EXAMPLES[name]}\n\n{about}\n\n"
-        f"![{_ABOUT[name]}](pictures/gallery/{name}.png)\n\n"
+        f"## {title}\n\n{about}\n\n"
+        f"![{picture}](pictures/gallery/{name}.png)\n\n"
         f"```text\n{printed}\n```\n\n"
         f'??? example "The program: `examples/{name}.py`"\n\n{source}\n'
     )
+
+
+def _photographed(report: Path, picture: Path) -> None:
+    """The top of a report, as a browser shows it; without a browser the picture that is there stays."""
+    browser = which("chromium")
+    if browser is None:
+        return
+    options = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--virtual-time-budget=5000",
+    ]
+    size = f"--window-size={_WINDOW[0]},{_WINDOW[1]}"
+    subprocess.run(
+        [browser, *options, size, f"--screenshot={picture}", report.resolve().as_uri()],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    _kept(picture)
 
 
 def _kept(picture: Path) -> None:
