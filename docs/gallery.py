@@ -80,7 +80,7 @@ def _audited() -> str:
         _photographed(report, Path(folder) / f"{AUDITED}.png")
     printed = said.getvalue().partition("\nreport:")[0]
     about = "The report: a verdict, key figures, the ROC of three attacks, and ε from both sides."
-    return _section(AUDITED, "Audit your model", module.__doc__ or "", about, fill(printed, 100))
+    return _section(AUDITED, "Audit your model", module.__doc__ or "", about, fill(printed, 90))
 
 
 def _section(name: str, title: str, teaches: str, picture: str, printed: str) -> str:
