@@ -286,3 +286,17 @@ class TestGame:
 
         with pytest.raises(InvalidArgument, match="wider view"):
             Loss().run(Predictions(lambda rows: np.zeros(len(rows), dtype=int)), self.challenge)
+
+
+@pytest.mark.parametrize(
+    "attack", [LiRA, OfflineLiRA, RMIA, OfflineRMIA, BASE, OfflineBASE, BaVarIA, OfflineBaVarIA]
+)
+def test_a_target_that_is_certain_has_a_score(attack):
+    generator = np.random.default_rng(0)
+    references = References(generator.normal(size=(8, 1, 20)), np.arange(160).reshape(8, 20) % 3 == 0)
+    target = generator.normal(size=(1, 20))
+    target[0, 3], target[0, 4] = np.inf, -np.inf
+    found = attack(references).judge(target)
+    assert np.isfinite(found).all()
+    target[0, 3], target[0, 4] = 745.0, -745.0  # as far as the signal of any confidence goes
+    np.testing.assert_array_equal(attack(references).judge(target), found)

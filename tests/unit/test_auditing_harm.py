@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, mannwhitneyu
 
-from privet.auditing import against_gap, by_group, most_at_risk, over_targets
+from privet.auditing import against_gap, by_group, measure, most_at_risk, over_targets
 from privet.errors import InvalidArgument
 from privet.scores import References, Scores
 
@@ -153,3 +153,11 @@ def test_what_the_gap_alone_gives_away():
 def test_refusals_say_what_to_do(call, fix):
     with pytest.raises(InvalidArgument, match=fix):
         call(Scores.of(np.ones(5), np.zeros(5)))
+
+
+def test_nobody_is_found_where_no_threshold_finds_anybody():
+    # Everyone who stands out has the score ∞, and there are too many others among them: the rule is to call nobody.
+    side = np.where(np.arange(200) < 50, np.inf, 0.0)
+    scores = Scores.of(side, side)
+    assert measure(scores).at(0.01).tpr.value == 0
+    assert all(group.at_common.value == 0 for group in by_group(scores, np.arange(400) % 2))

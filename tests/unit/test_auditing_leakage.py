@@ -164,3 +164,13 @@ def test_binomial_tails_keep_their_digits():
     assert float(few_errors(2, 1000, 1e-9)) == pytest.approx(1)
     assert float(few_errors(3, 50, 0.2)) == pytest.approx(binom.cdf(3, 50, 0.2))
     assert few_errors(np.array([-1, 0, 50, 60]), 50, 0.5).tolist() == pytest.approx([0, 0.5**50, 1, 1])
+
+
+@pytest.mark.parametrize(("members", "others"), [(3, 3), (2, 6), (3, 4), (1, 20)])
+def test_a_perfect_order_of_a_handful_does_not_exclude_chance(members, others):
+    # So few records are in perfect order by chance in more than 5 % of cases, one way or the other.
+    area = measure(Scores.of(np.arange(members) + 100.0, np.arange(others) * 1.0)).auc
+    assert area.value == 1.0
+    assert area.lower <= 0.5
+    area = measure(Scores.of(np.arange(members) * 1.0, np.arange(others) + 100.0)).auc
+    assert area.upper >= 0.5

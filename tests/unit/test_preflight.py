@@ -20,6 +20,7 @@ from privet.attacks.preflight import (
     near_duplicates,
     preflight,
     references_are_alike,
+    references_have_their_own_coins,
     same_recipe,
 )
 from privet.attacks.shadows.recipe import CallableRecipe
@@ -229,6 +230,26 @@ def test_a_hundred_thousand_images_take_seconds():
     assert time.process_time() - began < 60
 
 
+# --- reference models ---
+
+
+def test_a_reference_model_with_the_targets_own_coin_is_noticed():
+    challenge = fair(600)
+    generator = np.random.default_rng(3)
+    coins = np.stack([generator.permutation(np.arange(600) % 2 == 0) for _ in range(6)])
+    signals = generator.normal(size=(6, 1, 600))
+    assert references_have_their_own_coins(challenge, References(signals, coins)).outcome is PASSED
+    for shared in (challenge.members, ~challenge.members):
+        check = references_have_their_own_coins(
+            challenge, References(signals, np.concatenate([coins[:5], shared[None]]))
+        )
+        assert check.outcome is WARNED
+        assert check.finding.startswith("1 of 6 ")
+    assert references_have_their_own_coins(challenge, None).outcome is SKIPPED
+    everyone = np.ones((2, 600), dtype=bool)
+    assert references_have_their_own_coins(challenge, References(signals[:2], everyone)).outcome is PASSED
+
+
 # --- the target ---
 
 
@@ -347,7 +368,7 @@ def test_canaries_are_asked_for():
 def test_all_checks_are_run_and_never_raise():
     labels = np.arange(600) % 2
     found = preflight(Answers(even), fair(labels=labels), canaries=100, fpr=0.05)
-    assert len({check.name for check in found}) == len(found) == 10
+    assert len({check.name for check in found}) == len(found) == 11
     assert all(check.outcome is not WARNED for check in found)
     assert all(check.finding for check in found)
 

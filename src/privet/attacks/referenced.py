@@ -27,6 +27,8 @@ __all__ = [
     "requires_outside",
 ]
 
+_FARTHEST = 745.0  # −ln of the least number above 0
+
 ONLINE = Adversary(
     sees="the confidence in every class",
     knows="the record and its label, and reference models trained the same way, with it and without it",
@@ -106,7 +108,10 @@ def requires_outside(references: References) -> None:
 
 
 def checked_target(target: Numbers, references: References) -> Numbers:
-    """The target's signals, or a refusal where they do not fit the references or are not numbers."""
+    """The target's signals, or a refusal where they do not fit the references or are not numbers.
+
+    An infinite one is as far as ``scaled`` goes, ±745: the difference of two infinite densities would be no number.
+    """
     target = np.asarray(target, dtype=np.float64)
     if target.shape != references.signals.shape[1:]:
         raise InvalidArgument(
@@ -118,7 +123,8 @@ def checked_target(target: Numbers, references: References) -> Numbers:
             "'target' must be numbers, got NaN among the signals. Look for records that hold NaN, or for a model that "
             "diverged."
         )
-    return target
+    answer: Numbers = np.clip(target, -_FARTHEST, _FARTHEST)
+    return answer
 
 
 def _side(signals_: Numbers, among: Bits) -> Side:

@@ -122,7 +122,9 @@ def by_group(
         hits = None
         if common is not None:
             mine = own.of_members
-            hits = rate(int((mine >= common.threshold).sum()), len(mine), confidence)
+            # "Nobody" is the threshold ∞, which a score of ∞ would reach: where no member is found, none is here.
+            hit = int((mine >= common.threshold).sum()) if common.tpr.value > 0 else 0
+            hits = rate(hit, len(mine), confidence)
         leakage = measure(own, confidence=confidence)
         found.append(GroupHarm(str(name), leakage, hits, _worse(scores, inside, leakage), False))
     found.sort(key=lambda group: -group.leakage.auc.value)

@@ -1,5 +1,6 @@
 """How well an attack tells members from others: one result for one list of scores."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
@@ -116,7 +117,8 @@ def _area(roc: Roc, confidence: float) -> Rate:
     Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with the variance of
     Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1. Unlike intervals that take the
     variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 knows the
-    variance of scores of any law, and shrinks there.
+    variance of scores of any law, and shrinks there. Both are laws of large numbers: where so few records are in perfect order, one
+    way or the other, more often by chance than the failure allows, the interval keeps ½.
     """
     area, members, others = roc.area, roc.members, roc.others
     z = float(ndtri((1 + confidence) / 2))
@@ -128,6 +130,8 @@ def _area(roc: Roc, confidence: float) -> Rate:
     if members > 1 and others > 1:
         reach = z * _delong(roc) ** 0.5
         lower, upper = min(lower, area - reach), max(upper, area + reach)
+    if members + others <= 2 / (1 - confidence) and 2 / math.comb(members + others, members) > 1 - confidence:
+        lower, upper = min(lower, 0.5), max(upper, 0.5)
     return Rate(area, max(lower, 0.0), min(upper, 1.0))
 
 

@@ -11,7 +11,12 @@ means for, and says which it has not. What is found is not raised: warnings trav
 from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe
 from privet.attacks.preflight.duplicates import exact_duplicates, near_duplicates
 from privet.attacks.preflight.shift import label_shift, membership_without_a_model
-from privet.attacks.preflight.target import answers_are_probabilities, answers_repeat, references_are_alike
+from privet.attacks.preflight.target import (
+    answers_are_probabilities,
+    answers_repeat,
+    references_are_alike,
+    references_have_their_own_coins,
+)
 from privet.attacks.shadows.recipe import Recipe
 from privet.checks import Check
 from privet.scores import Challenge, References
@@ -28,6 +33,7 @@ __all__ = [
     "near_duplicates",
     "preflight",
     "references_are_alike",
+    "references_have_their_own_coins",
     "same_recipe",
 ]
 
@@ -67,5 +73,6 @@ def preflight(
         answers_are_probabilities(view, challenge),
         same_recipe(target_recipe, shadow_recipe),
         references_are_alike(view, challenge, references),
+        references_have_their_own_coins(challenge, references),
         canaries_present(canaries),
     )

@@ -7,13 +7,19 @@ from privet.errors import InvalidArgument
 from privet.scores import Challenge, References
 from privet.views import BlackBox, LabelOnly, Numbers, Rows, scaled
 
-__all__ = ["answers_are_probabilities", "answers_repeat", "references_are_alike"]
+__all__ = [
+    "answers_are_probabilities",
+    "answers_repeat",
+    "references_are_alike",
+    "references_have_their_own_coins",
+]
 
 _ASKED = 256
 _SAME = 1e-4  # a difference of confidences that rounding, on whatever device, does not make
 _SUM = 1e-3
 _APART = 0.02
 _DEVIATIONS = 3.0
+_TOO_MANY = 6.0  # standard deviations: of coins that were tossed alone, 2 in 10⁹
 
 
 def answers_repeat(view: LabelOnly, challenge: Challenge) -> Check:
@@ -113,6 +119,33 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             advice="Train the references as the target was, on as many records. Attacks by unlike references look too weak.",
         )
     return Check(name=name, outcome=Outcome.PASSED if sentences else Outcome.SKIPPED, finding=finding)
+
+
+def references_have_their_own_coins(challenge: Challenge, references: References | None) -> Check:
+    """No reference model may have been trained on the very records that the target was, or on all others.
+
+    It would tell the coin that is to be guessed. One random generator with one seed, used for the target's split and for the
+    references', is enough for that.
+    """
+    name = "reference models have coins of their own"
+    if references is None or references.members.shape[1] != len(challenge.members):
+        return Check(
+            name=name, outcome=Outcome.SKIPPED, finding="There are no reference models of these records."
+        )
+    mine = challenge.members - challenge.members.mean()
+    theirs = references.members - references.members.mean(axis=1, keepdims=True)
+    alike = np.abs(theirs @ mine)
+    chance = np.sqrt((theirs**2).mean(axis=1) * (mine**2).sum())
+    shared = int(((alike > _TOO_MANY * chance) & (chance > 0)).sum())
+    finding = f"{shared} of {references.models} reference models were trained on what the target was, or on the rest."
+    if shared:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=finding,
+            advice="Train them on halves that are drawn by another seed. Attacks by such references look too strong.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
 def _answers(view: LabelOnly, rows: Rows) -> Numbers:
