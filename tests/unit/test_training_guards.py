@@ -313,6 +313,22 @@ def test_the_bar_shows_what_was_lost(tmp_path, monkeypatch):
     assert shown[-1] == pytest.approx(trained.epsilon(delta=1e-5))
 
 
+def test_a_seeded_run_that_goes_on_does_not_repeat_its_noise(tmp_path):
+    """Without inputs there is no gradient but noise. Used twice, a difference of two steps would have none."""
+    seen = []
+    for last in (3, 6, 6):
+        model = nn.Linear(3, 2, bias=False)
+        rows = torch.zeros(120, 3), data()[1]
+        with private(model, rows, checkpoint=tmp_path) as run:
+            for lot in run.lots():
+                run.step(lot, LOSS)
+                seen.append(model.weight.grad.clone())
+                if run.taken == last:
+                    break
+    assert len(seen) == 6
+    assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+
+
 # Laws -----------------------------------------------------------------------------------------------------------------
 
 

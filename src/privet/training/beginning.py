@@ -3,12 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from torch import nn
 
 from privet.adjacency import Adjacency
 from privet.arguments import shown, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
+from privet.randomness import NoiseSource, SeededNoise
 from privet.training.augmentation import Augmentation
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Adaptive, Clip
@@ -19,7 +21,7 @@ from privet.training.plan import Plan
 from privet.training.sampling_schemes import PoissonSampling, Sampling
 from privet.training.workers import Workers
 
-__all__ = ["agreed_plan", "opened", "plan_for"]
+__all__ = ["agreed_plan", "noise_after", "opened", "plan_for"]
 
 
 def plan_for(
@@ -107,6 +109,21 @@ def opened(
     if not workers.leads:
         kept.follow(progress)
     return kept
+
+
+def noise_after(noise: NoiseSource, kept: Checkpoint | None) -> NoiseSource:
+    """The noise of a run that goes on: a seed would give that of its first steps again, so it is followed by another.
+
+    The same noise on two steps is none on their difference, even to who does not know the seed. The new seed is a
+    function of the old one and of where the run stands.
+    """
+    if kept is None or not isinstance(noise, SeededNoise):
+        return noise
+    step, _, journal, _ = kept.progress()
+    if not step and not journal.abandoned:
+        return noise
+    root = np.random.SeedSequence((noise.seed, step, len(journal.abandoned)))
+    return SeededNoise(int(root.generate_state(1, np.uint64)[0]))
 
 
 def _lot(lot_size: int | None, population: int) -> int:

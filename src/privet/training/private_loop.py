@@ -34,7 +34,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
-from privet.training.beginning import agreed_plan, opened, plan_for
+from privet.training.beginning import agreed_plan, noise_after, opened, plan_for
 from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Adaptive, Clip
@@ -393,7 +393,7 @@ def make_private(
                 rows,
                 plan,
                 clip,
-                noise=noise,
+                noise=noise_after(noise, kept),
                 augmentation=augmentation,
                 average=average,
                 denoising=denoising,

@@ -10,7 +10,8 @@ Every process calls the same functions in the same order, with the same argument
    all models stay the same to the last bit, whatever the order of the sums.
 
 *Who is trusted.* All processes are: they see data, and whoever sees the exact part of one sees gradients without noise. The
-leader alone sees the exact sum, the whole lot and the noise. What travels between processes is as secret as the data, and
+leader alone sees the exact sum, the whole lot and the noise; save that canaries which are gradients show all of them the exact
+sums in their coordinates, and that a run with correlated noise which goes on shows all of them its earlier noise. What travels between processes is as secret as the data, and
 ``torch.distributed`` does not encrypt it. The ledger is the same everywhere, because all copies of the model are one release.
 
 *Without this* each process of a distributed job would be a run of its own, with its own noise and its own cost; where they
