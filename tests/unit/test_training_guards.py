@@ -100,6 +100,21 @@ def test_gradients_from_elsewhere_do_not_move_frozen_parameters():
     assert torch.equal(model[0].weight, before)
 
 
+def test_an_optimizer_that_asks_twice_is_refused_before_anything_is_spent():
+    model = nn.Linear(3, 2)
+    with pytest.raises(InvalidArgument, match="LBFGS"):
+        make_private(
+            model,
+            torch.optim.LBFGS(model.parameters()),
+            data(),
+            epsilon=3.0,
+            delta=1e-6,
+            clip=Flat(1.0),
+            steps=2,
+            lot_size=30,
+        )
+
+
 def test_what_is_trained_stays_the_same():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[0].requires_grad_(False)
@@ -250,7 +265,7 @@ def epsilon(ledger):
     return account(ledger).epsilon(delta=1e-5)
 
 
-@pytest.mark.parametrize("crashes", [1, 2, 3])
+@pytest.mark.parametrize("crashes", [1, 2])
 def test_noise_that_lost_and_new_steps_share_is_counted_with_their_one_draw(crashes):
     """Part 0 is drawn once, in step 1, and its noise of steps 2 to 4 is drawn anew after every crash.
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, NoReturn, final
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
@@ -119,6 +119,11 @@ class PrivateLoop:
             raise InvalidArgument(
                 "CorrectedAdam must see gradients with all of their noise, which it takes off itself, got 'denoising' too. "
                 "Leave out one of them."
+            )
+        if isinstance(optimizer, LBFGS):
+            raise InvalidArgument(
+                "'optimizer' must take one noisy gradient at a time, got LBFGS, which asks for several of one lot. "
+                "Use SGD or Adam."
             )
         self.model, self.optimizer, self.plan = model, optimizer, plan
         self._rows, self._average, self._denoising, self._kept = rows, average, denoising, kept
