@@ -168,6 +168,9 @@ class References:
     log_confidences: Numbers | None = None
 
     def __post_init__(self) -> None:
+        # Coins are made bits: of whole numbers "not" would be something else.
+        object.__setattr__(self, "signals", _floats("signals", self.signals))
+        object.__setattr__(self, "members", _bits(_read("members", self.members)))
         if self.signals.ndim != 3 or self.members.shape != (self.signals.shape[0], self.signals.shape[2]):
             raise InvalidArgument(
                 f"'signals' must be models × queries × records and 'members' models × records, got shapes "
@@ -212,12 +215,15 @@ def _floats(name: str, values: object) -> Numbers:
 
 def _coins(members: object, count: int) -> Bits:
     """True or False for each record, or 1 and 0; nothing else is a coin."""
-    coins = _one_each("members", _read("members", members), count)
+    return _bits(_one_each("members", _read("members", members), count))
+
+
+def _bits(coins: NDArray[Any]) -> Bits:
     if coins.dtype != np.bool_ and not np.isin(coins, (0, 1)).all():
         raise InvalidArgument(
             "'members' must be True or False for each record, got other values. Give the coin of each record."
         )
-    return coins.astype(np.bool_)
+    return coins.astype(np.bool_, copy=False)
 
 
 def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:

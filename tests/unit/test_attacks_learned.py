@@ -384,3 +384,10 @@ class TestWhiteBox:
         other = Shadow(see(torch.nn.Linear(20, 2)), challenge)
         with pytest.raises(InvalidArgument, match="same architecture"):
             LayerClassifier((other,)).score(view, challenge.records)
+
+
+def test_public_records_without_numbers_are_refused():
+    public = Records(np.array([[0.0], [np.nan], [1.0]]), np.array([0, 1, 0]))
+    view = Logits(lambda rows: np.zeros((len(rows), 2)))
+    with pytest.raises(InvalidArgument, match="'public' must hold finite numbers"):
+        QuantileRegression(public, GaussianRidge()).score(view, Records(np.zeros((2, 1)), np.zeros(2)))

@@ -300,3 +300,14 @@ def test_a_target_that_is_certain_has_a_score(attack):
     assert np.isfinite(found).all()
     target[0, 3], target[0, 4] = 745.0, -745.0  # as far as the signal of any confidence goes
     np.testing.assert_array_equal(attack(references).judge(target), found)
+
+
+def test_coins_of_references_may_be_numbers():
+    generator = np.random.default_rng(0)
+    signals, coins = generator.normal(size=(8, 1, 20)), np.arange(160).reshape(8, 20) % 3 == 0
+    target = generator.normal(size=(1, 20))
+    for given in (coins.astype(int), coins.astype(float), coins.tolist()):
+        found = LiRA(References(signals.tolist(), given)).judge(target)
+        np.testing.assert_array_equal(found, LiRA(References(signals, coins)).judge(target))
+    with pytest.raises(InvalidArgument, match="True or False"):
+        References(signals, coins + 1.0)

@@ -255,3 +255,10 @@ def test_sides_that_no_fair_coins_give_are_evened_out():
     report = audit_scores(generator.normal(size=2000) + 3, generator.normal(size=100))
     assert report.audits[0].epsilon_measured > 1
     assert report.audits[0].results[0].leakage.roc.members == 2000
+
+
+@pytest.mark.parametrize("attack", ["loss", Loss()], ids=["name", "attack"])
+def test_one_attack_need_not_be_a_list(attack):
+    members, others = _sides()
+    found = audit(Remembers().fit(*members), members, others, attacks=attack).audits[0]
+    assert [result.leakage.attack for result in found.results] == ["loss"]

@@ -88,6 +88,11 @@ class GaussianRidge(ConditionalLaw):
     """
 
     def learn(self, features: Numbers, phi: Numbers) -> Deviates:
+        if not np.isfinite(features).all():
+            raise InvalidArgument(
+                "'public' must hold finite numbers, got NaN or infinity. Fill in what is missing as in the model's "
+                "training, or take BoostedQuantiles, which can do without."
+            )
         centre, scale = features.mean(axis=0), features.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
         mean, left_out = _ridge((features - centre) / scale, phi)

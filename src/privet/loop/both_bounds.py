@@ -71,7 +71,7 @@ def audit(
     name: str = "model",
     recipe: Recipe | None = None,
     references: int = 16,
-    attacks: Sequence[str] | Sequence[Attack[Any]] | None = None,
+    attacks: str | Attack[Any] | Sequence[str] | Sequence[Attack[Any]] | None = None,
     ledger: Ledger | None = None,
     delta: float = DELTA,
     confidence: float = 0.95,
@@ -220,13 +220,15 @@ def _balanced(scores: Scores) -> Scores:
 
 
 def _attacks(
-    attacks: Sequence[str] | Sequence[Attack[Any]] | None,
+    attacks: str | Attack[Any] | Sequence[str] | Sequence[Attack[Any]] | None,
     view: LabelOnly,
     challenge: Challenge,
     references: References | None,
 ) -> tuple[Attack[Any], ...]:
     if attacks is None:
         return attacks_for(view, challenge.records, references)
+    if isinstance(attacks, str | Attack):
+        return _attacks([attacks] if isinstance(attacks, str) else (attacks,), view, challenge, references)
     own = tuple(attack for attack in attacks if isinstance(attack, Attack))
     names = [attack for attack in attacks if isinstance(attack, str)]
     if len(own) + len(names) < len(attacks) or not attacks:
