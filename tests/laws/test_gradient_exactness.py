@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from privet.training.gradients import ClippedSums, per_example, products, straight
+from privet.training.gradients import ClippedSums, chains, per_example, products, recurrent, straight
 from privet.training.gradients import convolutions as convolutions_module
 
 BATCH = 5
@@ -122,10 +122,13 @@ CONVOLUTIONS = [
 
 
 @pytest.mark.parametrize("layer", CONVOLUTIONS, ids=str)
-@pytest.mark.parametrize("price", [1e9, 1e-9], ids=["written out", "gram"])
+@pytest.mark.parametrize(
+    ("price", "gain"), [(1e9, 0.5), (1e-9, 0.0), (1e-9, 1e9)], ids=["written out", "gram", "gram of pixels"]
+)
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
-def test_convolutions(layer, price, monkeypatch):
+def test_convolutions(layer, price, gain, monkeypatch):
     monkeypatch.setattr(convolutions_module, "GRAM_PRICE", price)
+    monkeypatch.setattr(convolutions_module, "SHIFT_GAIN", gain)
     layer.reset_parameters()
     size = {nn.Conv1d: (9,), nn.Conv2d: (9, 8), nn.Conv3d: (5, 4, 5)}[type(layer)]
     model = nn.Sequential(nn.Conv1d(4, 4, 1) if len(size) == 1 else nn.Identity(), layer, Mean())
@@ -172,7 +175,7 @@ def loops(request, monkeypatch):
     if request.param == "compiled":
         pytest.importorskip("numba")
     else:
-        for module in (products, straight):
+        for module in (products, straight, chains, recurrent, convolutions_module):
             monkeypatch.setattr(module, "compiled", lambda: None)
 
 
@@ -357,6 +360,7 @@ RECURRENT = [
 ]
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("layer", RECURRENT, ids=str)
 @pytest.mark.parametrize("length", [1, 4, 40])
 def test_recurrent_layers(layer, length):

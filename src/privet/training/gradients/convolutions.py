@@ -42,6 +42,9 @@ SHORT = 32
 NEAR_PRICE, FAR_PRICE = 12.0, 60.0
 """What a number of a written-out gradient costs in products: it is written once and read twice, near or far."""
 
+SHIFT_GAIN = 0.5
+"""How many products of pixels may be made for one of windows: the sums over the places take time too."""
+
 NEAR = 1 << 22
 """How many numbers are near: 16 MB, as for temporaries elsewhere."""
 
@@ -114,7 +117,42 @@ class Windows(Product):
             self._dense = rows if each == 1 else rows.view(self.batch, each, *shape).sum(1)
         return self._dense
 
+    def _shifted(self) -> bool:
+        """Whether the products of pixels, of which those of windows are sums, are fewer."""
+        module, x = self.module, self.x
+        pixels = self.gradient.rows[0, 0, 0].numel()
+        own = x.shape[0] == self.batch and module.groups == 1 and len(module.stride) == 2
+        return own and x[0, 0].numel() ** 2 * x.shape[1] < SHIFT_GAIN * pixels**2 * module.weight[0].numel()
+
+    def _shift_gram(self) -> Tensor:
+        """The Gram form by pixels: windows at p and q have the product Σ_s x[p+s]·x[q+s] over the places s in a window."""
+        module, x = self.module, self.x
+        down, across = self.gradient.rows.shape[3:]
+        high, wide = x.shape[2:]
+        norms = torch.empty(self.batch, dtype=torch.float64, device=x.device)
+        step = max(2, WINDOW_NUMBERS // (high * wide) ** 2)
+        places = [
+            [slice(o * d, o * d + (n - 1) * s + 1, s) for o in range(k)]
+            for n, k, s, d in zip(
+                (down, across), module.kernel_size, module.stride, module.dilation, strict=True
+            )
+        ]
+        for start in range(0, self.batch, step):
+            pixels = x[start : start + step].permute(0, 2, 3, 1).flatten(1, 2)
+            between = torch.bmm(pixels, pixels.transpose(1, 2)).view(-1, high, wide, high, wide)
+            shifts = [between[:, r, c, r, c] for r in places[0] for c in places[1]]
+            total = shifts[0].contiguous() if len(shifts) == 1 else shifts[0] + shifts[1]
+            for shift in shifts[2:]:
+                total += shift
+            g = self.gradient.rows[start : start + step, 0].flatten(2).transpose(1, 2)
+            products = total.view(-1, down * across, down * across)
+            products *= torch.bmm(g, g.transpose(1, 2))
+            norms[start : start + step] = gram_sums(products)
+        return norms
+
     def _gram(self) -> Tensor:
+        if self._shifted():
+            return self._shift_gram()
         each = self.x.shape[0] // self.batch
         norms = torch.empty(self.batch, dtype=torch.float64, device=self.x.device)
         for some, windows, gradient in self._pieces(each):

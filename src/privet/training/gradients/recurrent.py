@@ -15,10 +15,22 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from privet.training.gradients.layers import matrix_products
-from privet.training.gradients.products import Gradient, Product
+from privet.training.gradients.products import Gradient, Product, compiled
 from privet.training.gradients.tape import Tap, Use, plain_parameters
 
 __all__ = ["GRUTap", "LSTMTap"]
+
+
+SMALL = 1 << 18
+"""How many gates of one time the compiled loops are for where there are several threads; they use one."""
+
+
+def _loops(gates: Tensor, other: Tensor) -> Any:  # noqa: ANN401 - a module, or None
+    """The compiled loops, if they can be had for these tensors and are worth it."""
+    plain = all(t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (gates, other))
+    if not plain or (gates[0].numel() > SMALL and torch.get_num_threads() > 1):
+        return None
+    return compiled()
 
 
 class _LSTM(torch.autograd.Function):
@@ -34,6 +46,20 @@ class _LSTM(torch.autograd.Function):
         squashed = torch.empty_like(states)
         cells[0] = c
         transposed = weight.t().contiguous()
+        loops = _loops(given, h)
+        if loops is not None:
+            rows = (
+                gates.view(times, batch, 4, hidden).numpy(),
+                cells.numpy(),
+                squashed.numpy(),
+                states.numpy(),
+            )
+            for t, (now, before, after) in enumerate(zip(gates, given, states, strict=True)):
+                torch.addmm(before, h, transposed, out=now)
+                loops.lstm_forward(*rows, t)
+                h = after
+            ctx.save_for_backward(gates, cells, squashed, weight)
+            return states, cells[times].clone()
         # All views are made at once: one by one they take as long as the arithmetic of a small layer.
         i, f, g, o = (part.unbind() for part in gates.view(times, batch, 4, hidden).unbind(2))
         both = gates[:, :, : 2 * hidden].unbind()
@@ -55,6 +81,21 @@ class _LSTM(torch.autograd.Function):
         gates, cells, squashed, weight = ctx.saved_tensors
         times, batch, width = gates.shape
         hidden = width // 4
+        loops = _loops(gates, weight)
+        if loops is not None:
+            found = torch.empty_like(gates)
+            given = gradients[0].unbind()
+            dh, dc = (
+                torch.empty_like(cells[0]).copy_(given[-1]),
+                torch.empty_like(cells[0]).copy_(gradients[1]),
+            )
+            rows = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
+            rows += found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
+            flat = found.unbind()
+            for t in range(times - 1, -1, -1):
+                loops.lstm_backward(*rows, t)
+                torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
+            return found, dh, dc, None
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)
         # Everything that does not wait for the recurrence, for all times at once.
         slopes = gates.new_empty(times, batch, 4, hidden)
