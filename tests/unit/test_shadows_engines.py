@@ -376,3 +376,18 @@ def test_refusals_of_recipes():
         conduct(ScikitRecipe(LinearSVC()), Records(IMAGES.reshape(60, -1), LABELS), 2, seed=0)
     with pytest.raises(InvalidArgument, match="'labels' must be given"):
         conduct(TorchRecipe(model=mlp), Records(IMAGES), 2, seed=0)
+
+
+@pytest.mark.parametrize("split", [Halves(), Coins()])
+@pytest.mark.parametrize("seed", [0, 7, 42])
+def test_references_do_not_share_the_coins_of_a_target_with_the_same_seed(split, seed):
+    n = 1000
+    bits = split.members(4, n, seed)
+    own = np.zeros(n, dtype=bool)
+    own[np.random.default_rng(seed).permutation(n)[: n // 2]] = True
+    tossed = np.random.default_rng(seed).random(n) < 0.5
+    for target in (own, tossed):
+        agreement = (bits == target).mean(axis=1)
+        assert np.all(
+            np.abs(agreement - 0.5) < 6 * 0.5 / n**0.5
+        )  # six standard deviations: 1 in 10⁷ for all of these

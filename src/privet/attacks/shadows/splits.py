@@ -11,6 +11,8 @@ from privet.scores import Bits
 
 __all__ = ["Coins", "Halves", "Split", "model_seed"]
 
+_SPLIT = 0x5EED  # not zero: numpy pads seeds with zeros, so [seed, 0, 0] would be the stream of the bare seed
+
 
 class Split(ABC):
     """A rule that gives each model its members. Model k's do not depend on how many models come after it."""
@@ -37,7 +39,7 @@ class Halves(Split):
     def members(self, models: int, records: int, seed: int) -> Bits:
         bits = np.zeros((models, records), dtype=np.bool_)
         for first in range(0, models, 2):
-            chosen = np.random.default_rng([seed, first, 0]).permutation(records)[: records // 2]
+            chosen = _coins(seed, first).permutation(records)[: records // 2]
             bits[first, chosen] = True
             if first + 1 < models:
                 bits[first + 1] = ~bits[first]
@@ -55,8 +57,13 @@ class Coins(Split):
         open_fraction("probability", self.probability)
 
     def members(self, models: int, records: int, seed: int) -> Bits:
-        rows = [np.random.default_rng([seed, k, 0]).random(records) < self.probability for k in range(models)]
+        rows = [_coins(seed, k).random(records) < self.probability for k in range(models)]
         return np.array(rows, dtype=np.bool_).reshape(models, records)
+
+
+def _coins(seed: int, model: int) -> np.random.Generator:
+    """A stream that no ``default_rng(seed)`` of the caller's is: a target split by the same seed shares no coin with its references."""
+    return np.random.default_rng([seed, model, _SPLIT])
 
 
 def model_seed(seed: int, model: int) -> int:
