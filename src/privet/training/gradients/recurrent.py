@@ -89,11 +89,11 @@ class _LSTM(torch.autograd.Function):
                 torch.empty_like(cells[0]).copy_(given[-1]),
                 torch.empty_like(cells[0]).copy_(gradients[1]),
             )
-            rows = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
-            rows += found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
+            seen = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
+            made = found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
             flat = found.unbind()
             for t in range(times - 1, -1, -1):
-                loops.lstm_backward(*rows, t)
+                loops.lstm_backward(*seen, *made, t)
                 torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
             return found, dh, dc, None
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)
