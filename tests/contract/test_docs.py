@@ -62,6 +62,24 @@ def test_the_quick_start_runs_from_top_to_bottom(tmp_path, monkeypatch):
         assert said.endswith(expected)
 
 
+def test_the_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    """As one program. A comment behind ``print`` that begins with a number shows what is printed."""
+    for package in ("torch", "polars", "plotly"):
+        pytest.importorskip(package, reason="the README trains, audits, releases and draws")
+    monkeypatch.chdir(tmp_path)
+    names, compared = {"__name__": "__main__"}, 0
+    for language, text in _blocks(_DOCS.parent / "README.md"):
+        if language == "python":
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                exec(compile(text, "README.md", "exec"), names)
+            for shown in re.findall(r"\)  # (\d[\d.]*)", text):
+                assert shown in said.getvalue()
+                compared += 1
+    assert compared >= 5
+    assert (tmp_path / "report.html").stat().st_size > 1e6
+
+
 @pytest.mark.parametrize("name", ["choosing", "command-line"])
 def test_outputs_on_a_page_are_those_that_are_printed(name, tmp_path, monkeypatch):
     """If this fails because an answer was worded anew: python docs/outputs.py docs/choosing.md docs/command-line.md"""
