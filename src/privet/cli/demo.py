@@ -21,16 +21,21 @@ __all__ = ["run"]
 _SEED = 1
 _DELTA = 1e-5
 _EPSILONS = (8.0, 3.0, 1.0)
-_REFERENCES = 16
+_REFERENCES = 12
 _FPR = 1e-3
 
 
 def run(arguments: argparse.Namespace) -> Answer:
     """Train, attack, bound from both sides; one table and the report."""
     out = report_file(arguments.out)
+    import privet.training  # noqa: F401 - which says what to install where torch is missing
+    from privet.cli.demo_models import one_thread
+
     began, records = time.monotonic(), affairs()
+    with one_thread():
+        audits = tuple(_audits(records))
     report = Report(
-        audits=tuple(_audits(records)),
+        audits=audits,
         origin=Origin(command="privet demo", version=__version__, seed=_SEED),
         title="What four models of one survey leak",
     )
@@ -55,7 +60,6 @@ def run(arguments: argparse.Namespace) -> Answer:
 
 def _audits(records: Records) -> Iterator[ModelAudit]:
     """The plain model, then the private ones, each attacked with references made by its own recipe."""
-    import privet.training  # noqa: F401 - which says what to install where torch is missing
     from privet.cli.demo_models import Private, halves, plain_recipe
 
     members, others = halves(records, _SEED)

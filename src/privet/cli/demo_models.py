@@ -1,10 +1,13 @@
 """The models of ``privet demo``: one network, trained plainly or privately, each way a recipe that reference models follow too."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 from torch import nn
 
 from privet.attacks.shadows import Adam, Recipe, TorchRecipe
@@ -14,7 +17,7 @@ from privet.scores import Records
 from privet.training import Trained, train
 from privet.views import BlackBox, Labels, Rows
 
-__all__ = ["Private", "halves", "plain_recipe"]
+__all__ = ["Private", "halves", "one_thread", "plain_recipe"]
 
 _WIDTH = 128
 _PLAIN_EPOCHS = 40  # enough to learn records by heart, as models do that nobody stops in time
@@ -26,6 +29,18 @@ def halves(records: Records, seed: int) -> tuple[Records, Records]:
     """Those for whom a fair coin of their own says that they are trained on, and the others: what a bound from one run rests on."""
     coin = np.random.default_rng(seed).random(len(records)) < 0.5
     return records.take(coin), records.take(~coin)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """So small a network gains nothing from several threads, and loses minutes where they have to share a core with others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def plain_recipe() -> TorchRecipe:
