@@ -1,6 +1,7 @@
 """``privet demo``: a plain model that leaks and private ones that hold what was proved, on a survey that is at hand.
 
-Offline, and in less than two minutes on two cores. All models are attacked alike; nothing is tuned on what the attacks find.
+Offline, and in less than two minutes on two cores. All models are attacked alike. Noise and canaries are fresh each time, so
+figures of private models differ from run to run.
 """
 
 import argparse
@@ -107,6 +108,8 @@ def _blocks(report: Report, records: Records, majority: float, out: Path) -> lis
         f"ε at δ = {_DELTA:g}. Measured: at least this, at {percent(report.audits[0].confidence)} confidence, by these attacks; on private models "
         f"also by canaries in the training, told by an adversary who sees every step of it. Proved: at most this, by any attack.",
         "The plain model trains until it knows records by heart. Stopped early it would leak less too, and nothing would bound it.",
+        "The number of epochs was chosen by trials on this survey, which a proof of one training does not cover. Noise is fresh: "
+        "private models differ from run to run.",
     )
     return [
         paragraph(

@@ -53,7 +53,10 @@ def plain_recipe() -> TorchRecipe:
 @final
 @dataclass(frozen=True)
 class Private(Recipe):
-    """The same network by ``privet.train`` at (ε, δ), with nothing tuned: lots, clipping and rate follow from public sizes.
+    """The same network by ``privet.train`` at (ε, δ): lots, clipping and rate are its defaults, which follow from public sizes.
+
+    The numbers of epochs and canaries were chosen by trials on this very survey, of 20 to 40 epochs and 1,000 to 8,000 canaries. Test
+    accuracies moved by about a point between them. The ledger covers one training, and not that choice.
 
     Canaries are planted in it, by which the run is audited too; in reference models as well, so that they are made alike.
     """

@@ -40,7 +40,7 @@ def sentence(audit: ModelAudit) -> str:
         case Standing.NOT_DETECTED_PROVED:
             return (
                 f"Membership in {audit.name} was not detected at this power (an ε above {ceiling} cannot be "
-                f"seen with so many records), and it leaks at most ε = {proved} by proof."
+                f"seen with so many records), and it leaks at most ε = {proved} by proof{_planted(audit)}."
             )
         case Standing.NOT_DETECTED:
             return (
