@@ -38,7 +38,7 @@ def attack_spans(audit: ModelAudit) -> list[Span]:
 def model_spans(audits: tuple[ModelAudit, ...]) -> list[Span]:
     """The best of the attacks on each model."""
     return [
-        Span(audit.name, audit.epsilon_measured, audit.epsilon_proved, audit.strongest.finding.ceiling)
+        Span(audit.name, audit.epsilon_measured, audit.epsilon_proved, audit.tightest.finding.ceiling)
         for audit in audits
     ]
 

@@ -45,7 +45,7 @@ def key_figures(audit: ModelAudit) -> Html:
         (
             "ε at least, measured",
             at_least(audit.epsilon_measured),
-            f"{100 * strongest.finding.measured.confidence:.4g} % confidence; could show {at_least(strongest.finding.ceiling)}",
+            f"{100 * audit.confidence:.4g} % confidence; could show {at_least(audit.tightest.finding.ceiling)}",
         ),
         (
             "ε at most, proved",
@@ -191,7 +191,7 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
     )
     described = (
         f"ε of {audit.name}: at least {at_least(audit.epsilon_measured)} was measured, {proved}; "
-        f"the sample can show up to {at_least(audit.strongest.finding.ceiling)}."
+        f"the sample can show up to {at_least(audit.tightest.finding.ceiling)}."
     )
     caption = (
         f"ε says how much more likely any outcome can become by one record, e^ε times at most, at δ = {small(audit.delta)}. An attack shows "

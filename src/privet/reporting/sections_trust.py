@@ -55,11 +55,9 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
 
 
 def _assumed(audit: ModelAudit) -> list[str]:
-    finding = audit.strongest.finding
     told = [
         "Whether each scored record was trained on was decided by a fair coin of its own, and nothing else tells members from others.",
-        f"The measured bound holds with {percent(finding.measured.confidence)} confidence for each attack, so that the best of "
-        f"them holds at the confidence that was asked for.",
+        f"The measured bound, the best of all attacks, holds with {percent(audit.confidence)} confidence, over all attacks together.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
     if audit.claim is not None:

@@ -22,7 +22,7 @@ def verdict(report: Report) -> str:
 
 def sentence(audit: ModelAudit) -> str:
     """One sentence for a model."""
-    ceiling = at_least(audit.tightest.finding.ceiling)
+    ceiling = at_least(audit.strongest.finding.ceiling)
     measured = at_least(audit.epsilon_measured)
     proved = "∞" if audit.epsilon_proved is None else at_most(audit.epsilon_proved)
     match audit.standing:
