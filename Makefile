@@ -40,6 +40,8 @@ bench:
 	bash bench/noise/run.sh
 	bash bench/release/run.sh
 	bash bench/synthetic/run.sh
+	bash bench/training/run.sh
+	bash bench/attacks/run.sh
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-report.html examples-out

@@ -12,6 +12,12 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# One thread in each test process: threads of two processes on two cores wait for each other by spinning, and take ten times
+# as long. Set before torch or scikit-learn is loaded.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(_name, "1")
+
 _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile(
     "default",
