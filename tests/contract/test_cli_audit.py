@@ -269,6 +269,11 @@ class TestPython:
         assert found["test_accuracy"] == 1.0
         assert any(check["outcome"] == "warned" for check in found["checks"])  # 100 records are few
 
+    def test_a_file_may_import_its_neighbours(self, ask, file, tmp_path):
+        mine = file("import beside_the_audited_file\nname = beside_the_audited_file.NAME")
+        (Path(mine).parent / "beside_the_audited_file.py").write_text("NAME = 'Theirs'\n")
+        assert ask(mine)["name"] == "Theirs"
+
     def test_attacks_by_name(self, ask, refuse, file):
         assert [row["name"] for row in ask(file(), "--attacks", "entropy,gap")["attacks"]] == [
             "entropy",

@@ -262,3 +262,23 @@ def test_one_attack_need_not_be_a_list(attack):
     members, others = _sides()
     found = audit(Remembers().fit(*members), members, others, attacks=attack).audits[0]
     assert [result.leakage.attack for result in found.results] == ["loss"]
+
+
+def test_references_without_a_recipe_are_refused():
+    members, others = _sides()
+    with pytest.raises(InvalidArgument, match="'references' must go with a recipe"):
+        audit(Remembers().fit(*members), members, others, references=4)
+
+
+def test_missing_labels_are_told():
+    members, others = _sides()
+    for given in ((members[0], others[0]), ((members[0], None), (others[0], None))):
+        found = audit(Remembers().fit(*members), *given).audits[0]
+        assert "labels are given" in [check.name for check in found.warnings]
+    assert "labels are given" not in [
+        check.name for check in audit(Remembers().fit(*members), members, others).audits[0].checks
+    ]
+
+
+def test_few_scores_are_warned_of():
+    assert audit_scores([1.0, 2.0], np.arange(2000.0)).audits[0].warnings

@@ -44,7 +44,7 @@ def _of_scores(arguments: argparse.Namespace) -> Report:
     if arguments.members is None or arguments.nonmembers is None:
         raise InvalidArgument(
             "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
-            "got neither. Run 'privet audit --help' to see examples."
+            "got less. Run 'privet audit --help' to see what each of them is."
         )
     needless = [name for name in ("attacks", "references", "budget") if getattr(arguments, name) is not None]
     if needless:
@@ -82,7 +82,7 @@ def _of_model(arguments: argparse.Namespace) -> Report:
             subject.nonmembers,
             name=arguments.name or subject.name,
             recipe=subject.recipe,
-            references=arguments.references or 16,
+            references=arguments.references,
             attacks=_names(arguments.attacks),
             ledger=ledger,
             delta=_delta(arguments),
@@ -137,7 +137,10 @@ def _blocks(report: Report, out: Path | None, limits: Sequence[Limit], broken: S
     lines += caveat_text(audited.caveats)
     lines += [f"FAILED: {limit.told(report)}" for limit in broken]
     if limits and not broken:
-        lines.append("Passed: nothing is above the limits that were given.")
+        doubts = (
+            f", but mind what stands above under “Before you believe it” ({len(warned)})" if warned else ""
+        )
+        lines.append(f"Passed: nothing is above the limits that were given{doubts}.")
     if out is not None:
         lines.append(f"The report is in {out}.")
     return lines

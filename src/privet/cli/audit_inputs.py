@@ -1,6 +1,7 @@
 """What is to be audited, from files: a short Python file, a TOML file, or columns of scores."""
 
 import runpy
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,6 +109,9 @@ def _from_python(path: Path) -> Subject:
 def _ran(path: Path) -> Mapping[str, object]:
     """The names of a Python file after it has run."""
     try:
+        sys.path.insert(
+            0, str(path.resolve().parent)
+        )  # as Python does for a program: a file may import its neighbours
         return runpy.run_path(str(path))
     except (PrivetError, MemoryError):
         raise

@@ -12,10 +12,11 @@ from privet import __version__
 from privet.arguments import open_fraction, shown, whole
 from privet.attacks import Attack, Outputs, see
 from privet.attacks.fitted import class_names
-from privet.attacks.preflight import preflight
+from privet.attacks.preflight import enough_records, preflight
 from privet.attacks.shadows import Recipe
 from privet.attacks.signals import checked_labels
 from privet.auditing import Audit, OneRun, OneRunFDP, by_group, measure, most_at_risk
+from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
@@ -24,12 +25,13 @@ from privet.loop.choosing import attacks_for
 from privet.loop.rows import Asked, challenge_of, records_of
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin
 from privet.reporting.report import Report
-from privet.scores import Challenge, References, Scores
+from privet.scores import Challenge, Records, References, Scores
 from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 
 __all__ = ["audit", "audit_scores"]
 
 DELTA = 1e-5
+_REFERENCES = 16
 _METHODS = {
     OneRun: "Guesses in one run of training (Steinke, Nasr & Jagielski 2023)",
     OneRunFDP: "Guesses in one run of training, by trade-off curves (Mahloujifar, Melis & Chaudhuri 2024)",
@@ -70,7 +72,7 @@ def audit(
     *,
     name: str = "model",
     recipe: Recipe | None = None,
-    references: int = 16,
+    references: int | None = None,
     attacks: str | Attack[Any] | Sequence[str] | Sequence[Attack[Any]] | None = None,
     ledger: Ledger | None = None,
     delta: float = DELTA,
@@ -85,7 +87,7 @@ def audit(
 
     ``model`` is a torch module, an object with ``predict_proba``, a view, or what ``privet.train`` gave, whose ledger and canaries are
     then used. ``members`` are records that it was trained on, ``nonmembers`` records of the same kind that it was not: (inputs, labels),
-    a torch dataset, or ``Records``. With a ``recipe``, by which the model was trained, ``references`` models are trained and stronger
+    a torch dataset, or ``Records``. With a ``recipe``, by which the model was trained, ``references`` models (16) are trained and stronger
     attacks run; ``budget`` limits their time, ``cache`` keeps what they say. δ is 1e−5 unless another is given, and the report says so.
 
     The measured bound is the best of all attacks; their confidence is shared out so that the best of them holds at ``confidence``.
@@ -94,7 +96,12 @@ def audit(
     began = time.monotonic()
     open_fraction("confidence", confidence)
     open_fraction("delta", delta)
-    whole("references", references)
+    if references is not None and recipe is None:
+        raise InvalidArgument(
+            f"'references' must go with a recipe to train them by, got {shown(references)} and no recipe. "
+            f"Say how the model was trained: recipe=TorchRecipe(…), for instance."
+        )
+    wanted = _REFERENCES if references is None else whole("references", references)
     planted = None
     if isinstance(model, _TrainedPrivately):
         ledger = model.ledger if ledger is None else ledger
@@ -111,7 +118,7 @@ def audit(
     study = None
     if recipe is not None:
         study = references_within(
-            recipe, challenge.records, references, budget, seed=seed, cache=cache, progress=progress
+            recipe, challenge.records, wanted, budget, seed=seed, cache=cache, progress=progress
         )
     known = None if study is None else study.references
     chosen = _attacks(attacks, view, challenge, known)
@@ -136,7 +143,10 @@ def audit(
         ledger=ledger,
         train_accuracy=trained,
         test_accuracy=tested,
-        checks=preflight(view, challenge, references=known, shadow_recipe=recipe, seed=seed),
+        checks=(
+            *_unlabelled(challenge),
+            *preflight(view, challenge, references=known, shadow_recipe=recipe, seed=seed),
+        ),
         harm=_harm(told.scores, asked, confidence),
         seconds=time.monotonic() - began,
     )
@@ -170,6 +180,7 @@ def audit_scores(
         results=(result,),
         claim=claim,
         ledger=ledger,
+        checks=(enough_records(Challenge(Records(scores.values), scores.members), fpr=1e-3),),
         seconds=time.monotonic() - began,
     )
     return Report(audits=(audited,), origin=Origin(command="privet.audit_scores(…)", version=__version__))
@@ -192,6 +203,19 @@ def _result(
         leakage=measure(scores, confidence=confidence),
         finding=judge.test(scores if tossed else _balanced(scores), claim, delta=delta),
         method=f"{_METHODS[type(judge)]}, at {100 * judge.confidence:.4g} % confidence. {judge.assumes}",
+    )
+
+
+def _unlabelled(challenge: Challenge) -> tuple[Check, ...]:
+    if challenge.records.labels is not None:
+        return ()
+    return (
+        Check(
+            name="labels are given",
+            outcome=Outcome.WARNED,
+            finding="No labels were given, so only attacks that need none were run; stronger ones need them.",
+            advice="Give (inputs, labels) for members and for non-members.",
+        ),
     )
 
 

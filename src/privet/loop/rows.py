@@ -40,6 +40,8 @@ def records_of(name: str, data: object, classes: NDArray[Any] | None = None) -> 
         return data
     if isinstance(data, _Columns):
         data = tuple(data.tensors)
+    if isinstance(data, tuple) and len(data) == 2 and data[1] is None:
+        data = data[:1]  # labels that are not known
     if isinstance(data, tuple | list) and 1 <= len(data) <= 3 and all(_is_table(part) for part in data):
         inputs, *rest = (_array(name, part) for part in data)
         labels = _placed(rest[0], classes) if rest else None
