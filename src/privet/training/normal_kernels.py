@@ -6,48 +6,20 @@ Logarithm, sine and cosine are polynomials, with errors below 2 units in the las
 """
 
 import math
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from privet.training.compiling import compiled, wide
 from privet.training.normals import COARSE
 
 __all__ = ["finish"]
-
-numba: Any = import_module("numba")
 
 _F, _I = np.float32, np.int32
 _LN2_HEAD, _LN2_REST = _F(0.693359375), _F(-2.12194440e-4)
 _HALF_TURN = _F(math.pi * 2.0**-31)
 
 Floats = npt.NDArray[np.float32]
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", "nnan", "arcp"}}
-    try:
-        made = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder for the cache can be written to
-        made = numba.njit(**options)(function)
-    return made  # type: ignore[no-any-return]
-
-
-def _widely(context: Any) -> Any:  # noqa: ANN401 - what numba asks for
-    """Lets the compiler take the widest registers: it takes 256 bits of 512 unless told, which costs a quarter here."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        attributes = builder.function.attributes
-        if isinstance(attributes, set):
-            set.add(attributes, '"prefer-vector-width"="512"')
-        return context.get_dummy_value()
-
-    return numba.types.none(), generate
-
-
-_wide: Any = import_module("numba.extending").intrinsic(_widely)
 
 
 def _finish(
@@ -73,7 +45,7 @@ def _finish(
             coarse = _I(coarse + _I(units < _I(COARSE)))
         if coarse > _I(0):
             return int(coarse)
-    _wide()
+    wide()
     pairs, twice = uniform.size, _F(-2) * deviation * deviation
     first, second = out[:pairs], out[pairs : 2 * pairs]
     dither, other = dithers[:pairs], dithers[pairs : 2 * pairs]
@@ -112,4 +84,4 @@ def _finish(
     return 0
 
 
-finish = _compiled(_finish)
+finish = compiled(_finish, {"contract", "nsz", "nnan", "arcp"})

@@ -1,6 +1,7 @@
 """A torch model trained by cross-entropy: what to train, and the plain loop over tensors that every engine is held to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import final
 
@@ -20,7 +21,17 @@ from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, Labels, Rows
 
-__all__ = ["VIEW_ROWS", "Augmentation", "Fresh", "TorchRecipe", "changes", "fresh", "table", "train_one"]
+__all__ = [
+    "VIEW_ROWS",
+    "Augmentation",
+    "Fresh",
+    "TorchRecipe",
+    "changes",
+    "first_weights",
+    "fresh",
+    "table",
+    "train_one",
+]
 
 Augmentation = Callable[
     [Tensor, torch.Generator], Tensor
@@ -95,10 +106,21 @@ class Fresh:
     state: Tensor
 
 
+@contextmanager
+def first_weights(seed: int) -> Iterator[None]:
+    """Modules that are made inside draw their first weights from this seed.
+
+    Torch lets modules draw from its global generator alone. Its state is put back afterwards, and the generators of other
+    devices are not touched.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
 def fresh(recipe: TorchRecipe, seed: int) -> Fresh:
     """A module before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with first_weights(seed):
         module = recipe.model()
         if not isinstance(module, nn.Module):
             raise InvalidArgument(

@@ -1,14 +1,15 @@
-"""Loops that torch has no operation for, compiled by numba. Importing this module imports numba: ``compiled`` does it.
+"""Loops that torch has no operation for, compiled by numba. Importing this module imports numba, so nothing else imports it before it must.
 
 Every loop takes contiguous float32 arrays in the processor's memory; whoever calls it has looked (``products``).
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from privet.training.compiling import compiled, inlined, wide
 
 __all__ = [
     "add_chain_squares",
@@ -29,32 +30,12 @@ Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 
-numba: Any = import_module("numba")
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 # NaN and infinity stay what they are.
+_FASTMATH = {"contract", "reassoc", "nsz"}
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        made = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder for the cache can be written to
-        made = numba.njit(**_OPTIONS)(function)
-    return made  # type: ignore[no-any-return]
-
-
-def _widely(context: Any) -> Any:  # noqa: ANN401 - what numba asks for
-    """Lets the compiler take the widest registers, as in ``normal_kernels``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        attributes = builder.function.attributes
-        if isinstance(attributes, set):
-            set.add(attributes, '"prefer-vector-width"="512"')
-        return context.get_dummy_value()
-
-    return numba.types.none(), generate
-
-
-_wide: Any = import_module("numba.extending").intrinsic(_widely)
+    return compiled(function, _FASTMATH)
 
 
 def _square(row: Floats) -> float:
@@ -69,7 +50,7 @@ def _square(row: Floats) -> float:
     return total
 
 
-_square = numba.njit(inline="always", **_OPTIONS)(_square)
+_square = inlined(_square, _FASTMATH)
 
 
 def _squares_by_key(
@@ -79,7 +60,7 @@ def _squares_by_key(
 
     The tokens of an example with the same key are a chain, from the last to the first.
     """
-    _wide()
+    wide()
     batch, tokens, width = rows.shape
     owner, last = np.full(keys, -1, dtype=np.int32), np.zeros(keys, dtype=np.int32)
     before = np.zeros(tokens, dtype=np.int32)
@@ -111,7 +92,7 @@ def _squares_by_key(
 
 def _add_rows(ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats) -> None:
     """out[ids[b, t]] += factors[b] · rows[b, t], but for ``skip``."""
-    _wide()
+    wide()
     batch, tokens, width = rows.shape
     for b in range(batch):
         factor = factors[b]
@@ -126,14 +107,14 @@ def _add_outer_squares(
     x: Floats, g: Floats, weight: float, bias: float, norms: npt.NDArray[np.float64]
 ) -> None:
     """norms[b] += (weight · ‖x_b‖² + bias) ‖g_b‖²."""
-    _wide()
+    wide()
     for b in range(x.shape[0]):
         norms[b] += (weight * _square(x[b]) + bias) * _square(g[b])
 
 
 def _copy_windows(x: Floats, move: int, step: int, out: Floats) -> None:
     """Windows of images x [images, rows, numbers]: out [images, down, across, window's rows, run] ← runs of its rows."""
-    _wide()
+    wide()
     images, down, across, rows, run = out.shape
     for b in range(images):
         for p in range(down):
@@ -159,7 +140,7 @@ def _exponential(x: np.float32) -> np.float32:
     return (p * r * r + r + _F(1)) * power
 
 
-_exponential = numba.njit(inline="always", **_OPTIONS)(_exponential)
+_exponential = inlined(_exponential, _FASTMATH)
 
 
 def _sigmoid(x: np.float32) -> np.float32:
@@ -182,13 +163,13 @@ def _tanh(x: np.float32) -> np.float32:
     return near if abs(x) < _F(0.625) else far
 
 
-_sigmoid = numba.njit(inline="always", **_OPTIONS)(_sigmoid)
-_tanh = numba.njit(inline="always", **_OPTIONS)(_tanh)
+_sigmoid = inlined(_sigmoid, _FASTMATH)
+_tanh = inlined(_tanh, _FASTMATH)
 
 
 def _lstm_forward(gates: Floats, cells: Floats, ends: Floats, states: Floats, t: int) -> None:
     """One time of a long short-term memory: gates [times, examples, 4, width] get their activations."""
-    _wide()
+    wide()
     for b in range(gates.shape[1]):
         i, f, g, o = gates[t, b, 0], gates[t, b, 1], gates[t, b, 2], gates[t, b, 3]
         before, after, end, state = cells[t, b], cells[t + 1, b], ends[t, b], states[t, b]
@@ -213,7 +194,7 @@ def _lstm_backward(
     gates: Floats, cells: Floats, ends: Floats, found: Floats, dh: Floats, dc: Floats, t: int
 ) -> None:
     """The gradients of the gates of one time, from those of its state and of the cell; then that of the cell before."""
-    _wide()
+    wide()
     for b in range(gates.shape[1]):
         i, f, g, o = gates[t, b, 0], gates[t, b, 1], gates[t, b, 2], gates[t, b, 3]
         of_i, of_f, of_g, of_o = found[t, b, 0], found[t, b, 1], found[t, b, 2], found[t, b, 3]
@@ -234,7 +215,7 @@ def _lstm_backward(
 
 def _entropy_gradient(outputs: Floats, labels: Integers, ignored: int, out: Floats) -> bool:
     """out ← softmax, less 1 at the label, or 0 if that is ignored. Whether every other label is a column."""
-    _wide()
+    wide()
     for b in range(outputs.shape[0]):
         label, row, shares = labels[b], outputs[b], out[b]
         if label == ignored:
@@ -268,7 +249,7 @@ def _add_chain_squares(
 
     Activations are 0 for none, 1 for max(0, ·), 2 for tanh, 3 for 1/(1 + exp(−·)).
     """
-    _wide()
+    wide()
     for b in range(x.shape[0]):
         row, out = g[b], y[b]
         if activation == 1:
@@ -285,7 +266,7 @@ def _add_chain_squares(
 
 def _scale_and_sum(g: Floats, factors: Floats, sums: Floats, fresh: bool) -> None:
     """g_b ← factors_b · g_b, and sums += Σ_b g_b, from 0 if ``fresh``; nothing is added up if ``sums`` has no numbers."""
-    _wide()
+    wide()
     adds = sums.size == g.shape[1]
     if fresh:
         sums[:] = _F(0)
