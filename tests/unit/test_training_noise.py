@@ -34,6 +34,7 @@ class Constant(NoiseSource):
 def plain(monkeypatch):
     """No cipher: the bits are those of the source."""
     monkeypatch.setattr(secure_stream, "_has_cipher", lambda: False)
+    monkeypatch.setattr(compiled_normals, "has_cipher", lambda: False)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 16384, 20001, 200_003])
@@ -122,26 +123,18 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
 
 
 @with_numba
-def test_a_failure_in_a_thread_is_not_lost(monkeypatch):
-    def broken(*arguments):
-        raise MemoryError
-
-    monkeypatch.setattr(compiled_normals, "_block", broken)
-    with pytest.raises(MemoryError):
-        compiled_normals.add_normal(
-            np.zeros(2**21, dtype=np.float32), 1.0, grid(1.0), expanded(SeededNoise(1)), 2, 1.0
-        )
-
-
-@with_numba
-@pytest.mark.skipif(not secure_stream._has_cipher(), reason="cryptography is not installed")
-def test_stripes_have_keys_of_their_own():
-    found = gaussian_(torch.zeros(2**20), 1.0, SecureNoise())
-    assert not torch.equal(found[: 2**19], found[2**19 :])
-    parent = expanded(SeededNoise(1))
-    first, second = secure_stream.offspring(parent), secure_stream.offspring(parent)
-    words = [source.bits(4).tolist() for source in (parent, first, second)]
-    assert len({tuple(row) for row in words}) == 3
+@pytest.mark.parametrize("size", [1, 2, 3, 2047, 2048, 2049, 4095, 4097, 10_001])
+def test_a_buffer_is_a_beginning_of_a_longer_one_up_to_its_last_chunk(size):
+    """Chunks have 2,048 numbers; of the last, the two halves are drawn as pairs, and an odd number is no other case."""
+    scale = 1.0, grid(1.0), SeededNoise(3), 1.0
+    short, long = np.zeros(size, dtype=np.float32), np.zeros(12_288, dtype=np.float32)
+    compiled_normals.add_normal(short, *scale)
+    compiled_normals.add_normal(long, *scale[:2], SeededNoise(3), 1.0)
+    whole = size - size % 2048
+    assert (short[:whole] == long[:whole]).all()
+    left = size - whole
+    assert (short[whole : whole + left // 2] == long[whole : whole + left // 2]).all()
+    assert (short != 0).all()
 
 
 def test_seeded_sources_go_on_and_secure_ones_never_repeat():

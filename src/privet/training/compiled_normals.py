@@ -4,28 +4,29 @@ Numba brings its own compiler, so none is needed on the machine. The first call 
 seconds, and the result is kept. The same bits are read in the same way as in ``normals``; only the last digits of
 logarithm, sine and cosine may differ (see ``normal_kernels``).
 
-Long buffers are cut into stripes with a key of their own each, so that several threads can work on them and the
-result does not depend on how many.
+Where the processor has instructions for AES, the loop makes its own bits, under a key that is drawn from the source
+for every call, and all of torch's threads work on it; which numbers come of a key does not depend on how many these are. Elsewhere the
+bits come from ``secure_stream``.
 """
 
 import threading
-from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from privet.randomness import NoiseSource
 from privet.training.normals import BYTES, COARSE, below
-from privet.training.secure_stream import CipherNoise, fill, offspring
+from privet.training.secure_stream import expanded, fill
 
 __all__ = ["add_normal", "is_available"]
 
 _PAIRS = 1 << 15
-_STRIPE = 1 << 19  # numbers
+_WORTH_SHARING = 1 << 14  # numbers for each further thread
 _F, _I = np.float32, np.int32
 _REFINED = _I(
     -(2**31)
@@ -51,46 +52,27 @@ def is_available() -> bool:
     return find_spec("numba") is not None
 
 
-def add_normal(
-    flat: Floats, deviation: float, cell: float, source: NoiseSource, threads: int, divisor: float
-) -> None:
+@lru_cache(maxsize=1)
+def has_cipher() -> bool:
+    """Whether the loops can make their own bits, by instructions of the processor."""
+    return bool(import_module("privet.training.cipher_loops").is_available())
+
+
+def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource, divisor: float) -> None:
     """flat ← cell · round((noise + dither + flat)/cell) / divisor, with normal noise of this deviation."""
     scales = _F(deviation / cell), _F(1 / cell), _F(cell / divisor)
-    if flat.size <= _STRIPE:
-        _work([(flat, source)], scales)
+    if has_cipher():
+        threads = min(torch.get_num_threads(), 1 + flat.size // _WORTH_SHARING)
+        secret = source.bits(3).copy()  # of one kind for all sources: each kind would be compiled anew
+        kernels().add(threads, secret, flat, *scales)
         return
-    # A stripe's key is drawn here and not in a thread, so that a seed means the same for any number of threads.
-    work = [(flat[start : start + _STRIPE], offspring(source)) for start in range(0, flat.size, _STRIPE)]
-    if threads == 1 or not isinstance(source, CipherNoise):
-        _work(work, scales)
-        return
-    _kernel()  # compiled once, before the threads ask for it
-    failed: list[BaseException] = []
-
-    def share(turn: int) -> None:
-        try:
-            _work(work[turn::threads], scales)
-        except BaseException as failure:
-            failed.append(failure)
-
-    others = [threading.Thread(target=share, args=(turn,)) for turn in range(1, threads)]
-    for thread in others:
-        thread.start()
-    share(0)
-    for thread in others:
-        thread.join()
-    if failed:
-        raise failed[0]
-
-
-def _work(work: list[tuple[Floats, NoiseSource]], scales: Scales) -> None:
-    for stripe, source in work:
-        for start in range(0, stripe.size, 2 * _PAIRS):
-            _block(stripe[start : start + 2 * _PAIRS], scales, source)
+    bits = expanded(source)
+    for start in range(0, flat.size, 2 * _PAIRS):
+        _block(flat[start : start + 2 * _PAIRS], scales, bits)
 
 
 def _block(piece: Floats, scales: Scales, source: NoiseSource) -> None:
-    finish = _kernel()
+    finish = kernels().finish
     pairs = -(-piece.size // 2)
     room = _room(pairs)
     fill(room.raw, source)
@@ -125,7 +107,6 @@ def _room(pairs: int) -> _Room:
 
 
 @lru_cache(maxsize=1)
-def _kernel() -> Callable[..., int]:
-    """The loop, compiled."""
-    made: Callable[..., int] = import_module("privet.training.normal_kernels").finish
-    return made
+def kernels() -> Any:  # noqa: ANN401 - a module
+    """The compiled loops."""
+    return import_module("privet.training.normal_kernels")

@@ -28,7 +28,7 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
 
-__all__ = ["CipherNoise", "checked_source", "expanded", "fill", "offspring"]
+__all__ = ["CipherNoise", "checked_source", "expanded", "fill"]
 
 _SLICE = 1 << 17  # bytes that are encrypted at once: the zeros stay in the processor's cache
 _ZEROS = bytes(_SLICE)
@@ -106,11 +106,6 @@ def _standing(source: SecureNoise) -> NoiseSource:
 def _forget() -> None:
     """In the child of a fork: its parent goes on with the key."""
     _streams.__dict__.clear()
-
-
-def offspring(source: NoiseSource) -> NoiseSource:
-    """A stream of its own for another thread: keyed by the next bits of a cipher; any other source is itself."""
-    return _keyed(source) if isinstance(source, CipherNoise) else source
 
 
 def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
