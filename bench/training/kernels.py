@@ -17,6 +17,8 @@ from privet.training.gradients import ClippedSums, per_example
 
 
 class Flat:
+    ceiling = 1.0
+
     def factors(self, squared_norms):
         return squared_norms.sqrt().clamp_(min=1.0).reciprocal_()
 

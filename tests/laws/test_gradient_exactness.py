@@ -21,7 +21,7 @@ BATCH = 5
 
 class Flat:
     def __init__(self, bound):
-        self.bound = bound
+        self.bound = self.ceiling = bound
 
     def factors(self, squared_norms):
         return (self.bound / squared_norms.sqrt()).clamp(max=1.0)
@@ -176,7 +176,7 @@ def loops(request, monkeypatch):
         pytest.importorskip("numba")
     else:
         for module in (products, straight, chains, recurrent, convolutions_module):
-            monkeypatch.setattr(module, "compiled", lambda: None)
+            monkeypatch.setattr(module, "compiled", lambda *loops: None)
 
 
 @pytest.mark.usefixtures("loops")
@@ -798,6 +798,6 @@ def test_mutation_a_skipped_clip(monkeypatch):
 
 
 def test_mutation_a_sum_that_is_not_scaled(monkeypatch):
-    monkeypatch.setattr(products, "compiled", lambda: None)
+    monkeypatch.setattr(products, "compiled", lambda *loops: None)
     monkeypatch.setattr(products.Gradient, "scaled", lambda s, c: s.rows)
     assert mutated_error() > 1e-3

@@ -17,6 +17,8 @@ BATCH = 6
 
 
 class Flat:
+    ceiling = 0.3
+
     def factors(self, squared_norms):
         return (0.3 / squared_norms.sqrt()).clamp(max=1.0)
 

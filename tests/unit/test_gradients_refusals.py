@@ -12,6 +12,8 @@ from privet.training.gradients import ClippedSums, CrossExample, Layout, NotFini
 
 
 class Flat:
+    ceiling = 1.0
+
     def factors(self, squared_norms):
         return (1.0 / squared_norms.sqrt()).clamp(max=1.0)
 
@@ -191,6 +193,8 @@ def test_groups_are_clipped_apart():
     groups = [["0.weight", "2.bias"], ["0.bias"], ["2.weight"]]
 
     class Apart:
+        ceiling = None
+
         def factors(self, squared_norms):
             assert squared_norms.shape == (6, 3)
             return (torch.tensor([0.1, 0.2, 0.3]) / squared_norms.sqrt()).clamp(max=1.0)

@@ -38,6 +38,11 @@ class Clip(ABC):
         del names
         return None
 
+    @property
+    def ceiling(self) -> float | None:
+        """C, where the factors are min(1, C/‖g‖), so that an engine may take them in one loop; None for other rules."""
+        return None
+
     @abstractmethod
     def factors(self, squared_norms: Tensor) -> Tensor:
         """By how much each gradient is multiplied: of squared norms [examples], or [examples, groups]."""
@@ -54,6 +59,10 @@ class Flat(Clip):
     >>> [round(f, 3) for f in Flat(1.0).factors(torch.tensor([0.0, 0.25, 4.0])).tolist()]
     [1.0, 1.0, 0.5]
     """
+
+    @property
+    def ceiling(self) -> float:
+        return self.bound * _BELOW
 
     def factors(self, squared_norms: Tensor) -> Tensor:
         return _flat(squared_norms, self.bound)
@@ -147,6 +156,10 @@ class Adaptive(Clip):
         positive("learning_rate", self.learning_rate)
         if self.count_deviation is not None:
             positive("count_deviation", self.count_deviation)
+
+    @property
+    def ceiling(self) -> float:
+        return self.bound * _BELOW
 
     def factors(self, squared_norms: Tensor) -> Tensor:
         return _flat(squared_norms, self.bound)

@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from privet.randomness import NoiseSource
 from privet.training.normals import BYTES, COARSE, below
 from privet.training.secure_stream import expanded, fill
+from privet.training.threads import threads_for
 
 __all__ = ["add_normal", "is_available"]
 
 _PAIRS = 1 << 15
-_WORTH_SHARING = 1 << 14  # numbers for each further thread
 _F, _I = np.float32, np.int32
 _REFINED = _I(
     -(2**31)
@@ -62,9 +61,8 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
     """flat ← cell · round((noise + dither + flat)/cell) / divisor, with normal noise of this deviation."""
     scales = _F(deviation / cell), _F(1 / cell), _F(cell / divisor)
     if has_cipher():
-        threads = min(torch.get_num_threads(), 1 + flat.size // _WORTH_SHARING)
         secret = source.bits(3).copy()  # of one kind for all sources: each kind would be compiled anew
-        kernels().add(threads, secret, flat, *scales)
+        kernels().add(threads_for(flat.size), secret, flat, *scales)
         return
     bits = expanded(source)
     for start in range(0, flat.size, 2 * _PAIRS):

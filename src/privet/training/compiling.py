@@ -81,14 +81,24 @@ def _sharing(context: Any, loop: Any, threads: Any, arguments: Any) -> Any:  # n
         context.active_code_library.add_linking_library(made.library)
         word, long, nothing = _ir.IntType(32), _ir.IntType(64), _ir.VoidType()
         address = _ir.IntType(8).as_pointer()
-        count = len(arguments.types)
 
         def outside(name: str, gives: Any, *takes: Any) -> Any:  # noqa: ANN401
             kind = _ir.FunctionType(gives, takes)
             return _cgutils.get_or_insert_function(builder.module, kind, name)
 
+        def borrowed(where: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401
+            """An array without its owner: threads that count the same owner's references wait for each other."""
+            if not isinstance(kind, _types.Array):
+                return value
+            array = context.make_array(kind)(context, where, value)
+            array.meminfo = _ir.Constant(array.meminfo.type, None)
+            return array._getvalue()
+
         def call(where: Any, part: Any, parts: Any, found: Any) -> None:  # noqa: ANN401
-            each = [where.extract_value(found, place) for place in range(count)]
+            each = [
+                borrowed(where, kind, where.extract_value(found, place))
+                for place, kind in enumerate(arguments.types)
+            ]
             context.call_internal_no_propagate(where, made.fndesc, signature, [part, parts, *each])
 
         if not POOL:

@@ -38,6 +38,11 @@ PATIENCE = 8
 class Clipping(Protocol):
     """How far each example's gradient is scaled down."""
 
+    @property
+    def ceiling(self) -> float | None:
+        """C, where the factors are min(1, C/‖g‖); None for any other rule."""
+        ...
+
     def factors(self, squared_norms: Tensor) -> Tensor:
         """Clip factors for squared norms [examples], or [examples, groups]; of the same shape."""
         ...
@@ -57,6 +62,7 @@ class ClippedSums:
     Example:
         >>> from privet.training.gradients import per_example
         >>> class Flat:
+        ...     ceiling = None
         ...     def factors(self, squared_norms):
         ...         return (1.0 / squared_norms.sqrt()).clamp(max=1.0)
         >>> sums = ClippedSums(nn.Linear(3, 2), per_example(nn.CrossEntropyLoss()), Flat())
@@ -168,18 +174,27 @@ class ClippedSums:
     def _chained(self, chain: Chain, x: Tensor, targets: Tensor, norms: Tensor, fresh: bool) -> bool:
         """All of it for a chain of layers; False, with nothing added, if the loss is one that needs the usual way."""
         with torch.no_grad():
-            outputs, inputs = chain.forward(x)
+            inputs = chain.forward(x)
             gradient = (
-                None if self._ignored is None else chain.entropy_gradient(outputs, targets, self._ignored)
+                None
+                if self._ignored is None
+                else chain.entropy_gradient(inputs[-1], targets, self._ignored, norms)
             )
-        if gradient is None:
+            outputs = None if gradient is not None else chain.outputs(inputs[-1])
+        if outputs is not None:
+            norms.zero_()
             gradient = self._loss_gradient(outputs, targets)
             if gradient is None:
                 return False
+            outputs = outputs.detach()
+        assert gradient is not None
         with torch.no_grad():
-            gradients = chain.backward(outputs.detach(), inputs, gradient, norms)
-            require_finite(norms)
-            factors = self.clipping.factors(norms).to(torch.float32)
+            gradients = chain.backward(outputs, inputs, gradient, norms)
+            ceiling = self.clipping.ceiling
+            factors = None if ceiling is None else chain.factors(norms, ceiling)
+            if factors is None:
+                require_finite(norms)
+                factors = self.clipping.factors(norms).to(torch.float32)
             chain.put_sums(inputs, gradients, factors, self._views, fresh)
         self._brute_forced = frozenset()
         return True

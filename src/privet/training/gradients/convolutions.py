@@ -27,6 +27,7 @@ from privet.training.gradients.products import (
     squared_rows,
 )
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, plain_parameters
+from privet.training.threads import threads_for
 
 __all__ = ["ConvolutionTap", "Windows"]
 
@@ -198,7 +199,9 @@ class Windows(Product):
             return view.contiguous()
         found = part.new_empty(part.shape[0], *out, module.kernel_size[0], run)
         step = module.stride[1] * module.in_channels
-        loops.copy_windows(rows.flatten(2).numpy(), module.stride[0], step, found.numpy())
+        loops.copy_windows(
+            threads_for(found.numel()), rows.flatten(2).numpy(), module.stride[0], step, found.numpy()
+        )
         return found
 
 

@@ -23,6 +23,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from privet.training.threads import threads_for
+
 __all__ = [
     "BLOCK",
     "Direct",
@@ -49,10 +51,10 @@ CHUNK = 1 << 22
 """How many numbers a temporary may have: 16 MB, which stays in the cache of most machines."""
 
 
-@lru_cache(maxsize=1)
-def compiled() -> Any:  # noqa: ANN401 - a module, or None
-    """The compiled loops, or None where numba is not installed."""
-    return import_module("privet.training.gradients.loops") if find_spec("numba") is not None else None
+@lru_cache(maxsize=2)
+def compiled(loops: str = "loops") -> Any:  # noqa: ANN401 - a module, or None
+    """The compiled loops, or those of ``chain_loops``; None where numba is not installed."""
+    return import_module(f"privet.training.gradients.{loops}") if find_spec("numba") is not None else None
 
 
 def squared_rows(rows: Tensor) -> Tensor:
@@ -299,7 +301,12 @@ class Lookup(Product):
             norms = torch.empty(batch, dtype=torch.float64)
             skip = -1 if self.skip is None else self.skip
             loops.squares_by_key(
-                self.ids.numpy(), self.gradient.rows.numpy(), skip, self.shape[0], norms.numpy()
+                threads_for(self.gradient.rows.numel()),
+                self.ids.numpy(),
+                self.gradient.rows.numpy(),
+                skip,
+                self.shape[0],
+                norms.numpy(),
             )
             return norms
         rows = self.gradient.rows.flatten(0, 1)
@@ -332,7 +339,8 @@ class Lookup(Product):
         if loops is not None and self.gradient.untouched and out.is_contiguous():
             skip = -1 if self.skip is None else self.skip
             rows = self.gradient.rows.numpy()
-            loops.add_rows(self.ids.numpy(), rows, factors.contiguous().numpy(), skip, out.numpy())
+            scales, many = factors.contiguous().numpy(), threads_for(rows.size)
+            loops.add_rows(many, self.ids.numpy(), rows, scales, skip, out.numpy())
             return
         scaled = self.gradient.scaled(factors).flatten(0, 1)
         ids = self.ids.reshape(-1)

@@ -17,20 +17,19 @@ from torch import Tensor, nn
 from privet.training.gradients.layers import matrix_products
 from privet.training.gradients.products import Gradient, Product, compiled
 from privet.training.gradients.tape import Tap, Use, plain_parameters
+from privet.training.threads import threads_for
 
 __all__ = ["GRUTap", "LSTMTap"]
 
 
-SMALL = 1 << 18
-"""How many gates of one time the compiled loops are for where there are several threads; they use one."""
+WORTH_SHARING = 1 << 12
+"""How many gates of one time are worth another thread."""
 
 
 def _loops(gates: Tensor, other: Tensor) -> Any:  # noqa: ANN401 - a module, or None
-    """The compiled loops, if they can be had for these tensors and are worth it."""
+    """The compiled loops, if they can be had for these tensors."""
     plain = all(t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (gates, other))
-    if not plain or (gates[0].numel() > SMALL and torch.get_num_threads() > 1):
-        return None
-    return compiled()
+    return compiled() if plain else None
 
 
 class _LSTM(torch.autograd.Function):
@@ -54,9 +53,10 @@ class _LSTM(torch.autograd.Function):
                 squashed.numpy(),
                 states.numpy(),
             )
+            threads = threads_for(given[0].numel(), WORTH_SHARING)
             for t, (now, before, after) in enumerate(zip(gates, given, states, strict=True)):
                 torch.addmm(before, h, transposed, out=now)
-                loops.lstm_forward(*rows, t)
+                loops.lstm_forward(threads, *rows, t)
                 h = after
             ctx.save_for_backward(gates, cells, squashed, weight)
             return states, cells[times].clone()
@@ -91,9 +91,9 @@ class _LSTM(torch.autograd.Function):
             )
             seen = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
             made = found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
-            flat = found.unbind()
+            flat, threads = found.unbind(), threads_for(gates[0].numel(), WORTH_SHARING)
             for t in range(times - 1, -1, -1):
-                loops.lstm_backward(*seen, *made, t)
+                loops.lstm_backward(threads, *seen, *made, t)
                 torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
             return found, dh, dc, None
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 from privet.training.gradients.products import compiled, squared_rows
+from privet.training.threads import threads_for
 
 __all__ = ["Straight"]
-
-SMALL = 1 << 21
-"""How many numbers the compiled loops are for, which use one thread; above, torch's operations use all of them."""
 
 _NOTHING = torch.empty(0)
 
@@ -59,7 +57,9 @@ class Straight:
                 self._inputs, self._gradients, self._weights, self._biases, strict=True
             ):
                 with_weight, with_bias = float(weight is not None), float(bias is not None)
-                loops.add_outer_squares(x.detach().numpy(), g.numpy(), with_weight, with_bias, found)
+                loops.add_outer_squares(
+                    threads_for(x.numel()), x.detach().numpy(), g.numpy(), with_weight, with_bias, found
+                )
             return
         for x, g, weight, bias in zip(
             self._inputs, self._gradients, self._weights, self._biases, strict=True
@@ -79,7 +79,7 @@ class Straight:
         ):
             if loops is not None and own:
                 sums = _NOTHING if bias is None else views[bias]
-                loops.scale_and_sum(g.numpy(), factors.numpy(), sums.numpy(), fresh)
+                loops.scale_and_sum(threads_for(g.numel()), g.numpy(), factors.numpy(), sums.numpy(), fresh)
                 scaled = g
             else:
                 if bias is not None:
@@ -89,10 +89,8 @@ class Straight:
                 views[weight].addmm_(scaled.t(), x, beta=kept)
 
     def _loops(self) -> Any:  # noqa: ANN401 - a module, or None
-        """The compiled loops, if they can be had for these tensors and are worth it."""
-        size = 0
+        """The compiled loops, if they can be had for these tensors."""
         for tensor in (*self._inputs, *self._gradients):
             if tensor.dtype != torch.float32 or not tensor.is_contiguous() or tensor.device.type != "cpu":
                 return None
-            size += tensor.numel()
-        return compiled() if size <= SMALL else None
+        return compiled("chain_loops")

@@ -1,0 +1,158 @@
+"""Compiled loops on several of torch's threads: every loop gives what it gives on one, whatever the number is."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from privet.randomness import SeededNoise
+from privet.training.gradients import ClippedSums, per_example
+from privet.training.gradients.products import compiled
+from privet.training.noise import gaussian_
+from privet.training.threads import threads_for
+
+pytestmark = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
+
+THREADS = (2, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def outcome(loop, count, *arguments):
+    """What the loop gives, and what it makes of its arrays."""
+    own = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    found = loop(count, *own)
+    return found, [a for a in own if isinstance(a, np.ndarray)]
+
+
+def cases():
+    ids = np.random.default_rng(1).integers(0, 9, (17, 6))
+    x, g, norms = numbers(17, 9), numbers(17, 40), np.abs(numbers(17)).astype(np.float64)
+    gates, cells = numbers(2, 17, 4, 5), numbers(3, 17, 5)
+    labels, loops, chains = (
+        np.random.default_rng(2).integers(0, 40, 17),
+        compiled(),
+        compiled("chain_loops"),
+    )
+    nothing, no_matrix = numbers(0), numbers(0, 0)
+    return {
+        "squares_by_key": (loops.squares_by_key, ids, numbers(17, 6, 5), 3, 9, norms),
+        "add_rows": (loops.add_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(9, 5)),
+        "copy_windows": (loops.copy_windows, numbers(17, 8, 12), 2, 2, numbers(17, 3, 5, 4, 4)),
+        "lstm_forward": (loops.lstm_forward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 5), 1),
+        "lstm_backward": (
+            loops.lstm_backward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 4, 5), numbers(17, 5), numbers(17, 5), 1,
+        ),
+        "entropy": (chains.entropy, x, no_matrix, nothing, g, labels, 7, 1.0, 1.0, norms),
+        "entropy, thin": (chains.entropy, x, numbers(40, 9), numbers(40), g, labels, 7, 1.0, 0.0, norms),
+        "add_chain_squares": (chains.add_chain_squares, x, numbers(17, 40), g, 2, 1.0, 1.0, norms),
+        "add_outer_squares": (chains.add_outer_squares, x, g, 1.0, 1.0, norms),
+        "scale_and_sum": (chains.scale_and_sum, numbers(17, 130), numbers(17), numbers(130), False),
+        "scale, and no sum": (chains.scale_and_sum, numbers(17, 130), numbers(17), nothing, True),
+    }  # fmt: skip
+
+
+CASES = cases() if compiled() is not None else {}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("count", THREADS)
+def test_a_loop_gives_the_same_on_any_number_of_threads(name, count):
+    loop, *arguments = CASES[name]
+    (alone, one), (together, many) = (outcome(loop, n, *arguments) for n in (1, count))
+    assert alone == together
+    changed = False
+    for before, a, b in zip([x for x in arguments if isinstance(x, np.ndarray)], one, many, strict=True):
+        np.testing.assert_array_equal(a, b)
+        changed |= not np.array_equal(before, a)
+    assert changed  # so that a loop that does nothing does not pass
+
+
+@pytest.mark.parametrize("bad", [-1, 40])
+def test_a_label_out_of_range_is_seen_by_every_thread(bad):
+    loop, *arguments = CASES["entropy"]
+    for place in (0, 8, 16):
+        labels = arguments[4].copy()
+        labels[place] = bad
+        arguments[4] = labels
+        assert not outcome(loop, 3, *arguments)[0]
+    assert outcome(*[CASES["entropy"][0], 3, *CASES["entropy"][1:]])[0]
+
+
+class Flat:
+    ceiling = 0.5
+
+    def factors(self, squared_norms):
+        return (0.5 / squared_norms.sqrt()).clamp(max=1.0)
+
+
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.rnn = nn.Embedding(50, 16), nn.LSTM(16, 24, batch_first=True)
+        self.head = nn.Linear(24, 3)
+
+    def forward(self, ids):
+        return self.head(self.rnn(self.table(ids))[0][:, -1])
+
+
+MODELS = {
+    "a chain": (lambda: nn.Sequential(nn.Linear(300, 60), nn.ReLU(), nn.Linear(60, 3)), lambda: torch.randn(200, 300)),
+    "thin": (lambda: nn.Linear(300, 3), lambda: torch.randn(200, 300)),
+    "text": (Text, lambda: torch.randint(0, 50, (200, 20))),
+    "images": (
+        lambda: nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(800, 3)),
+        lambda: torch.randn(64, 1, 28, 28),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_clipped_sums_are_the_same_on_several_threads(name):
+    """Up to the order in which torch's own products add up."""
+    make, draw = MODELS[name]
+    torch.manual_seed(0)
+    model, x = make(), draw()
+    y = torch.randint(0, 3, (len(x),))
+    found = []
+    for count in (1, *THREADS):
+        torch.set_num_threads(count)
+        sums = ClippedSums(model, per_example(nn.CrossEntropyLoss()), Flat())
+        for _ in range(2):  # the second may be a chain's
+            out = sums.layout.zeros()
+            norms = sums.add((x,), y, out)
+        found.append((norms, out))
+    for norms, out in found[1:]:
+        assert torch.allclose(norms, found[0][0], rtol=1e-5)
+        assert torch.allclose(out, found[0][1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_fork_has_no_threads_but_its_own():
+    """Torch's pool is not there in a child; asking for it would wait for ever."""
+    torch.set_num_threads(2)
+    assert threads_for(1 << 20) == 2
+    assert threads_for(10) == 1
+    gaussian_(torch.zeros(1 << 20), 1.0, SeededNoise(1))  # the pool is in use
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        gaussian_(torch.zeros(1 << 20), 1.0, SeededNoise(1))
+        os.write(writer, b"%d" % threads_for(1 << 20))
+        os._exit(0)
+    os.close(writer)
+    assert os.read(reader, 10) == b"1"
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(reader)
