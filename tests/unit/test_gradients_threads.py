@@ -144,12 +144,13 @@ def test_a_fork_has_no_threads_but_its_own():
     torch.set_num_threads(2)
     assert threads_for(1 << 20) == 2
     assert threads_for(10) == 1
-    gaussian_(torch.zeros(1 << 20), 1.0, SeededNoise(1))  # the pool is in use
+    buffer = torch.zeros(1 << 20)  # made here: torch itself would wait in the child
+    gaussian_(buffer, 1.0, SeededNoise(1))
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         signal.alarm(20)
-        gaussian_(torch.zeros(1 << 20), 1.0, SeededNoise(1))
+        gaussian_(buffer, 1.0, SeededNoise(1))
         os.write(writer, b"%d" % threads_for(1 << 20))
         os._exit(0)
     os.close(writer)
