@@ -165,6 +165,7 @@ class ClippedSums:
                 return norms
             self._chain = None
             norms.zero_()
+        self._tape.scratch.begin()
         with torch.enable_grad():
             straight, products = self._products(key, inputs, targets, batch)
         with torch.no_grad():

@@ -26,6 +26,7 @@ from privet.training.gradients.products import (
     gram_sums,
     squared_rows,
 )
+from privet.training.gradients.scratch import Scratch
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, plain_parameters
 from privet.training.threads import threads_for
 
@@ -54,9 +55,12 @@ NEAR = 1 << 22
 class Windows(Product):
     """The weight of a convolution: gradients from x [images, C, …], padded, and g [images, O, …]."""
 
-    __slots__ = ("_dense", "batch", "gradient", "module", "x")
+    __slots__ = ("_dense", "_scratch", "batch", "gradient", "module", "x")
 
-    def __init__(self, x: Tensor, gradient: Gradient, module: nn.modules.conv._ConvNd) -> None:
+    def __init__(
+        self, x: Tensor, gradient: Gradient, module: nn.modules.conv._ConvNd, scratch: Scratch
+    ) -> None:
+        self._scratch = scratch
         self.x = x  # padded, [images, C, …]
         self.gradient = gradient  # [examples, images each, O, …]
         self.module = module
@@ -111,7 +115,7 @@ class Windows(Product):
             module = self.module
             shape = (module.groups, module.out_channels // module.groups, module.weight[0].numel())
             images = self.x.shape[0]
-            rows = self.x.new_empty(images, *shape)
+            rows = self._scratch.lend(self.x, images, *shape)
             for some, windows, gradient in self._pieces():
                 torch.matmul(gradient.transpose(2, 3), windows, out=rows[some])
             each = images // self.batch
@@ -180,29 +184,32 @@ class Windows(Product):
         channels = module.in_channels // module.groups
         sizes = (module.groups, *out, *module.kernel_size, channels)
         steps = (strides[1] * channels, *moves, *taps, strides[1])
+        room = self._scratch.lend(x, min(step, x.shape[0]), *sizes)
         for start in range(0, x.shape[0], step):
             stop = min(start + step, x.shape[0])
             part = x[start:stop]
             view = part.as_strided((stop - start, *sizes), (strides[0], *steps), part.storage_offset())
-            windows = self._copied(part, view, out).view(stop - start, module.groups, pixels, inner)
+            windows = self._copied(part, view, room[: stop - start])
+            windows = windows.view(stop - start, module.groups, pixels, inner)
             grads = g[start:stop].reshape(stop - start, module.groups, -1, pixels).transpose(2, 3)
             yield slice(start, stop), windows, grads
+        self._scratch.give_back(room)
 
-    def _copied(self, part: Tensor, view: Tensor, out: torch.Size) -> Tensor:
-        """The windows in memory of their own; short runs by a compiled loop, which is twice as fast on them."""
-        module = self.module
+    def _copied(self, part: Tensor, view: Tensor, room: Tensor) -> Tensor:
+        """The windows in their room; short runs by a compiled loop, which is twice as fast on them."""
+        module, out = self.module, self.gradient.rows.shape[3:]
         run = module.kernel_size[-1] * module.in_channels
         usual = len(out) == 2 and module.groups == 1 and module.dilation[1] == module.dilation[0] == 1
         rows = part.permute(0, *range(2, part.dim()), 1)
         loops = compiled() if usual and run <= SHORT else None
         if loops is None or part.dtype != torch.float32 or not part.is_cpu or not rows.is_contiguous():
-            return view.contiguous()
-        found = part.new_empty(part.shape[0], *out, module.kernel_size[0], run)
+            return room.copy_(view)
+        found = room.view(part.shape[0], *out, module.kernel_size[0], run)
         step = module.stride[1] * module.in_channels
         loops.copy_windows(
             threads_for(found.numel()), rows.flatten(2).numpy(), module.stride[0], step, found.numpy()
         )
-        return found
+        return room
 
 
 @final
@@ -269,8 +276,17 @@ class ConvolutionTap(Tap):
         if "weight" in self.indices:
             x = saved[0].detach()
             if not isinstance(module.padding, str) and module.padding_mode == "zeros" and any(self.padding):
-                x = F.pad(x, self.padding)
-            yield self.indices["weight"], Windows(x, gradient, module)
+                x = self._padded(x)
+            yield self.indices["weight"], Windows(x, gradient, module, self.tape.scratch)
+
+    def _padded(self, x: Tensor) -> Tensor:
+        """With zeros around, and channels last."""
+        ends = self.padding[::-1]  # (after, before), from the first size of an image
+        sizes = [n + ends[2 * i] + ends[2 * i + 1] for i, n in enumerate(x.shape[2:])]
+        room = self.tape.scratch.lend(x, x.shape[0], *sizes, x.shape[1]).zero_().movedim(-1, 1)
+        inside = tuple(slice(ends[2 * i + 1], ends[2 * i + 1] + n) for i, n in enumerate(x.shape[2:]))
+        room[:, :, *inside] = x
+        return room
 
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

@@ -19,6 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from privet.errors import InvalidArgument
 from privet.training.gradients.products import Gradient, Product
+from privet.training.gradients.scratch import Scratch
 
 __all__ = ["Placement", "Tap", "Tape", "Use", "tapped"]
 
@@ -77,11 +78,12 @@ class Use:
 
 @final
 class Tape:
-    """The uses of one forward pass, in order."""
+    """The uses of one forward pass, in order, and the memory that all passes share."""
 
-    __slots__ = ("recording", "uses")
+    __slots__ = ("recording", "scratch", "uses")
 
     def __init__(self) -> None:
+        self.scratch = Scratch()
         self.uses: list[Use] = []
         self.recording = False
 
