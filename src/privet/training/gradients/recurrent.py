@@ -33,13 +33,16 @@ def _loops(gates: Tensor, other: Tensor) -> Any:  # noqa: ANN401 - a module, or 
 
 
 class _LSTM(torch.autograd.Function):
-    """(gates of the input [T, B, 4H], h, c, W) → (states [T, B, H], last c); gates in torch's order i, f, g, o."""
+    """(gates of the input [T, B, 4H], h, c, W) → (states [T, B, H], last c); gates in torch's order i, f, g, o.
+
+    The gates of the input become the gates, in place.
+    """
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         times, batch, width = given.shape
         hidden = width // 4
-        gates = torch.empty_like(given)
+        gates = given  # whose numbers nobody else needs
         states = given.new_empty(times, batch, hidden)
         cells = given.new_empty(times + 1, batch, hidden)
         squashed = torch.empty_like(states)
@@ -54,8 +57,8 @@ class _LSTM(torch.autograd.Function):
                 states.numpy(),
             )
             threads = threads_for(given[0].numel(), WORTH_SHARING)
-            for t, (now, before, after) in enumerate(zip(gates, given, states, strict=True)):
-                torch.addmm(before, h, transposed, out=now)
+            for t, (now, after) in enumerate(zip(gates.unbind(), states.unbind(), strict=True)):
+                now.addmm_(h, transposed)
                 loops.lstm_forward(threads, *rows, t)
                 h = after
             ctx.save_for_backward(gates, cells, squashed, weight)
@@ -63,10 +66,10 @@ class _LSTM(torch.autograd.Function):
         # All views are made at once: one by one they take as long as the arithmetic of a small layer.
         i, f, g, o = (part.unbind() for part in gates.view(times, batch, 4, hidden).unbind(2))
         both = gates[:, :, : 2 * hidden].unbind()
-        now, before, after, ends = (t.unbind() for t in (gates, given, states, squashed))
+        now, after, ends = (t.unbind() for t in (gates, states, squashed))
         cell = cells.unbind()
         for t in range(times):
-            torch.addmm(before[t], h, transposed, out=now[t])
+            now[t].addmm_(h, transposed)
             both[t].sigmoid_()
             g[t].tanh_()
             o[t].sigmoid_()
