@@ -55,12 +55,13 @@ NEAR = 1 << 22
 class Windows(Product):
     """The weight of a convolution: gradients from x [images, C, …], padded, and g [images, O, …]."""
 
-    __slots__ = ("_dense", "_scratch", "batch", "gradient", "module", "x")
+    __slots__ = ("_dense", "_outputs_last", "_scratch", "batch", "gradient", "module", "x")
 
     def __init__(
         self, x: Tensor, gradient: Gradient, module: nn.modules.conv._ConvNd, scratch: Scratch
     ) -> None:
         self._scratch = scratch
+        self._outputs_last = False  # in what is written out
         self.x = x  # padded, [images, C, …]
         self.gradient = gradient  # [examples, images each, O, …]
         self.module = module
@@ -108,6 +109,8 @@ class Windows(Product):
         """[…, G, O/G, k…, C/G] as [examples, O, C/G, k…]."""
         module = self.module
         inner = module.in_channels // module.groups
+        if self._outputs_last:
+            return rows.view(-1, *module.kernel_size, inner, module.out_channels).movedim((-1, -2), (1, 2))
         return rows.view(-1, module.out_channels, *module.kernel_size, inner).movedim(-1, 2)
 
     def _written_out(self) -> Tensor:
@@ -116,11 +119,40 @@ class Windows(Product):
             shape = (module.groups, module.out_channels // module.groups, module.weight[0].numel())
             images = self.x.shape[0]
             rows = self._scratch.lend(self.x, images, *shape)
-            for some, windows, gradient in self._pieces():
-                torch.matmul(gradient.transpose(2, 3), windows, out=rows[some])
+            if not self._looped(rows):
+                for some, windows, gradient in self._pieces():
+                    torch.matmul(gradient.transpose(2, 3), windows, out=rows[some])
             each = images // self.batch
             self._dense = rows if each == 1 else rows.view(self.batch, each, *shape).sum(1)
         return self._dense
+
+    def _looped(self, rows: Tensor) -> bool:
+        """The gradients by a compiled loop, if it is for this layer; whether it was."""
+        module, x = self.module, self.x
+        loops = compiled("window_loops")
+        usual = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
+        if loops is None or not usual or not loops.is_available() or x.dtype is not torch.float32:
+            return False
+        outputs, run = module.out_channels, module.kernel_size[1] * module.in_channels
+        long = run % loops.LANES == 0 and outputs % loops.OUTPUTS == 0
+        images = x.permute(0, 2, 3, 1)
+        if not (long or outputs % loops.LANES == 0) or not x.is_cpu or not images.is_contiguous():
+            return False
+        g = self.gradient.rows.flatten(0, 1).permute(0, 2, 3, 1)
+        if not g.is_contiguous():
+            g = self._scratch.lend(x, *g.shape).copy_(g)
+        moves = module.stride[0], module.stride[1] * module.in_channels
+        sizes = (outputs, module.kernel_size[0], run) if long else (module.kernel_size[0], run, outputs)
+        found = loops.window_gradients if long else loops.short_window_gradients
+        found(
+            threads_for(rows.numel()),
+            images.flatten(2).numpy(),
+            g.numpy(),
+            *moves,
+            rows.view(len(rows), *sizes).numpy(),
+        )
+        self._outputs_last = not long
+        return True
 
     def _shifted(self) -> bool:
         """Whether the products of pixels, of which those of windows are sums, are fewer."""

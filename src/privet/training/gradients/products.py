@@ -51,9 +51,9 @@ CHUNK = 1 << 22
 """How many numbers a temporary may have: 16 MB, which stays in the cache of most machines."""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def compiled(loops: str = "loops") -> Any:  # noqa: ANN401 - a module, or None
-    """The compiled loops, or those of ``chain_loops``; None where numba is not installed."""
+    """The compiled loops, or those of another module beside them; None where numba is not installed."""
     return import_module(f"privet.training.gradients.{loops}") if find_spec("numba") is not None else None
 
 

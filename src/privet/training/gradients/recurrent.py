@@ -66,16 +66,16 @@ class _LSTM(torch.autograd.Function):
         # All views are made at once: one by one they take as long as the arithmetic of a small layer.
         i, f, g, o = (part.unbind() for part in gates.view(times, batch, 4, hidden).unbind(2))
         both = gates[:, :, : 2 * hidden].unbind()
-        now, after, ends = (t.unbind() for t in (gates, states, squashed))
+        present, following, ends = (t.unbind() for t in (gates, states, squashed))
         cell = cells.unbind()
         for t in range(times):
-            now[t].addmm_(h, transposed)
+            present[t].addmm_(h, transposed)
             both[t].sigmoid_()
             g[t].tanh_()
             o[t].sigmoid_()
             torch.mul(f[t], cell[t], out=cell[t + 1]).addcmul_(i[t], g[t])
             torch.tanh(cell[t + 1], out=ends[t])
-            h = torch.mul(o[t], ends[t], out=after[t])
+            h = torch.mul(o[t], ends[t], out=following[t])
         ctx.save_for_backward(gates, cells, squashed, weight)
         return states, cells[times].clone()
 

@@ -1,0 +1,195 @@
+"""The gradient of a convolution's weight for each example, by a compiled loop, without windows in memory. Importing this imports numba.
+
+With channels last, a row of a window is a run of numbers that lie together, and so are the outputs of a pixel. The sum over
+all pixels of g[pixel, output]·x[pixel's window, place] is kept in registers, for a few outputs and a part of a run at a time;
+a pixel adds the products of numbers of the one with vectors of the other. Windows are never copied, and nothing is written
+but the gradient: at three quarters of what the processor can do, where copies and batched products reach a third.
+
+The vectors are parts of runs if those are whole registers (``window_gradients``), or else outputs (``short_window_gradients``).
+It is for processors with 32 registers of 16 numbers.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from privet.training.compiling import compiled, share
+from privet.training.gradients.arithmetic import FASTMATH, Floats
+
+__all__ = ["LANES", "OUTPUTS", "is_available", "short_window_gradients", "window_gradients"]
+
+LANES = 16
+"""Numbers of a register: runs, or the outputs, must be a multiple of it."""
+OUTPUTS = 4
+"""Outputs that are done at once with parts of runs: their number must be a multiple of it."""
+
+_binding: Any = import_module("llvmlite.binding")
+_ir: Any = import_module("llvmlite.ir")
+_cgutils: Any = import_module("numba.core.cgutils")
+_intrinsic: Any = import_module("numba.extending").intrinsic
+_types: Any = import_module("numba").types
+
+
+def is_available() -> bool:
+    """Whether the processor has the registers."""
+    found: dict[str, bool] = _binding.get_host_cpu_features()
+    return found.get("avx512f", False)
+
+
+def _summing(numbers: int, registers: int) -> Any:  # noqa: ANN401 - what numba asks for
+    """The sum over pixels of so many numbers times so many registers, as a function of compiled code.
+
+    ``places`` are (where the numbers begin, and how far a row and a column are; the same of the registers; rows, columns; where
+    the result begins, and how far its numbers are).
+    """
+
+    def typed(context: Any, given: Any, vectors: Any, out: Any, places: Any) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
+            number, long = _ir.FloatType(), _ir.IntType(64)
+            vector = _ir.VectorType(number, LANES)
+            of_given, of_vectors, of_out = (
+                context.make_array(kind)(context, builder, value).data
+                for kind, value in zip(signature.args[:3], values[:3], strict=True)
+            )
+            at = [builder.extract_value(values[3], i) for i in range(10)]
+            multiply_add = _cgutils.get_or_insert_function(
+                builder.module, _ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{LANES}f32"
+            )
+            sums = [[_cgutils.alloca_once(builder, vector) for _ in range(registers)] for _ in range(numbers)]
+            zeros = _ir.Constant(vector, [0.0] * LANES)
+            for slot in (slot for row in sums for slot in row):
+                builder.store(zeros, slot)
+
+            def place(first: Any, *moves: tuple[Any, Any]) -> Any:  # noqa: ANN401
+                for index, step in moves:
+                    first = builder.add(first, builder.mul(index, step))
+                return first
+
+            def vector_at(memory: Any, where: Any) -> Any:  # noqa: ANN401
+                return builder.bitcast(builder.gep(memory, [where]), vector.as_pointer())
+
+            with (
+                _cgutils.for_range(builder, at[6]) as down,
+                _cgutils.for_range(builder, at[7]) as across,
+            ):
+                moves = (down.index, across.index)
+                here = place(at[0], *zip(moves, at[1:3], strict=True))
+                there = place(at[3], *zip(moves, at[4:6], strict=True))
+                loaded = []
+                for r in range(registers):
+                    where = builder.add(there, _ir.Constant(long, LANES * r))
+                    loaded.append(builder.load(vector_at(of_vectors, where), align=4))
+                for o in range(numbers):
+                    where = builder.add(here, _ir.Constant(long, o))
+                    one = builder.load(builder.gep(of_given, [where]))
+                    first = builder.insert_element(
+                        _ir.Constant(vector, _ir.Undefined), one, _ir.Constant(_ir.IntType(32), 0)
+                    )
+                    same = _ir.Constant(_ir.VectorType(_ir.IntType(32), LANES), [0] * LANES)
+                    spread = builder.shuffle_vector(first, first, same)
+                    for r in range(registers):
+                        found = builder.call(multiply_add, [spread, loaded[r], builder.load(sums[o][r])])
+                        builder.store(found, sums[o][r])
+            for o in range(numbers):
+                for r in range(registers):
+                    where = place(at[8], (_ir.Constant(long, o), at[9]))
+                    where = builder.add(where, _ir.Constant(long, LANES * r))
+                    builder.store(builder.load(sums[o][r]), vector_at(of_out, where), align=4)
+            return context.get_dummy_value()
+
+        return _types.none(given, vectors, out, _types.UniTuple(_types.int64, 10)), generate
+
+    return _intrinsic(typed)
+
+
+_run_6, _run_4, _run_3, _run_2, _run_1 = (_summing(OUTPUTS, n) for n in (6, 4, 3, 2, 1))
+
+
+def _part(part: int, parts: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
+    images, high, long = x.shape
+    _, down, across, outputs = g.shape
+    rows, run = out.shape[2], out.shape[3]
+    registers = run // LANES
+    each = 1
+    for n in (2, 3, 4, 6):
+        if registers % n == 0:
+            each = n
+    xs, gs, found = x.reshape(-1), g.reshape(-1), out.reshape(-1)
+    for b in range(images * part // parts, images * (part + 1) // parts):
+        for i in range(rows):
+            for v in range(0, registers, each):
+                for o in range(0, outputs, OUTPUTS):
+                    first, vector = b * down * across * outputs + o, (b * high + i) * long + LANES * v
+                    to = ((b * outputs + o) * rows + i) * run + LANES * v
+                    where = (
+                        first, across * outputs, outputs, vector, move * long, step, down, across, to, rows * run,
+                    )  # fmt: skip
+                    if each == 6:
+                        _run_6(gs, xs, found, where)
+                    elif each == 4:
+                        _run_4(gs, xs, found, where)
+                    elif each == 3:
+                        _run_3(gs, xs, found, where)
+                    elif each == 2:
+                        _run_2(gs, xs, found, where)
+                    else:
+                        _run_1(gs, xs, found, where)
+
+
+_part = compiled(_part, FASTMATH)
+
+
+def _window_gradients(threads: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
+    """out [images, O, window's rows, run] = Σ_pixels g [images, down, across, O] · windows of x [images, rows, numbers].
+
+    Pixel (p, q) has the window that begins at row move·p and number step·q.
+    """
+    share(_part, threads, (x, g, move, step, out))
+
+
+# Runs are taken in pieces of these lengths: 9 and 8 are a row of three by three colours, and of eight by eight grey ones.
+_short_9, _short_8, _short_5, _short_3, _short_1 = (_summing(n, 1) for n in (9, 8, 5, 3, 1))
+
+
+def _short_part(part: int, parts: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
+    images, high, long = x.shape
+    _, down, across, outputs = g.shape
+    rows, run = out.shape[1], out.shape[2]
+    xs, gs, found = x.reshape(-1), g.reshape(-1), out.reshape(-1)
+    for b in range(images * part // parts, images * (part + 1) // parts):
+        for i in range(rows):
+            for o in range(0, outputs, LANES):
+                done = 0
+                while done < run:
+                    left = run - done
+                    first, vector = (b * high + i) * long + done, b * down * across * outputs + o
+                    to = ((b * rows + i) * run + done) * outputs + o
+                    where = (
+                        first, move * long, step, vector, across * outputs, outputs, down, across, to, outputs,
+                    )  # fmt: skip
+                    if left >= 9:
+                        _short_9(xs, gs, found, where)
+                        done += 9
+                    elif left == 8:
+                        _short_8(xs, gs, found, where)
+                        done += 8
+                    elif left >= 5:
+                        _short_5(xs, gs, found, where)
+                        done += 5
+                    elif left >= 3:
+                        _short_3(xs, gs, found, where)
+                        done += 3
+                    else:
+                        _short_1(xs, gs, found, where)
+                        done += 1
+
+
+_short_part = compiled(_short_part, FASTMATH)
+
+
+def _short_window_gradients(threads: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
+    """The same with the outputs last: out [images, window's rows, run, O]."""
+    share(_short_part, threads, (x, g, move, step, out))
+
+
+window_gradients = compiled(_window_gradients, FASTMATH)
+short_window_gradients = compiled(_short_window_gradients, FASTMATH)
