@@ -41,7 +41,7 @@ GRAM_PRICE = 1.3
 SHORT = 32
 """How many numbers of a row of a window torch copies slowly."""
 
-NEAR_PRICE, FAR_PRICE = 12.0, 60.0
+NEAR_PRICE, FAR_PRICE = 12.0, 48.0
 """What a number of a written-out gradient costs in products: it is written once and read twice, near or far."""
 
 SHIFT_GAIN = 0.5
@@ -53,24 +53,55 @@ NEAR = 1 << 22
 
 @final
 class Windows(Product):
-    """The weight of a convolution: gradients from x [images, C, …], padded, and g [images, O, …]."""
+    """The weight of a convolution: gradients from x [images, C, …] and g [images, O, …].
 
-    __slots__ = ("_dense", "_outputs_last", "_scratch", "batch", "gradient", "module", "x")
+    ``padding`` are the zeros around x, before and after each size from the last to the first, as for ``F.pad``.
+    """
+
+    __slots__ = (
+        "_dense",
+        "_given",
+        "_outputs_last",
+        "_padded",
+        "_padding",
+        "_scratch",
+        "batch",
+        "gradient",
+        "module",
+    )
 
     def __init__(
-        self, x: Tensor, gradient: Gradient, module: nn.modules.conv._ConvNd, scratch: Scratch
+        self,
+        x: Tensor,
+        gradient: Gradient,
+        module: nn.modules.conv._ConvNd,
+        scratch: Scratch,
+        padding: list[int],
     ) -> None:
-        self._scratch = scratch
-        self._outputs_last = False  # in what is written out
-        self.x = x  # padded, [images, C, …]
+        self._given = x
+        self._padding, self._padded = padding, None if any(padding) else x
         self.gradient = gradient  # [examples, images each, O, …]
         self.module = module
         self.batch = gradient.rows.shape[0]
+        self._scratch = scratch
         self._dense: Tensor | None = None
+        self._outputs_last = False  # in what is written out
+
+    @property
+    def x(self) -> Tensor:
+        """The input with zeros around, and then channels last."""
+        if self._padded is None:
+            x, ends = self._given, self._padding[::-1]  # (after, before), from the first size of an image
+            sizes = [n + ends[2 * i] + ends[2 * i + 1] for i, n in enumerate(x.shape[2:])]
+            room = self._scratch.lend(x, x.shape[0], *sizes, x.shape[1]).zero_().movedim(-1, 1)
+            inside = tuple(slice(ends[2 * i + 1], ends[2 * i + 1] + n) for i, n in enumerate(x.shape[2:]))
+            room[:, :, *inside] = x
+            self._padded = room
+        return self._padded
 
     def squared_norms(self) -> Tensor:
         module = self.module
-        images = self.x.shape[0] // self.batch
+        images = self._given.shape[0] // self.batch
         pixels = self.gradient.rows[0, 0, 0].numel() * images
         inner, outer = module.weight[0].numel(), module.out_channels // module.groups
         numbers = inner * outer  # of a gradient, in each group
@@ -89,11 +120,11 @@ class Windows(Product):
         scaled = self.gradient.scaled(factors).flatten(0, 1)
         _, weight, _ = torch.ops.aten.convolution_backward(
             scaled,
-            self.x,
+            self._given,
             module.weight.detach(),
             None,
             list(module.stride),
-            [0] * len(module.stride),
+            self._padding[::-2],
             list(module.dilation),
             False,
             [0] * len(module.stride),
@@ -128,30 +159,31 @@ class Windows(Product):
 
     def _looped(self, rows: Tensor) -> bool:
         """The gradients by a compiled loop, if it is for this layer; whether it was."""
-        module, x = self.module, self.x
+        module, x = self.module, self._given
         loops = compiled("window_loops")
         usual = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
         if loops is None or not usual or not loops.is_available() or x.dtype is not torch.float32:
             return False
-        outputs, run = module.out_channels, module.kernel_size[1] * module.in_channels
-        long = run % loops.LANES == 0 and outputs % loops.OUTPUTS == 0
-        images = x.permute(0, 2, 3, 1)
-        if not (long or outputs % loops.LANES == 0) or not x.is_cpu or not images.is_contiguous():
+        outputs, channels, (high, wide) = module.out_channels, module.in_channels, module.kernel_size
+        whole = channels % loops.LANES == 0
+        if not (whole or outputs % loops.LANES == 0) or not x.is_cpu:
             return False
+        images = (x if whole else self.x).permute(0, 2, 3, 1)
         g = self.gradient.rows.flatten(0, 1).permute(0, 2, 3, 1)
+        if not images.is_contiguous():
+            return False
         if not g.is_contiguous():
             g = self._scratch.lend(x, *g.shape).copy_(g)
-        moves = module.stride[0], module.stride[1] * module.in_channels
-        sizes = (outputs, module.kernel_size[0], run) if long else (module.kernel_size[0], run, outputs)
-        found = loops.window_gradients if long else loops.short_window_gradients
-        found(
-            threads_for(rows.numel()),
-            images.flatten(2).numpy(),
-            g.numpy(),
-            *moves,
-            rows.view(len(rows), *sizes).numpy(),
-        )
-        self._outputs_last = not long
+        threads, (down, across) = threads_for(rows.numel()), module.stride
+        if whole:
+            out = rows.view(-1, outputs, high, wide, channels)
+            moves = down, across, self._padding[2], self._padding[0]
+            loops.window_gradients(threads, images.numpy(), g.numpy(), *moves, out.numpy())
+        else:
+            out = rows.view(-1, high, wide * channels, outputs)
+            pixels = images.flatten(2).numpy()
+            loops.short_window_gradients(threads, pixels, g.numpy(), down, across * channels, out.numpy())
+            self._outputs_last = True
         return True
 
     def _shifted(self) -> bool:
@@ -307,18 +339,9 @@ class ConvolutionTap(Tap):
             yield self.indices["bias"], Direct(rows.sum((1, *range(3, rows.dim()))))
         if "weight" in self.indices:
             x = saved[0].detach()
-            if not isinstance(module.padding, str) and module.padding_mode == "zeros" and any(self.padding):
-                x = self._padded(x)
-            yield self.indices["weight"], Windows(x, gradient, module, self.tape.scratch)
-
-    def _padded(self, x: Tensor) -> Tensor:
-        """With zeros around, and channels last."""
-        ends = self.padding[::-1]  # (after, before), from the first size of an image
-        sizes = [n + ends[2 * i] + ends[2 * i + 1] for i, n in enumerate(x.shape[2:])]
-        room = self.tape.scratch.lend(x, x.shape[0], *sizes, x.shape[1]).zero_().movedim(-1, 1)
-        inside = tuple(slice(ends[2 * i + 1], ends[2 * i + 1] + n) for i, n in enumerate(x.shape[2:]))
-        room[:, :, *inside] = x
-        return room
+            around = module.padding_mode == "zeros" and not isinstance(module.padding, str)
+            padding = self.padding if around else [0] * len(self.padding)  # or the input has it already
+            yield self.indices["weight"], Windows(x, gradient, module, self.tape.scratch, padding)
 
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

@@ -1,12 +1,12 @@
 """The gradient of a convolution's weight for each example, by a compiled loop, without windows in memory. Importing this imports numba.
 
-With channels last, a row of a window is a run of numbers that lie together, and so are the outputs of a pixel. The sum over
-all pixels of g[pixel, output]·x[pixel's window, place] is kept in registers, for a few outputs and a part of a run at a time;
-a pixel adds the products of numbers of the one with vectors of the other. Windows are never copied, and nothing is written
-but the gradient: at three quarters of what the processor can do, where copies and batched products reach a third.
+With channels last, the channels of a place lie together, and so do the outputs of a pixel. The sum over all pixels of
+g[pixel, output]·x[place in the pixel's window, channel] is kept in registers, for a few of them at a time; a pixel adds the products
+of numbers of the one with vectors of the other. Windows are never copied, and nothing is written but the gradient: at
+three quarters of what the processor can do, where copies and batched products reach a third.
 
-The vectors are parts of runs if those are whole registers (``window_gradients``), or else outputs (``short_window_gradients``).
-It is for processors with 32 registers of 16 numbers.
+The vectors are channels if those are whole registers (``window_gradients``), or else outputs (``short_window_gradients``), with a
+run, which is a row of a window, for the numbers. It is for processors with 32 registers of 16 numbers.
 """
 
 from importlib import import_module
@@ -15,12 +15,10 @@ from typing import Any
 from privet.training.compiling import compiled, share
 from privet.training.gradients.arithmetic import FASTMATH, Floats
 
-__all__ = ["LANES", "OUTPUTS", "is_available", "short_window_gradients", "window_gradients"]
+__all__ = ["LANES", "is_available", "short_window_gradients", "window_gradients"]
 
 LANES = 16
-"""Numbers of a register: runs, or the outputs, must be a multiple of it."""
-OUTPUTS = 4
-"""Outputs that are done at once with parts of runs: their number must be a multiple of it."""
+"""Numbers of a register: the channels, or the outputs, must be a multiple of it."""
 
 _binding: Any = import_module("llvmlite.binding")
 _ir: Any = import_module("llvmlite.ir")
@@ -101,49 +99,76 @@ def _summing(numbers: int, registers: int) -> Any:  # noqa: ANN401 - what numba 
     return _intrinsic(typed)
 
 
-_run_6, _run_4, _run_3, _run_2, _run_1 = (_summing(OUTPUTS, n) for n in (6, 4, 3, 2, 1))
+# So many outputs, and so many registers of channels: at most 24 sums, so that there are registers for the rest.
+_eight_3, _eight_2, _eight_1 = (_summing(8, n) for n in (3, 2, 1))
+_two_3, _two_2, _two_1 = (_summing(2, n) for n in (3, 2, 1))
+_one_3, _one_2, _one_1 = (_summing(1, n) for n in (3, 2, 1))
 
 
-def _part(part: int, parts: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
-    images, high, long = x.shape
+def _part(
+    part: int, parts: int, x: Floats, g: Floats, move: int, step: int, above: int, before: int, out: Floats
+) -> None:
+    images, high, long, channels = x.shape
     _, down, across, outputs = g.shape
-    rows, run = out.shape[2], out.shape[3]
-    registers = run // LANES
-    each = 1
-    for n in (2, 3, 4, 6):
-        if registers % n == 0:
-            each = n
+    rows, columns = out.shape[2], out.shape[3]
+    registers = channels // LANES
+    each = 3 if registers % 3 == 0 else 2 if registers % 2 == 0 else 1
     xs, gs, found = x.reshape(-1), g.reshape(-1), out.reshape(-1)
     for b in range(images * part // parts, images * (part + 1) // parts):
         for i in range(rows):
-            for v in range(0, registers, each):
-                for o in range(0, outputs, OUTPUTS):
-                    first, vector = b * down * across * outputs + o, (b * high + i) * long + LANES * v
-                    to = ((b * outputs + o) * rows + i) * run + LANES * v
-                    where = (
-                        first, across * outputs, outputs, vector, move * long, step, down, across, to, rows * run,
-                    )  # fmt: skip
-                    if each == 6:
-                        _run_6(gs, xs, found, where)
-                    elif each == 4:
-                        _run_4(gs, xs, found, where)
-                    elif each == 3:
-                        _run_3(gs, xs, found, where)
-                    elif each == 2:
-                        _run_2(gs, xs, found, where)
-                    else:
-                        _run_1(gs, xs, found, where)
+            # The pixels whose window has this row inside of the image; then the same for a column.
+            top = max(0, -((i - above) // move))
+            bottom = max(top, min(down, (high - 1 + above - i) // move + 1))
+            for j in range(columns):
+                left = max(0, -((j - before) // step))
+                right = max(left, min(across, (long - 1 + before - j) // step + 1))
+                for v in range(0, registers, each):
+                    o = 0
+                    while o < outputs:
+                        first = ((b * down + top) * across + left) * outputs + o
+                        vector = (b * high + top * move + i - above) * long + left * step + j - before
+                        to = (((b * outputs + o) * rows + i) * columns + j) * channels + LANES * v
+                        where = (
+                            first, across * outputs, outputs, vector * channels + LANES * v, move * long * channels,
+                            step * channels, bottom - top, right - left, to, rows * columns * channels,
+                        )  # fmt: skip
+                        if outputs - o >= 8:
+                            if each == 3:
+                                _eight_3(gs, xs, found, where)
+                            elif each == 2:
+                                _eight_2(gs, xs, found, where)
+                            else:
+                                _eight_1(gs, xs, found, where)
+                            o += 8
+                        elif outputs - o >= 2:
+                            if each == 3:
+                                _two_3(gs, xs, found, where)
+                            elif each == 2:
+                                _two_2(gs, xs, found, where)
+                            else:
+                                _two_1(gs, xs, found, where)
+                            o += 2
+                        else:
+                            if each == 3:
+                                _one_3(gs, xs, found, where)
+                            elif each == 2:
+                                _one_2(gs, xs, found, where)
+                            else:
+                                _one_1(gs, xs, found, where)
+                            o += 1
 
 
 _part = compiled(_part, FASTMATH)
 
 
-def _window_gradients(threads: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
-    """out [images, O, window's rows, run] = Σ_pixels g [images, down, across, O] · windows of x [images, rows, numbers].
+def _window_gradients(
+    threads: int, x: Floats, g: Floats, move: int, step: int, above: int, before: int, out: Floats
+) -> None:
+    """out [images, O, window's rows, columns, C] = Σ_pixels g [images, down, across, O] · windows of x [images, rows, columns, C].
 
-    Pixel (p, q) has the window that begins at row move·p and number step·q.
+    Pixel (p, q) has the window that begins at row move·p − above and column step·q − before; outside of the image are zeros.
     """
-    share(_part, threads, (x, g, move, step, out))
+    share(_part, threads, (x, g, move, step, above, before, out))
 
 
 # Runs are taken in pieces of these lengths: 9 and 8 are a row of three by three colours, and of eight by eight grey ones.
@@ -187,7 +212,10 @@ _short_part = compiled(_short_part, FASTMATH)
 
 
 def _short_window_gradients(threads: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
-    """The same with the outputs last: out [images, window's rows, run, O]."""
+    """The same for a few channels: x [images, rows, numbers], out [images, window's rows, run, O], and nothing outside.
+
+    A window begins at row move·p and number step·q.
+    """
     share(_short_part, threads, (x, g, move, step, out))
 
 
