@@ -12,7 +12,7 @@ from privet.training.gradients.scratch import SMALL, Scratch
 
 LOOPS = compiled("window_loops")
 needs_loops = pytest.mark.skipif(
-    LOOPS is None or not LOOPS.is_available(), reason="numba or registers of 512 bits are not there"
+    LOOPS is None or not LOOPS.has_registers(), reason="numba or registers of 512 bits are not there"
 )
 
 # channels, outputs, kernel, stride, padding, size

@@ -162,7 +162,7 @@ class Windows(Product):
         module, x = self.module, self._given
         loops = compiled("window_loops")
         usual = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
-        if loops is None or not usual or not loops.is_available() or x.dtype is not torch.float32:
+        if loops is None or not usual or not loops.has_registers() or x.dtype is not torch.float32:
             return False
         outputs, channels, (high, wide) = module.out_channels, module.in_channels, module.kernel_size
         whole = channels % loops.LANES == 0

@@ -47,6 +47,12 @@ The sum over s and t errs by about 2⁻²⁴·Σ_t ‖x_t‖²‖g_t‖², which
 that is added, so that a norm is not below the true one for rounding. Where nothing cancels this is 5e-7.
 """
 
+GRAM_PRICE = 0.6
+"""What a product of the Gram form costs in a compiled loop, which makes half of them, of one of the written-out form."""
+
+FEW = 12
+"""Below so many tokens a tile of the compiled loop is mostly empty."""
+
 CHUNK = 1 << 22
 """How many numbers a temporary may have: 16 MB, which stays in the cache of most machines."""
 
@@ -201,7 +207,7 @@ class Outer(Product):
     """A matrix product: the gradient is g_bᵀ x_b, with g [examples, tokens, out] and x [examples, tokens, in].
 
     One token: ‖g‖²‖x‖². Several: either Σ_st (x_s·x_t)(g_s·g_t), at tokens²·(in + out) products for an
-    example, or the gradient itself, at tokens·in·out; whichever is fewer. The sum is one matrix product.
+    example, or the gradient itself, at tokens·in·out; whichever is cheaper. The sum is one matrix product.
     """
 
     __slots__ = ("_dense", "gradient", "shape", "x")
@@ -217,9 +223,11 @@ class Outer(Product):
         height = self.gradient.rows.shape[2]
         if tokens == 1:
             return squared_rows(self.x).mul_(self.gradient.squares())
-        if width * height < tokens * (width + height):
+        loops = _gram_loops(self.x, self.gradient.rows)
+        price = 1.0 if loops is None else GRAM_PRICE
+        if width * height < price * tokens * (width + height):
             return squared_rows(self.dense())
-        return gram(self.x, self.gradient)
+        return gram(self.x, self.gradient) if loops is None else _looped_gram(self.x, self.gradient, loops)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._dense is not None:
@@ -256,6 +264,30 @@ def gram(x: Tensor, gradient: Gradient) -> Tensor:
         products = torch.bmm(x[some], x[some].transpose(1, 2))
         products *= gradient.gram(some)
         norms[some] = gram_sums(products)
+    return norms
+
+
+def _gram_loops(x: Tensor, rows: Tensor) -> Any:  # noqa: ANN401 - a module, or None
+    """The compiled loops of the Gram form, if they are for these tensors."""
+    loops = compiled("gram_loops")
+    if loops is None or not loops.has_registers() or x.shape[1] < FEW:
+        return None
+    plain = all(t.dtype is torch.float32 and t.is_cpu for t in (x, rows))
+    if not plain or (x.shape[1] + loops.LANES) * max(x.shape[2], rows.shape[2]) > loops.ROOM:
+        return None
+    both = x.is_contiguous() and rows.is_contiguous()
+    return loops if both or (_tokens_first(x) and _tokens_first(rows)) else None
+
+
+def _tokens_first(rows: Tensor) -> bool:
+    return rows.transpose(0, 1).is_contiguous()
+
+
+def _looped_gram(x: Tensor, gradient: Gradient, loops: Any) -> Tensor:  # noqa: ANN401
+    rows, first = gradient.rows, not x.is_contiguous()
+    norms = torch.empty(x.shape[0], dtype=torch.float64)
+    given = (t.transpose(0, 1) if first else t for t in (x.detach(), rows))
+    loops.gram_squares(threads_for(x.numel()), *(t.numpy() for t in given), first, GUARD, norms.numpy())
     return norms
 
 

@@ -9,100 +9,16 @@ The vectors are channels if those are whole registers (``window_gradients``), or
 run, which is a row of a window, for the numbers. It is for processors with 32 registers of 16 numbers.
 """
 
-from importlib import import_module
-from typing import Any
-
 from privet.training.compiling import compiled, share
 from privet.training.gradients.arithmetic import FASTMATH, Floats
+from privet.training.gradients.vectors import LANES, has_registers, outer_sum
 
-__all__ = ["LANES", "is_available", "short_window_gradients", "window_gradients"]
-
-LANES = 16
-"""Numbers of a register: the channels, or the outputs, must be a multiple of it."""
-
-_binding: Any = import_module("llvmlite.binding")
-_ir: Any = import_module("llvmlite.ir")
-_cgutils: Any = import_module("numba.core.cgutils")
-_intrinsic: Any = import_module("numba.extending").intrinsic
-_types: Any = import_module("numba").types
-
-
-def is_available() -> bool:
-    """Whether the processor has the registers."""
-    found: dict[str, bool] = _binding.get_host_cpu_features()
-    return found.get("avx512f", False)
-
-
-def _summing(numbers: int, registers: int) -> Any:  # noqa: ANN401 - what numba asks for
-    """The sum over pixels of so many numbers times so many registers, as a function of compiled code.
-
-    ``places`` are (where the numbers begin, and how far a row and a column are; the same of the registers; rows, columns; where
-    the result begins, and how far its numbers are).
-    """
-
-    def typed(context: Any, given: Any, vectors: Any, out: Any, places: Any) -> Any:  # noqa: ANN401
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
-            number, long = _ir.FloatType(), _ir.IntType(64)
-            vector = _ir.VectorType(number, LANES)
-            of_given, of_vectors, of_out = (
-                context.make_array(kind)(context, builder, value).data
-                for kind, value in zip(signature.args[:3], values[:3], strict=True)
-            )
-            at = [builder.extract_value(values[3], i) for i in range(10)]
-            multiply_add = _cgutils.get_or_insert_function(
-                builder.module, _ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{LANES}f32"
-            )
-            sums = [[_cgutils.alloca_once(builder, vector) for _ in range(registers)] for _ in range(numbers)]
-            zeros = _ir.Constant(vector, [0.0] * LANES)
-            for slot in (slot for row in sums for slot in row):
-                builder.store(zeros, slot)
-
-            def place(first: Any, *moves: tuple[Any, Any]) -> Any:  # noqa: ANN401
-                for index, step in moves:
-                    first = builder.add(first, builder.mul(index, step))
-                return first
-
-            def vector_at(memory: Any, where: Any) -> Any:  # noqa: ANN401
-                return builder.bitcast(builder.gep(memory, [where]), vector.as_pointer())
-
-            with (
-                _cgutils.for_range(builder, at[6]) as down,
-                _cgutils.for_range(builder, at[7]) as across,
-            ):
-                moves = (down.index, across.index)
-                here = place(at[0], *zip(moves, at[1:3], strict=True))
-                there = place(at[3], *zip(moves, at[4:6], strict=True))
-                loaded = []
-                for r in range(registers):
-                    where = builder.add(there, _ir.Constant(long, LANES * r))
-                    loaded.append(builder.load(vector_at(of_vectors, where), align=4))
-                for o in range(numbers):
-                    where = builder.add(here, _ir.Constant(long, o))
-                    one = builder.load(builder.gep(of_given, [where]))
-                    first = builder.insert_element(
-                        _ir.Constant(vector, _ir.Undefined), one, _ir.Constant(_ir.IntType(32), 0)
-                    )
-                    same = _ir.Constant(_ir.VectorType(_ir.IntType(32), LANES), [0] * LANES)
-                    spread = builder.shuffle_vector(first, first, same)
-                    for r in range(registers):
-                        found = builder.call(multiply_add, [spread, loaded[r], builder.load(sums[o][r])])
-                        builder.store(found, sums[o][r])
-            for o in range(numbers):
-                for r in range(registers):
-                    where = place(at[8], (_ir.Constant(long, o), at[9]))
-                    where = builder.add(where, _ir.Constant(long, LANES * r))
-                    builder.store(builder.load(sums[o][r]), vector_at(of_out, where), align=4)
-            return context.get_dummy_value()
-
-        return _types.none(given, vectors, out, _types.UniTuple(_types.int64, 10)), generate
-
-    return _intrinsic(typed)
-
+__all__ = ["LANES", "has_registers", "short_window_gradients", "window_gradients"]
 
 # So many outputs, and so many registers of channels: at most 24 sums, so that there are registers for the rest.
-_eight_3, _eight_2, _eight_1 = (_summing(8, n) for n in (3, 2, 1))
-_two_3, _two_2, _two_1 = (_summing(2, n) for n in (3, 2, 1))
-_one_3, _one_2, _one_1 = (_summing(1, n) for n in (3, 2, 1))
+_eight_3, _eight_2, _eight_1 = (outer_sum(8, n) for n in (3, 2, 1))
+_two_3, _two_2, _two_1 = (outer_sum(2, n) for n in (3, 2, 1))
+_one_3, _one_2, _one_1 = (outer_sum(1, n) for n in (3, 2, 1))
 
 
 def _part(
@@ -172,7 +88,7 @@ def _window_gradients(
 
 
 # Runs are taken in pieces of these lengths: 9 and 8 are a row of three by three colours, and of eight by eight grey ones.
-_short_9, _short_8, _short_5, _short_3, _short_1 = (_summing(n, 1) for n in (9, 8, 5, 3, 1))
+_short_9, _short_8, _short_5, _short_3, _short_1 = (outer_sum(n, 1) for n in (9, 8, 5, 3, 1))
 
 
 def _short_part(part: int, parts: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
