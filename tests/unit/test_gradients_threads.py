@@ -47,7 +47,18 @@ def cases():
         compiled("chain_loops"),
     )
     nothing, no_matrix = numbers(0), numbers(0, 0)
-    return {
+    tokens, rows = numbers(17, 35, 20), numbers(17, 35, 33)
+    found = {
+        "normed_sums": (
+            loops.normed_sums, tokens, numbers(17, 35), numbers(17, 35), numbers(17, 35, 20), numbers(17, 20), numbers(17, 20),
+        ),
+    }  # fmt: skip
+    grams = compiled("gram_loops")
+    if grams.has_registers():
+        first = (np.ascontiguousarray(t.swapaxes(0, 1)) for t in (tokens, rows))
+        found["gram_squares"] = (grams.gram_squares, tokens, rows, False, 0.0, norms)
+        found["gram_squares, tokens first"] = (grams.gram_squares, *first, True, 0.0, norms)
+    return found | {
         "squares_by_key": (loops.squares_by_key, ids, numbers(17, 6, 5), 3, 9, norms),
         "add_rows": (loops.add_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(9, 5)),
         "copy_windows": (loops.copy_windows, numbers(17, 8, 12), 2, 2, numbers(17, 3, 5, 4, 4)),
@@ -80,6 +91,23 @@ def test_a_loop_gives_the_same_on_any_number_of_threads(name, count):
     assert changed  # so that a loop that does nothing does not pass
 
 
+@pytest.mark.skipif(not compiled("gram_loops").has_registers(), reason="no registers of 512 bits")
+@pytest.mark.parametrize("tokens", [1, 7, 8, 16, 17, 33, 48, 64, 81, 100])
+@pytest.mark.parametrize("widths", [(3, 5), (16, 32), (17, 70)])
+def test_gram_norms_of_every_size(tokens, widths):
+    x, g = (torch.randn(3, tokens, n, generator=torch.Generator().manual_seed(n)) for n in widths)
+    exact = torch.bmm(g.double().transpose(1, 2), x.double()).flatten(1).square().sum(1)
+    for first in (False, True):
+        given = [t.transpose(0, 1).contiguous() if first else t for t in (x, g)]
+        norms = np.zeros(3)
+        compiled("gram_loops").gram_squares(2, *(t.numpy() for t in given), first, 0.0, norms)
+        np.testing.assert_allclose(norms, exact.numpy(), rtol=2e-5)
+        guarded = np.zeros(3)
+        compiled("gram_loops").gram_squares(2, *(t.numpy() for t in given), first, 0.5, guarded)
+        diagonal = (x.square().sum(2) * g.square().sum(2)).sum(1).double().numpy()
+        np.testing.assert_allclose(guarded - norms, diagonal / 2, rtol=1e-5)
+
+
 @pytest.mark.parametrize("bad", [-1, 40])
 def test_a_label_out_of_range_is_seen_by_every_thread(bad):
     loop, *arguments = CASES["entropy"]
@@ -108,10 +136,19 @@ class Text(nn.Module):
         return self.head(self.rnn(self.table(ids))[0][:, -1])
 
 
+class Last(nn.Module):
+    def forward(self, x):
+        return x.tanh().mean(1)
+
+
 MODELS = {
     "a chain": (lambda: nn.Sequential(nn.Linear(300, 60), nn.ReLU(), nn.Linear(60, 3)), lambda: torch.randn(200, 300)),
     "thin": (lambda: nn.Linear(300, 3), lambda: torch.randn(200, 300)),
     "text": (Text, lambda: torch.randint(0, 50, (200, 20))),
+    "sentences": (
+        lambda: nn.Sequential(nn.Embedding(50, 40), nn.LayerNorm(40), nn.Linear(40, 60), nn.GELU(), nn.Linear(60, 3), Last()),
+        lambda: torch.randint(0, 50, (100, 20)),
+    ),
     "images": (
         lambda: nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(800, 3)),
         lambda: torch.randn(64, 1, 28, 28),

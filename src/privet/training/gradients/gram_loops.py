@@ -1,8 +1,8 @@
 """The squared norm of a sum of outer products, example by example, by a compiled loop. Importing this module imports numba.
 
 ‖Σ_t g_t x_tᵀ‖² = Σ_st (x_s·x_t)(g_s·g_t) is symmetric in s and t, so little more than half of the products are enough; batched
-matrix products take all of them, and write them out. Here an example is transposed into the nearest caches, and the products are taken
-in tiles of 16 by 16 tokens that stay in registers.
+matrix products take all of them. Here an example is transposed into the nearest caches, and the products are taken in tiles of 8 by
+16, 32 or 48 tokens that stay in registers.
 """
 
 import numpy as np
@@ -14,10 +14,11 @@ from privet.training.gradients.vectors import LANES, has_registers, outer_sum, t
 __all__ = ["LANES", "ROOM", "gram_squares", "has_registers"]
 
 ROOM = 1 << 18
-"""How many numbers of an example a thread transposes at most: 1 MB."""
+"""How many numbers of an example a thread transposes, and products it holds, at most: 1 MB."""
 
 _F = np.float32
-_tile = outer_sum(LANES, 1)
+_ROWS = 8
+_three, _two, _one = (outer_sum(_ROWS, n) for n in (3, 2, 1))
 
 
 def _turn(rows: Floats, b: int, tokens_first: bool, out: Floats) -> None:
@@ -43,31 +44,52 @@ def _turn(rows: Floats, b: int, tokens_first: bool, out: Floats) -> None:
 _turn = compiled(_turn, FASTMATH)
 
 
+def _products(turned: Floats, out: Floats) -> None:
+    """out[s, t] = Σ_i turned[i, s]·turned[i, t], for t from the register of s on."""
+    width, across = turned.shape
+    flat, found = turned.reshape(-1), out.reshape(-1)
+    for s in range(0, across, _ROWS):
+        t = s - s % LANES
+        while t < across:
+            places = (s, 0, across, t, 0, across, 1, width, s * across + t, across)
+            left = (across - t) // LANES
+            if left == 3 or left > 4:
+                _three(flat, flat, found, places)
+                t += 3 * LANES
+            elif left > 1:
+                _two(flat, flat, found, places)
+                t += 2 * LANES
+            else:
+                _one(flat, flat, found, places)
+                t += LANES
+
+
+_products = compiled(_products, FASTMATH)
+
+
 def _gram_part(
     part: int, parts: int, x: Floats, g: Floats, tokens_first: bool, guard: float, norms: Norms
 ) -> None:
     wide()
     batch, tokens = norms.size, x.shape[0] if tokens_first else x.shape[1]
     across = -(-tokens // LANES) * LANES
-    xs, gs = np.zeros((x.shape[2], across), dtype=_F), np.zeros((g.shape[2], across), dtype=_F)
-    of_x, of_g = np.empty(LANES * LANES, dtype=_F), np.empty(LANES * LANES, dtype=_F)
-    flat_x, flat_g = xs.reshape(-1), gs.reshape(-1)
+    turned_x = np.zeros((x.shape[2], across), dtype=_F)
+    turned_g = np.zeros((g.shape[2], across), dtype=_F)
+    of_x, of_g = np.empty((across, across), dtype=_F), np.empty((across, across), dtype=_F)
     for b in range(batch * part // parts, batch * (part + 1) // parts):
-        _turn(x, b, tokens_first, xs)
-        _turn(g, b, tokens_first, gs)
+        _turn(x, b, tokens_first, turned_x)
+        _turn(g, b, tokens_first, turned_g)
+        _products(turned_x, of_x)
+        _products(turned_g, of_g)
         total, diagonal = 0.0, 0.0
-        for s in range(0, across, LANES):
-            for t in range(s, across, LANES):
-                _tile(flat_x, flat_x, of_x, (s, 0, across, t, 0, across, 1, xs.shape[0], 0, LANES))
-                _tile(flat_g, flat_g, of_g, (s, 0, across, t, 0, across, 1, gs.shape[0], 0, LANES))
-                found = _F(0)
-                for i in range(of_x.size):
-                    found += of_x[i] * of_g[i]
-                total += np.float64(found) if s == t else 2.0 * np.float64(found)
-                if s == t:
-                    for i in range(0, of_x.size, LANES + 1):
-                        diagonal += np.float64(of_x[i] * of_g[i])
-        norms[b] = max(total, 0.0) + guard * diagonal
+        for s in range(tokens):
+            ours, theirs = of_x[s, s + 1 : tokens], of_g[s, s + 1 : tokens]
+            found = _F(0)
+            for t in range(ours.size):
+                found += ours[t] * theirs[t]
+            diagonal += np.float64(of_x[s, s] * of_g[s, s])
+            total += 2.0 * np.float64(found)
+        norms[b] = max(total + diagonal, 0.0) + guard * diagonal
 
 
 _gram_part = compiled(_gram_part, FASTMATH)

@@ -7,20 +7,35 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.training.gradients.products import Direct, Gradient, Lookup, Outer, Product, TokenSum
+from privet.training.gradients.products import (
+    Direct,
+    Gradient,
+    Lookup,
+    Outer,
+    Product,
+    TokenSum,
+    compiled,
+)
+from privet.training.gradients.scratch import Scratch
 from privet.training.gradients.tape import Tap, Use, plain_parameters
+from privet.training.threads import threads_for
 
 __all__ = ["BagTap", "EmbeddingTap", "GroupNormTap", "LayerNormTap", "LinearTap", "RMSNormTap"]
 
 
 def matrix_products(
-    x: Tensor, gradient: Gradient, weight: int | None, bias: int | None, shapes: tuple[torch.Size, torch.Size]
+    x: Tensor,
+    gradient: Gradient,
+    weight: int | None,
+    bias: int | None,
+    shapes: tuple[torch.Size, torch.Size],
+    scratch: Scratch | None = None,
 ) -> Iterator[tuple[int, Product]]:
     """The gradients of y = x Wᵀ + b."""
     if bias is not None:
         yield bias, TokenSum(gradient, shapes[1])
     if weight is not None:
-        yield weight, Outer(x, gradient, shapes[0])
+        yield weight, Outer(x, gradient, shapes[0], scratch)
 
 
 @final
@@ -55,7 +70,12 @@ class LinearTap(Tap):
         height, width = gradient.rows.shape[2], saved[0].shape[2]
         shapes = torch.Size((height, width)), torch.Size((height,))
         return matrix_products(
-            saved[0], gradient, self.indices.get("weight"), self.indices.get("bias"), shapes
+            saved[0],
+            gradient,
+            self.indices.get("weight"),
+            self.indices.get("bias"),
+            shapes,
+            self.tape.scratch,
         )
 
 
@@ -181,10 +201,22 @@ class LayerNormTap(Tap):
     ) -> Iterator[tuple[int, Product]]:
         assert isinstance(self.module, nn.LayerNorm)
         x, mean, scale = (t.detach().flatten(2) for t in saved)
-        normed = (x - mean).mul_(scale)
+        rows = gradient.rows.flatten(2)
         shape = torch.Size(self.module.normalized_shape)
         weight, bias = self.indices.get("weight"), self.indices.get("bias")
-        return affine_products(normed, gradient.rows.flatten(2), weight, bias, shape)
+        loops = compiled()
+        usual = all(
+            t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (x, mean, scale, rows)
+        )
+        if loops is None or not usual:
+            yield from affine_products((x - mean).mul_(scale), rows, weight, bias, shape)
+            return
+        weights, biases = x.new_empty(len(x), x.shape[2]), x.new_empty(len(x), x.shape[2])
+        each = x, mean.squeeze(2), scale.squeeze(2), rows, weights, biases
+        loops.normed_sums(threads_for(x.numel()), *(t.numpy() for t in each))
+        for place, found in ((bias, biases), (weight, weights)):
+            if place is not None:
+                yield place, Direct(found.view(-1, *shape))
 
 
 @final

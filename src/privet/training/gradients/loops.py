@@ -9,9 +9,10 @@ import numpy as np
 from privet.training.compiling import compiled, share, wide
 from privet.training.gradients.arithmetic import FASTMATH, Floats, Integers, Norms, sigmoid, square, tanh
 
-__all__ = ["add_rows", "copy_windows", "lstm_backward", "lstm_forward", "squares_by_key"]
+__all__ = ["add_rows", "copy_windows", "lstm_backward", "lstm_forward", "normed_sums", "squares_by_key"]
 
 _F = np.float32
+_FEW = 32  # tokens that are added up before they join the others
 
 
 def _squares_part(
@@ -78,6 +79,46 @@ _rows_part = compiled(_rows_part, FASTMATH)
 def _add_rows(threads: int, ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats) -> None:
     """out[ids[b, t]] += factors[b] · rows[b, t], but for ``skip``."""
     share(_rows_part, threads, (ids, rows, factors, skip, out))
+
+
+def _normed_part(
+    part: int,
+    parts: int,
+    x: Floats,
+    means: Floats,
+    scales: Floats,
+    g: Floats,
+    weights: Floats,
+    biases: Floats,
+) -> None:
+    wide()
+    batch, tokens, width = x.shape
+    some, same = np.zeros(width, dtype=_F), np.zeros(width, dtype=_F)
+    for b in range(batch * part // parts, batch * (part + 1) // parts):
+        weight, bias = weights[b], biases[b]
+        weight[:], bias[:] = _F(0), _F(0)
+        for start in range(0, tokens, _FEW):
+            some[:], same[:] = _F(0), _F(0)
+            for t in range(start, min(tokens, start + _FEW)):
+                mean, scale, given, row = means[b, t], scales[b, t], x[b, t], g[b, t]
+                for i in range(width):
+                    some[i] += (given[i] - mean) * scale * row[i]
+                for i in range(width):
+                    same[i] += row[i]
+            for i in range(width):
+                weight[i] += some[i]
+            for i in range(width):
+                bias[i] += same[i]
+
+
+_normed_part = compiled(_normed_part, FASTMATH)
+
+
+def _normed_sums(
+    threads: int, x: Floats, means: Floats, scales: Floats, g: Floats, weights: Floats, biases: Floats
+) -> None:
+    """weights[b] = Σ_t (x_bt − mean_bt)·scale_bt ∘ g_bt and biases[b] = Σ_t g_bt, a few tokens at a time for the sake of rounding."""
+    share(_normed_part, threads, (x, means, scales, g, weights, biases))
 
 
 def _windows_part(part: int, parts: int, x: Floats, move: int, step: int, out: Floats) -> None:
@@ -183,5 +224,5 @@ def _lstm_backward(
 
 
 squares_by_key, add_rows = compiled(_squares_by_key, FASTMATH), compiled(_add_rows, FASTMATH)
-copy_windows = compiled(_copy_windows, FASTMATH)
+copy_windows, normed_sums = compiled(_copy_windows, FASTMATH), compiled(_normed_sums, FASTMATH)
 lstm_forward, lstm_backward = compiled(_lstm_forward, FASTMATH), compiled(_lstm_backward, FASTMATH)

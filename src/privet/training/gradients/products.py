@@ -23,6 +23,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from privet.training.gradients.scratch import Scratch
 from privet.training.threads import threads_for
 
 __all__ = [
@@ -210,9 +211,12 @@ class Outer(Product):
     example, or the gradient itself, at tokens·in·out; whichever is cheaper. The sum is one matrix product.
     """
 
-    __slots__ = ("_dense", "gradient", "shape", "x")
+    __slots__ = ("_dense", "_scratch", "gradient", "shape", "x")
 
-    def __init__(self, x: Tensor, gradient: Gradient, shape: torch.Size) -> None:
+    def __init__(
+        self, x: Tensor, gradient: Gradient, shape: torch.Size, scratch: Scratch | None = None
+    ) -> None:
+        self._scratch = scratch
         self.x = x
         self.gradient = gradient
         self.shape = shape
@@ -242,11 +246,24 @@ class Outer(Product):
             self.add_sum(factors, out.zero_())
 
     def _multiply(self, factors: Tensor, out: Tensor, kept: float) -> None:
-        scaled, x = self.gradient.scaled(factors), self.x
-        if scaled.stride(0) < scaled.stride(1):  # the tokens were first: in their order nothing is copied
-            scaled, x = scaled.transpose(0, 1), x.transpose(0, 1)
-        flat = scaled.flatten(0, 1)
+        g, x, room = self.gradient.rows, self.x, None
+        # The factors go to the narrower of the two.
+        if (
+            self._scratch is not None
+            and x.shape[2] < g.shape[2]
+            and self.gradient.untouched
+            and x.is_contiguous()
+        ):
+            room = self._scratch.lend(x, *x.shape)
+            x = torch.mul(x, factors.view(-1, 1, 1), out=room)
+        else:
+            g = self.gradient.scaled(factors)
+        if g.stride(0) < g.stride(1):  # the tokens were first: in their order nothing is copied
+            g, x = g.transpose(0, 1), x.transpose(0, 1)
+        flat = g.flatten(0, 1)
         out.view(flat.shape[1], -1).addmm_(flat.t(), x.flatten(0, 1), beta=kept)
+        if room is not None and self._scratch is not None:
+            self._scratch.give_back(room)
 
     def dense(self) -> Tensor:
         if self._dense is None:
@@ -273,7 +290,7 @@ def _gram_loops(x: Tensor, rows: Tensor) -> Any:  # noqa: ANN401 - a module, or 
     if loops is None or not loops.has_registers() or x.shape[1] < FEW:
         return None
     plain = all(t.dtype is torch.float32 and t.is_cpu for t in (x, rows))
-    if not plain or (x.shape[1] + loops.LANES) * max(x.shape[2], rows.shape[2]) > loops.ROOM:
+    if not plain or (x.shape[1] + loops.LANES) * max(*x.shape[1:], rows.shape[2]) > loops.ROOM:
         return None
     both = x.is_contiguous() and rows.is_contiguous()
     return loops if both or (_tokens_first(x) and _tokens_first(rows)) else None
