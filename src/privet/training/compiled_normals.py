@@ -1,6 +1,6 @@
 """The pairs of ``normals`` in one pass over the memory, compiled by numba where it is installed.
 
-Numba brings its own compiler, so none is needed on the machine. The first call on a machine compiles for about two
+Numba brings its own compiler, so none is needed on the machine. The first call on a machine compiles for three
 seconds, and the result is kept. The same bits are read in the same way as in ``normals``; only the last digits of
 logarithm, sine and cosine may differ (see ``normal_kernels``).
 

@@ -12,9 +12,10 @@ Only what has numba imports this; without it the callers take torch's own operat
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import torch  # noqa: F401 - its pool must be there before compiled code is loaded that calls it
 
@@ -22,6 +23,7 @@ __all__ = ["compiled", "inlined", "share", "wide"]
 
 _numba: Any = import_module("numba")
 _types: Any = _numba.types
+_event: Any = import_module("numba.core.event")
 _cgutils: Any = import_module("numba.core.cgutils")
 _ir: Any = import_module("llvmlite.ir")
 _intrinsic: Any = import_module("numba.extending").intrinsic
@@ -38,6 +40,32 @@ def _has_pool() -> bool:
 
 
 POOL = _has_pool()
+
+
+class Note(_event.Listener):  # type: ignore[misc]
+    """Says on a terminal what takes seconds, the first time on a machine."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream, self._depth = stream, 0
+
+    def on_start(self, event: Any) -> None:  # noqa: ANN401 - what numba gives
+        self._say(event, 1, "compiling loops, once on this machine …")
+
+    def on_end(self, event: Any) -> None:  # noqa: ANN401
+        self._say(event, -1, "")
+
+    def _say(self, event: Any, step: int, text: str) -> None:  # noqa: ANN401
+        """For the outermost function alone: those that it calls are compiled within it."""
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("privet."):
+            return
+        stream = sys.stderr if self._stream is None else self._stream
+        if max(self._depth, self._depth + step) == 1 and stream.isatty():
+            stream.write(f"\r\033[K{text}")
+            stream.flush()
+        self._depth += step
+
+
+_event.register("numba:compile", Note())
 
 
 def compiled(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:

@@ -39,7 +39,9 @@ def _squares_part(
             if other < 0:
                 total += square(rows[b, t])
                 continue
-            added[:] = rows[b, t]
+            here = rows[b, t]
+            for i in range(width):  # by hand: to check shapes numba would compile two seconds longer
+                added[i] = here[i]
             while other >= 0:
                 here = rows[b, other]
                 for i in range(width):
