@@ -87,19 +87,22 @@ class Whole(Rows):
     """A lot that is in memory already, as it is for all others; what it costs to gather one is measured by itself."""
 
     def __init__(self, setting: Setting) -> None:
-        self.columns = setting.inputs, setting.targets
+        self.columns, self.place = (setting.inputs, setting.targets), 0
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     def take(self, indices: Tensor) -> tuple[Tensor, ...]:
-        if indices.numel() != len(self):
+        """The next ones, whatever their numbers: a lot is all of them."""
+        start, stop = self.place, self.place + indices.numel()
+        if stop > len(self):
             raise ValueError("a lot must be the whole of it")
-        return self.columns
+        self.place = stop % len(self)
+        return tuple(column[start:stop] for column in self.columns)
 
 
 class Privet(InTorch):
-    """The public path, on the whole lot at once."""
+    """The public path, with all defaults."""
 
     def __init__(self, setting: Setting, noise: NoiseSource) -> None:
         super().__init__(setting)
@@ -109,7 +112,6 @@ class Privet(InTorch):
             steps=FOREVER,
             noise_multiplier=setting.multiplier,
             clip_bound=setting.bound,
-            micro_batch=None,
         )
         clip = Flat(setting.bound)
         self.private = PrivateLoop(self.model, self.sgd(), Whole(setting), plan, clip, noise=noise)

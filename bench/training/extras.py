@@ -57,7 +57,6 @@ def _loading(name: str, steps: int) -> tuple[float, float, float]:
         steps=steps,
         noise_multiplier=1.0,
         clip_bound=1.0,
-        micro_batch=512,
     )
     model, loss = task.model(), nn.CrossEntropyLoss()
     private = PrivateLoop(model, torch.optim.SGD(model.parameters(), lr=0.01), rows, plan, Flat(1.0))

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from privet.training.gradients import ClippedSums, chains, per_example, products, recurrent, straight
-from privet.training.gradients import convolutions as convolutions_module
+from privet.training.gradients import (
+    ClippedSums,
+    chains,
+    layers,
+    lookups,
+    outers,
+    per_example,
+    products,
+    recurrent,
+    straight,
+    windows,
+)
 
 BATCH = 5
 
@@ -127,8 +137,8 @@ CONVOLUTIONS = [
 )
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 def test_convolutions(layer, price, gain, monkeypatch):
-    monkeypatch.setattr(convolutions_module, "GRAM_PRICE", price)
-    monkeypatch.setattr(convolutions_module, "SHIFT_GAIN", gain)
+    monkeypatch.setattr(windows, "GRAM_PRICE", price)
+    monkeypatch.setattr(windows, "SHIFT_GAIN", gain)
     layer.reset_parameters()
     size = {nn.Conv1d: (9,), nn.Conv2d: (9, 8), nn.Conv3d: (5, 4, 5)}[type(layer)]
     model = nn.Sequential(nn.Conv1d(4, 4, 1) if len(size) == 1 else nn.Identity(), layer, Mean())
@@ -175,7 +185,7 @@ def loops(request, monkeypatch):
     if request.param == "compiled":
         pytest.importorskip("numba")
     else:
-        for module in (products, straight, chains, recurrent, convolutions_module):
+        for module in (lookups, outers, layers, straight, chains, recurrent, windows):
             monkeypatch.setattr(module, "compiled", lambda *loops: None)
 
 
@@ -782,13 +792,13 @@ def test_mutation_a_dropped_bias(monkeypatch):
 
 def test_mutation_a_forgotten_cross_term(monkeypatch):
     monkeypatch.setattr(
-        products.Tied, "squared_norms", lambda s: s.matrix.squared_norms() + s.table.squared_norms()
+        lookups.Tied, "squared_norms", lambda s: s.matrix.squared_norms() + s.table.squared_norms()
     )
     assert mutated_error() > 1e-3
 
 
 def test_mutation_repeated_tokens_squared_one_by_one(monkeypatch):
-    monkeypatch.setattr(products.Lookup, "squared_norms", lambda s: s.gradient.squares())
+    monkeypatch.setattr(lookups.Lookup, "squared_norms", lambda s: s.gradient.squares())
     assert mutated_error() > 1e-3
 
 
@@ -798,6 +808,7 @@ def test_mutation_a_skipped_clip(monkeypatch):
 
 
 def test_mutation_a_sum_that_is_not_scaled(monkeypatch):
-    monkeypatch.setattr(products, "compiled", lambda *loops: None)
+    for module in (lookups, outers):
+        monkeypatch.setattr(module, "compiled", lambda *loops: None)
     monkeypatch.setattr(products.Gradient, "scaled", lambda s, c: s.rows)
     assert mutated_error() > 1e-3

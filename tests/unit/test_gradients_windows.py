@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from privet.training.gradients import convolutions
-from privet.training.gradients.convolutions import Windows
+from privet.training.gradients import windows as windows_module
 from privet.training.gradients.products import Gradient, compiled
 from privet.training.gradients.scratch import SMALL, Scratch
+from privet.training.gradients.windows import Windows
 
 LOOPS = compiled("window_loops")
 needs_loops = pytest.mark.skipif(
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_one_example_at_a_time(shape, monkeypatch):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_so_they_are_without_the_loops(shape, monkeypatch):
-    monkeypatch.setattr(convolutions, "compiled", lambda *loops: None)
+    monkeypatch.setattr(windows_module, "compiled", lambda *loops: None)
     module, x, g, windows = made(shape)
     assert torch.allclose(windows.dense(), looped(module, x, g), rtol=1e-4, atol=1e-4)
 

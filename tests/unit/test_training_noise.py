@@ -137,11 +137,12 @@ def test_a_buffer_is_a_beginning_of_a_longer_one_up_to_its_last_chunk(size):
     assert (short != 0).all()
 
 
-def test_seeded_sources_go_on_and_secure_ones_never_repeat():
+@pytest.mark.parametrize("size", [8, 2000])
+def test_seeded_sources_go_on_and_secure_ones_never_repeat(size):
     seeded = SeededNoise(9)
-    first, second = (gaussian_(torch.zeros(8), 1.0, seeded) for _ in range(2))
+    first, second = (gaussian_(torch.zeros(size), 1.0, seeded) for _ in range(2))
     assert not torch.equal(first, second)
-    secure = {tuple(gaussian_(torch.zeros(8), 1.0, SecureNoise()).tolist()) for _ in range(50)}
+    secure = {tuple(gaussian_(torch.zeros(size), 1.0, SecureNoise()).tolist()) for _ in range(50)}
     assert len(secure) == 50
 
 

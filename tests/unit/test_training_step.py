@@ -19,9 +19,11 @@ from privet.training import (
     PoissonSampling,
     PrivateLoop,
 )
+from privet.training import rows as rows_module
 from privet.training.checkpoint import Checkpoint
+from privet.training.gradients import ClippedSums, per_example
 from privet.training.losses import require_labels
-from privet.training.rows import rows_of
+from privet.training.rows import piece, rows_of
 from privet.training.step import NoisyGradient
 
 LOSS = nn.CrossEntropyLoss()
@@ -310,3 +312,55 @@ def test_the_clip_must_be_the_plans():
 def test_the_data_must_be_the_plans():
     with pytest.raises(InvalidArgument, match="100 examples"):
         loop(rows=data(99))
+
+
+class TestPieces:
+    """Lots are taken in pieces that the caches hold; what is summed does not depend on it."""
+
+    @pytest.mark.parametrize("held", [None, 0, 1, 1000, 10**5, 10**7, 10**10])
+    @pytest.mark.parametrize("count", [1, 31, 32, 33, 1000, 4096])
+    def test_pieces_are_equal_and_cover_the_lot(self, held, count):
+        size = piece(count, held)
+        assert 1 <= size <= count
+        pieces = -(-count // size)
+        assert pieces * size - count < pieces  # no piece is smaller than another by more than one each
+        if held is not None:
+            assert size == 1 or size * held <= max(1 << 22, min(32 * held, 1 << 27))
+
+    def test_the_engine_says_how_much_it_holds(self):
+        """A chain: the inputs and outputs of its layers. Others: inputs and gradients of outputs; brute force: parameters too."""
+        x, y = torch.randn(6, 5), torch.randint(0, 3, (6,))
+        loss = per_example(nn.CrossEntropyLoss())
+        chain = ClippedSums(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), loss, Flat(1.0))
+        assert chain.held is None
+        for _ in range(2):
+            chain.add((x,), y, chain.layout.zeros())
+            assert chain.held == 5 + 4 + 4 + 3
+
+        class Odd(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.scale = nn.Linear(5, 3), nn.Parameter(torch.ones(3, 3))
+
+            def forward(self, x):
+                return torch.linalg.matrix_power(self.scale, 3).sum() * self.inner(x)
+
+        odd = ClippedSums(Odd(), loss, Flat(1.0))
+        odd.add((x,), y, odd.layout.zeros())
+        assert odd.brute_forced
+        assert odd.held == 5 + 3 + 9
+
+    def test_a_lot_in_pieces_is_the_lot(self, monkeypatch):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+        data = rows_of((torch.randn(50, 4), torch.randint(0, 3, (50,))))
+        sums = []
+        for most in (32, 7, 1000):
+            monkeypatch.setattr(rows_module, "_FEW", most)
+            monkeypatch.setattr(rows_module, "_NEAR", most)
+            noisy = NoisyGradient(model, Flat(0.5), divisor=50, multiplier=0.0, source=SeededNoise(1))
+            for _ in range(2):
+                noisy.collect(data, torch.randperm(50), nn.CrossEntropyLoss())
+            sums.append(noisy.buffer.clone())
+        assert torch.allclose(sums[0], sums[1], atol=1e-5)
+        assert torch.allclose(sums[0], sums[2], atol=1e-5)

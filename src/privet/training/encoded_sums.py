@@ -38,6 +38,7 @@ class EncodedSums:
         self.layout = Layout.of(model)
         self._encoding = encoding
         self._brute_force = BruteForce(model, loss)
+        self.held = 0  # for each example of a lot: it is split here, as far as it must be
 
     def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, fresh: bool = False) -> Tensor:
         """out += Σ_b code(c_b·g_b); gives the squared norms ‖g_b‖², float64, before clipping.

@@ -75,8 +75,8 @@ class Plan:
     """A private run: lots, steps, noise, clip, and whom it protects.
 
     ``noise_multiplier`` is the one that is accounted: σ over the clip bound, for everything that a step releases.
-    ``micro_batch`` splits a lot into pieces that fit into memory, and ``augmentations`` averages the gradients of that many
-    variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``law`` than the
+    ``micro_batch`` splits a lot into pieces of that size; without it they are as large as the caches like them. ``augmentations`` averages
+    the gradients of that many variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``law`` than the
     normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
     is, and not its bound.
 

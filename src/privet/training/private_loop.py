@@ -329,7 +329,7 @@ def make_private(
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     correlation: Correlation = Independent(),  # noqa: B008 - frozen
-    micro_batch: int | None = 512,
+    micro_batch: int | None = None,
     augmentation: Augmentation | None = None,
     law: NoiseLaw = Normal(),  # noqa: B008 - frozen
     encoding: Encoding | None = None,

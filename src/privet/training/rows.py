@@ -12,7 +12,10 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_co
 from privet.arguments import shown, whole
 from privet.errors import InvalidArgument
 
-__all__ = ["DatasetRows", "Rows", "TensorRows", "micro_batches", "rows_of"]
+__all__ = ["DatasetRows", "Rows", "TensorRows", "micro_batches", "piece", "rows_of"]
+
+_NEAR, _FAR = 1 << 22, 1 << 27  # numbers: 16 MB and 512 MB
+_FEW = 32
 
 
 class Rows(ABC):
@@ -93,11 +96,25 @@ def rows_of(data: object) -> Rows:
     )
 
 
-def micro_batches(indices: Tensor, size: int | None) -> Iterator[Tensor]:
+def micro_batches(indices: Tensor, size: int) -> Iterator[Tensor]:
     """A lot in pieces of at most ``size``; an empty lot has none."""
-    step = max(1, indices.numel()) if size is None else whole("size", size)
+    step = whole("size", size)
     for start in range(0, indices.numel(), step):
         yield indices[start : start + step]
+
+
+def piece(count: int, held: int | None) -> int:
+    """How many of so many examples to take at once, if ``held`` numbers are held for each; None for a first look.
+
+    As many as need 16 MB, which the caches hold, but 32 at least, since a few examples do not keep a processor busy, unless these
+    needed 512 MB. Then the pieces are made equal.
+
+    >>> piece(1000, 500), piece(1000, 10_000), piece(100, 10**6), piece(100, 10**8)
+    (1000, 334, 25, 1)
+    """
+    each = max(1, held or 1)
+    most = _FEW if held is None else max(_NEAR // each, min(_FEW, _FAR // each), 1)
+    return -(-count // -(-count // most))
 
 
 def _columns(found: Any) -> tuple[Tensor, ...]:  # noqa: ANN401 - what collate gives is the dataset's own affair

@@ -108,7 +108,7 @@ def train(
     encoding: Encoding | None = None,
     denoising: Denoising | None = None,
     average: MovingAverage | None = None,
-    micro_batch: int | None = 512,
+    micro_batch: int | None = None,
     watch: Callable[[nn.Module], float] | None = None,
     canaries: int | Canaries | None = None,
     checkpoint: str | Path | None = None,

@@ -23,7 +23,7 @@ from privet.training.losses import Loss, loss_of
 from privet.training.noise import gaussian_
 from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.plan import Plan
-from privet.training.rows import Rows, micro_batches
+from privet.training.rows import Rows, piece
 from privet.training.workers import Alone, Workers
 
 __all__ = ["NoisyGradient"]
@@ -139,10 +139,11 @@ class NoisyGradient:
         self._count = 0.0
         if not indices.numel():
             self.buffer.zero_()
-        fresh = True
-        whole = self._micro_batch is None or indices.numel() <= self._micro_batch
-        for piece in (indices,) if whole and indices.numel() else micro_batches(indices, self._micro_batch):
-            inputs, targets = split(rows.take(piece))
+        fresh, left = True, indices
+        while left.numel():
+            size = self._micro_batch or piece(left.numel(), sums.held)
+            some, left = (left[:size], left[size:]) if size < left.numel() else (left, left[:0])
+            inputs, targets = split(rows.take(some))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
             try:

@@ -42,12 +42,13 @@ class _Link(NamedTuple):
 class Chain:
     """A chain of layers; it has room that is used again in every step, since fresh memory is slow."""
 
-    __slots__ = ("_links", "_modules", "_room")
+    __slots__ = ("_links", "_modules", "_room", "width")
 
     def __init__(self, links: list[_Link], modules: list[nn.Module]) -> None:
         self._links = links
         self._modules = modules
         self._room: dict[tuple[str, int], Tensor] = {}
+        self.width = sum(k.module.in_features + k.module.out_features for k in links)  # numbers of an example
 
     @staticmethod
     def of(model: nn.Module, indices: dict[int, int]) -> "Chain | None":

@@ -13,9 +13,10 @@ from privet.training.gradients.chains import Chain
 from privet.training.gradients.fallback import BruteForce
 from privet.training.gradients.inventory import Inventory
 from privet.training.gradients.layout import Layout
+from privet.training.gradients.lookups import combined
 from privet.training.gradients.losses import ignored_label
 from privet.training.gradients.plans import Plan, Prober, Stray
-from privet.training.gradients.products import Direct, Gradient, Product, combined
+from privet.training.gradients.products import Direct, Gradient, Product
 from privet.training.gradients.refusals import (
     CrossExample,
     cross_example_modules,
@@ -94,6 +95,8 @@ class ClippedSums:
         self._look()
         self._out: Tensor | None = None
         self._views: list[Tensor] = []
+        self.held: int | None = None
+        """How many numbers were held for each example of the last lot; None before the first."""
 
     def _look(self) -> None:
         """Everything that is known of the model, from the beginning."""
@@ -197,6 +200,7 @@ class ClippedSums:
                 require_finite(norms)
                 factors = self.clipping.factors(norms).to(torch.float32)
             chain.put_sums(inputs, gradients, factors, self._views, fresh)
+        self.held = chain.width
         self._brute_forced = frozenset()
         return True
 
@@ -261,6 +265,7 @@ class ClippedSums:
         for i, (use, place, gradient) in enumerate(zip(uses, plan.places, gradients, strict=False)):
             if place is None and gradient is not None and i not in shared:
                 loose.update(use.tap.indices.values())
+        self.held = self._numbers(uses, gradients, loose, batch) // batch
         straight = Straight()
         with torch.no_grad():
             collected = self._tapped_products(uses, plan, gradients, batch, loose, straight)
@@ -272,6 +277,14 @@ class ClippedSums:
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
             found.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
         return straight, found
+
+    def _numbers(
+        self, uses: list[Use], gradients: Sequence[Tensor | None], loose: set[int], batch: int
+    ) -> int:
+        """How many numbers the pass holds: inputs, gradients of outputs, and gradients that brute force writes out."""
+        saved = sum(t.numel() for use in uses for t in use.saved)
+        found = sum(gradient.numel() for gradient in gradients if gradient is not None)
+        return saved + found + batch * sum(self._parameters[i].numel() for i in loose)
 
     def _learn(self, key: object, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
         plan = self._prober.plan(inputs, targets)

@@ -7,15 +7,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.training.gradients.products import (
-    Direct,
-    Gradient,
-    Lookup,
-    Outer,
-    Product,
-    TokenSum,
-    compiled,
-)
+from privet.training.gradients.lookups import Lookup
+from privet.training.gradients.outers import Outer
+from privet.training.gradients.products import Direct, Gradient, Product, TokenSum, compiled
 from privet.training.gradients.scratch import Scratch
 from privet.training.gradients.tape import Tap, Use, plain_parameters
 from privet.training.threads import threads_for

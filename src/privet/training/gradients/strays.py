@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-from privet.training.gradients.products import Direct, Gradient, Outer, Product
+from privet.training.gradients.outers import Outer
+from privet.training.gradients.products import Direct, Gradient, Product
 from privet.training.gradients.tape import Placement
 
 __all__ = ["Branch", "Graph", "Reach", "follow", "learn"]
