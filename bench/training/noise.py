@@ -33,8 +33,15 @@ def cases(buffer: torch.Tensor) -> dict[str, Case]:
         with mock.patch.object(compiled_normals, "is_available", return_value=False):
             gaussian_(buffer, 1.0, SecureNoise())
 
+    def from_package() -> None:
+        with mock.patch.object(compiled_normals, "has_cipher", return_value=False):
+            gaussian_(buffer, 1.0, SecureNoise())
+
     def from_system() -> None:
-        with mock.patch.object(secure_stream, "_has_cipher", return_value=False):
+        with (
+            mock.patch.object(compiled_normals, "has_cipher", return_value=False),
+            mock.patch.object(secure_stream, "_has_cipher", return_value=False),
+        ):
             gaussian_(buffer, 1.0, SecureNoise())
 
     found: dict[str, Case] = {
@@ -42,6 +49,7 @@ def cases(buffer: torch.Tensor) -> dict[str, Case]:
         "numpy standard_normal (insecure)": lambda: generator.standard_normal(out=flat, dtype=np.float32),
         "Privet, secure, torch only": in_torch,
         "Privet, secure, no cipher": from_system,
+        "Privet, secure, cipher of a package": from_package,
     }
     if compiled_normals.is_available():
         found["Privet, secure, compiled"] = lambda: gaussian_(buffer, 1.0, SecureNoise())
