@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privet.errors import InvalidArgument
+from privet.randomness import SeededNoise
 from privet.training import Adaptive, Automatic, ClippedSums, Flat, PerLayer, per_example
 from privet.training.plan import QuantileClip
+from privet.training.rows import rows_of
+from privet.training.step import NoisyGradient
 
 NORMS = torch.tensor([0.0, 0.3, 1.0, 5.0, 1e6], dtype=torch.float64)
 
@@ -92,3 +95,31 @@ def test_adaptive_moves_as_the_paper_says():
 def test_wrong_parameters_are_refused(wrong):
     with pytest.raises(InvalidArgument):
         wrong()
+
+
+RULES = [Flat(0.7), Automatic(0.7), PerLayer(0.7), Adaptive(0.7)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_the_ceiling_is_what_the_factors_say(rule):
+    """An engine may take min(1, ceiling/‖g‖) in place of the factors."""
+    squares = torch.tensor([0.0, 1e-12, 0.3, 0.7**2, 0.5, 2.0, 1e20], dtype=torch.float64)
+    if rule.ceiling is None:
+        assert isinstance(rule, Automatic | PerLayer)
+        return
+    found = (rule.ceiling / squares.sqrt()).clamp(max=1.0)
+    assert torch.equal(found, rule.factors(squares))
+    assert rule.ceiling < rule.bound
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("extra", [[], [nn.LayerNorm(3)]], ids=["a chain", "no chain"])
+def test_no_example_adds_more_than_the_bound(rule, extra):
+    """One example with a gradient far above the bound, in the first lot, which learns, and in those after it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), *extra)
+    rows = rows_of((100 * torch.randn(20, 4), torch.randint(0, 3, (20,))))
+    noisy = NoisyGradient(model, rule, divisor=1, multiplier=0.0, source=SeededNoise(1))
+    for example in range(20):
+        noisy.collect(rows, torch.tensor([example]), nn.CrossEntropyLoss())
+        assert float(noisy.buffer.double().norm()) <= rule.bound
