@@ -38,7 +38,7 @@ def outcome(loop, count, *arguments):
 
 
 def cases():
-    ids = np.random.default_rng(1).integers(0, 9, (17, 6))
+    ids = np.random.default_rng(1).integers(0, 600, (17, 6))  # keys of every thread
     x, g, norms = numbers(17, 9), numbers(17, 40), np.abs(numbers(17)).astype(np.float64)
     gates, cells = numbers(2, 17, 4, 5), numbers(3, 17, 5)
     labels, loops, chains = (
@@ -59,8 +59,8 @@ def cases():
         found["gram_squares"] = (grams.gram_squares, tokens, rows, False, 0.0, norms)
         found["gram_squares, tokens first"] = (grams.gram_squares, *first, True, 0.0, norms)
     return found | {
-        "squares_by_key": (loops.squares_by_key, ids, numbers(17, 6, 5), 3, 9, norms),
-        "add_rows": (loops.add_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(9, 5)),
+        "squares_by_key": (loops.squares_by_key, ids, numbers(17, 6, 5), 3, 600, norms),
+        "add_rows": (loops.add_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(600, 5)),
         "copy_windows": (loops.copy_windows, numbers(17, 8, 12), 2, 2, numbers(17, 3, 5, 4, 4)),
         "lstm_forward": (loops.lstm_forward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 5), 1),
         "lstm_backward": (
@@ -89,6 +89,32 @@ def test_a_loop_gives_the_same_on_any_number_of_threads(name, count):
         np.testing.assert_array_equal(a, b)
         changed |= not np.array_equal(before, a)
     assert changed  # so that a loop that does nothing does not pass
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_rows_of_a_table_by_hand(count):
+    ids, rows = np.random.default_rng(1).integers(0, 600, (17, 6)), numbers(17, 6, 5)
+    factors, out = numbers(17), np.zeros((600, 5), dtype=np.float32)
+    expected = np.zeros((600, 5))
+    np.add.at(expected, ids, factors[:, None, None] * rows)
+    expected[ids[0, 0]] = 0  # the row that is skipped
+    compiled().add_rows(count, ids, rows, factors, int(ids[0, 0]), out)
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [1, 31, 32, 33, 100])
+def test_sums_of_layer_norms_by_hand(tokens):
+    x, means, scales, g = (
+        numbers(4, tokens, 7),
+        numbers(4, tokens),
+        numbers(4, tokens),
+        numbers(4, tokens, 7, seed=1),
+    )
+    weights, biases = numbers(4, 7), numbers(4, 7)
+    compiled().normed_sums(2, x, means, scales, g, weights, biases)
+    normed = (x - means[..., None]) * scales[..., None]
+    np.testing.assert_allclose(weights, (normed * g).sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(biases, g.sum(1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(not compiled("gram_loops").has_registers(), reason="no registers of 512 bits")
