@@ -106,6 +106,14 @@ def test_members_at_risk_are_named_by_their_places():
     assert {int(name) for name in harm.names[:50]} == set(range(250, 300))
 
 
+@pytest.mark.parametrize("attacks", [["loss", "gap"], ["gap", "loss"]])
+def test_who_is_hurt_is_told_by_the_attack_that_is_named_last(attacks):
+    """The strongest by what it knows comes last, whatever the attacks found."""
+    members, others = _sides()
+    found = audit(Remembers().fit(*members), members, others, attacks=attacks).audits[0]
+    assert found.harm.attack == found.results[-1].scores.attack != found.results[0].scores.attack
+
+
 def test_sides_are_as_many_and_in_an_order_that_tells_nothing():
     asked = challenge_of(Records(ROWS[:400], LABELS[:400]), Records(ROWS[400:], LABELS[400:]), seed=3)
     coin = asked.challenge.members

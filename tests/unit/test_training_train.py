@@ -27,6 +27,7 @@ from privet.training import (
     Flat,
     MovingAverage,
     NotFinite,
+    PoissonSampling,
     ShuffledSampling,
     Tree,
     fix,
@@ -34,7 +35,7 @@ from privet.training import (
 )
 from privet.training import run as module
 from privet.training.plan import Plan
-from privet.training.preparing import default_lot, prepared
+from privet.training.preparing import default_lot, default_rate, prepared
 from privet.training.progress import Bar
 
 DELTA = 1e-6
@@ -408,3 +409,23 @@ def test_trying_the_model_changes_nothing_in_it():
     prepared(model, separable(), None)
     assert float(model.calls) == 0
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("noise", [0.5, 20.0])
+def test_the_rate_is_that_of_a_clip_at_1_over_the_bound(noise):
+    """A gradient that is clipped at C, with its noise, is C times one that is clipped at 1: steps must stay as long."""
+    rates = [
+        default_rate(
+            Plan(
+                population=3000,
+                sampling=PoissonSampling(0.3),
+                steps=80,
+                noise_multiplier=noise,
+                clip_bound=bound,
+            ),
+            0.9,
+        )
+        for bound in (1.0, 0.1, 4.0)
+    ]
+    assert rates == pytest.approx([rates[0], 10 * rates[0], rates[0] / 4])
+    assert rates[0] <= 2.0

@@ -17,9 +17,9 @@ The dither makes the variance larger than asked, never smaller, by a factor of 1
 off by half a cell, below 5·10⁻⁷ σ, whatever the data. What stays are densities that float32 arithmetic gets right to a
 relative error of about 10⁻⁷, and sums in the buffer whose own rounding depends on their order.
 
-*Speed.* With ``numba``, on a processor with AES instructions, a number takes 0.7 ns on two cores and 1.05 on one; torch's
-``normal_`` takes 3.7 in the same run, and has neither secure bits, nor a grid, nor whole tails. Without such instructions it is
-1.3 ns by way of ``cryptography``, without numba 4 to 6 ns, and without ``cryptography`` 15 ns more.
+*Speed.* With ``numba``, on a processor with AES instructions, a number takes 0.6 ns on two cores and 1.05 on one; torch's
+``normal_`` takes 3.5 on two, and has neither secure bits, nor a grid, nor whole tails. Without such instructions it is
+1.5 ns by way of ``cryptography``, or 16 without that; without numba 3.8 to 4.8 ns.
 ``bench/training/noise.py`` measures it.
 
 *Reference*: Box & Muller 1958; Bailey 1994 for Student's t; Holohan & Braghin 2021, who also add further noise

@@ -1,4 +1,4 @@
-"""Memory that is used again in every step: fresh memory is written at a fifteenth of the speed, because its pages must be found first."""
+"""Memory that is used again in every step: fresh memory is slow, because its pages must be found first."""
 
 import math
 from typing import final

@@ -25,7 +25,7 @@ _NOTHING = _ir.Constant(_VECTOR, _ir.Undefined)
 
 @lru_cache(maxsize=1)
 def has_registers() -> bool:
-    """Whether the processor has them; to ask takes half a millisecond."""
+    """Whether the processor has them; to ask takes a third of a millisecond."""
     found: dict[str, bool] = _binding.get_host_cpu_features()
     return found.get("avx512f", False)
 
