@@ -5,12 +5,14 @@ The attack sees ``Records`` without the coin that decided who is a member; the c
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.record_hashes import Hashes, record_hashes
 from privet.views import Labels, Numbers, Rows
 
 __all__ = ["Bits", "Challenge", "Records", "References", "Scores"]
@@ -43,6 +45,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """What identifies each record: a hash of its inputs and label."""
+        return record_hashes(self.inputs, self.labels)
 
     @property
     def known_labels(self) -> Labels:
@@ -161,11 +168,15 @@ class References:
 
     ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models × records;
     ``log_confidences``, models × records × classes, is kept only where an attack asks for it. Models are not kept.
+
+    ``hashes`` identify the records in their order, so that the references can be put in the order of any other list of
+    records, or of a part of them (``aligned``). A study sets them; ``about`` sets them for references made by hand.
     """
 
     signals: Numbers
     members: Bits
     log_confidences: Numbers | None = None
+    hashes: Hashes | None = None
 
     def __post_init__(self) -> None:
         # Coins are made bits: of whole numbers "not" would be something else.
@@ -180,6 +191,12 @@ class References:
             raise InvalidArgument(
                 "'signals' must be finite, got NaN or infinity among them. Look for reference models that diverged."
             )
+        if self.hashes is not None:
+            object.__setattr__(self, "hashes", _one_each("hashes", np.asarray(self.hashes), len(self)))
+
+    def __len__(self) -> int:
+        """How many records they tell of."""
+        return int(self.signals.shape[2])
 
     @property
     def models(self) -> int:
@@ -189,7 +206,45 @@ class References:
     def first(self, models: int) -> "References":
         """The same study with fewer models."""
         kept = None if self.log_confidences is None else self.log_confidences[:models]
-        return References(self.signals[:models], self.members[:models], kept)
+        return replace(
+            self, signals=self.signals[:models], members=self.members[:models], log_confidences=kept
+        )
+
+    def about(self, records: Records) -> "References":
+        """The same references, which tell of these records in this order."""
+        if len(records) != len(self):
+            raise InvalidArgument(
+                f"'records' must be the {len(self)} that the references tell of, got {len(records)}. "
+                f"Give the records that the reference models were asked about, in the same order."
+            )
+        return replace(self, hashes=records.hashes)
+
+    def aligned(self, records: Records) -> "References":
+        """What the references say of these records, in their order; refused where they do not tell of all of them.
+
+        A record that is there several times is one record: a model that was trained on any copy was trained on it, and all
+        copies get the same answer. References without hashes cannot be put in order; only their number is checked.
+        """
+        if self.hashes is None:
+            self.about(records)
+            return self
+        kinds, first, places = np.unique(self.hashes, return_index=True, return_inverse=True)
+        wanted = np.minimum(np.searchsorted(kinds, records.hashes), len(kinds) - 1)
+        missing = int((kinds[wanted] != records.hashes).sum())
+        if missing:
+            raise InvalidArgument(
+                f"'references' must tell of the records that are judged, and {missing} of {len(records)} are not among "
+                f"theirs (inputs and labels are compared by content). Train reference models on these very records, in "
+                f"the same types: study(recipe, records, …), or give audit a recipe."
+            )
+        trained = self.members
+        if len(kinds) < len(self):
+            anywhere = np.zeros((self.models, len(kinds)), dtype=np.bool_)
+            np.logical_or.at(anywhere.T, places, self.members.T)
+            trained = anywhere[:, places]
+        at = first[wanted]
+        kept = None if self.log_confidences is None else self.log_confidences[:, at]
+        return References(self.signals[:, :, at], trained[:, at], kept, records.hashes)
 
 
 def _read(name: str, values: object) -> NDArray[Any]:
@@ -236,7 +291,10 @@ def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
 
 
 def _whole_labels(labels: Labels, count: int) -> Labels:
-    found = _one_each("labels", _read("labels", labels), count)
+    found = _read("labels", labels)
+    if found.shape == (count, 1):  # a column, as binary models with one output are trained on
+        found = found[:, 0]
+    found = _one_each("labels", found, count)
     if found.dtype.kind == "O":  # a column of a frame of several kinds
         found = _one_each("labels", _read("labels", found.tolist()), count)
     if found.dtype.kind == "f" and np.isfinite(found).all() and np.array_equal(found, np.floor(found)):

@@ -38,11 +38,7 @@ class Population:
     references: References
 
     def __post_init__(self) -> None:
-        if len(self.records) != self.references.members.shape[1]:
-            raise InvalidArgument(
-                f"'references' must tell of the {len(self.records)} records of the population, got signals for "
-                f"{self.references.members.shape[1]}. Ask the same models about the same records."
-            )
+        object.__setattr__(self, "references", self.references.aligned(self.records))
 
 
 @final
@@ -73,8 +69,8 @@ class RMIA(ReferenceAttack):
     def score(self, view: BlackBox, records: Records) -> Numbers:
         if self.population is None:
             return super().score(view, records)
-        return self.judge(
-            signals(view, records, self.queries), signals(view, self.population.records, self.queries)
+        return self.about(records).judge(
+            self.asked(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
@@ -118,8 +114,8 @@ class OfflineRMIA(ReferenceAttack):
     def score(self, view: BlackBox, records: Records) -> Numbers:
         if self.population is None:
             return super().score(view, records)
-        return self.judge(
-            signals(view, records, self.queries), signals(view, self.population.records, self.queries)
+        return self.about(records).judge(
+            self.asked(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:

@@ -5,8 +5,8 @@ were trained on a record (IN), or that were not (OUT).
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast, final
 
 import numpy as np
 
@@ -42,7 +42,10 @@ OFFLINE = Adversary(
 
 
 class ReferenceAttack(Attack[BlackBox]):
-    """An attack that compares the target with reference models; pure on their signals."""
+    """An attack that compares the target with reference models; pure on their signals.
+
+    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them as they are.
+    """
 
     references: References
     queries: tuple[Query, ...]
@@ -54,17 +57,21 @@ class ReferenceAttack(Attack[BlackBox]):
         """One score for each record from the target's φ, queries × records."""
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
-        if len(records) != self.references.members.shape[1]:
-            raise InvalidArgument(
-                f"'records' must be the {self.references.members.shape[1]} that the references were asked about, got "
-                f"{len(records)}. Ask about the same records in the same order."
-            )
+        return self.about(records).judge(self.asked(view, records))
+
+    def about(self, records: Records) -> Self:
+        """The same attack with its references in the order of these records."""
+        aligned = self.references.aligned(records)
+        return cast(Self, replace(cast(Any, self), references=aligned))
+
+    def asked(self, view: BlackBox, records: Records) -> Numbers:
+        """The target's φ of every query and record; the queries must be those of the references."""
         if len(self.queries) != self.references.signals.shape[1]:
             raise InvalidArgument(
                 f"'queries' must be the {self.references.signals.shape[1]} that the references were asked, got "
                 f"{len(self.queries)}. Give the same queries to the study and to the attack."
             )
-        return self.judge(signals(view, records, self.queries))
+        return signals(view, records, self.queries)
 
 
 @final

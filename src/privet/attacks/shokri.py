@@ -51,10 +51,11 @@ class Shokri(Attack[BlackBox]):
         whole("least", self.least, least=2)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
-        said = self._said(len(records))
+        references = self.references.aligned(records)
+        said = _said(references)
         asked = view.log_confidences(records.inputs)
         labels = checked_labels(records, min(asked.shape[1], said.shape[2]))
-        coin = self.references.members
+        coin = references.members
         shown = self._features(asked, labels)
         taught = np.stack([self._features(each, labels) for each in said])
         everyone = self.classifier.learn(taught.reshape(-1, taught.shape[2]), coin.ravel())
@@ -67,29 +68,25 @@ class Shokri(Attack[BlackBox]):
                 answer[mine] = own(shown[mine])
         return answer
 
-    def _said(self, records: int) -> Numbers:
-        said = self.references.log_confidences
-        if said is None:
-            raise InvalidArgument(
-                "'references' must keep the confidences in all classes for this attack, got φ alone. "
-                "Study with keep_confidences=True, or take LiRA or RMIA."
-            )
-        if said.shape[1] != records:
-            raise InvalidArgument(
-                f"'records' must be the {said.shape[1]} that the references were asked about, got {records}. "
-                f"Ask about the same records in the same order."
-            )
-        members = self.references.members
-        if members.all() or not members.any():
-            raise InvalidArgument(
-                "'references' must hold models with and without the records, got one kind only. "
-                "Train the shadow models on halves of the records."
-            )
-        return said
-
     def _features(self, log_confidences: Numbers, labels: Labels) -> Numbers:
         others = np.maximum(log_confidences, _FLOOR)
         others[np.arange(len(labels)), labels] = -np.inf
         ordered = -np.sort(-others, axis=1)[:, :-1][:, : self.top]
         truth = np.clip(scaled(log_confidences, labels), _FLOOR, -_FLOOR)
         return np.concatenate([truth[:, None], ordered], axis=1)
+
+
+def _said(references: References) -> Numbers:
+    said = references.log_confidences
+    if said is None:
+        raise InvalidArgument(
+            "'references' must keep the confidences in all classes for this attack, got φ alone. "
+            "Study with keep_confidences=True, or take LiRA or RMIA."
+        )
+    members = references.members
+    if members.all() or not members.any():
+        raise InvalidArgument(
+            "'references' must hold models with and without the records, got one kind only. "
+            "Train the shadow models on halves of the records."
+        )
+    return said

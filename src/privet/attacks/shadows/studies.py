@@ -100,7 +100,8 @@ def conduct(
         found = {told.model: told for told in old if told is not None}
     reused = len(found)
     choice = _train(job, kept, found, engine, progress, stream) if reused < models else None
-    return Study(_references(job, found), choice, models - reused, reused, time.monotonic() - began)
+    told = _references(job, found).about(records)
+    return Study(told, choice, models - reused, reused, time.monotonic() - began)
 
 
 def _job(
