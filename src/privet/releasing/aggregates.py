@@ -16,6 +16,7 @@ from privet.releasing.contribution import Contribution
 from privet.releasing.statistics import Category
 
 __all__ = [
+    "MOST_ROWS",
     "SHARE_STEPS",
     "WEIGHT",
     "Aggregation",
@@ -33,13 +34,23 @@ __all__ = [
     "Sums",
     "Totals",
     "Units",
+    "check_rows",
     "contributed",
     "summed_by_row",
     "weighed",
 ]
 
-SHARE_STEPS = 1 << 30  # the interval [lower, upper] in steps; sums of 8e9 rows stay within 63 bits
+SHARE_STEPS = 1 << 30  # the interval [lower, upper] in steps
 WEIGHT = 1 << 20  # of one row in a cell, so that a unit with a million rows still counts
+MOST_ROWS = 1 << 32
+"""Rows of one table, so that no sum leaves 64 bits.
+
+*Proof.* A row adds at most 2³⁰ in absolute value to any measure: 1 to a count, ``SHARE_STEPS`` to a share, and at most
+2³⁰ to ``Steps.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
+down makes no sum larger. Within it, a weight is at most 10⁶ < 2²⁰ (``Contribution``): times a quotient it is below
+2²⁰ · 2³⁰, and times a rest it is below 2²⁰ · 2³². Engines call ``check_rows``, because a library's own limit may move.
+What is made of these sums afterwards (``running``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
+"""
 
 
 class Measure(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
@@ -203,6 +214,12 @@ class Totals:
 
     keys: tuple[tuple[Category, ...], ...]
     sums: Sums
+
+
+def check_rows(count: int) -> None:
+    """Fail where a table has more rows than the proof at ``MOST_ROWS`` covers, instead of a sum that wraps around."""
+    if count > MOST_ROWS:
+        raise OverflowError("more rows than 64-bit sums are proved for")
 
 
 def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from privet.releasing.aggregates import (
     Measure,
     Sums,
     Totals,
+    check_rows,
     contributed,
     summed_by_row,
 )
@@ -121,7 +122,11 @@ class PolarsEngine(Engine):
             frame = self._selected(None, request.grouping, [place], used, required=("cell",))
             found = _numbered(frame, self._listed(request.grouping)).group_by("group", "cell").len()
             rows = found.collect(engine="streaming")
-            counts[rows["group"].to_numpy(), rows["cell"].to_numpy()] = rows["len"].to_numpy() * WEIGHT
+            sizes = (
+                rows["len"].cast(pl.Int64).to_numpy()
+            )  # Polars counts in 32 bits, and a product would wrap
+            check_rows(int(sizes.sum()))
+            counts[rows["group"].to_numpy(), rows["cell"].to_numpy()] = sizes * WEIGHT
             return counts
         paired, _ = self._paired(request, [place], used, required=("cell",))
         sizes, positions = paired.pairs.sizes, paired.pairs.rows
@@ -148,6 +153,7 @@ class PolarsEngine(Engine):
             .collect(engine="streaming")
         )
         groups, ones = found["group"].to_numpy().astype(np.int64), found["size"].to_numpy()
+        check_rows(int(ones.sum()))
         sums: Sums = {measure: found[name].to_numpy() for name, measure in named.items()}
         keys = request.grouping.keys or _keys(listed)
         return Totals(
@@ -169,6 +175,7 @@ class PolarsEngine(Engine):
             .collect(engine="streaming")
         )
         sizes, most = found["size"].to_numpy(), request.contribution.rows
+        check_rows(int(sizes.sum()))
         per_unit: Sums = {measure: found[name].to_numpy() for name, measure in named.items()}
         sums = {measure: contributed(measure, per_unit, sizes, most).sum() for measure in request.measures}
         return Totals(((),), {measure: np.array([total], dtype=np.int64) for measure, total in sums.items()})
@@ -193,6 +200,7 @@ class PolarsEngine(Engine):
             frame = frame.collect(engine="streaming").lazy()
             listed = _found(frame, len(grouping.columns))
         rows = _numbered(frame, listed).drop(_names(grouping)).collect(engine="streaming")
+        check_rows(rows.height)
         pairs = bounded_pairs(
             _unit_numbers(rows["unit"]),
             rows["group"].to_numpy(),

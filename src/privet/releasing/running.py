@@ -114,7 +114,7 @@ class Run:
             values = self._chosen(one, grouping)
             finished = Finished(values, np.full_like(values, one.chooser.half_width(self._confidence)))
         else:
-            if totals is not None:
+            if one.queries and totals is not None:  # another statistic may have asked for these keys too
                 parts = tuple(values for noised in one.queries for values in self._noisy(noised, totals))
             else:
                 parts = (shown.counts,) if shown is not None else ()
@@ -182,7 +182,9 @@ def _on_grid(exact: NDArray[np.int64], noised: Noised) -> NDArray[np.int64]:
     if noised.exact:
         return exact
     distance, grid = noised.query.reach.distance, noised.grid
-    if 2 * distance * grid >= 2**62:
+    furthest = int(np.abs(exact).max(initial=0)) // distance + 1
+    # Below, |whole| ≤ furthest and 0 ≤ rest < distance: the products are the largest numbers that occur.
+    if max(2 * distance * grid + distance, furthest * grid) >= 2**61:
         exact = exact.astype(object)
     whole = exact // distance
     return whole * grid + (2 * grid * (exact - whole * distance) + distance) // (2 * distance)
