@@ -18,12 +18,13 @@ from privet.accounting.pairs import (
     randomized_response,
 )
 from privet.accounting.sampled import FixedSizePair, ReplacedGaussianPair, SampledPair
+from privet.accounting.visible import visibly_sampled
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "exchanged", "fixed_size", "lattice_shift", "leaf", "poisson"]
+__all__ = ["Atom", "exchanged", "fixed_size", "lattice_shift", "leaf", "poisson", "visible_sample"]
 
 _LARGEST_MU = 12.0  # of a sampled Gaussian pair
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
@@ -88,10 +89,12 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
 
 
 def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
-    """The pair of ``inner`` on a Poisson sample; ``inner`` is under the same adjacency."""
+    """The pair of ``inner`` on a Poisson sample; ``inner`` is under the same adjacency.
+
+    Under zero-out adjacency this needs a zeroed unit to be the same as an absent one (``zeroed.py``); elsewhere see
+    ``visible_sample``.
+    """
     caveats = inner.caveats | {Caveat.POISSON_SAMPLING}
-    if rate == 1:
-        return inner
     _check_rate(rate)
     if isinstance(adjacency, ReplaceOne):
         if not isinstance(inner.upper, GaussianPair) or inner.upper != inner.lower:
@@ -107,16 +110,29 @@ def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
     return Atom(_sampled(inner.upper, rate), _sampled(inner.lower, rate), caveats)
 
 
+def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) -> Atom:
+    """The pair of ``inner`` on a sample of either kind, under zero-out adjacency, where the output may show the sample.
+
+    The upper bound holds for every event (``visible.py``). It is attained by events that may show who is in the
+    sample. Sums show less: the lower bound of ``sums`` is that of a sample whose other members contribute nothing.
+    """
+    _check_rate(rate)
+    caveats = inner.caveats | {sampling}
+    upper = visibly_sampled(inner.upper, rate)
+    if sums:
+        return Atom(upper, _sampled(inner.lower, rate), caveats | {Caveat.LOOSE_LOWER_BOUND})
+    return Atom(upper, visibly_sampled(inner.lower, rate), caveats)
+
+
 def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -> Atom:
     """The pair of ``inner`` on a fixed-size sample; ``replaced`` is the same event under replace-one.
 
-    A unit that leaves a fixed-size sample is replaced by another, so replace-one is what counts inside. Under
-    zero-out the upper bound is that of replace-one, of which it is a case, and the lower bound that of a sample
-    whose other members contribute nothing.
+    The sample is a set: replace-one exchanges any member of it for any other unit. A unit that leaves a fixed-size
+    sample is replaced by another, so replace-one is what counts inside. Under zero-out this is for sums: the upper bound
+    is that of replace-one, of which zero-out is a case, and the lower bound that of a sample whose other members
+    contribute nothing.
     """
     caveats = inner.caveats | replaced.caveats | {Caveat.FIXED_SIZE_SAMPLING}
-    if rate == 1:
-        return inner
     _check_rate(rate)
     match adjacency:
         case AddRemove():
@@ -207,13 +223,13 @@ def gaussian_pair(mu: float) -> GaussianPair:
 
 
 def bounded_loss(epsilon: float) -> float:
-    """A pure ε whose exp is a float."""
+    """A pure ε whose exp is a float, as a float: a whole number would make an array of whole numbers."""
     if epsilon != 0 and not _SMALLEST_LOSS <= epsilon <= _LARGEST_LOSS:
         raise OutOfReach(
             f"The ε of one event must be 0, or between {_SMALLEST_LOSS:g} and {_LARGEST_LOSS:g}, to be accounted "
             f"in float64, got {epsilon:.3g}. {'Add noise.' if epsilon > 1 else 'State a larger ε, which holds too.'}"
         )
-    return epsilon
+    return float(epsilon)
 
 
 def lattice_shift(contribution: float, adjacency: Adjacency) -> int:

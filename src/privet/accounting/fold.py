@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from functools import reduce
 from typing import ClassVar, Generic, TypeVar
 
-from privet.adjacency import Adjacency, ReplaceOne
+from privet.accounting.zeroed import zeroed_is_absent
+from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Compose, Event, Parallel, Repeat
@@ -63,6 +64,12 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
                     "Parallel composition is proved where a unit is in one part only, and under replace-one "
                     "adjacency a unit may leave one part and enter another. Account under add-remove or "
                     "zero-out adjacency."
+                )
+            if isinstance(adjacency, ZeroOut) and len(parts) > 1 and not zeroed_is_absent(event):
+                raise NotProved(
+                    "Parallel composition under zero-out adjacency is proved for noisy sums only, because the split may "
+                    "look at a unit, so that a zeroed unit leaves its part and shows in another. Account under "
+                    "add-remove adjacency."
                 )
             return reduce(accountant.worst, (fold(accountant, part, adjacency) for part in parts))
         case _:

@@ -274,8 +274,8 @@ class FinitePair(AtomicPair):
 
     @cached_property
     def _law(self) -> tuple[Reals, Reals]:
-        masses = np.array(self.masses)
-        losses, places = np.unique(np.array(self.losses)[masses > 0], return_inverse=True)
+        masses = np.array(self.masses, dtype=float)
+        losses, places = np.unique(np.array(self.losses, dtype=float)[masses > 0], return_inverse=True)
         return losses, np.bincount(places, masses[masses > 0], minlength=losses.size)
 
     def swapped(self) -> "FinitePair":

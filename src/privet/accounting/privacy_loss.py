@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from privet.accounting.atoms import Atom, exchanged, fixed_size, leaf, poisson
+from privet.accounting.atoms import Atom, exchanged, fixed_size, leaf, poisson, visible_sample
 from privet.accounting.collapsed import as_pair, larger
 from privet.accounting.composed import (
     chernoff_delta,
@@ -20,7 +20,8 @@ from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
 from privet.accounting.pairs import Pair
-from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
+from privet.accounting.zeroed import adds_contributions, zeroed_is_absent
+from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.errors import NotProved
@@ -55,12 +56,9 @@ class PrivacyLoss(Accountant[Spent]):
             case Poisson(1, inner):
                 return fold(self, inner, adjacency)
             case Poisson(rate, inner):
-                found = poisson(self._one(inner, adjacency), rate, adjacency)
+                found = self._poisson(inner, rate, adjacency)
             case FixedSize(size, population, inner):
-                same = isinstance(adjacency, ReplaceOne)
-                replaced = self._one(inner if same else exchanged(inner), ReplaceOne(adjacency.unit))
-                own = self._one(inner, adjacency) if isinstance(adjacency, ZeroOut) else replaced
-                found = fixed_size(own, replaced, size / population, adjacency)
+                found = self._fixed_size(inner, size, population, adjacency)
             case _:
                 found = leaf(event, adjacency)
         return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
@@ -89,6 +87,40 @@ class PrivacyLoss(Accountant[Spent]):
 
     def caveats(self, cost: Spent) -> frozenset[Caveat]:
         return cost.caveats | {Caveat.CHECKED_ROUND_OFF, Caveat.FIXED_PARAMETERS}
+
+    def _poisson(self, inner: Event, rate: float, adjacency: Adjacency) -> Atom:
+        own = self._one(inner, adjacency)
+        if isinstance(adjacency, ZeroOut) and not zeroed_is_absent(inner):
+            sums = adds_contributions(inner)
+            return visible_sample(own, rate, sums=sums, sampling=Caveat.POISSON_SAMPLING)
+        return poisson(own, rate, adjacency)
+
+    def _fixed_size(self, inner: Event, size: int, population: int, adjacency: Adjacency) -> Atom:
+        """A sample of everybody is no sample; the smaller of two add-remove neighbours cannot even fill it.
+
+        The claims of ``replaced`` hold for one unit exchanged, which no mechanism need attain. So its lower bound is that
+        of a unit exchanged for one that is like an absent one, for which the claims are those of the ledger.
+        """
+        exchange = ReplaceOne(adjacency.unit)
+        if isinstance(adjacency, ReplaceOne):
+            own = replaced = self._one(inner, exchange)
+        elif isinstance(adjacency, ZeroOut) and not adds_contributions(inner):
+            own = self._one(inner, adjacency)
+            if size < population:
+                return visible_sample(own, size / population, sums=False, sampling=Caveat.FIXED_SIZE_SAMPLING)
+            return own
+        else:
+            replaced, attained = self._one(exchanged(inner), exchange), self._one(inner, exchange)
+            replaced = Atom(replaced.upper, attained.lower, replaced.caveats)
+            own = (
+                self._one(inner, adjacency)
+                if size == population or isinstance(adjacency, ZeroOut)
+                else replaced
+            )
+        if size == population:
+            upper = replaced.upper if isinstance(adjacency, AddRemove) else own.upper
+            return Atom(upper, own.lower, own.caveats | replaced.caveats)
+        return fixed_size(own, replaced, size / population, adjacency)
 
     def _one(self, inner: Event, adjacency: Adjacency) -> Atom:
         """A whole event as one atom, so that it can be sampled."""

@@ -11,7 +11,8 @@ from privet.accounting.cumulant import Composition
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.pairs import Pair, randomized_response
 from privet.accounting.privacy_loss import PrivacyLossCurve
-from privet.adjacency import Adjacency, ReplaceOne
+from privet.accounting.zeroed import adds_contributions, zeroed_is_absent
+from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
 from privet.arguments import open_fraction
 from privet.bounds import Interval
 from privet.caveats import Caveat
@@ -49,6 +50,11 @@ def amplified(claim: Claim, rate: float) -> Claim:
     return Claim(epsilon=max(epsilon, 0.0), delta=rate * claim.delta, attained=False)
 
 
+def visibly_amplified(claim: Claim, rate: float) -> Claim:
+    """ε′ = ε, δ′ = q δ: all that is known where the output may show who was in the sample (``visible.py``)."""
+    return Claim(epsilon=claim.epsilon, delta=rate * claim.delta, attained=False)
+
+
 def claim_of(event: Event, adjacency: Adjacency) -> Claim:
     """The (ε, δ) of one leaf or sampled event that has a bounded loss."""
     match event:
@@ -58,8 +64,14 @@ def claim_of(event: Event, adjacency: Adjacency) -> Claim:
                     "Amplification of (ε, δ) by Poisson sampling is proved under add-remove and zero-out "
                     "adjacency, not under replace-one. Use FixedSize, or another adjacency."
                 )
+            if isinstance(adjacency, ZeroOut) and not zeroed_is_absent(inner):
+                return visibly_amplified(_whole(inner, adjacency), rate)
             return amplified(_whole(inner, adjacency), rate)
         case events.FixedSize(size, population, inner):
+            if isinstance(adjacency, ZeroOut) and not adds_contributions(inner):
+                return visibly_amplified(_whole(inner, adjacency), size / population)
+            if size == population:
+                _whole(inner, adjacency)  # refuses what has no claim under this adjacency
             restated = inner if isinstance(adjacency, ReplaceOne) else exchanged(inner)
             return amplified(_whole(restated, ReplaceOne(adjacency.unit)), size / population)
         case events.Opaque(epsilon=epsilon, delta=delta):

@@ -1,0 +1,49 @@
+"""Zero-out adjacency: for which events a zeroed unit is the same as an absent one.
+
+A zeroed unit keeps its place. In a sum it contributes nothing, so the sum is that of the others. Any other mechanism may
+show that the place is there: randomised response gives an answer for it, and an (ε, δ) claim under zero-out adjacency
+compares two databases that both have the place, so it does not say what happens where the place is missing.
+
+Theorems that compare "the unit is in the sample" with "the unit is not in the sample" need the two to be the same.
+"""
+
+from privet import events
+from privet.events import Event
+
+__all__ = ["adds_contributions", "zeroed_is_absent"]
+
+_SUMS = (
+    events.Gaussian,
+    events.Laplace,
+    events.DiscreteGaussian,
+    events.DiscreteLaplace,
+    events.TreeNoise,
+    events.BandedNoise,
+)
+
+
+def adds_contributions(event: Event) -> bool:
+    """Whether the event only looks at sums of the units' contributions, of everybody or of a sample."""
+    match event:
+        case events.Compose(parts) | events.Parallel(parts):
+            return all(map(adds_contributions, parts))
+        case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
+            return adds_contributions(inner)
+    return isinstance(event, _SUMS)
+
+
+def zeroed_is_absent(event: Event) -> bool:
+    """Whether the output has the same law with a zeroed unit as without that unit.
+
+    A zeroed unit takes a place in a sample of a fixed size that another unit would have, so such a sample has not.
+    """
+    return adds_contributions(event) and not _draws_fixed_size(event)
+
+
+def _draws_fixed_size(event: Event) -> bool:
+    match event:
+        case events.Compose(parts) | events.Parallel(parts):
+            return any(map(_draws_fixed_size, parts))
+        case events.Poisson(_, inner) | events.Repeat(inner, _):
+            return _draws_fixed_size(inner)
+    return isinstance(event, events.FixedSize)
