@@ -14,7 +14,17 @@ from privet.auditing.audits import Audit
 from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves
 from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
-from privet.auditing.harm import AtRisk, Gap, GroupHarm, against_gap, by_group, most_at_risk, over_targets
+from privet.auditing.harm import (
+    AtRisk,
+    Gap,
+    GroupAccuracy,
+    GroupHarm,
+    accuracy_by_group,
+    against_gap,
+    by_group,
+    most_at_risk,
+    over_targets,
+)
 from privet.auditing.leakage import Leakage, measure
 from privet.auditing.many_runs import ClopperPearson
 from privet.auditing.one_run import OneRun
@@ -36,6 +46,7 @@ __all__ = [
     "Gap",
     "GaussianCurves",
     "GaussianFit",
+    "GroupAccuracy",
     "GroupHarm",
     "Guesses",
     "Leakage",
@@ -46,6 +57,7 @@ __all__ = [
     "Rate",
     "Roc",
     "Split",
+    "accuracy_by_group",
     "against_gap",
     "by_group",
     "measure",

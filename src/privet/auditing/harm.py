@@ -19,7 +19,17 @@ from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["AtRisk", "Gap", "GroupHarm", "against_gap", "by_group", "most_at_risk", "over_targets"]
+__all__ = [
+    "AtRisk",
+    "Gap",
+    "GroupAccuracy",
+    "GroupHarm",
+    "accuracy_by_group",
+    "against_gap",
+    "by_group",
+    "most_at_risk",
+    "over_targets",
+]
 
 Places = NDArray[np.intp]
 
@@ -130,6 +140,44 @@ def by_group(
     found.sort(key=lambda group: -group.leakage.auc.value)
     flags = _holm(np.array([group.p_value for group in found]), 1 - confidence)
     return tuple(group._replace(flagged=bool(flag)) for group, flag in zip(found, flags, strict=True))
+
+
+class GroupAccuracy(NamedTuple):
+    """How often the model is right on one class or group: on its members, and on its records that were not trained on.
+
+    A side of which there is no record has no rate.
+    """
+
+    name: str
+    on_members: Rate | None
+    on_others: Rate | None
+
+
+def accuracy_by_group(
+    members: Bits, right: Bits, groups: NDArray[np.generic], *, confidence: float = 0.95
+) -> tuple[GroupAccuracy, ...]:
+    """The accuracy on each class or group, the worst on others first. Intervals are exact, each for itself.
+
+    >>> found = accuracy_by_group(np.array([1, 1, 0, 0]) > 0, np.array([1, 1, 1, 0]) > 0, np.array(["a", "b", "a", "b"]))
+    >>> [(one.name, one.on_others.value) for one in found]
+    [('b', 0.0), ('a', 1.0)]
+    """
+    members, right = np.asarray(members, dtype=np.bool_), np.asarray(right, dtype=np.bool_)
+    names = np.asarray(groups).astype(str)
+    if not members.shape == right.shape == names.shape:
+        raise InvalidArgument(
+            f"'members', 'right' and 'groups' must have one entry for each record, got shapes {members.shape}, {right.shape} "
+            f"and {names.shape}. Give one axis of the same length."
+        )
+
+    def share(side: Bits) -> Rate | None:
+        return rate(int(right[side].sum()), int(side.sum()), confidence) if side.any() else None
+
+    found = [
+        GroupAccuracy(str(name), share(members & (names == name)), share(~members & (names == name)))
+        for name in np.unique(names)
+    ]
+    return tuple(sorted(found, key=lambda one: 2.0 if one.on_others is None else one.on_others.value))
 
 
 class Gap(NamedTuple):

@@ -12,6 +12,7 @@ from privet.cli.report_file import report_file
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.loop import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
+from privet.reporting.caution import attack_strength
 from privet.reporting.plain import attack_figures, model_figures
 
 __all__ = ["run"]
@@ -182,6 +183,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
             f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can be seen",
         ),
         *_accuracy(audited),
+        ("attacks", attack_strength(audited)),
     ]
 
 
@@ -213,6 +215,8 @@ def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict
             }
             for attack in model["attacks"]
         ],
+        "strength": model["strength"],
+        "caveats": model["caveats"],
         "checks": model["checks"],
         "failed": [limit.told(report) for limit in broken],
         "report": None if out is None else str(out),

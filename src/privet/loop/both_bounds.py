@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet import __version__
 from privet.arguments import open_fraction, shown, whole
-from privet.attacks import Attack, Outputs, see
+from privet.attacks import Attack, LayerClassifier, Outputs, QuantileRegression, Shokri, see
 from privet.attacks.fitted import class_names
 from privet.attacks.preflight import enough_records, preflight
+from privet.attacks.referenced import ReferenceAttack
 from privet.attacks.shadows import Recipe
 from privet.attacks.signals import checked_labels
-from privet.auditing import Audit, OneRun, OneRunFDP, by_group, measure, most_at_risk
+from privet.auditing import Audit, OneRun, OneRunFDP, accuracy_by_group, by_group, measure, most_at_risk
+from privet.auditing.harm import GroupAccuracy
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
@@ -23,9 +26,9 @@ from privet.ledger import Ledger
 from privet.loop.budget import Budget, references_within
 from privet.loop.choosing import attacks_for
 from privet.loop.rows import Asked, challenge_of, records_of
-from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
-from privet.scores import Challenge, Records, References, Scores
+from privet.scores import Bits, Challenge, Records, References, Scores
 from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 
 __all__ = ["audit", "audit_scores"]
@@ -63,6 +66,16 @@ class _TrainedPrivately(Protocol):
     def ledger(self) -> Ledger: ...
     @property
     def canaries(self) -> object: ...
+    @property
+    def plan(self) -> object: ...
+
+
+@runtime_checkable
+class _Planned(Protocol):
+    """How many units a run was planned for."""
+
+    @property
+    def population(self) -> int: ...
 
 
 def audit(
@@ -102,19 +115,20 @@ def audit(
             f"Say how the model was trained: recipe=TorchRecipe(…), for instance."
         )
     wanted = _REFERENCES if references is None else whole("references", references)
-    planted = None
+    planted, canaries, population = None, None, 0
     if isinstance(model, _TrainedPrivately):
         ledger = model.ledger if ledger is None else ledger
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
+        canaries = 0 if planted is None else len(planted.scores)
+        population = model.plan.population if isinstance(model.plan, _Planned) else 0
         model = model.model
     view = see(model, gives=gives)
     names = class_names(model)
-    asked = challenge_of(
-        records_of("members", members, names), records_of("nonmembers", nonmembers, names), seed=seed
-    )
+    sides = records_of("members", members, names), records_of("nonmembers", nonmembers, names)
+    asked = challenge_of(*sides, seed=seed)
     challenge = asked.challenge
     # Asked first: a model that cannot answer should say so before others are trained.
-    trained, tested = _accuracies(view, challenge)
+    right = _classified_rightly(view, challenge)
     study = None
     if recipe is not None:
         study = references_within(
@@ -125,7 +139,10 @@ def audit(
     claim = None if ledger is None else _claim(ledger)
     shared = 1 - (1 - confidence) / (len(chosen) + (planted is not None))
     results = [
-        _result(attack.run(view, challenge), attack.adversary, claim, OneRun(shared), delta, confidence)
+        replace(
+            _result(attack.run(view, challenge), attack.adversary, claim, OneRun(shared), delta, confidence),
+            strength=_strength(attack),
+        )
         for attack in chosen
     ]
     if planted is not None:
@@ -141,13 +158,14 @@ def audit(
         results=tuple(results),
         claim=claim,
         ledger=ledger,
-        train_accuracy=trained,
-        test_accuracy=tested,
+        train_accuracy=None if right is None else float(right[challenge.members].mean()),
+        test_accuracy=None if right is None else float(right[~challenge.members].mean()),
         checks=(
             *_unlabelled(challenge),
-            *preflight(view, challenge, references=known, shadow_recipe=recipe, seed=seed),
+            *preflight(view, challenge, references=known, shadow_recipe=recipe, canaries=canaries, seed=seed),
         ),
-        harm=_harm(told.scores, asked, confidence),
+        harm=_harm(told.scores, asked, right, confidence),
+        population=max(population, len(sides[0])),
         seconds=time.monotonic() - began,
     )
     return Report(audits=(audited,), origin=Origin(command="privet.audit(…)", version=__version__, seed=seed))
@@ -181,6 +199,7 @@ def audit_scores(
         claim=claim,
         ledger=ledger,
         checks=(enough_records(Challenge(Records(scores.values), scores.members), fpr=1e-3),),
+        population=int(scores.members.sum()),
         seconds=time.monotonic() - began,
     )
     return Report(audits=(audited,), origin=Origin(command="privet.audit_scores(…)", version=__version__))
@@ -219,15 +238,29 @@ def _unlabelled(challenge: Challenge) -> tuple[Check, ...]:
     )
 
 
-def _harm(scores: Scores, asked: Asked, confidence: float) -> Harm:
+def _strength(attack: Attack[Any]) -> Strength:
+    """Whether the attack compares a record with what other models, or a regression, say of it."""
+    calibrated = isinstance(attack, ReferenceAttack | Shokri | QuantileRegression | LayerClassifier)
+    return Strength.CALIBRATED if calibrated else Strength.TARGET_ALONE
+
+
+def _harm(scores: Scores, asked: Asked, right: Bits | None, confidence: float) -> Harm:
     labels, groups = asked.challenge.records.labels, asked.challenge.records.groups
     risk = most_at_risk(scores)
+
+    def accuracies(names: NDArray[Any] | None) -> tuple[GroupAccuracy, ...]:
+        if names is None or right is None:
+            return ()
+        return accuracy_by_group(scores.members, right, names, confidence=confidence)
+
     return Harm(
         attack=scores.attack,
         at_risk=risk,
         names=tuple(str(place) for place in asked.places[risk.records]),
         classes=() if labels is None else by_group(scores, labels, confidence=confidence),
         groups=() if groups is None else by_group(scores, groups, confidence=confidence),
+        class_accuracies=accuracies(labels),
+        group_accuracies=accuracies(groups),
     )
 
 
@@ -262,17 +295,16 @@ def _attacks(
     return (*own, *(attacks_for(view, challenge.records, references, names) if names else ()))
 
 
-def _accuracies(view: LabelOnly, challenge: Challenge) -> tuple[float | None, float | None]:
-    """On members and on others; None where labels are not known."""
+def _classified_rightly(view: LabelOnly, challenge: Challenge) -> Bits | None:
+    """Whether the model is right, for each record; None where labels are not known."""
     labels = challenge.records.labels
     if labels is None:
-        return None, None
-    if isinstance(view, BlackBox):
-        log_confidences = view.log_confidences(challenge.records.inputs)
-        right = log_confidences.argmax(axis=1) == checked_labels(challenge.records, log_confidences.shape[1])
-    else:
-        right = view.labels(challenge.records.inputs) == labels
-    return float(right[challenge.members].mean()), float(right[~challenge.members].mean())
+        return None
+    if not isinstance(view, BlackBox):
+        return np.asarray(view.labels(challenge.records.inputs) == labels, dtype=np.bool_)
+    log_confidences = view.log_confidences(challenge.records.inputs)
+    known = checked_labels(challenge.records, log_confidences.shape[1])
+    return np.asarray(log_confidences.argmax(axis=1) == known, dtype=np.bool_)
 
 
 def _claim(ledger: Ledger) -> Guarantee:

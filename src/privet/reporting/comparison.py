@@ -1,5 +1,6 @@
 """Several models side by side: one table, the frontier between accuracy and leakage, and ε of each from both sides."""
 
+from privet.reporting.caution import look_of
 from privet.reporting.chart_epsilon import epsilon_chart, model_spans
 from privet.reporting.chart_frontier import accuracy_rate, frontier_chart
 from privet.reporting.chart_roc import models_roc
@@ -97,7 +98,7 @@ def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str
         leakage, proved = audit.strongest.leakage, audit.epsilon_proved
         row = [
             element("a", text(audit.name), {"href": f"#{names[audit.name]}"}),
-            badge(audit.standing),
+            badge(look_of(audit)),
             text("–" if audit.test_accuracy is None else percent(audit.test_accuracy)),
             text(fraction(leakage.auc.value)),
         ]

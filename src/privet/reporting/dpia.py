@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from privet.reporting.advice import advice
+from privet.reporting.caution import attack_strength, look_of, rests_on
 from privet.reporting.evidence import (
     CONTROLLER,
     UNTESTED,
@@ -20,12 +21,12 @@ from privet.reporting.evidence import (
     spent,
     threats,
 )
-from privet.reporting.facts import ModelAudit, Standing
+from privet.reporting.facts import ModelAudit, Standing, Strength
 from privet.reporting.markup import Html, element, joined, listed, paragraph, section, table, text
 from privet.reporting.meaning import meaning, telling_rate
 from privet.reporting.numbers import at_least, at_most, fraction, percent, rate_range
 from privet.reporting.report import Report
-from privet.reporting.standings import badge, look
+from privet.reporting.standings import badge
 
 __all__ = ["dpia_page"]
 
@@ -151,12 +152,14 @@ def _purpose() -> Html:
 def _verdict(report: Report) -> Html:
     head = element("h2", text("Verdict"), {"class": "unseen-heading", "id": "verdict-heading"})
     said = element("p", text(report.verdict), {"class": "sentence"})
+    shown, strong = look_of(report.worst), report.worst.strength is Strength.CALIBRATED
+    note = Html("") if strong else paragraph(attack_strength(report.worst), "note")
     return element(
         "section",
-        joined([head, badge(report.worst.standing), said]),
+        joined([head, badge(shown), said, note]),
         {
             "id": "verdict",
-            "class": f"verdict {look(report.worst.standing).kind}",
+            "class": f"verdict {shown.kind}",
             "tabindex": "-1",
             "aria-labelledby": "verdict-heading",
         },
@@ -292,6 +295,7 @@ def _measures(report: Report) -> list[Html]:
         *_by_model(
             report,
             ("What is proved", proved),
+            ("What the figures rest on", rests_on),
             ("What was checked before the attacks", _checked),
             ("What the figures call for next", next_steps),
         ),

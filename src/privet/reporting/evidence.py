@@ -4,10 +4,12 @@ Shared by the page by Article 35(7) of the GDPR and by the document for the CNIL
 called private: membership was "not detected at this power", or ε is "at most" something "by proof".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from privet.auditing import GroupAccuracy
 from privet.documents import to_plain
+from privet.reporting.caution import attack_strength, rests_on, warned
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import (
@@ -76,6 +78,7 @@ def measured(audit: ModelAudit) -> list[str]:
     told = [bound, f"The strongest attack, “{audit.strongest.name}”, has {_shown(audit.strongest)}"]
     if not audit.detected:
         told.append("Membership was not detected at this power.")
+    told.append(attack_strength(audit))
     told.append(
         f"An ε up to {tightest.finding.ceiling:.2f} could have been shown with so many records, by a perfect attack. "
         f"What is measured is a lower bound: other attacks may find more."
@@ -108,7 +111,7 @@ def proved(audit: ModelAudit) -> list[str]:
         told.append(
             f"By proof, no attack of any kind finds more than {percent_at_most(cap)} of members with {percent(fpr)} false alarms."
         )
-    return [*told, *(f"The proof rests on this: {caveat.sentence}" for caveat in audit.caveats)]
+    return told
 
 
 def exposed(audit: ModelAudit) -> list[str]:
@@ -130,7 +133,24 @@ def exposed(audit: ModelAudit) -> list[str]:
             told.append(f"More exposed than all others together: {noun} {', '.join(worse)}.")
         elif groups:
             told.append(f"No {noun} is more exposed than the others beyond chance.")
-    return told
+    return [
+        *told,
+        *_accuracies("class", harm.class_accuracies),
+        *_accuracies("group", harm.group_accuracies),
+    ]
+
+
+def _accuracies(noun: str, found: Sequence[GroupAccuracy]) -> list[str]:
+    """On which class or group the model is right least often, and on which most often."""
+    known = [(one.name, one.on_others) for one in found if one.on_others is not None]
+    if len(known) < 2:
+        return []
+    known.sort(key=lambda one: one[1].value)
+    (worst, least), (best, most) = known[0], known[-1]
+    return [
+        f"On records that it was not trained on, it is right least often for {noun} {worst}: {percent(least.value)} "
+        f"({rate_range(least)}); most often for {noun} {best}: {percent(most.value)} ({rate_range(most)})."
+    ]
 
 
 def spent(audit: ModelAudit) -> list[str]:
@@ -158,20 +178,27 @@ def measures(report: Report) -> list[Measure]:
     kept = [
         Measure(
             f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = {small(audit.delta)}",
-            [*proved(audit), *(f"Recorded in the ledger: {words}" for words in spent(audit))],
+            [
+                *proved(audit),
+                *rests_on(audit),
+                *(f"Recorded in the ledger: {words}" for words in spent(audit)),
+            ],
         )
         for audit in report.audits
         if audit.epsilon_proved is not None and audit.standing is not Standing.BROKEN
     ]
     several = len(report.audits) > 1
     tested = [
-        f"{audit.name}: {words}" if several else words for audit in report.audits for words in measured(audit)
+        f"{audit.name}: {words}" if several else words
+        for audit in report.audits
+        for words in (*measured(audit), *rests_on(audit))
     ]
     audited = Measure(
         f"Membership-inference audit of {report.origin.created:%Y-%m-%d}",
         [
             report.verdict,
             *tested,
+            *warned(report),
             UNTESTED,
             f"Made with Privet {report.origin.version}: {report.origin.command}",
         ],

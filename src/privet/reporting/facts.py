@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import final
 
-from privet.auditing import AtRisk, GroupHarm, Leakage
+from privet.auditing import AtRisk, GroupAccuracy, GroupHarm, Leakage
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
-from privet.guarantees import Guarantee
+from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.scores import Scores
 from privet.views import Adversary
 
-__all__ = ["AttackResult", "Harm", "ModelAudit", "Origin", "Standing"]
+__all__ = ["AttackResult", "Harm", "ModelAudit", "Origin", "Standing", "Strength"]
 
 
 @final
@@ -32,6 +32,15 @@ class Standing(StrEnum):
     LEAKS_WITHIN = "leaks within its proof"  # detected, and within what was proved
     NOT_DETECTED_PROVED = "not detected, and bounded by proof"
     NOT_DETECTED = "not detected at this power"  # no proof stands behind it
+
+
+@final
+class Strength(StrEnum):
+    """What an attack compares a record with, from least to most. A weak attack that finds nothing says little."""
+
+    TARGET_ALONE = "target alone"  # a threshold on what the model itself says: the weakest attacks
+    UNKNOWN = "unknown"  # only the scores were given
+    CALIBRATED = "calibrated"  # with what reference models, shadow models or a regression say of the record
 
 
 @final
@@ -48,6 +57,7 @@ class AttackResult:
     finding: Finding
     method: str  # which bound gave the finding, in words
     planted: bool = False
+    strength: Strength = Strength.UNKNOWN
 
     @property
     def name(self) -> str:
@@ -65,7 +75,8 @@ class AttackResult:
 class Harm:
     """Who is hurt, by one attack: the members most at risk, and each class and group with its own leakage.
 
-    ``names`` are what to call the records: their places in the members that were given.
+    ``names`` are what to call the records: their places in the members that were given. ``class_accuracies`` and
+    ``group_accuracies`` say how often the model is right on each class and group; empty where labels are not known.
     """
 
     attack: str
@@ -73,12 +84,17 @@ class Harm:
     names: tuple[str, ...]
     classes: tuple[GroupHarm, ...] = ()
     groups: tuple[GroupHarm, ...] = ()
+    class_accuracies: tuple[GroupAccuracy, ...] = ()
+    group_accuracies: tuple[GroupAccuracy, ...] = ()
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelAudit:
-    """One model, attacked and bounded from both sides at one δ."""
+    """One model, attacked and bounded from both sides at one δ.
+
+    ``population`` is how many units it was trained on, or how many of them are known: the number may be larger, never smaller.
+    """
 
     name: str
     delta: float
@@ -89,6 +105,7 @@ class ModelAudit:
     test_accuracy: float | None = None
     checks: tuple[Check, ...] = ()
     harm: Harm | None = None
+    population: int | None = None
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -145,8 +162,20 @@ class ModelAudit:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What the claim rests on, in a fixed order."""
-        return () if self.claim is None else tuple(sorted(self.claim.caveats, key=lambda caveat: caveat.code))
+        """What the figures rest on, in a fixed order: the caveats of the claim, and of δ where it is too large for so many units.
+
+        A δ that is too large for the units that are known is too large for more of them as well.
+        """
+        found: frozenset[Caveat] = frozenset() if self.claim is None else self.claim.caveats
+        if self.population is not None:
+            found |= delta_warning(self.delta, self.population)
+        return tuple(sorted(found, key=lambda caveat: caveat.code))
+
+    @property
+    def strength(self) -> Strength:
+        """That of the strongest kind of attack that was run on records; canaries are no attack on people's records."""
+        order = list(Strength)
+        return max((result.strength for result in self._on_records or self.results), key=order.index)
 
     @property
     def warnings(self) -> tuple[Check, ...]:

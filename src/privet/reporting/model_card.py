@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from privet.reporting.caution import attack_strength, look_of, rests_on, warned
 from privet.reporting.evidence import UNTESTED, exposed, found, measured, proved
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import at_least, at_most, count, fraction, percent, rate_range, small
 from privet.reporting.report import Report
-from privet.reporting.standings import look
 
 __all__ = ["model_card"]
 
@@ -24,7 +24,7 @@ def model_card(report: Report) -> str:
         "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
         "It is *at least* what an attack shows, and *at most* what a proof shows.",
         *_each(report, "What was measured", _measured),
-        *_each(report, "What is proved", lambda audit: _listed(proved(audit))),
+        *_each(report, "What is proved", lambda audit: _listed([*proved(audit), *rests_on(audit)])),
         "### Limits",
         _listed(_limits(report)),
         "### How to reproduce",
@@ -56,7 +56,7 @@ def _row(audit: ModelAudit) -> list[str]:
         capped = f"claimed {at_most(bound)}, contradicted"
     return [
         audit.name,
-        look(audit.standing).word,
+        look_of(audit).word,
         at_least(audit.epsilon_measured),
         capped,
         small(audit.delta),
@@ -121,10 +121,10 @@ def _limits(report: Report) -> list[str]:
     several = len(report.audits) > 1
     for audit in report.audits:
         own = [
+            attack_strength(audit),
             f"{count(audit.strongest.leakage.roc.others)} non-members cannot show a false-alarm rate below "
             f"{percent(audit.strongest.leakage.fpr_floor)}.",
             *(exposed(audit) if audit.harm is not None else []),
-            *(f"Warning, {check.name}: {check.finding} {check.advice}".strip() for check in audit.warnings),
             *(
                 []
                 if audit.checks
@@ -132,7 +132,7 @@ def _limits(report: Report) -> list[str]:
             ),
         ]
         told += [f"{audit.name}: {words}" if several else words for words in own]
-    return told
+    return [*told, *warned(report)]
 
 
 def _reproduce(report: Report) -> str:

@@ -8,15 +8,16 @@ from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 
+from privet.reporting.caution import attack_strength, look_of
 from privet.reporting.comparison import comparison
-from privet.reporting.facts import ModelAudit
+from privet.reporting.facts import ModelAudit, Strength
 from privet.reporting.markup import Html, element, joined, listed, paragraph, text
 from privet.reporting.plotting import library
 from privet.reporting.report import Report
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
 from privet.reporting.sections_people import harm_section, meaning_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
-from privet.reporting.standings import badge, look
+from privet.reporting.standings import badge
 from privet.reporting.verdicts import sentence
 
 __all__ = ["page"]
@@ -46,7 +47,7 @@ def page(report: Report) -> str:
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
-        element("title", text(f"{report.title}: {look(report.worst.standing).word}")),
+        element("title", text(f"{report.title}: {look_of(report.worst).word}")),
         element("style", _asset("report.css")),
         element("script", scripts[0]),
     ]
@@ -86,14 +87,15 @@ def _header(report: Report) -> Html:
 
 
 def _verdict(report: Report) -> Html:
-    shown = look(report.worst.standing)
+    shown = look_of(report.worst)
     return element(
         "section",
         joined(
             [
                 element("h2", text("Verdict"), {"class": "unseen-heading", "id": "verdict-heading"}),
-                badge(report.worst.standing),
+                badge(shown),
                 element("p", text(report.verdict), {"class": "sentence"}),
+                _strength(report.worst),
             ]
         ),
         {
@@ -103,6 +105,13 @@ def _verdict(report: Report) -> Html:
             "aria-labelledby": "verdict-heading",
         },
     )
+
+
+def _strength(audit: ModelAudit) -> Html:
+    """How strong the attacks were, where that must be read beside the verdict."""
+    if audit.strength is Strength.CALIBRATED:
+        return Html("")
+    return paragraph(attack_strength(audit), "note")
 
 
 def _models(report: Report, names: dict[str, str]) -> Html:
@@ -148,7 +157,7 @@ def _panel(report: Report, audit: ModelAudit, name: str) -> Html:
     several = len(report.audits) > 1
     head = [element("h2", text(audit.name), {"id": f"{name}-heading"})]
     if several:
-        head += [badge(audit.standing), element("p", text(sentence(audit)), {"class": "sentence"})]
+        head += [badge(look_of(audit)), element("p", text(sentence(audit)), {"class": "sentence"})]
     parts = [
         *head,
         key_figures(audit),

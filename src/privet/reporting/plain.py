@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from privet.auditing import GroupHarm, Leakage, Rate
+from privet.auditing import GroupAccuracy, GroupHarm, Leakage, Rate
 from privet.auditing.leakage import RATES
 from privet.auditing.proportions import rate
 from privet.checks import Check
@@ -66,8 +66,11 @@ def model_figures(audit: ModelAudit) -> Plain:
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
         "strongest": audit.strongest.name,
+        "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
         "proof": _proof(audit),
+        "population": audit.population,
+        "caveats": _caveats(audit),
         "checks": [check_figures(check) for check in audit.checks],
         "harm": None if audit.harm is None else _harm(audit.harm),
         "ledger": None if audit.ledger is None else json.loads(audit.ledger.to_json()),
@@ -83,6 +86,7 @@ def attack_figures(result: AttackResult) -> Plain:
         "name": result.name,
         "adversary": {"sees": adversary.sees, "knows": adversary.knows, "wants": adversary.wants},
         "planted": result.planted,
+        "strength": result.strength.value,
         "members": leakage.roc.members,
         "nonmembers": leakage.roc.others,
         "confidence": leakage.confidence,
@@ -140,8 +144,12 @@ def _proof(audit: ModelAudit) -> Plain | None:
         "unit": str(claim.adjacency.unit),
         "accountant": claim.accountant,
         "tpr_at_most": {_key(fpr): most_found(claim, fpr) for fpr in RATES},
-        "caveats": [{"code": caveat.code, "sentence": caveat.sentence} for caveat in audit.caveats],
+        "caveats": _caveats(audit),
     }
+
+
+def _caveats(audit: ModelAudit) -> list[Plain]:
+    return [{"code": caveat.code, "sentence": caveat.sentence} for caveat in audit.caveats]
 
 
 def _curve(leakage: Leakage) -> Plain:
@@ -178,13 +186,14 @@ def _harm(harm: Harm) -> Plain:
                 zip(harm.names[:LISTED], risk.p_values[:LISTED], strict=True)
             )
         ],
-        "classes": [_group(group) for group in harm.classes],
-        "groups": [_group(group) for group in harm.groups],
+        "classes": [_group(group, harm.class_accuracies) for group in harm.classes],
+        "groups": [_group(group, harm.group_accuracies) for group in harm.groups],
     }
 
 
-def _group(group: GroupHarm) -> Plain:
+def _group(group: GroupHarm, accuracies: tuple[GroupAccuracy, ...]) -> Plain:
     leakage = group.leakage
+    right = next((one for one in accuracies if one.name == group.name), None)
     return {
         "name": group.name,
         "members": leakage.roc.members,
@@ -193,6 +202,10 @@ def _group(group: GroupHarm) -> Plain:
         "found_at_common_threshold": rate_figures(group.at_common),
         "p_value": float(group.p_value),
         "flagged": group.flagged,
+        "accuracy": {
+            "members": None if right is None else rate_figures(right.on_members),
+            "nonmembers": None if right is None else rate_figures(right.on_others),
+        },
     }
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from privet.auditing.harm import GroupHarm
+from privet.auditing.harm import GroupAccuracy, GroupHarm
 from privet.reporting.facts import Harm, ModelAudit
 from privet.reporting.markup import Html, element, joined, listed, paragraph, section, table, text
 from privet.reporting.meaning import Crowd, crowd, meaning
-from privet.reporting.numbers import count, fraction, percent
+from privet.reporting.numbers import count, fraction, percent, rate_range
 
 __all__ = ["harm_section", "meaning_section"]
 
@@ -21,9 +21,9 @@ def harm_section(prefix: str, audit: ModelAudit) -> Html:
         return Html("")
     parts = [_records(audit, harm)]
     if harm.classes:
-        parts.append(_groups("By class", "class", harm.classes))
+        parts.append(_groups("By class", "class", harm.classes, harm.class_accuracies))
     if harm.groups:
-        parts.append(_groups("By group", "group", harm.groups))
+        parts.append(_groups("By group", "group", harm.groups, harm.group_accuracies))
     return section(f"{prefix}-people", "Who is most exposed", parts, level=3)
 
 
@@ -74,18 +74,22 @@ def _records(audit: ModelAudit, harm: Harm) -> Html:
     )
 
 
-def _groups(heading: str, noun: str, groups: Sequence[GroupHarm]) -> Html:
+def _groups(
+    heading: str, noun: str, groups: Sequence[GroupHarm], accuracies: Sequence[GroupAccuracy]
+) -> Html:
     flagged = [f"{noun} {group.name}" for group in groups if group.flagged]
     told = (
         f"Worse off than all others together, after correction for {len(groups)} comparisons: {', '.join(flagged)}."
         if flagged
         else f"No {noun} is worse off than the others beyond chance, after correction for {len(groups)} comparisons."
     )
+    right = {one.name: one for one in accuracies}
     rows = [
         [
             text(group.name),
             _bar(group),
             text("–" if group.at_common is None else percent(group.at_common.value)),
+            *([_accuracy(right.get(group.name))] if right else []),
             text(f"{count(group.leakage.roc.members)} / {count(group.leakage.roc.others)}"),
             text("worse off" if group.flagged else "–"),
         ]
@@ -96,11 +100,12 @@ def _groups(heading: str, noun: str, groups: Sequence[GroupHarm]) -> Html:
             element("h4", text(heading)),
             paragraph(told),
             table(
-                f"Leakage by {noun}, the worst first",
+                f"Leakage{' and accuracy' if right else ''} by {noun}, the worst leak first",
                 [
                     noun.capitalize(),
                     "AUC among its own",
                     "Found at 1 % false alarms of all",
+                    *(["Accuracy on others"] if right else []),
                     "Members / others",
                     "Reading",
                 ],
@@ -108,6 +113,15 @@ def _groups(heading: str, noun: str, groups: Sequence[GroupHarm]) -> Html:
             ),
         ]
     )
+
+
+def _accuracy(found: GroupAccuracy | None) -> Html:
+    """On records that were not trained on, with the interval; members are beside it."""
+    if found is None or found.on_others is None:
+        return text("–")
+    beside = "" if found.on_members is None else f"; on members {percent(found.on_members.value)}"
+    interval = element("span", text(f"{rate_range(found.on_others)}{beside}"), {"class": "range"})
+    return joined([text(percent(found.on_others.value)), interval])
 
 
 def _bar(group: GroupHarm) -> Html:

@@ -18,7 +18,9 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
     parts = [element("h4", text("What was assumed")), listed(text(words) for words in _assumed(audit))]
     if audit.caveats:
         parts += [
-            element("h4", text("What the proof rests on")),
+            element(
+                "h4", text("What the figures rest on" if audit.claim is None else "What the proof rests on")
+            ),
             listed(text(caveat.sentence) for caveat in audit.caveats),
         ]
     parts.append(element("h4", text("What was checked before the attacks")))

@@ -31,8 +31,7 @@ def look(standing: Standing) -> Look:
             return Look("Not detected at this power", "?", "unseen")
 
 
-def badge(standing: Standing) -> Html:
+def badge(shown: Look) -> Html:
     """The word and the sign."""
-    shown = look(standing)
     sign = element("span", text(shown.sign), {"class": "sign", "aria-hidden": "true"})
     return element("span", joined([sign, text(shown.word)]), {"class": f"badge {shown.kind}"})

@@ -1,5 +1,6 @@
 """The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
 
+from privet.reporting.caution import delta_alarm
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, percent
 from privet.reporting.report import Report
@@ -21,7 +22,12 @@ def verdict(report: Report) -> str:
 
 
 def sentence(audit: ModelAudit) -> str:
-    """One sentence for a model."""
+    """One sentence for a model, and a second one where its δ is too large."""
+    alarm = delta_alarm(audit)
+    return f"{_finding(audit)} {alarm}" if alarm else _finding(audit)
+
+
+def _finding(audit: ModelAudit) -> str:
     ceiling = at_least(audit.strongest.finding.ceiling)
     measured = at_least(audit.epsilon_measured)
     proved = "∞" if audit.epsilon_proved is None else at_most(audit.epsilon_proved)

@@ -30,6 +30,7 @@ from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
+from privet.guarantees import delta_warning
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
@@ -388,7 +389,9 @@ def make_private(
             added=len(rows) - population,
         )
     others = clip, checkpoint is None, average is None, denoising is None
-    plan, caveats = agreed_plan(plan, noise.caveats, model, team, *others)
+    plan, caveats = agreed_plan(
+        plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
+    )
     kept = opened(checkpoint, plan, caveats, team)
     try:
         with team.agreed():

@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
 from privet.errors import InvalidArgument
-from privet.guarantees import Guarantee
+from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
@@ -169,7 +169,9 @@ def train(
         made = _optimizer(model, optimizer, plan)
         scheduler = None if schedule is None else schedule(made)
     others = rule, checkpoint is None, average is None, denoising is None
-    plan, caveats = agreed_plan(plan, noise.caveats, model, team, *others)
+    plan, caveats = agreed_plan(
+        plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
+    )
     kept = opened(checkpoint, plan, caveats, team)
     try:
         with team.agreed():
