@@ -128,7 +128,12 @@ def _kept(cache: Path | None) -> str:
 
 def _blocks(report: Report, out: Path | None, limits: Sequence[Limit], broken: Sequence[Limit]) -> list[str]:
     audited = report.audits[0]
-    lines = [paragraph(report.verdict), _attack_table(audited), facts(_facts(audited))]
+    lines = [
+        paragraph(report.verdict),
+        _attack_table(audited),
+        facts(_facts(audited)),
+        paragraph(attack_strength(audited)),
+    ]
     warned = [
         paragraph(f"{check.name}: {check.finding} {check.advice}", bullet="  · ")
         for check in audited.warnings
@@ -183,7 +188,6 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
             f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can be seen",
         ),
         *_accuracy(audited),
-        ("attacks", attack_strength(audited)),
     ]
 
 
