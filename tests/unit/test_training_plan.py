@@ -170,7 +170,8 @@ def test_a_ledger_of_an_interrupted_run():
     assert len(found.ledger(0)) == 0
     assert found.ledger(7).event.parts == (dp_sgd(noise_multiplier=1.5, sampling_rate=0.05, steps=7),)
     twice = found.ledger(10, abandoned=((4, 9), (6, 6)))
-    assert [entry.event.times for entry in twice] == [10, 5]
+    assert [entry.event.times for entry in twice] == [15]
+    assert [entry.label for entry in twice] == ["private training, 10 steps, and 5 that a crash lost"]
     assert found.ledger(30) == found.ledger(found.steps)
     with pytest.raises(InvalidArgument, match="longer run"):
         found.ledger(31)

@@ -97,12 +97,18 @@ def agreed_plan(
 
 
 def opened(
-    folder: str | Path | None, plan: Plan, caveats: frozenset[Caveat], workers: Workers
+    folder: str | Path | None,
+    plan: Plan,
+    caveats: frozenset[Caveat],
+    workers: Workers,
+    *,
+    epsilon: float,
+    delta: float,
 ) -> Checkpoint | None:
     """The checkpoint of a run, read by the leader and known to all."""
     if folder is None:
         return None
-    kept = Checkpoint(folder, plan, caveats=caveats, writes=workers.leads)
+    kept = Checkpoint(folder, plan, epsilon=epsilon, delta=delta, caveats=caveats, writes=workers.leads)
     with workers.agreed():
         kept.__enter__()
     progress = workers.leaders(kept.progress())
@@ -119,7 +125,7 @@ def noise_after(noise: NoiseSource, kept: Checkpoint | None) -> NoiseSource:
     """
     if kept is None or not isinstance(noise, SeededNoise):
         return noise
-    step, _, journal, _ = kept.progress()
+    step, _, journal, _, _ = kept.progress()
     if not step and not journal.abandoned:
         return noise
     root = np.random.SeedSequence((noise.seed, step, len(journal.abandoned)))

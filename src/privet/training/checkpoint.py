@@ -10,6 +10,10 @@ more: those of the reservation that it did not reach. Saving a state gives back 
 resuming, the steps between the saved state and the reservation are taken as lost: they ran, perhaps, and will run
 again with fresh noise, so they count twice. A state whose journal is missing is refused.
 
+*Never above ε*. A run that lost steps ends early: ``last`` is the last step that ε pays for, with all that was lost, and no step
+beyond it is reserved. So it may be killed at any point, any number of times (see ``Executions``). ε is the one that was asked for,
+at its δ; without one it is what the plan promises.
+
 *Leaks*: weights before the end of training, and noise that was used if it is correlated, are in ``state.pt``; so the folder is
 for its owner only (mode 0700). Files are read with ``weights_only``: a state from elsewhere can be wrong, but
 runs no code.
@@ -30,13 +34,15 @@ import torch
 from privet.arguments import whole
 from privet.caveats import Caveat
 from privet.documents import only, opened
-from privet.errors import InvalidArgument, MissingPackage, Unreadable
+from privet.errors import BudgetExceeded, InvalidArgument, MissingPackage, Unreadable
 from privet.ledger import Ledger
 from privet.training.plan import Plan
 
 __all__ = ["Checkpoint", "Journal"]
 
 _FORMAT, _VERSION = "privet-training", 1
+_DELTA = 1e-6
+_AHEAD = 32
 _JOURNAL, _STATE, _LOCK = "spent.json", "state.pt", "lock"
 
 
@@ -49,15 +55,20 @@ class Journal:
     abandoned: tuple[tuple[int, int], ...] = ()
 
 
+Progress = tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat], int]
+
+
 @final
 class Checkpoint:
     """One run's folder, held from ``with`` to its end.
 
     ``with Checkpoint(folder, plan) as kept:`` reads what is there. ``kept.step`` and ``kept.state`` are where to go on; a
-    fresh folder has 0 and None. The loop calls ``kept.before(step)`` before it uses the noisy gradient of that step
+    fresh folder has 0 and None; ``kept.last`` is the step to end after. The loop calls ``kept.before(step)`` before it uses the noisy gradient of that step
     (counted from 1), and ``kept.save(step, state)`` after steps that it wants to come back to.
 
-    ``ahead`` is how many steps are reserved at once.
+    ``ahead`` is how many steps are reserved at once; left out, a hundredth of the plan's, and at most 32. A kill loses up to that
+    many more than ran. ``epsilon`` at ``delta`` is what the run must not exceed; left out, it is the
+    plan's own ε at δ = 10⁻⁶. All plans but those of banded noise in parts then keep the whole curve of the plan, at every δ.
 
     Of several processes that train together one keeps the folder. The others have ``writes=False``: they count in memory what
     it writes, so that their ledgers are the same, and begin where its ``progress`` is.
@@ -68,12 +79,20 @@ class Checkpoint:
         folder: str | Path,
         plan: Plan,
         *,
-        ahead: int = 32,
+        ahead: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
         caveats: frozenset[Caveat] = frozenset(),
         writes: bool = True,
     ) -> None:
         self._folder, self._plan, self._caveats, self._writes = Path(folder), plan, caveats, writes
-        self._ahead = whole("ahead", ahead)
+        self._ahead = max(1, min(_AHEAD, plan.steps // 100)) if ahead is None else whole("ahead", ahead)
+        if (epsilon is None) != (delta is None):
+            raise InvalidArgument(
+                f"'epsilon' and 'delta' must be given together, got {epsilon!r} and {delta!r}. Give both or neither."
+            )
+        self._target = None if epsilon is None or delta is None else (epsilon, delta)
+        self.last = plan.steps
         self._journal = Journal()
         self._lock: int | None = None
         self._announced = 0
@@ -111,8 +130,13 @@ class Checkpoint:
                 f"'step' must be {self._announced + 1}, the next of the plan's {self._plan.steps}, got {step}. "
                 f"Announce every step once, counted from 1."
             )
+        if step > self.last:
+            raise BudgetExceeded(
+                f"Step {step} would bring this run above its ε, because of the steps that crashes lost. "
+                f"End the run after step {self.last}."
+            )
         if step > self._journal.reserved:
-            self._write(replace(self._journal, reserved=min(step + self._ahead - 1, self._plan.steps)))
+            self._write(replace(self._journal, reserved=min(step + self._ahead - 1, self.last)))
         self._announced = step
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
@@ -141,38 +165,50 @@ class Checkpoint:
         taken = journal.reserved if steps is None else steps
         return self._plan.ledger(taken, abandoned=journal.abandoned, caveats=self._caveats)
 
-    def affordable(self, *, epsilon: float, delta: float) -> int:
-        """The last step that (ε, δ) still pays for, after what was lost by crashes."""
-        lost = self.ledger().entries[1 if self.step else 0 :]
-        if not lost:
+    def progress(self) -> Progress:
+        """Where the run stands, for processes that do not read the folder."""
+        return self.step, self.state, self._journal, self._caveats, self.last
+
+    def follow(self, progress: Progress) -> None:
+        """Stand where the process that reads the folder stands."""
+        self.step, self.state, self._journal, self._caveats, self.last = progress
+        self._announced = self.step
+
+    def _affordable(self) -> int:
+        """The last step that ε still pays for, after what was lost by crashes."""
+        if not self._journal.abandoned:
             return self._plan.steps
         from privet.accounting import account  # late: it loads scipy
 
+        if self._target is None:
+            delta = _DELTA
+            epsilon = self._plan.guarantee().epsilon(delta=delta)
+        else:
+            epsilon, delta = self._target
+
         def fits(steps: int) -> bool:
-            ledger = self._plan.ledger(steps)
-            whole = Ledger(ledger.adjacency, (*ledger.entries, *lost), ledger.caveats)
-            return account(whole).epsilon(delta=delta) <= epsilon
+            return account(self.ledger(steps)).epsilon(delta=delta) <= epsilon
 
         low, high = self.step, self._plan.steps
-        if not fits(low):
+        if fits(high):
+            return high
+        lost = sum(stop - start for start, stop in self._journal.abandoned)
+        if not fits(low):  # a folder that an earlier version wrote: it reserved more than ε pays for
             warnings.warn(
-                "What crashes lost has brought this run above its ε, so no step is added; the ledger says how much it is.",
-                stacklevel=3,
+                f"The {lost} steps that crashes lost have brought this run above its ε, so no step is added; "
+                f"the ledger says how much it is.",
+                stacklevel=4,
             )
             return low
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        warnings.warn(
+            f"Crashes lost up to {lost} steps, which count as spent, so this run ends after step {low} of "
+            f"{self._plan.steps}; more would bring it above its ε.",
+            stacklevel=4,
+        )
         return low
-
-    def progress(self) -> tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat]]:
-        """Where the run stands, for processes that do not read the folder."""
-        return self.step, self.state, self._journal, self._caveats
-
-    def follow(self, progress: tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat]]) -> None:
-        """Stand where the process that reads the folder stands."""
-        self.step, self.state, self._journal, self._caveats = progress
-        self._announced = self.step
 
     def _read(self) -> None:
         text = _content(self._folder / _JOURNAL)
@@ -199,6 +235,7 @@ class Checkpoint:
             self._write(Journal(self.step, lost))
         else:
             self._journal = journal
+        self.last = self._affordable()
 
     def _opened(self, text: bytes) -> Journal:
         try:

@@ -19,6 +19,7 @@ from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.training.correlated import Correlation, Independent
 from privet.training.encoding import Encoding
+from privet.training.executions import Executions
 from privet.training.noise_laws import NoiseLaw, Normal
 from privet.training.sampling_schemes import Sampling
 
@@ -184,7 +185,7 @@ class Plan:
     ) -> Ledger:
         """What has been spent when the noisy gradient of step number ``steps`` is about to be used.
 
-        ``abandoned`` are stretches (from, to) that ran, were lost by a crash, and ran again: they count twice.
+        ``abandoned`` are stretches (from, to) that ran, were lost by a crash, and run again: see ``Executions``.
         ``caveats`` are those of the noise.
         """
         if whole("steps", steps, least=0) > self.steps:
@@ -192,21 +193,14 @@ class Plan:
                 f"'steps' must be at most the plan's {self.steps}, got {steps}. Plan a longer run."
             )
         found = Ledger(self.adjacency, caveats=self.sampling.caveats | self.law.caveats | caveats)
-        if steps:
-            found = found.spend(f"private training, {steps} steps", self._event(steps))
-        for before, (start, stop) in enumerate(abandoned):
-            if stop > start:
-                lost = self.sampling.repeated_event(
-                    self.noise_multiplier,
-                    self.correlation,
-                    start,
-                    stop,
-                    self.population,
-                    self.adjacency,
-                    before=before,
-                )
-                found = found.spend(f"steps {start + 1} to {stop}, lost and run again", lost)
-        return found
+        ran = Executions(steps, abandoned)
+        if not ran.layers:
+            return found
+        again = f", and {ran.again} that a crash lost" if ran.again else ""
+        event = self.sampling.event_of(
+            self.noise_multiplier, self.correlation, ran, self.population, self.adjacency
+        )
+        return found.spend(f"private training, {steps} steps{again}", event)
 
     def caveats(self, *, delta: float) -> frozenset[Caveat]:
         """What must be said with this plan's ε at this δ."""

@@ -98,7 +98,6 @@ class PrivateLoop:
         denoising: Denoising | None = None,
         kept: Checkpoint | None = None,
         workers: Workers = Alone(),  # noqa: B008 - without a state
-        last: int | None = None,
         caveats: frozenset[Caveat] | None = None,
     ) -> None:
         if clip.bound != plan.clip_bound or isinstance(clip, Adaptive) != (plan.adaptive is not None):
@@ -129,7 +128,7 @@ class PrivateLoop:
         self.model, self.optimizer, self.plan = model, optimizer, plan
         self._rows, self._average, self._denoising, self._kept = rows, average, denoising, kept
         self._caveats = noise.caveats if caveats is None else caveats
-        self._workers, self.last = workers, plan.steps if last is None else last
+        self._workers, self.last = workers, plan.steps if kept is None else kept.last
         self._lots = plan.sampling.lots(plan.population, noise)
         self._gradient = NoisyGradient.of(model, clip, plan, noise, augmentation, workers)
         self._flock = rows if isinstance(rows, Flock) else None
@@ -392,7 +391,7 @@ def make_private(
     plan, caveats = agreed_plan(
         plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
     )
-    kept = opened(checkpoint, plan, caveats, team)
+    kept = opened(checkpoint, plan, caveats, team, epsilon=epsilon, delta=delta)
     try:
         with team.agreed():
             return PrivateLoop(
@@ -407,7 +406,6 @@ def make_private(
                 denoising=denoising,
                 kept=kept,
                 workers=team,
-                last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),
                 caveats=caveats,
             )
     except BaseException:

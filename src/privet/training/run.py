@@ -67,7 +67,8 @@ class Trained:
 
     ``model`` is the one that was given, now in evaluation mode. ``ledger`` covers its weights, and nothing else that was
     computed from the data. ``interrupted`` says that someone ended the run early; the ledger then has the steps that were taken.
-    ``canaries`` are those that were asked for, with their scores: what an audit of this very run takes.
+    ``canaries`` are those that were asked for, with their scores: what an audit of this very run takes. ``steps_cut`` is how many of the
+    plan's steps were not run, because steps that a crash lost had used up what they would have cost.
     """
 
     model: nn.Module
@@ -76,6 +77,7 @@ class Trained:
     plan: Plan
     interrupted: bool = False
     canaries: Planted | None = None
+    steps_cut: int = 0
 
     def guarantee(self) -> Guarantee:
         """What the weights leak at most."""
@@ -172,7 +174,7 @@ def train(
     plan, caveats = agreed_plan(
         plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
     )
-    kept = opened(checkpoint, plan, caveats, team)
+    kept = opened(checkpoint, plan, caveats, team, epsilon=epsilon, delta=delta)
     try:
         with team.agreed():
             loop = PrivateLoop(
@@ -187,7 +189,6 @@ def train(
                 denoising=denoising,
                 kept=kept,
                 workers=team,
-                last=None if kept is None else kept.affordable(epsilon=epsilon, delta=delta),
                 caveats=caveats,
             )
             run = _Run(loop, chosen, scheduler, watch, kept, epochs, team)
@@ -198,7 +199,8 @@ def train(
     if average is not None:
         average.load_into(model)
     model.eval()
-    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted, loop.canaries)
+    cut = plan.steps - loop.last
+    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted, loop.canaries, cut)
 
 
 @final
@@ -227,14 +229,14 @@ class _Run:
     def go(self, delta: float) -> bool:
         """The steps that are left; whether someone ended them early."""
         loop, asked = self._loop, False
-        with interruptible() as interruption, Bar(loop.plan.steps, self._spent(delta)) as bar:
+        with interruptible() as interruption, Bar(loop.last, self._spent(delta)) as bar:
             bar.begin(loop.taken)
             for lot in loop.lots():
                 with self._workers.agreed():
                     self._step(lot)
                     if self._scheduler is not None:
                         self._scheduler.step()
-                    if loop.taken % self._epoch == 0 or loop.taken == loop.plan.steps:
+                    if loop.taken % self._epoch == 0 or loop.taken == loop.last:
                         self._note()
                     if self._workers.leads:
                         bar.show(loop.taken)

@@ -17,6 +17,7 @@ from privet.errors import InvalidArgument, NotProved
 from privet.events import BandedNoise, Compose, Event, FixedSize, Gaussian, Poisson, Repeat, TreeNoise
 from privet.randomness import NoiseSource
 from privet.training.correlated import Banded, Correlation, Independent, Tree
+from privet.training.executions import Executions
 from privet.training.lots import (
     CyclicLots,
     FixedLots,
@@ -59,24 +60,32 @@ class Sampling(ABC):
     ) -> Event:
         """What that many steps with this noise multiplier are."""
 
-    def repeated_event(
+    def event_of(
         self,
         noise: float,
         correlation: Correlation,
-        done: int,
-        steps: int,
+        executions: Executions,
         population: int,
         adjacency: Adjacency,
-        *,
-        before: int,
     ) -> Event:
-        """A bound on what steps ``done`` to ``steps`` cost that ran, were lost, and will run again.
+        """What the steps are that were executed, some of them again after a crash.
 
-        The lost ones met noise of their own. Together with the steps before they are no more than a whole run. ``before`` is
-        how many stretches were lost before this one.
+        It depends on which steps were executed, and not on which of them were lost, so a kill alone does not change it.
         """
-        del done, before
-        return self.event(noise, correlation, steps, population, adjacency)
+        if executions.is_path:
+            return self.event(noise, correlation, executions.layers[0][1], population, adjacency)
+        return self._rerun_event(noise, correlation, executions, population, adjacency)
+
+    @abstractmethod
+    def _rerun_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        executions: Executions,
+        population: int,
+        adjacency: Adjacency,
+    ) -> Event:
+        """The same where some step was executed more than once."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -99,19 +108,15 @@ class _Afresh(Sampling):
             )
         return Repeat(self._step(noise, population), steps)
 
-    def repeated_event(
+    def _rerun_event(
         self,
         noise: float,
         correlation: Correlation,
-        done: int,
-        steps: int,
+        executions: Executions,
         population: int,
         adjacency: Adjacency,
-        *,
-        before: int,
     ) -> Event:
-        del before
-        return self.event(noise, correlation, steps - done, population, adjacency)
+        return self.event(noise, correlation, executions.steps + executions.again, population, adjacency)
 
 
 @final
@@ -203,29 +208,26 @@ class PartSampling(Sampling):
             f"Use more parts, fewer bands, or CyclicSampling."
         )
 
-    def repeated_event(
+    def _rerun_event(
         self,
         noise: float,
         correlation: Correlation,
-        done: int,
-        steps: int,
+        executions: Executions,
         population: int,
         adjacency: Adjacency,
-        *,
-        before: int,
     ) -> Event:
-        """The turns that were lost and, where noise is banded, those whose bands reach into the lost steps.
+        """Every draw by the length of what it is seen behind: more than ‖c‖ where its bands reach into steps that ran again.
 
-        An example's last turn up to ``done`` was drawn once, and its bands after ``done`` are seen anew with every stretch that was
-        lost there. After k of them it is one draw behind a vector of the squared length (k+1)‖c‖² at most, which k + 1 draws
-        of ‖c‖² do not bound. Bands reach no further than the next turn, so there is one such turn for each stretch, and
-        the k-th stretch is charged with √(k+1)‖c‖.
+        Such a draw is one at the rate q, behind a vector of up to (k+1)‖c‖² after k crashes, which k + 1 draws do not bound.
         """
-        lost = self.event(noise, correlation, steps - done, population, adjacency)
-        if not done or isinstance(correlation, Independent):
-            return lost
-        shared = self.event(noise / math.sqrt(before + 2), correlation, 1, population, adjacency)
-        return Compose((shared, lost))
+        del population, adjacency
+        column = correlation.coefficients if isinstance(correlation, Banded) else (1.0,)
+        longer, rest = executions.draws(column, self.parts)
+        norm = sum(value * value for value in column) ** 0.5
+        parts: list[Event] = [Poisson(self.rate, Gaussian(noise / math.sqrt(length))) for length in longer]
+        if rest:
+            parts.append(Repeat(Poisson(self.rate, Gaussian(noise / norm)), rest))
+        return parts[0] if len(parts) == 1 else Compose(tuple(parts))
 
     def __str__(self) -> str:
         return f"Poisson lots at rate {self.rate:.6g} from {self.parts} parts in turn"
@@ -262,6 +264,25 @@ class CyclicSampling(Sampling):
             case Tree():
                 return TreeNoise(noise, steps, self.parts, turns)
         return Repeat(Gaussian(noise), turns)
+
+    def _rerun_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        executions: Executions,
+        population: int,
+        adjacency: Adjacency,
+    ) -> Event:
+        """Rows that ran again have fresh noise: one Gaussian mechanism, with more rows than the plan has."""
+        match correlation:
+            case Banded(coefficients):
+                return Gaussian(noise / math.sqrt(executions.squared_reach(coefficients, self.parts)))
+            case Tree():
+                furthest = executions.layers[0][1]
+                first = self.event(noise, correlation, furthest, population, adjacency)
+                extra = executions.squared_tree_extra(self.parts)
+                return Compose((first, Gaussian(noise / math.sqrt(extra)))) if extra else first
+        return Repeat(Gaussian(noise), executions.most_turns(self.parts))
 
     def __str__(self) -> str:
         return f"{self.parts} fixed lots in turn"
@@ -318,6 +339,22 @@ class ShuffledSampling(Sampling):
                 "ShuffledSampling(size, accept=Caveat.UNVETTED)."
             )
         epochs = -(-steps // -(-population // checked_size(self.size, population)))
+        return Repeat(Gaussian(noise), epochs)
+
+    def _rerun_event(
+        self,
+        noise: float,
+        correlation: Correlation,
+        executions: Executions,
+        population: int,
+        adjacency: Adjacency,
+    ) -> Event:
+        """Runs are taken up again where an epoch begins, so an example is in one step of each epoch that was begun."""
+        if self.accept is not None:
+            steps = executions.steps + executions.again
+            return self.event(noise, correlation, steps, population, adjacency)
+        turns = -(-population // checked_size(self.size, population))
+        epochs = sum(-(-stop // turns) - start // turns for start, stop in executions.layers)
         return Repeat(Gaussian(noise), epochs)
 
     def __str__(self) -> str:
