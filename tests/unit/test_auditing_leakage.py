@@ -84,7 +84,9 @@ def test_a_perfect_attack_on_few_records_is_not_certain():
     assert leakage.auc.value == 1
     assert leakage.auc.lower < 0.75
     assert leakage.auc.upper == 1
-    assert leakage.tpr(0.25).lower == pytest.approx(0.025**0.25)
+    assert leakage.at(0.25).tpr.lower == pytest.approx(0.025**0.25)
+    # one of four false alarms leaves it open that the threshold's rate is far above a quarter
+    assert leakage.tpr(0.25).lower == pytest.approx(0.0125**0.25 * 0.25 / float(at_most(1, 4, 0.0125)))
 
 
 def test_rates_below_the_floor_are_not_given():

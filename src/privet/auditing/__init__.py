@@ -32,6 +32,7 @@ from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
+from privet.auditing.shares import Shares
 from privet.auditing.thresholds import Split
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "OrderStatistic",
     "Rate",
     "Roc",
+    "Shares",
     "Split",
     "accuracy_by_group",
     "against_gap",

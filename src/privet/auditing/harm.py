@@ -114,6 +114,9 @@ def by_group(
 
     A group is compared by the AUC among its own records, which does not mind that all of its scores are higher. One that has
     members or non-members only is left out: nothing can be said of it.
+
+    All that is said here holds together with ``confidence``: half of the failure is for the flags (Holm), the other half is shared
+    out over two intervals of each group, its AUC and ``at_common``.
     """
     names = np.asarray(groups).astype(str)
     if names.shape != scores.values.shape:
@@ -121,24 +124,22 @@ def by_group(
             f"'groups' must name one group for each of {len(scores)} records, got an array of shape {names.shape}. "
             "Give one axis of that length."
         )
-    everyone = measure(scores, confidence=confidence)
-    common = everyone.at(fpr)
+    common = Roc.of(scores).at(fpr)
     found: list[GroupHarm] = []
-    for name in np.unique(names):
-        inside = names == name
-        if scores.members[inside].all() or not scores.members[inside].any():
-            continue
+    kept = [(name, inside) for name in np.unique(names) if _both_sides(scores, inside := names == name)]
+    each = 1 - (1 - confidence) / 4 / max(len(kept), 1)
+    for name, inside in kept:
         own = scores.take(inside)
         hits = None
         if common is not None:
             mine = own.of_members
             # "Nobody" is the threshold ∞, which a score of ∞ would reach: where no member is found, none is here.
             hit = int((mine >= common.threshold).sum()) if common.tpr.value > 0 else 0
-            hits = rate(hit, len(mine), confidence)
-        leakage = measure(own, confidence=confidence)
+            hits = rate(hit, len(mine), each)
+        leakage = measure(own, confidence=each)
         found.append(GroupHarm(str(name), leakage, hits, _worse(scores, inside, leakage), False))
     found.sort(key=lambda group: -group.leakage.auc.value)
-    flags = _holm(np.array([group.p_value for group in found]), 1 - confidence)
+    flags = _holm(np.array([group.p_value for group in found]), (1 - confidence) / 2)
     return tuple(group._replace(flagged=bool(flag)) for group, flag in zip(found, flags, strict=True))
 
 
@@ -223,6 +224,11 @@ def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> Gap:
     on_members, on_others = (rate(int(side.sum()), len(side), confidence) for side in sides)
     gap = on_members.value - on_others.value
     return Gap(name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence))
+
+
+def _both_sides(scores: Scores, inside: Bits) -> bool:
+    members = scores.members[inside]
+    return bool(members.any() and not members.all())
 
 
 def _listed(records: Places, p_values: Numbers, false_discoveries: float) -> AtRisk:

@@ -14,9 +14,10 @@ from privet.auditing.roc import Descent, OperatingPoint, Roc
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["RATES", "Leakage", "area_variance", "measure"]
+__all__ = ["RATES", "Leakage", "area_variance", "figures", "measure"]
 
 RATES = (0.1, 0.01, 1e-3, 1e-4)
+_TOLD = (1e-3, 1e-2, 1e-1)
 
 
 @final
@@ -43,14 +44,32 @@ class Leakage:
         return self.roc.at(fpr, self.confidence)
 
     def tpr(self, fpr: float) -> Rate | None:
-        """The share of members found at this false-positive rate, or None where n does not support it."""
-        point = self.at(fpr)
-        return None if point is None else point.tpr
+        """The share of members found at this false-positive rate, or None where n does not support it.
+
+        Its interval covers that the threshold's own false-positive rate is known from so many non-members only.
+        """
+        return self.roc.tpr_at(fpr, self.confidence)
 
     @property
     def tprs(self) -> Mapping[float, Rate | None]:
         """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %; None marks a rate that n does not support."""
         return {fpr: self.tpr(fpr) for fpr in RATES}
+
+    @property
+    def telling_fpr(self) -> float | None:
+        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that people are told of."""
+        return next((fpr for fpr in _TOLD if _supported(fpr, self.roc.others)), None)
+
+    @property
+    def excludes_chance(self) -> bool:
+        """Whether one of the intervals excludes what an attack has that tells nothing, on either side of it.
+
+        These are the intervals that ``figures`` counts. An attack that is wrong more often than chance tells members too.
+        """
+        found = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
+        if self.telling_fpr is not None:
+            found.append((0.5, self.precision(prior=0.5, fpr=self.telling_fpr)))
+        return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in found)
 
     def precision(self, *, prior: float, fpr: float) -> Rate | None:
         """Of those called members at this FPR, the share that are, when a share ``prior`` of the population is.
@@ -87,6 +106,15 @@ class Leakage:
                 f"balanced accuracy: {accuracy}",
             ]
         )
+
+
+def figures(others: int) -> int:
+    """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision, and each TPR."""
+    return 3 + sum(_supported(fpr, others) for fpr in RATES)
+
+
+def _supported(fpr: float, others: int) -> bool:
+    return fpr * others >= 1 - 1e-9
 
 
 def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leakage:

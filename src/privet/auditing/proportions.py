@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc, betaincinv
 
-__all__ = ["Counts", "Rate", "at_least", "at_most", "few_errors", "rate"]
+__all__ = ["Counts", "Rate", "at_least", "at_most", "few_errors", "most_below", "rate"]
 
 Counts: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
 
@@ -57,3 +57,12 @@ def few_errors(errors: Counts | int, trials: Counts | int, error_rate: Counts | 
     inside = (errors >= 0) & (errors < trials)
     tail = betaincc(np.where(inside, errors + 1, 1.0), np.where(inside, trials - errors, 1.0), error_rate)
     return np.where(errors < 0, 0.0, np.where(inside, tail, 1.0))
+
+
+def most_below(trials: int, share: float, failure: float) -> int:
+    """The largest k with P[Binomial(trials, share) ≤ k] ≤ failure: so few hits refute the share; −1 where none do."""
+    low, high = -1, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if float(few_errors(middle, trials, share)) <= failure else (low, middle)
+    return low

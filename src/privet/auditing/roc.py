@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import open_fraction, whole
-from privet.auditing.proportions import Rate, at_least, at_most, rate
+from privet.auditing.proportions import Rate, at_least, at_most, most_below, rate
 from privet.errors import InvalidArgument
 from privet.scores import Scores
 from privet.views import Numbers
@@ -119,15 +119,55 @@ class Roc:
         """
         _rate("fpr", fpr)
         open_fraction("confidence", confidence)
-        allowed = np.floor(fpr * self.others * (1 + _ROUND_OFF))
+        allowed = _allowed(fpr, self.others)
         if allowed < 1:
             return None
-        place = int(np.searchsorted(self.false_positives, allowed, side="right")) - 1
+        place = self._place(allowed)
         return OperatingPoint(
             float(self.thresholds[place]),
             rate(int(self.false_positives[place]), self.others, confidence),
             rate(int(self.true_positives[place]), self.members, confidence),
         )
+
+    def tpr_at(self, fpr: float, confidence: float = 0.95) -> Rate | None:
+        """The share of members found at this false-positive rate; None below the floor.
+
+        The estimate is that of ``at``. Its threshold has this false-positive rate among the non-members that were scored; what it has
+        among all others is not known, so the interval covers both: the rate of the threshold and the members that it finds. Of
+        the failure each end gets a half, and of that the false-positive rate and the true-positive rate a half each.
+
+        *Lower end.* "The (k + 1)-th highest non-member" is a threshold above which, with k so that P[Binomial(n, fpr) ≤ k] is within
+        the failure, no more than ``fpr`` of all others lie. Where no k is so small, the threshold of ``at`` is used with a coin: a rule
+        that names only every (a/fpr)-th of those whom a threshold with the false-positive rate a names has the rate ``fpr``, and finds
+        TPR · fpr/a. *Upper end.* At the k-th highest non-member, with P[Binomial(n, fpr) ≥ k] within the failure, at least ``fpr`` of
+        all others are named, so a threshold that names ``fpr`` of them finds no more members than this one.
+
+        Reference: Clopper & Pearson 1934; ranks as limits of a quantile, Hahn & Meeker 1991, section 5.2.
+        """
+        point = self.at(fpr, confidence)
+        if point is None:
+            return None
+        failure = (1 - confidence) / 4
+        below = most_below(self.others, fpr, failure)
+        above = self.others - most_below(self.others, 1 - fpr, failure)
+        lower, upper = 0.0, 1.0
+        if below >= 0:
+            lower = float(at_least(self._hits(below), self.members, failure))
+        else:
+            allowed = _allowed(fpr, self.others)
+            alarms = float(at_most(allowed, self.others, failure))
+            lower = float(at_least(self._hits(allowed), self.members, failure)) * fpr / max(alarms, fpr)
+        if above <= self.others:
+            place = int(np.searchsorted(self.false_positives, above, side="left"))
+            upper = float(at_most(self.true_positives[place], self.members, failure))
+        return Rate(point.tpr.value, min(lower, point.tpr.value), max(upper, point.tpr.value))
+
+    def _place(self, false_positives: int) -> int:
+        """The lowest threshold with at most so many false positives."""
+        return int(np.searchsorted(self.false_positives, false_positives, side="right")) - 1
+
+    def _hits(self, false_positives: int) -> int:
+        return int(self.true_positives[self._place(false_positives)])
 
     def band(self, points: int = 200, confidence: float = 0.95) -> Band:
         """At most so many points of the curve, evenly spread over log FPR, each with the interval of its TPR."""
@@ -143,6 +183,11 @@ class Roc:
             at_least(hits, self.members, failure),
             at_most(hits, self.members, failure),
         )
+
+
+def _allowed(fpr: float, others: int) -> int:
+    """How many false positives among so many non-members this rate is."""
+    return int(np.floor(fpr * others * (1 + _ROUND_OFF)))
 
 
 def _rate(name: str, value: float) -> float:

@@ -17,7 +17,16 @@ from privet.attacks.preflight import enough_records, preflight
 from privet.attacks.referenced import ReferenceAttack
 from privet.attacks.shadows import Recipe
 from privet.attacks.signals import checked_labels
-from privet.auditing import Audit, OneRun, OneRunFDP, accuracy_by_group, by_group, measure, most_at_risk
+from privet.auditing import (
+    Audit,
+    OneRun,
+    OneRunFDP,
+    Shares,
+    accuracy_by_group,
+    by_group,
+    measure,
+    most_at_risk,
+)
 from privet.auditing.harm import GroupAccuracy
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
@@ -103,8 +112,8 @@ def audit(
     a torch dataset, or ``Records``. With a ``recipe``, by which the model was trained, ``references`` models (16) are trained and stronger
     attacks run; ``budget`` limits their time, ``cache`` keeps what they say. δ is 1e−5 unless another is given, and the report says so.
 
-    The measured bound is the best of all attacks; their confidence is shared out so that the best of them holds at ``confidence``.
-    It assumes that a fair coin decided who was trained on. Nothing is decided in view of the scores.
+    All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons share the failure out
+    (``privet.auditing.Shares``), and membership is called detected where one of them excludes chance. It assumes that a fair coin decided who was trained on. Nothing is decided in view of the scores.
     """
     began = time.monotonic()
     open_fraction("confidence", confidence)
@@ -137,19 +146,24 @@ def audit(
     known = None if study is None else study.references
     chosen = _attacks(attacks, view, challenge, known)
     claim = None if ledger is None else _claim(ledger)
-    shared = 1 - (1 - confidence) / (len(chosen) + (planted is not None))
+    scored = [int((~challenge.members).sum())] * len(chosen)
+    scored += [] if planted is None else [int((~planted.scores.members).sum())]
+    tables = (challenge.records.labels is not None) + (challenge.records.groups is not None)
+    shares = Shares.of(confidence, others=scored, tables=tables)
     results = [
         replace(
-            _result(attack.run(view, challenge), attack.adversary, claim, OneRun(shared), delta, confidence),
+            _result(
+                attack.run(view, challenge), attack.adversary, claim, OneRun(shares.bound), delta, shares
+            ),
             strength=_strength(attack),
         )
         for attack in chosen
     ]
     if planted is not None:
         # Noise of private training is normal, so its canaries may be held against normal curves, which show more.
-        judge = OneRunFDP(shared)
+        judge = OneRunFDP(shares.bound)
         scores = replace(planted.scores, attack="canaries in training")
-        found = _result(scores, planted.adversary, claim, judge, delta, confidence, tossed=True)
+        found = _result(scores, planted.adversary, claim, judge, delta, shares, tossed=True)
         results.append(replace(found, planted=True))
     told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
     audited = ModelAudit(
@@ -164,10 +178,11 @@ def audit(
             *_unlabelled(challenge),
             *preflight(view, challenge, references=known, shadow_recipe=recipe, canaries=canaries, seed=seed),
         ),
-        harm=_harm(told.scores, asked, right, confidence),
+        harm=_harm(told.scores, asked, right, shares, confidence),
         population=max(population, len(sides[0])),
         seconds=time.monotonic() - began,
     )
+    audited = _only_where_detected(audited)
     return Report(audits=(audited,), origin=Origin(command="privet.audit(…)", version=__version__, seed=seed))
 
 
@@ -191,7 +206,8 @@ def audit_scores(
     open_fraction("delta", delta)
     scores = Scores.of(_column("members", members), _column("nonmembers", nonmembers), attack)
     claim = None if ledger is None else _claim(ledger)
-    result = _result(scores, _UNKNOWN, claim, OneRun(confidence), delta, confidence)
+    shares = Shares.of(confidence, others=[int((~scores.members).sum())])
+    result = _result(scores, _UNKNOWN, claim, OneRun(shares.bound), delta, shares)
     audited = ModelAudit(
         name=name,
         delta=delta,
@@ -211,7 +227,7 @@ def _result(
     claim: Guarantee | None,
     judge: Audit,
     delta: float,
-    confidence: float,
+    shares: Shares,
     *,
     tossed: bool = False,
 ) -> AttackResult:
@@ -219,7 +235,7 @@ def _result(
     return AttackResult(
         adversary=adversary,
         scores=scores,
-        leakage=measure(scores, confidence=confidence),
+        leakage=measure(scores, confidence=shares.interval),
         finding=judge.test(scores if tossed else _balanced(scores), claim, delta=delta),
         method=f"{_METHODS[type(judge)]}, at {100 * judge.confidence:.4g} % confidence. {judge.assumes}",
     )
@@ -244,7 +260,15 @@ def _strength(attack: Attack[Any]) -> Strength:
     return Strength.CALIBRATED if calibrated else Strength.TARGET_ALONE
 
 
-def _harm(scores: Scores, asked: Asked, right: Bits | None, confidence: float) -> Harm:
+def _only_where_detected(audited: ModelAudit) -> ModelAudit:
+    """Records are called exposed only where membership was detected: their list has a level of its own, which is no part of the family."""
+    harm = audited.harm
+    if harm is None or audited.detected:
+        return audited
+    return replace(audited, harm=replace(harm, at_risk=replace(harm.at_risk, flagged=0)))
+
+
+def _harm(scores: Scores, asked: Asked, right: Bits | None, shares: Shares, confidence: float) -> Harm:
     labels, groups = asked.challenge.records.labels, asked.challenge.records.groups
     risk = most_at_risk(scores)
 
@@ -257,10 +281,11 @@ def _harm(scores: Scores, asked: Asked, right: Bits | None, confidence: float) -
         attack=scores.attack,
         at_risk=risk,
         names=tuple(str(place) for place in asked.places[risk.records]),
-        classes=() if labels is None else by_group(scores, labels, confidence=confidence),
-        groups=() if groups is None else by_group(scores, groups, confidence=confidence),
+        classes=() if labels is None else by_group(scores, labels, confidence=shares.table),
+        groups=() if groups is None else by_group(scores, groups, confidence=shares.table),
         class_accuracies=accuracies(labels),
         group_accuracies=accuracies(groups),
+        failure=((labels is not None) + (groups is not None)) * (1 - shares.table),
     )
 
 

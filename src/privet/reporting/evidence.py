@@ -80,7 +80,7 @@ def measured(audit: ModelAudit) -> list[str]:
         told.append("Membership was not detected at this power.")
     told.append(attack_strength(audit))
     told.append(
-        f"An ε up to {tightest.finding.ceiling:.2f} could have been shown with so many records, by a perfect attack. "
+        f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a perfect attack. "
         f"What is measured is a lower bound: other attacks may find more."
     )
     return told

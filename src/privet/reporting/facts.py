@@ -8,26 +8,28 @@ proved.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import final
+from typing import NamedTuple, final
 
-from privet.auditing import AtRisk, GroupAccuracy, GroupHarm, Leakage
+from privet.auditing import AtRisk, GroupAccuracy, GroupHarm, Leakage, Rate
+from privet.auditing.leakage import figures
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
+from privet.reporting.proved import most_found
 from privet.scores import Scores
 from privet.views import Adversary
 
-__all__ = ["AttackResult", "Harm", "ModelAudit", "Origin", "Standing", "Strength"]
+__all__ = ["AboveCeiling", "AttackResult", "Harm", "ModelAudit", "Origin", "Standing", "Strength"]
 
 
 @final
 class Standing(StrEnum):
     """Where a model stands, from worst to best; there is no "private"."""
 
-    BROKEN = "broken"  # the measured lower bound is above the proved upper bound
+    BROKEN = "broken"  # a measured lower bound, of ε or of a rate, is above what was claimed
     LEAKS = "leaks"  # membership was detected, and no proof caps it
     LEAKS_WITHIN = "leaks within its proof"  # detected, and within what was proved
     NOT_DETECTED_PROVED = "not detected, and bounded by proof"
@@ -66,8 +68,23 @@ class AttackResult:
 
     @property
     def detected(self) -> bool:
-        """Whether it showed any ε at all, at the confidence of the finding: its share of the report's."""
-        return self.finding.measured.value > 0
+        """Whether any statement about it excludes chance: an ε above 0, or an interval of its leakage."""
+        return self.finding.measured.value > 0 or self.leakage.excludes_chance
+
+    @property
+    def failure(self) -> float:
+        """The probability that any statement about it is wrong, at most: those of its bound and of its intervals, added up."""
+        intervals = figures(self.leakage.roc.others)
+        return 1 - self.finding.measured.confidence + intervals * (1 - self.leakage.confidence)
+
+
+class AboveCeiling(NamedTuple):
+    """A true-positive rate whose interval lies above what a claim leaves to any attack: the claim does not hold."""
+
+    attack: str
+    fpr: float
+    tpr: Rate
+    ceiling: float
 
 
 @final
@@ -77,6 +94,7 @@ class Harm:
 
     ``names`` are what to call the records: their places in the members that were given. ``class_accuracies`` and
     ``group_accuracies`` say how often the model is right on each class and group; empty where labels are not known.
+    ``failure`` is the probability that any statement about the leakage of classes and groups is wrong, at most.
     """
 
     attack: str
@@ -86,6 +104,15 @@ class Harm:
     groups: tuple[GroupHarm, ...] = ()
     class_accuracies: tuple[GroupAccuracy, ...] = ()
     group_accuracies: tuple[GroupAccuracy, ...] = ()
+    failure: float = 0.0
+
+    @property
+    def detected(self) -> bool:
+        """Whether a class or group has an AUC whose interval excludes chance, or is worse off than the rest."""
+        return any(
+            group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper
+            for group in (*self.classes, *self.groups)
+        )
 
 
 @final
@@ -114,11 +141,11 @@ class ModelAudit:
 
     @property
     def strongest(self) -> AttackResult:
-        """The attack on records with the highest lower bound on ε; between equals, the one with the highest AUC.
+        """The attack on records with the highest lower bound on ε; between equals, one that detected, with the highest AUC.
 
         Canaries come in only where nothing else was attacked: what an adversary tells of them is no measure of what happens to people.
         """
-        return max(self._on_records or self.results, key=_strength)
+        return max(self.on_records or self.results, key=_strength)
 
     @property
     def tightest(self) -> AttackResult:
@@ -127,8 +154,18 @@ class ModelAudit:
 
     @property
     def epsilon_measured(self) -> float:
-        """At least this, with the confidence of the tightest finding."""
+        """At least this, from records or from canaries, whichever shows more."""
         return self.tightest.finding.measured.value
+
+    @property
+    def epsilon_of_records(self) -> float:
+        """At least this, shown on people's records."""
+        return max((result.finding.measured.value for result in self.on_records), default=0.0)
+
+    @property
+    def epsilon_of_canaries(self) -> float | None:
+        """At least this, shown on canaries of the run; None where there were none."""
+        return max((result.finding.measured.value for result in self.on_canaries), default=None)
 
     @property
     def epsilon_proved(self) -> float | None:
@@ -138,27 +175,55 @@ class ModelAudit:
 
     @property
     def confidence(self) -> float:
-        """With which the best of all attacks' bounds holds: the failures that each of them allows, added up."""
-        failures = sum(1 - result.finding.measured.confidence for result in self.results)
+        """With which all statements hold together: bounds on ε, intervals, and comparisons of classes and groups."""
+        failures = sum(result.failure for result in self.results)
+        failures += 0.0 if self.harm is None else self.harm.failure
         return round(max(1 - failures, 0.0), 12)
 
     @property
     def detected(self) -> bool:
-        """Whether any attack told members from others beyond chance; attacks share the level out among them.
+        """Whether members were told from others: some statement about people's records excludes chance.
 
-        That canaries were told says that the bound is near, not that anybody's record was found.
+        The one definition that the verdict, the tables, the documents and the command line use. Statements share the failure out
+        (``privet.auditing.shares``), so a model that tells nothing of its members is found with a probability of
+        1 − ``confidence`` at most. That canaries were told is ``canaries_told``: it is about the run, and not about anybody's record.
         """
-        return any(result.detected for result in self._on_records or self.results)
+        return any(result.detected for result in self.on_records) or (
+            self.harm is not None and self.harm.detected
+        )
+
+    @property
+    def canaries_told(self) -> bool:
+        """Whether some statement about canaries excludes chance."""
+        return any(result.detected for result in self.on_canaries)
 
     @property
     def standing(self) -> Standing:
         """The verdict on this model."""
-        if any(result.finding.verdict is Verdict.VIOLATED for result in self.results):
+        if self.violated or self.above_ceiling:
             return Standing.BROKEN
         proved = self.epsilon_proved is not None
-        if self.detected:
+        if self.detected or (self.canaries_told and not self.on_records):
             return Standing.LEAKS_WITHIN if proved else Standing.LEAKS
         return Standing.NOT_DETECTED_PROVED if proved else Standing.NOT_DETECTED
+
+    @property
+    def violated(self) -> bool:
+        """Whether a measured ε is above the claimed one."""
+        return any(result.finding.verdict is Verdict.VIOLATED for result in self.results)
+
+    @property
+    def above_ceiling(self) -> tuple[AboveCeiling, ...]:
+        """Where the interval of a true-positive rate lies above the most that the claim leaves to any attack."""
+        found = []
+        for result in self.results:
+            for fpr, tpr in result.leakage.tprs.items():
+                if tpr is None or tpr.lower <= fpr:  # a ceiling is never below chance
+                    continue
+                ceiling = most_found(self.claim, fpr)
+                if ceiling is not None and tpr.lower > ceiling:
+                    found.append(AboveCeiling(result.name, fpr, tpr, ceiling))
+        return tuple(found)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -175,7 +240,7 @@ class ModelAudit:
     def strength(self) -> Strength:
         """That of the strongest kind of attack that was run on records; canaries are no attack on people's records."""
         order = list(Strength)
-        return max((result.strength for result in self._on_records or self.results), key=order.index)
+        return max((result.strength for result in self.on_records or self.results), key=order.index)
 
     @property
     def warnings(self) -> tuple[Check, ...]:
@@ -183,12 +248,18 @@ class ModelAudit:
         return tuple(check for check in self.checks if check.outcome is Outcome.WARNED)
 
     @property
-    def _on_records(self) -> tuple[AttackResult, ...]:
+    def on_records(self) -> tuple[AttackResult, ...]:
+        """The attacks on people's records."""
         return tuple(result for result in self.results if not result.planted)
 
+    @property
+    def on_canaries(self) -> tuple[AttackResult, ...]:
+        """The attacks on canaries of the run."""
+        return tuple(result for result in self.results if result.planted)
 
-def _strength(result: AttackResult) -> tuple[float, float]:
-    return result.finding.measured.value, result.leakage.auc.value
+
+def _strength(result: AttackResult) -> tuple[float, bool, float]:
+    return result.finding.measured.value, result.detected, result.leakage.auc.value
 
 
 @final

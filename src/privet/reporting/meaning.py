@@ -5,6 +5,7 @@ from typing import NamedTuple
 from privet.errors import PrivetError
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import (
+    at_least,
     at_most_in_a_thousand,
     count,
     in_a_thousand,
@@ -18,7 +19,6 @@ from privet.reporting.proved import most_found
 
 __all__ = ["Crowd", "crowd", "meaning", "telling_rate"]
 
-_RATES = (1e-3, 1e-2, 1e-1)
 _PRIORS = (0.5, 0.01)
 
 
@@ -32,7 +32,7 @@ class Crowd(NamedTuple):
 
 def telling_rate(result: AttackResult) -> float | None:
     """The lowest of three false-positive rates that the number of non-members supports."""
-    return next((fpr for fpr in _RATES if result.leakage.tpr(fpr) is not None), None)
+    return result.leakage.telling_fpr
 
 
 def crowd(audit: ModelAudit) -> Crowd | None:
@@ -122,5 +122,5 @@ def _unseen(audit: ModelAudit) -> list[str]:
         return []
     return [
         f"No attack that was run told members from others beyond chance. With so many records an ε up to "
-        f"{audit.strongest.finding.ceiling:.2f} could have been seen, by a perfect attack; it does not show that there is none."
+        f"{at_least(audit.strongest.finding.ceiling)} could have been seen, by a perfect attack; it does not show that there is none."
     ]

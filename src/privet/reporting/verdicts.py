@@ -1,11 +1,11 @@
 """The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
 
 from privet.reporting.caution import delta_alarm
-from privet.reporting.facts import ModelAudit, Standing
-from privet.reporting.numbers import at_least, at_most, percent
+from privet.reporting.facts import AttackResult, ModelAudit, Standing
+from privet.reporting.numbers import at_least, at_most, fraction, percent, percent_at_most
 from privet.reporting.report import Report
 
-__all__ = ["sentence", "verdict"]
+__all__ = ["breach", "sentence", "verdict"]
 
 
 def verdict(report: Report) -> str:
@@ -29,47 +29,80 @@ def sentence(audit: ModelAudit) -> str:
 
 def _finding(audit: ModelAudit) -> str:
     ceiling = at_least(audit.strongest.finding.ceiling)
-    measured = at_least(audit.epsilon_measured)
     proved = "∞" if audit.epsilon_proved is None else at_most(audit.epsilon_proved)
     match audit.standing:
         case Standing.BROKEN:
-            return (
-                f"{audit.name} breaks its claim: an attack shows ε ≥ {measured} at {100 * audit.confidence:.3g} % confidence, "
-                f"and ε ≤ {proved} was claimed."
-            )
+            return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
-            return (
-                f"{audit.name} leaks who was in its training data{_power(audit)}, and no proof caps how much."
-            )
+            return f"{audit.name} leaks who was in its training data: {_detected(audit)}, and no proof caps how much{_canaries(audit)}."
         case Standing.LEAKS_WITHIN:
-            return f"{audit.name} leaks, and within its proof: {_measured(audit)}, and at most ε = {proved} by proof."
+            return (
+                f"{audit.name} leaks, and within its proof: {_detected(audit)}, and it leaks at most ε = {proved} by proof"
+                f"{_canaries(audit)}."
+            )
         case Standing.NOT_DETECTED_PROVED:
             return (
                 f"Membership in {audit.name} was not detected at this power (an ε above {ceiling} cannot be "
-                f"seen with so many records), and it leaks at most ε = {proved} by proof{_planted(audit)}."
+                f"seen with so many records), and it leaks at most ε = {proved} by proof{_canaries(audit)}."
             )
         case Standing.NOT_DETECTED:
             return (
                 f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be seen "
-                f"with so many records, and nothing is proved."
+                f"with so many records, and nothing is proved{_canaries(audit)}."
             )
 
 
-def _planted(audit: ModelAudit) -> str:
-    """What canaries showed where attacks on records showed nothing."""
-    if audit.epsilon_measured == 0:
+def breach(audit: ModelAudit) -> str:
+    """Which measured lower bound is above which claimed upper bound, as a clause."""
+    sure = f"at {100 * audit.confidence:.3g} % confidence"
+    if audit.violated:
+        what = "an attack" if audit.tightest in audit.on_records else "an attack on canaries"
+        return (
+            f"{what} shows ε ≥ {at_least(audit.epsilon_measured)} {sure}, "
+            f"and ε ≤ {at_most(audit.epsilon_proved or 0.0)} was claimed"
+        )
+    found = audit.above_ceiling[0]
+    return (
+        f"“{found.attack}” finds at least {percent(found.tpr.lower)} of members with {percent(found.fpr)} false alarms, {sure}, "
+        f"and the claim leaves {percent_at_most(found.ceiling)} to any attack"
+    )
+
+
+def _canaries(audit: ModelAudit) -> str:
+    """What canaries showed, beside what attacks on records did."""
+    measured = audit.epsilon_of_canaries
+    if not measured or not audit.on_records:
         return ""
-    return f"; canaries in its training show that it is at least ε = {at_least(audit.epsilon_measured)}"
+    return f"; canaries in its training show that it is at least ε = {at_least(measured)}"
 
 
-def _power(audit: ModelAudit) -> str:
-    found = audit.strongest.leakage.tpr(1e-3)
-    if found is not None and found.lower > 2e-3:
-        return f": at one false alarm in a thousand, {percent(found.value)} of members are found"
-    return f": an attack tells members from others with AUC {audit.strongest.leakage.auc.value:.2f}"
+def _detected(audit: ModelAudit) -> str:
+    """What excludes chance, the rarest false alarms first."""
+    result = audit.strongest
+    leakage = result.leakage
+    rates = [(fpr, tpr) for fpr, tpr in sorted(leakage.tprs.items()) if tpr is not None and tpr.lower > fpr]
+    if rates:
+        fpr, tpr = rates[0]
+        return f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are found{_and_epsilon(result)}"
+    if not leakage.auc.lower <= 0.5 <= leakage.auc.upper:
+        return f"an attack tells members from others with AUC {fraction(leakage.auc.value)}{_and_epsilon(result)}"
+    if result.finding.measured.value > 0:
+        return f"an attack shows ε ≥ {at_least(result.finding.measured.value)}"
+    if result.detected:
+        return "an attack names members more often than others"
+    return _in_a_group(audit)
 
 
-def _measured(audit: ModelAudit) -> str:
-    if audit.epsilon_measured > 0:
-        return f"attacks show ε ≥ {at_least(audit.epsilon_measured)}"
-    return f"an attack has AUC {audit.strongest.leakage.auc.value:.2f}"
+def _and_epsilon(result: AttackResult) -> str:
+    measured = result.finding.measured.value
+    return f" and ε is at least {at_least(measured)}" if measured > 0 else ""
+
+
+def _in_a_group(audit: ModelAudit) -> str:
+    """Where nothing was detected of everybody together, and something of one class or group."""
+    if audit.harm is not None:
+        for noun, groups in (("class", audit.harm.classes), ("group", audit.harm.groups)):
+            for group in groups:
+                if group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper:
+                    return f"members of {noun} {group.name} are told from others with AUC {fraction(group.leakage.auc.value)}"
+    return "an attack tells members from others"
