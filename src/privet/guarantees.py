@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from privet.adjacency import Adjacency
 from privet.arguments import at_least, finite, open_fraction, whole
+from privet.beliefs import KeptLoss, belief_interval, least_loss_bound
 from privet.bounds import EpsilonBound, Interval, Side
 from privet.caveats import Caveat
 from privet.ceilings import Ceiling, lowest_ceiling
@@ -32,6 +33,8 @@ __all__ = [
     "ceiling",
     "delta_warning",
 ]
+
+_ROUND_OFF = 1e-12
 
 
 class LossHistogram(NamedTuple):
@@ -147,16 +150,45 @@ class Guarantee:
         """The most by which any attack's true-positive rate exceeds its false-positive rate: δ(0)."""
         return self.delta(epsilon=0.0)
 
+    def loss_bound(self, *, delta: float) -> float:
+        """The smallest proved bound on the privacy loss, from both sides, that fails with probability at most δ.
+
+        It holds for whatever is computed from what was released, whichever of the two neighbours is the true one. It
+        is above ε at the same δ (``beliefs`` says why); for δ = 0 the two are the same.
+        """
+        start = self.epsilon(delta=delta)
+        if delta == 0:
+            return start
+        found = least_loss_bound(lambda epsilon: float(self.curve.sketch(epsilon).upper), delta, start)
+        bounds = [] if found is None else [found * (1 + _ROUND_OFF)]
+        with suppress(PrivetError):
+            bounds.append(self.epsilon(delta=0.0))
+        if not bounds:
+            raise NotProved(
+                f"No bound on the privacy loss is proved that fails with probability at most {delta:g}, because all of "
+                f"this δ may be outputs that tell everything. Ask at a larger δ, such as {2 * delta:g}."
+            )
+        return min(bounds)
+
+    def kept_loss(self, *, delta: float) -> KeptLoss:
+        """The ``loss_bound`` at δ; at 2 δ where none is proved at δ itself.
+
+        A claim (ε, δ) alone leaves room for outputs of probability δ that tell everything, and at δ for nothing beside them.
+        """
+        try:
+            return KeptLoss(self.loss_bound(delta=delta), delta)
+        except NotProved:
+            self.epsilon(delta=delta)  # where there is not even an ε, its own refusal is the one to be seen
+            return KeptLoss(self.loss_bound(delta=2 * delta), 2 * delta)
+
     def posterior(self, *, prior: float, delta: float) -> Interval:
         """What a reader who held ``prior`` may come to believe: between ``lower`` and ``upper``.
 
-        p / (p + (1 − p) exp(±ε)) with ε at this δ. For δ = 0 it holds for every output; otherwise outputs
-        on which it may fail have a probability of the order of δ (Kasiviswanathan & Smith 2014).
+        p / (p + (1 − p) exp(±ε′)) with ε′ the ``loss_bound`` at this δ: whichever is true, the belief is outside with
+        probability at most δ. For δ = 0 it holds for every output.
         """
         open_fraction("prior", prior)
-        epsilon = self.epsilon(delta=delta)
-        odds = math.log(prior) - math.log1p(-prior)
-        return Interval(_logistic(odds - epsilon), _logistic(odds + epsilon))
+        return belief_interval(prior, self.loss_bound(delta=delta))
 
     def privacy_loss(self, *, bins: int = 200) -> LossHistogram:
         """The law of the privacy-loss random variable, to look at; no bound is made of it."""
@@ -282,7 +314,3 @@ def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
 def _plain(found: Interval) -> Interval:
     """Python's own floats: a numpy scalar in a report or a document is a surprise."""
     return Interval(float(found.lower), float(found.upper))
-
-
-def _logistic(odds: float) -> float:
-    return 1 / (1 + math.exp(-odds)) if odds > -700 else math.exp(odds)

@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 
 from privet.arguments import open_fraction, positive
 from privet.ceilings import lowest_ceiling
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, NotProved
 from privet.guarantees import Guarantee
 
 __all__ = ["AdvantageTarget", "EpsilonTarget", "Excess", "PosteriorTarget", "Target", "TprTarget"]
@@ -114,7 +114,7 @@ class AdvantageTarget(Target):
 @final
 @dataclass(frozen=True, kw_only=True)
 class PosteriorTarget(Target):
-    """A reader with this prior comes to believe no more than ``posterior``, at this δ."""
+    """A reader with this prior comes to believe no more than ``posterior``, except with probability δ."""
 
     prior: float
     posterior: float
@@ -132,12 +132,20 @@ class PosteriorTarget(Target):
             )
 
     @property
-    def epsilon(self) -> float:
-        """The ε that this target amounts to: the gain in log-odds."""
+    def loss(self) -> float:
+        """The privacy loss that this target allows: the gain in log-odds."""
         return math.log(self.posterior / (1 - self.posterior)) - math.log(self.prior / (1 - self.prior))
 
+    @property
+    def tolerance(self) -> float:
+        return 1e-6  # each look at a belief is a search of its own
+
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
-        return EpsilonTarget(epsilon=self.epsilon, delta=self.delta).excess(guarantee, hint)
+        try:
+            found = guarantee.loss_bound(delta=self.delta)
+        except NotProved:
+            return Excess(math.inf)  # all of δ may be outputs that tell everything
+        return Excess(math.log(max(found, 1e-300) / self.loss))
 
     def reached(self, guarantee: Guarantee) -> bool:
-        return EpsilonTarget(epsilon=self.epsilon, delta=self.delta).reached(guarantee)
+        return guarantee.posterior(prior=self.prior, delta=self.delta).upper <= self.posterior

@@ -175,7 +175,8 @@ def _goal(arguments: argparse.Namespace) -> _Goal:
     return _Goal(
         "posterior",
         PosteriorTarget(posterior=posterior, prior=prior, delta=delta),
-        f"a belief of at most {percent(posterior)} from a prior of {percent(prior)} at δ = {delta:g}",
+        f"a belief of at most {percent(posterior)} from a prior of {percent(prior)}, "
+        f"except with a probability of at most {delta:g}",
         lambda guarantee: guarantee.posterior(prior=prior, delta=delta).upper,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import final
 
 from privet.adjacency import Adjacency
+from privet.beliefs import KeptLoss
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
@@ -40,10 +41,11 @@ _QUESTIONS = {
 @final
 @dataclass(frozen=True)
 class Meaning:
-    """The most that any attack can do, and what any reader may come to believe."""
+    """The most that any attack can do, and what any reader may come to believe, and how surely."""
 
     tpr: tuple[tuple[float, float], ...]
     posterior: tuple[tuple[float, Interval], ...]
+    kept: KeptLoss
     advantage: float
 
 
@@ -58,12 +60,13 @@ def run(arguments: argparse.Namespace) -> Answer:
         **claim_document(question, bounds),
         "tpr": [{"fpr": fpr, "tpr": tpr} for fpr, tpr in meaning.tpr],
         "posterior": [{"prior": p, "lower": b.lower, "upper": b.upper} for p, b in meaning.posterior],
+        "posterior_failure": meaning.kept.failure,
         "advantage": meaning.advantage,
     }
     blocks = [
         claim_sentence(question, bounds) + ".",
         *warnings_of(guarantee.caveats),
-        _words(meaning, guarantee.adjacency, question.delta),
+        _words(meaning, guarantee.adjacency),
         _attack_table(meaning),
         _belief_table(meaning),
         facts(
@@ -87,9 +90,11 @@ def run(arguments: argparse.Namespace) -> Answer:
 
 def meaning_of(guarantee: Guarantee, delta: float) -> Meaning:
     """What follows for the false-alarm rates and the priors that are always shown."""
+    kept = guarantee.kept_loss(delta=delta)
     return Meaning(
         tpr=tuple((fpr, guarantee.tpr(fpr=fpr)) for fpr in FALSE_ALARMS),
-        posterior=tuple((prior, guarantee.posterior(prior=prior, delta=delta)) for prior in PRIORS),
+        posterior=tuple((prior, kept.posterior(prior)) for prior in PRIORS),
+        kept=kept,
         advantage=guarantee.advantage(),
     )
 
@@ -120,11 +125,13 @@ def save_plot(path: Path, picture: str) -> None:
         ) from failed
 
 
-def _words(meaning: Meaning, adjacency: Adjacency, delta: float) -> str:
+def _words(meaning: Meaning, adjacency: Adjacency) -> str:
     fpr, tpr = meaning.tpr[1]
     prior, belief = meaning.posterior[1]
     even = 0.5 * (1 + meaning.advantage)
-    exception = f", except with a probability of the order of δ = {delta:g}" if delta else ""
+    exception = (
+        f", except with a probability of at most {meaning.kept.failure:g}" if meaning.kept.failure else ""
+    )
     lines = [
         f"An attack that raises a false alarm in {percent(fpr)} of the cases is right in at most "
         f"{percent_up(tpr)} of those where it should, {_times(tpr / fpr)} times as often as "

@@ -43,7 +43,7 @@ def meaning_picture(heading: str, guarantee: Guarantee, delta: float, meaning: M
         text((34, 48), heading, size=23, bold=True),
         text((34, 74), subtitle, size=13.5, colour=MUTED),
         *_attack_panel(guarantee, delta, meaning),
-        *_belief_panel(guarantee.epsilon(delta=delta), meaning),
+        *_belief_panel(meaning),
     ]
     return document(980, 654, title=heading, description=_described(meaning), parts=parts)
 
@@ -73,7 +73,8 @@ def _attack_panel(guarantee: Guarantee, delta: float, meaning: Meaning) -> list[
     ]
 
 
-def _belief_panel(epsilon: float, meaning: Meaning) -> list[str]:
+def _belief_panel(meaning: Meaning) -> list[str]:
+    loss = meaning.kept.loss
     panel = Panel(
         594,
         _TOP,
@@ -82,10 +83,10 @@ def _belief_panel(epsilon: float, meaning: Meaning) -> list[str]:
         LinearAxis(0.0, 1.0, "belief before the release", _SHARES),
         LinearAxis(0.0, 1.0, "belief after the release", _SHARES),
     )
-    odds = np.linspace(-epsilon - 9, epsilon + 9, 241)
+    odds = np.linspace(-loss - 9, loss + 9, 241)
     priors = [0.0, *(float(_logistic(o)) for o in odds), 1.0]
-    upper = [panel.place(p, _believed(p, epsilon)) for p in priors]
-    lower = [panel.place(p, _believed(p, -epsilon)) for p in priors]
+    upper = [panel.place(p, _believed(p, loss)) for p in priors]
+    lower = [panel.place(p, _believed(p, -loss)) for p in priors]
     rows = [
         (percent(prior), f"{percent_down(after.lower)} to {percent_up(after.upper)}", (0.0, 0.0))
         for prior, after in meaning.posterior

@@ -105,7 +105,10 @@ def _calibrate(command: _Parser) -> None:
     target.add_argument("--tpr", type=_number, metavar="P", help="at most this true-positive rate, at --fpr")
     target.add_argument("--advantage", type=_number, metavar="P", help="at most this membership advantage")
     target.add_argument(
-        "--posterior", type=_number, metavar="P", help="at most this belief, from --prior, at --delta"
+        "--posterior",
+        type=_number,
+        metavar="P",
+        help="at most this belief, from --prior, except with probability --delta",
     )
     target.add_argument("--fpr", type=_number, metavar="P", help="false-positive rate of the attack")
     target.add_argument("--prior", type=_number, metavar="P", help="belief before the release")

@@ -107,12 +107,12 @@ def _proved(audit: ModelAudit) -> list[str]:
             f"{percent(fpr)} false alarms. The proof is about one {claim.adjacency.unit} ({claim.adjacency.relation})."
         )
     try:
-        after = claim.posterior(prior=0.5, delta=audit.delta).upper
+        kept = claim.kept_loss(delta=audit.delta)
     except PrivetError:
         return told
     told.append(
-        f"Somebody who holds it for an even chance that a person is in the data can become at most {percent_at_most(after)} sure by "
-        f"seeing the model, except with a probability of the order of δ = {small(audit.delta)}."
+        f"Somebody who holds it for an even chance that a person is in the data can become at most {percent_at_most(kept.posterior(0.5).upper)} sure by "
+        f"seeing the model, except with a probability of at most {small(kept.failure)}."
     )
     return told
 
