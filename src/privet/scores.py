@@ -61,6 +61,13 @@ class Records:
             )
         return self.labels
 
+    def followed_by(self, others: "Records") -> "Records":
+        """These records and then the others. Labels and groups are there where both have them."""
+        labels = _joined(self.labels, others.labels)
+        return Records(
+            np.concatenate([self.inputs, others.inputs]), labels, _joined(self.groups, others.groups)
+        )
+
     def take(self, which: NDArray[np.intp] | Bits) -> "Records":
         """Some of the records, in the order asked for."""
         labels = None if self.labels is None else self.labels[which]
@@ -143,18 +150,7 @@ class Challenge:
                 "'members' and 'others' must both have labels (and groups) or neither, got one with and one without. "
                 "A side that can be told from the other without the model is not a test of the model."
             )
-        labels = (
-            None
-            if members.labels is None or others.labels is None
-            else np.concatenate([members.labels, others.labels])
-        )
-        groups = (
-            None
-            if members.groups is None or others.groups is None
-            else np.concatenate([members.groups, others.groups])
-        )
-        records = Records(np.concatenate([members.inputs, others.inputs]), labels, groups)
-        return cls(records, np.repeat([True, False], [len(members), len(others)]))
+        return cls(members.followed_by(others), np.repeat([True, False], [len(members), len(others)]))
 
     def scored(self, values: Numbers, attack: str) -> Scores:
         """The attack's answer beside the coin."""
@@ -245,6 +241,10 @@ class References:
         at = first[wanted]
         kept = None if self.log_confidences is None else self.log_confidences[:, at]
         return References(self.signals[:, :, at], trained[:, at], kept, records.hashes)
+
+
+def _joined(first: NDArray[_T] | None, second: NDArray[_T] | None) -> NDArray[_T] | None:
+    return None if first is None or second is None else np.concatenate([first, second])
 
 
 def _read(name: str, values: object) -> NDArray[Any]:

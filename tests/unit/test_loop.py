@@ -6,11 +6,13 @@ from scipy.stats import binom
 
 import privet
 from privet.attacks import Loss, Predictions, Probabilities
+from privet.attacks.registry import Knowledge, Means
 from privet.attacks.shadows import CallableRecipe
 from privet.errors import InvalidArgument
 from privet.events import Opaque
-from privet.loop import Budget, attacks_for, audit, audit_scores
+from privet.loop import Budget, audit, audit_scores
 from privet.loop.budget import references_within
+from privet.loop.choosing import choose_attacks
 from privet.loop.rows import challenge_of, records_of
 from privet.reporting import Standing
 from privet.scores import Records, References
@@ -173,8 +175,10 @@ def test_attacks_fit_what_is_there():
     view = Probabilities(lambda rows: rows)
     references = References(np.zeros((2, 1, 600)), np.arange(1200).reshape(2, 600) % 2 == 0)
 
-    def names(*arguments):
-        return [attack.name for attack in attacks_for(*arguments)]
+    def names(view, records, references):
+        means = Means(view=view, records=records, references=references is not None)
+        made = choose_attacks(None, means).made(Knowledge(records=records, references=references))
+        return [attack.name for attack in made]
 
     assert names(view, records, None) == ["loss", "modified entropy"]
     assert names(view, blind, None) == ["entropy"]
@@ -182,7 +186,7 @@ def test_attacks_fit_what_is_there():
     assert names(view, records, references) == ["loss", "LiRA", "RMIA"]
     for wrong in (["lira"], ["nonsense"], [], ["loss", "loss"]):
         with pytest.raises(InvalidArgument, match="'attacks'"):
-            attacks_for(view, records, None, wrong)
+            choose_attacks(wrong, Means(view=view, records=records))
 
 
 def test_own_attacks_run_beside_named_ones():
@@ -200,7 +204,7 @@ def test_references_stop_where_the_time_ends():
         time.sleep(0.1)
         return Remembers().fit(rows, labels)
 
-    records = Records(ROWS[:40], LABELS[:40])
+    records = challenge_of(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
     recipe = CallableRecipe(slow, version="1")
     short = references_within(recipe, records, 64, Budget(1.5), seed=0, cache=None, progress=False)
     assert 2 <= short.references.models < 20
@@ -209,7 +213,7 @@ def test_references_stop_where_the_time_ends():
 
 
 def test_a_budget_finds_what_was_kept(tmp_path):
-    records = Records(ROWS[:40], LABELS[:40])
+    records = challenge_of(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
     recipe = CallableRecipe(lambda rows, labels, seed: Remembers().fit(rows, labels), version="1")
     references_within(recipe, records, 8, None, seed=0, cache=tmp_path, progress=False)
     again = references_within(recipe, records, 8, Budget(60), seed=0, cache=tmp_path, progress=False)

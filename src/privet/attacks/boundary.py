@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet.arguments import whole
 from privet.attacks.attack import Attack
@@ -66,7 +67,7 @@ class BoundaryDistance(Attack[LabelOnly]):
         origin = np.asarray(records.inputs, dtype=np.float64).reshape(len(records), -1)
         answers = view.labels(records.inputs)
         right = answers == records.known_labels
-        edge, found = _starts(origin, answers, records.known_labels, generator)
+        edge, found = _starts(origin, answers, records.known_labels, _known(records))
         search = search.among(found)
         origin_, right_ = origin[found], right[found]
         edge = search.bisected(origin_, edge[found], right_)
@@ -156,15 +157,15 @@ class _Search:
         return points if self.bounds is None else np.clip(points, *self.bounds)
 
 
-def _starts(
-    origin: Numbers, answers: Labels, labels: Labels, generator: np.random.Generator
-) -> tuple[Numbers, Bits]:
+def _known(records: Records) -> NDArray[np.intp]:
+    """Records that serve as starts: all, or those of the least hashes, whatever the order of records is."""
+    if len(records) <= _STARTS:
+        return np.arange(len(records))
+    return np.argsort(records.hashes, kind="stable")[:_STARTS]
+
+
+def _starts(origin: Numbers, answers: Labels, labels: Labels, pool: NDArray[np.intp]) -> tuple[Numbers, Bits]:
     """For each record the nearest known one on the other side of its boundary, and whether there is one."""
-    pool = (
-        np.arange(len(origin))
-        if len(origin) <= _STARTS
-        else generator.choice(len(origin), _STARTS, replace=False)
-    )
     squares = (origin[pool] ** 2).sum(axis=1)
     starts, found = origin.copy(), np.zeros(len(origin), dtype=np.bool_)
     for first in range(0, len(origin), 512):

@@ -120,7 +120,7 @@ class Predictions(LabelOnly):
         return answer.astype(np.int64)
 
 
-def see(model: object, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> LabelOnly:
+def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> LabelOnly:
     """The widest view that a model allows.
 
     - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
@@ -137,7 +137,7 @@ def see(model: object, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> 
     if torch is not None and isinstance(model, torch.nn.Module):
         from privet.attacks.torch_views import TorchView
 
-        return TorchView(model, batch=batch, gives=gives)
+        return TorchView(model, batch=batch, gives=gives or Outputs.LOGITS)
     if isinstance(model, _PredictsProbabilities):
         return Probabilities(framed(model, model.predict_proba), classes=class_numbers(model))
     if isinstance(model, _Predicts):

@@ -2,6 +2,6 @@
 
 from privet.loop.both_bounds import audit, audit_scores
 from privet.loop.budget import Budget
-from privet.loop.choosing import ATTACKS, attacks_for
+from privet.loop.choosing import ATTACKS
 
-__all__ = ["ATTACKS", "Budget", "attacks_for", "audit", "audit_scores"]
+__all__ = ["ATTACKS", "Budget", "audit", "audit_scores"]

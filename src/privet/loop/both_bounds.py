@@ -1,19 +1,18 @@
 """``audit``: a model and two sets of records in, a report with both bounds out. A few lines over the parts."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet import __version__
-from privet.arguments import open_fraction, shown, whole
+from privet.arguments import open_fraction
 from privet.attacks import Attack, LayerClassifier, Outputs, QuantileRegression, Shokri, see
 from privet.attacks.fitted import class_names
-from privet.attacks.preflight import enough_records, preflight
+from privet.attacks.preflight import enough_records, preflight, same_size
 from privet.attacks.referenced import ReferenceAttack
 from privet.attacks.shadows import Recipe
 from privet.attacks.signals import checked_labels
@@ -32,8 +31,10 @@ from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
-from privet.loop.budget import Budget, references_within
-from privet.loop.choosing import attacks_for
+from privet.loop.budget import Budget
+from privet.loop.choosing import Attacks, choose_attacks
+from privet.loop.references import Lender, fewer_than_asked
+from privet.loop.reproducing import audit_call, scores_call
 from privet.loop.rows import Asked, challenge_of, records_of
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
@@ -43,7 +44,6 @@ from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 __all__ = ["audit", "audit_scores"]
 
 DELTA = 1e-5
-_REFERENCES = 16
 _METHODS = {
     OneRun: "Guesses in one run of training (Steinke, Nasr & Jagielski 2023)",
     OneRunFDP: "Guesses in one run of training, by trade-off curves (Mahloujifar, Melis & Chaudhuri 2024)",
@@ -87,6 +87,13 @@ class _Planned(Protocol):
     def population(self) -> int: ...
 
 
+@runtime_checkable
+class _FittedPrivately(Protocol):
+    """A private estimator, which keeps its ledger after ``fit``."""
+
+    ledger_: Ledger
+
+
 def audit(
     model: object,
     members: object,
@@ -94,12 +101,13 @@ def audit(
     *,
     name: str = "model",
     recipe: Recipe | None = None,
-    references: int | None = None,
-    attacks: str | Attack[Any] | Sequence[str] | Sequence[Attack[Any]] | None = None,
+    references: int | References | None = None,
+    attacks: Attacks = None,
+    public: object = None,
     ledger: Ledger | None = None,
     delta: float = DELTA,
     confidence: float = 0.95,
-    gives: Outputs = Outputs.LOGITS,
+    gives: Outputs | None = None,
     budget: Budget | None = None,
     cache: Path | str | None = None,
     seed: int = 0,
@@ -108,9 +116,13 @@ def audit(
     """Attack a model, bound its ε from both sides, and report.
 
     ``model`` is a torch module, an object with ``predict_proba``, a view, or what ``privet.train`` gave, whose ledger and canaries are
-    then used. ``members`` are records that it was trained on, ``nonmembers`` records of the same kind that it was not: (inputs, labels),
-    a torch dataset, or ``Records``. With a ``recipe``, by which the model was trained, ``references`` models (16) are trained and stronger
-    attacks run; ``budget`` limits their time, ``cache`` keeps what they say. δ is 1e−5 unless another is given, and the report says so.
+    then used; of a private estimator its ``ledger_``. ``members`` are records that it was trained on, all of them where there are
+    references, ``nonmembers`` records of the same kind that it was not: (inputs, labels), a torch dataset, or ``Records``.
+
+    With a ``recipe``, by which the model was trained, ``references`` models (16) of the target's size are trained and stronger
+    attacks run; ``budget`` limits their time, ``cache`` keeps what they say. Ready ``References`` are put in the order of the records by
+    content, or refused. ``attacks`` are attacks, or names of them (``privet.loop.ATTACKS``). ``public`` are further records that the model was
+    not trained on; some attacks learn from them. δ is 1e−5 unless another is given, and the report says so.
 
     All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons share the failure out
     (``privet.auditing.Shares``), and membership is called detected where one of them excludes chance. It assumes that a fair coin decided who was trained on. Nothing is decided in view of the scores.
@@ -118,33 +130,30 @@ def audit(
     began = time.monotonic()
     open_fraction("confidence", confidence)
     open_fraction("delta", delta)
-    if references is not None and recipe is None:
-        raise InvalidArgument(
-            f"'references' must go with a recipe to train them by, got {shown(references)} and no recipe. "
-            f"Say how the model was trained: recipe=TorchRecipe(…), for instance."
-        )
-    wanted = _REFERENCES if references is None else whole("references", references)
-    planted, canaries, population = None, None, 0
+    lender = Lender(
+        recipe=recipe, references=references, budget=budget, cache=cache, seed=seed, progress=progress
+    )
+    planted, canaries, population, given = None, None, 0, ledger
     if isinstance(model, _TrainedPrivately):
         ledger = model.ledger if ledger is None else ledger
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
         canaries = 0 if planted is None else len(planted.scores)
         population = model.plan.population if isinstance(model.plan, _Planned) else 0
         model = model.model
+    elif ledger is None and isinstance(model, _FittedPrivately) and isinstance(model.ledger_, Ledger):
+        ledger = model.ledger_
     view = see(model, gives=gives)
     names = class_names(model)
     sides = records_of("members", members, names), records_of("nonmembers", nonmembers, names)
     asked = challenge_of(*sides, seed=seed)
     challenge = asked.challenge
-    # Asked first: a model that cannot answer should say so before others are trained.
+    known = asked.spare if public is None else _apart(records_of("public", public, names), challenge.records)
+    # Chosen, and the model asked, first: what cannot be done should be said before models are trained.
+    choice = choose_attacks(attacks, lender.means(view, challenge.records, known))
     right = _classified_rightly(view, challenge)
-    study = None
-    if recipe is not None:
-        study = references_within(
-            recipe, challenge.records, wanted, budget, seed=seed, cache=cache, progress=progress
-        )
-    known = None if study is None else study.references
-    chosen = _attacks(attacks, view, challenge, known)
+    compared = lender.trained(asked, choice)
+    lent, used = lender.knowledge(asked, choice, compared, known), lender.facts(compared)
+    chosen = choice.made(lent)
     claim = None if ledger is None else _claim(ledger)
     scored = [int((~challenge.members).sum())] * len(chosen)
     scored += [] if planted is None else [int((~planted.scores.members).sum())]
@@ -176,14 +185,38 @@ def audit(
         test_accuracy=None if right is None else float(right[~challenge.members].mean()),
         checks=(
             *_unlabelled(challenge),
-            *preflight(view, challenge, references=known, shadow_recipe=recipe, canaries=canaries, seed=seed),
+            *fewer_than_asked(used),
+            *preflight(
+                view,
+                challenge,
+                references=lent.references,
+                shadow_recipe=recipe,
+                canaries=canaries,
+                seed=seed,
+            ),
+            same_size(asked.members, compared),
         ),
         harm=_harm(told.scores, asked, right, shares, confidence),
+        reference_models=used,
         population=max(population, len(sides[0])),
         seconds=time.monotonic() - began,
     )
     audited = _only_where_detected(audited)
-    return Report(audits=(audited,), origin=Origin(command="privet.audit(…)", version=__version__, seed=seed))
+    call = audit_call(
+        name=name,
+        recipe=recipe,
+        reference_models=used,
+        attacks=choice,
+        public=None if public is None else known,
+        ledger=given,
+        delta=delta,
+        confidence=confidence,
+        gives=gives,
+        seed=seed,
+    )
+    return Report(
+        audits=(audited,), origin=Origin(command=_one_line(call), version=__version__, seed=seed, call=call)
+    )
 
 
 def audit_scores(
@@ -218,7 +251,8 @@ def audit_scores(
         population=int(scores.members.sum()),
         seconds=time.monotonic() - began,
     )
-    return Report(audits=(audited,), origin=Origin(command="privet.audit_scores(…)", version=__version__))
+    call = scores_call(name=name, attack=attack, ledger=ledger, delta=delta, confidence=confidence)
+    return Report(audits=(audited,), origin=Origin(command=_one_line(call), version=__version__, call=call))
 
 
 def _result(
@@ -301,23 +335,21 @@ def _balanced(scores: Scores) -> Scores:
     )
 
 
-def _attacks(
-    attacks: str | Attack[Any] | Sequence[str] | Sequence[Attack[Any]] | None,
-    view: LabelOnly,
-    challenge: Challenge,
-    references: References | None,
-) -> tuple[Attack[Any], ...]:
-    if attacks is None:
-        return attacks_for(view, challenge.records, references)
-    if isinstance(attacks, str | Attack):
-        return _attacks([attacks] if isinstance(attacks, str) else (attacks,), view, challenge, references)
-    own = tuple(attack for attack in attacks if isinstance(attack, Attack))
-    names = [attack for attack in attacks if isinstance(attack, str)]
-    if len(own) + len(names) < len(attacks) or not attacks:
+def _apart(public: Records, judged: Records) -> Records:
+    """Public records, or a refusal where some of them are judged: an attack must not learn from what it is asked about."""
+    shared = int(np.isin(public.hashes, judged.hashes).sum())
+    if shared:
         raise InvalidArgument(
-            f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those that fit."
+            f"'public' must hold other records than those that are judged, and {shared} of {len(public)} are among them. "
+            f"Leave these out."
         )
-    return (*own, *(attacks_for(view, challenge.records, references, names) if names else ()))
+    return public
+
+
+def _one_line(call: str) -> str:
+    """The call without its comments, on one line."""
+    lines = [line.partition("  # ")[0].strip() for line in call.splitlines()]
+    return " ".join(lines).replace("( ", "(").replace(", )", ")")
 
 
 def _classified_rightly(view: LabelOnly, challenge: Challenge) -> Bits | None:

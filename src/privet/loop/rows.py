@@ -60,16 +60,30 @@ def records_of(name: str, data: object, classes: NDArray[Any] | None = None) -> 
 @final
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The challenge, and where each of its records stood in the set that it was given in."""
+    """The challenge, where each of its records stood in the set that it was given in, and the records that are not judged."""
 
     challenge: Challenge
     places: NDArray[np.intp]
+    rest: Records | None = None  # members that are not judged
+    spare: Records | None = None  # non-members that are not judged
+
+    @property
+    def pool(self) -> Records:
+        """What reference models are trained on: first the records that are judged, then the members that are not."""
+        judged = self.challenge.records
+        return judged if self.rest is None else judged.followed_by(self.rest)
+
+    @property
+    def members(self) -> int:
+        """How many members were given."""
+        return int(self.challenge.members.sum()) + (0 if self.rest is None else len(self.rest))
 
 
 def challenge_of(members: Records, others: Records, *, seed: int) -> Asked:
     """Both sides in one list, as many of one as of the other, in an order that tells nothing.
 
-    Bounds from one run are about fair coins: of the larger side as many are drawn, at random, as the smaller one has.
+    Bounds from one run are about fair coins: of the larger side as many are drawn, at random, as the smaller one has. What is not
+    drawn is kept: members for the training of reference models, non-members as public records.
     """
     if members.inputs.shape[1:] != others.inputs.shape[1:]:
         raise InvalidArgument(
@@ -82,12 +96,20 @@ def challenge_of(members: Records, others: Records, *, seed: int) -> Asked:
     both = Challenge.of(members.take(inside), others.take(outside))
     order = generator.permutation(2 * count)
     return Asked(
-        Challenge(both.records.take(order), both.members[order]), np.concatenate([inside, outside])[order]
+        Challenge(both.records.take(order), both.members[order]),
+        np.concatenate([inside, outside])[order],
+        _left(members, inside),
+        _left(others, outside),
     )
 
 
 def _drawn(size: int, count: int, generator: np.random.Generator) -> NDArray[np.intp]:
     return np.arange(size) if count == size else generator.choice(size, count, replace=False)
+
+
+def _left(side: Records, drawn: NDArray[np.intp]) -> Records | None:
+    left = np.setdiff1d(np.arange(len(side)), drawn)
+    return side.take(left) if len(left) else None
 
 
 def _is_table(part: object) -> bool:

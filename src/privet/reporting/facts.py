@@ -22,7 +22,16 @@ from privet.reporting.proved import most_found
 from privet.scores import Scores
 from privet.views import Adversary
 
-__all__ = ["AboveCeiling", "AttackResult", "Harm", "ModelAudit", "Origin", "Standing", "Strength"]
+__all__ = [
+    "AboveCeiling",
+    "AttackResult",
+    "Harm",
+    "ModelAudit",
+    "Origin",
+    "ReferenceModels",
+    "Standing",
+    "Strength",
+]
 
 
 @final
@@ -116,6 +125,33 @@ class Harm:
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class ReferenceModels:
+    """The reference models that attacks compared with: how many were asked for, how many there were, and how large.
+
+    ``asked`` is None where ready ones were given. ``records`` is how many each was trained on, in the mean.
+    """
+
+    asked: int | None
+    used: int
+    records: int
+    budget: float | None = None  # seconds that their training could take
+
+    @property
+    def fewer(self) -> bool:
+        """Whether there were fewer than were asked for."""
+        return self.asked is not None and self.used < self.asked
+
+    def __str__(self) -> str:
+        each = f"each trained on {self.records:,} records"
+        if self.asked is None:
+            return f"{self.used} that were given, {each}"
+        if not self.fewer:
+            return f"{self.used}, {each}"
+        return f"{self.used} of the {self.asked} that were asked for, because {self.budget or 0:g} s were allowed; {each}"
+
+
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelAudit:
     """One model, attacked and bounded from both sides at one δ.
@@ -133,6 +169,7 @@ class ModelAudit:
     checks: tuple[Check, ...] = ()
     harm: Harm | None = None
     population: int | None = None
+    reference_models: ReferenceModels | None = None
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -265,9 +302,13 @@ def _strength(result: AttackResult) -> tuple[float, bool, float]:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """How a report came to be, so that it can be made again."""
+    """How a report came to be, so that it can be made again.
+
+    ``command`` is what was run, as it was written. ``call`` is the Python call that gives the same figures.
+    """
 
     command: str
     version: str
     seed: int | None = None
+    call: str | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))

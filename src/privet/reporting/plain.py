@@ -14,7 +14,7 @@ from privet.auditing.leakage import RATES
 from privet.auditing.proportions import rate
 from privet.checks import Check
 from privet.reporting.chart_scores import histogram
-from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
 from privet.reporting.proved import most_found
 from privet.reporting.report import Report
 from privet.reporting.verdicts import sentence
@@ -73,6 +73,7 @@ def model_figures(audit: ModelAudit) -> Plain:
         "caveats": _caveats(audit),
         "checks": [check_figures(check) for check in audit.checks],
         "harm": None if audit.harm is None else _harm(audit.harm),
+        "reference_models": _reference_models(audit.reference_models),
         "ledger": None if audit.ledger is None else json.loads(audit.ledger.to_json()),
         "seconds": round(audit.seconds, 3),
     }
@@ -129,9 +130,21 @@ def check_figures(check: Check) -> Plain:
 def _origin(origin: Origin) -> Plain:
     return {
         "command": origin.command,
+        "call": origin.call,
         "privet_version": origin.version,
         "seed": origin.seed,
         "created": origin.created.isoformat(),
+    }
+
+
+def _reference_models(found: ReferenceModels | None) -> Plain | None:
+    if found is None:
+        return None
+    return {
+        "asked": found.asked,
+        "used": found.used,
+        "records_each": found.records,
+        "budget_seconds": found.budget,
     }
 
 

@@ -8,7 +8,7 @@ means for, and says which it has not. What is found is not raised: warnings trav
 *False alarms*: what is tested against chance (the two sides, their labels) warns in about 1 of 1,000 fair challenges.
 """
 
-from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe
+from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe, same_size
 from privet.attacks.preflight.duplicates import exact_duplicates, near_duplicates
 from privet.attacks.preflight.shift import label_shift, membership_without_a_model
 from privet.attacks.preflight.target import (
@@ -35,6 +35,7 @@ __all__ = [
     "references_are_alike",
     "references_have_their_own_coins",
     "same_recipe",
+    "same_size",
 ]
 
 

@@ -3,10 +3,11 @@
 from privet.arguments import fraction, whole
 from privet.attacks.shadows.recipe import Recipe
 from privet.checks import Check, Outcome
-from privet.scores import Challenge
+from privet.scores import Challenge, References
 
-__all__ = ["canaries_present", "enough_records", "same_recipe"]
+__all__ = ["canaries_present", "enough_records", "same_recipe", "same_size"]
 
+_SIZE = 0.1
 _EXPECTED = 10  # false positives, so that a rate is known to about a third of itself
 
 
@@ -59,6 +60,26 @@ def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
             advice="Train them as the target was: model, epochs, batch, rate, augmentation, and number of records.",
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="Both have the same description.")
+
+
+def same_size(target: int, references: References | None) -> Check:
+    """Whether reference models were trained on as many records as the target, within a tenth."""
+    name = "reference models have as many records as the target"
+    if references is None:
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="There are no reference models.")
+    each = float(references.members.sum(axis=1).mean())
+    finding = (
+        f"The target was trained on {target:,} records as far as is known, a reference model on {each:,.0f}."
+    )
+    if abs(each - target) > _SIZE * target:
+        return Check(
+            name=name,
+            outcome=Outcome.WARNED,
+            finding=finding,
+            advice="Train reference models on as many records as the target: a model of another size remembers differently, "
+            "and attacks look too weak. Give audit a recipe and all members.",
+        )
+    return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
 def canaries_present(count: int | None) -> Check:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privet.attacks.shadows.processes import Processes, WorkerFailed
     from privet.attacks.shadows.recipe import CallableRecipe, Recipe, ScikitRecipe
     from privet.attacks.shadows.schedules import Constant, Cosine, Schedule, Steps
-    from privet.attacks.shadows.splits import Coins, Halves, Split
+    from privet.attacks.shadows.splits import Coins, Halves, HalvesBesideRest, Split
     from privet.attacks.shadows.stacked import Stacked
     from privet.attacks.shadows.studies import Study, conduct, study
     from privet.attacks.shadows.torch_recipe import TorchRecipe
@@ -42,6 +42,7 @@ _HOMES = {
     "Engine": "engine",
     "Estimate": "choice",
     "Halves": "splits",
+    "HalvesBesideRest": "splits",
     "Job": "engine",
     "Processes": "processes",
     "Ray": "cluster",
@@ -74,6 +75,7 @@ __all__ = [
     "Engine",
     "Estimate",
     "Halves",
+    "HalvesBesideRest",
     "Job",
     "Processes",
     "Ray",

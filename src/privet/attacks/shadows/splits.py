@@ -9,7 +9,7 @@ import numpy as np
 from privet.arguments import open_fraction
 from privet.scores import Bits
 
-__all__ = ["Coins", "Halves", "Split", "model_seed"]
+__all__ = ["Coins", "Halves", "HalvesBesideRest", "Split", "model_seed"]
 
 _SPLIT = 0x5EED  # not zero: numpy pads seeds with zeros, so [seed, 0, 0] would be the stream of the bare seed
 
@@ -44,6 +44,27 @@ class Halves(Split):
             if first + 1 < models:
                 bits[first + 1] = ~bits[first]
         return bits
+
+
+@final
+@dataclass(frozen=True)
+class HalvesBesideRest(Split):
+    """Halves of the first ``judged`` records; the records after them are in every model.
+
+    For a target with more members than there are non-members to judge beside them. Each model then has as many records as the
+    target, and each judged record is in half of the models. Given the rest, this is the law by which the target got its judged
+    records: a random half of them.
+
+    >>> bits = HalvesBesideRest(judged=4).members(2, 7, seed=0)
+    >>> bits.sum(axis=1).tolist(), bits[:, 4:].all(), bits[:, :4].sum(axis=0).tolist()
+    ([5, 5], np.True_, [1, 1, 1, 1])
+    """
+
+    judged: int
+
+    def members(self, models: int, records: int, seed: int) -> Bits:
+        rest = np.ones((models, records - self.judged), dtype=np.bool_)
+        return np.concatenate([Halves().members(models, self.judged, seed), rest], axis=1)
 
 
 @final
