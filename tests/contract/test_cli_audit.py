@@ -280,7 +280,7 @@ class TestPython:
             "gap",
         ]
         assert "must name some of loss" in refuse(file(), "--attacks", "loss,magic")
-        assert "there are none" in refuse(file(), "--attacks", "lira")
+        assert "needs reference models, and got none" in refuse(file(), "--attacks", "lira")
         assert "must go with a recipe" in refuse(file(), "--references", 4)
 
     def test_references_are_kept_and_found_again(self, ask, file, tmp_path):

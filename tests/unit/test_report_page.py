@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -18,16 +19,19 @@ from privet.bounds import EpsilonBound, Finding, Side
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
 from privet.guarantees import Guarantee, PairCurve
+from privet.loop import audit_scores
 from privet.reporting import AttackResult, ModelAudit, Origin, Report, Standing
 from privet.reporting.advice import advice
 from privet.reporting.chart_epsilon import Span, epsilon_chart
 from privet.reporting.chart_frontier import frontier_chart
 from privet.reporting.chart_roc import models_roc, roc_chart
 from privet.reporting.chart_scores import histogram, scores_chart
-from privet.reporting.facts import Harm
+from privet.reporting.facts import Harm, ReferenceModels
 from privet.reporting.meaning import crowd, meaning
+from privet.reporting.model_card import model_card
 from privet.reporting.numbers import at_least, at_most, percent, percent_at_most, small
 from privet.reporting.page import page
+from privet.reporting.plain import report_figures
 from privet.reporting.plotting import embedded
 from privet.reporting.proved import ceiling_curve, pair_ceiling
 from privet.scores import Scores
@@ -374,17 +378,30 @@ def test_numbers_are_never_rounded_to_their_own_advantage():
 
 
 def test_how_to_reproduce_it_runs(tmp_path, monkeypatch):
-    """The snippet of a page that was made from scores is a program."""
+    """The snippet of a page is a program that gives the same page."""
     scores = normal_scores(1.0, 200)
-    found = OneRun(0.975).test(scores, None, delta=1e-5)  # half of the failure is for the intervals
-    made = report(audited("a 'name'", scores=scores, harm=False, test=None, finding=found))
-    code = next(word for word in Read(page(made)).words if "audit_scores(" in word)
+    made = audit_scores(scores.of_members, scores.of_others, name="a 'name'", delta=1e-4, confidence=0.9)
+    code = next(word for word in Read(page(made)).words if "import privet" in word)
     monkeypatch.chdir(tmp_path)
     known = {"members": scores.of_members, "nonmembers": scores.of_others}
     exec(code, known)
     assert (tmp_path / "report.html").exists()
     assert known["report"].verdict == made.verdict
-    assert "audit(\n    model," in "".join(Read(page(report(audited(harm=False)))).words)
+    assert known["report"].audits[0].results[0].finding == made.audits[0].results[0].finding
+
+
+def test_no_call_is_made_up_where_none_is_known():
+    assert "In Python" not in "".join(Read(page(report(audited(harm=False)))).words)
+
+
+def test_how_many_reference_models_there_were_is_told():
+    few = ReferenceModels(asked=16, used=2, records=4000, budget=180.0)
+    told = replace(audited(harm=False), reference_models=few)
+    sentence = "2 of the 16 that were asked for, because 180 s were allowed; each trained on 4,000 records"
+    assert sentence in " ".join(Read(page(report(told))).words)
+    assert sentence in model_card(report(told))
+    plain = report_figures(report(told))["models"][0]["reference_models"]
+    assert plain == {"asked": 16, "used": 2, "records_each": 4000, "budget_seconds": 180.0}
 
 
 def test_without_plotly_the_fix_is_told(monkeypatch):

@@ -188,6 +188,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
             f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can be seen",
         ),
         *_accuracy(audited),
+        *([] if audited.reference_models is None else [("reference models", str(audited.reference_models))]),
     ]
 
 
@@ -221,6 +222,7 @@ def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict
         ],
         "strength": model["strength"],
         "caveats": model["caveats"],
+        "reference_models": model["reference_models"],
         "checks": model["checks"],
         "failed": [limit.told(report) for limit in broken],
         "report": None if out is None else str(out),

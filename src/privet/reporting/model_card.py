@@ -141,6 +141,11 @@ def _reproduce(report: Report) -> str:
         origin.command,
         f"# Privet {origin.version}, {origin.created:%Y-%m-%d}, seed {'none' if origin.seed is None else origin.seed}",
         *(f"# {audit.name}: {found(audit.strongest)}" for audit in report.audits),
+        *(
+            f"# {audit.name}: reference models: {audit.reference_models}"
+            for audit in report.audits
+            if audit.reference_models is not None
+        ),
     ]
     code = "\n".join(" ".join(line.split()) for line in lines)
     longest = max((len(run) for run in re.findall(r"`+", code)), default=0)

@@ -2,7 +2,7 @@
 
 from privet.checks import Check, Outcome
 from privet.reporting.advice import advice
-from privet.reporting.facts import ModelAudit
+from privet.reporting.facts import ModelAudit, Origin
 from privet.reporting.markup import Html, details, element, joined, listed, paragraph, section, table, text
 from privet.reporting.numbers import percent, small
 from privet.reporting.report import Report
@@ -98,7 +98,7 @@ def next_section(prefix: str, report: Report, audit: ModelAudit) -> Html:
 
 
 def reproduce_section(report: Report) -> Html:
-    """The command, the versions, the seed, and a few lines of Python."""
+    """What was run, the versions, the seed, the reference models, and the Python call that gives the same figures."""
     origin = report.origin
     seed = "none was given" if origin.seed is None else str(origin.seed)
     facts = [
@@ -107,6 +107,11 @@ def reproduce_section(report: Report) -> Html:
         ("Seed", seed),
         ("Made", origin.created.strftime("%Y-%m-%d %H:%M %Z")),
         ("Time taken", f"{sum(audit.seconds for audit in report.audits):.0f} s"),
+        *(
+            (f"Reference models of {audit.name}", str(audit.reference_models))
+            for audit in report.audits
+            if audit.reference_models is not None
+        ),
     ]
     listing = element(
         "dl",
@@ -116,40 +121,18 @@ def reproduce_section(report: Report) -> Html:
         ),
         {"class": "facts"},
     )
-    return section(
-        "reproduce",
-        "How to reproduce this",
-        [
-            listing,
-            paragraph("In Python:"),
-            element(
-                "pre", element("code", text(_snippet(report))), {"tabindex": "0", "aria-label": "Python"}
-            ),
-        ],
-    )
+    return section("reproduce", "How to reproduce this", [listing, *_python(origin)])
 
 
-def _snippet(report: Report) -> str:
-    audit = report.audits[0]
-    kept = [f"    name={audit.name!r},", f"    delta={audit.delta:g},"]
-    if any(one.ledger is not None for one in report.audits):
-        kept.append("    ledger=ledger,  # what the training recorded")
-    if not audit.checks and audit.test_accuracy is None:  # only scores were given
-        call = [
-            "report = privet.audit_scores(",
-            "    members,  # a score for each, higher = more likely a member",
-            "    nonmembers,",
-        ]
-        return "\n".join(["import privet", "", *call, *kept, ")", _SAVE])
-    call = [
-        "report = privet.audit(",
-        "    model,",
-        "    members=(x_members, y_members),",
-        "    nonmembers=(x_others, y_others),",
-        "    recipe=recipe,  # how it was trained; leave out to run weaker attacks only",
+def _python(origin: Origin) -> list[Html]:
+    """The call that gives the same figures, where it is known."""
+    if origin.call is None:
+        return []
+    code = "\n".join(["import privet", "", f"report = {origin.call}", _SAVE])
+    return [
+        paragraph("In Python, with the same model and records:"),
+        element("pre", element("code", text(code)), {"tabindex": "0", "aria-label": "Python"}),
     ]
-    seed = [] if report.origin.seed is None else [f"    seed={report.origin.seed},"]
-    return "\n".join(["import privet", "", *call, *kept, *seed, ")", _SAVE])
 
 
 def words_section() -> Html:
