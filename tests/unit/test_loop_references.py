@@ -45,7 +45,7 @@ class TestTheRightRecords:
         by_name = audit(target, MEMBERS, OTHERS, references=references).audits[0]
         own = audit(target, MEMBERS, OTHERS, attacks=[LiRA(references)]).audits[0]
         assert [result.name for result in by_name.results] == ["loss", "LiRA", "RMIA"]
-        assert by_name.results[1].leakage.auc == own.results[0].leakage.auc
+        assert by_name.results[1].leakage.auc.value == own.results[0].leakage.auc.value
         assert by_name.reference_models.asked is None
         assert (by_name.reference_models.used, by_name.reference_models.records) == (4, 200)
 
