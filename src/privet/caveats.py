@@ -45,6 +45,10 @@ class Caveat(Enum):
     KEYS_FROM_DATA = (
         "Names of classes or keys were read off the data; that one occurs at all is not protected."
     )
+    SIZE_TAKEN_AS_PUBLIC = (
+        "The number of records set the sampling rate, the noise and the divisor, so it is taken as public: this ε is for "
+        "neighbours that share these numbers, as under zero-out adjacency, and does not hide the number itself."
+    )
     UNVETTED = "The privacy proof of a part has not been vetted."
 
     @property

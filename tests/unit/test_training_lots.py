@@ -116,7 +116,7 @@ def test_part_lots_stay_in_their_part():
         lambda: FixedLots(10, 11, SecureNoise()),
         lambda: ShuffledLots(10, 11, SecureNoise()),
         lambda: CyclicLots(10, 0, SecureNoise()),
-        lambda: PartLots(10, 11, 0.5, SecureNoise()),
+        lambda: PartLots(10, 0, 0.5, SecureNoise()),
     ],
 )
 def test_refusals(make):

@@ -79,7 +79,9 @@ def test_the_short_way_learns_within_its_budget():
     trained = train(nn.Linear(5, 2), data, epsilon=2.0, delta=DELTA, epochs=10)
     assert accuracy(trained.model, fresh) > 0.9
     assert 1.9 < trained.epsilon(delta=DELTA) <= 2.0
-    assert trained.ledger.caveats == frozenset()  # secure noise, Poisson lots
+    assert trained.ledger.caveats == {
+        Caveat.SIZE_TAKEN_AS_PUBLIC
+    }  # secure noise, Poisson lots; n is that of the data
     assert not trained.model.training
     assert not trained.interrupted
     assert trained.history[-1].step == trained.plan.steps

@@ -18,10 +18,11 @@ from privet.training.correlated import Correlation
 from privet.training.encoding import Encoding
 from privet.training.noise_laws import NoiseLaw
 from privet.training.plan import Plan
+from privet.training.rows import Rows
 from privet.training.sampling_schemes import PoissonSampling, Sampling
 from privet.training.workers import Workers
 
-__all__ = ["agreed_plan", "noise_after", "opened", "plan_for"]
+__all__ = ["agreed_plan", "noise_after", "opened", "plan_for", "public_size"]
 
 
 def plan_for(
@@ -40,6 +41,7 @@ def plan_for(
     augmentation: Augmentation | None,
     law: NoiseLaw,
     encoding: Encoding | None,
+    size_is_public: bool,
     added: int = 0,
 ) -> Plan:
     """The plan with the least noise for these wishes; Poisson lots of ``lot_size`` unless a sampling is given.
@@ -67,10 +69,16 @@ def plan_for(
         augmentations=1 if augmentation is None else augmentation.copies,
         law=law,
         encoding=encoding,
+        size_is_public=size_is_public,
     )
     if not isinstance(clip, Adaptive):
         return plan
     return replace(plan, adaptive=clip.rule(plan.expected_lot, plan.noise_multiplier))
+
+
+def public_size(population: int | None, rows: Rows) -> int:
+    """The number of examples that the plan is made for: the one that was declared, or that of the data."""
+    return len(rows) if population is None else whole("population", population)
 
 
 def agreed_plan(

@@ -149,7 +149,7 @@ class Checkpoint:
             )
         if self._writes:
             content = io.BytesIO()
-            torch.save({"step": step, "plan": repr(self._plan), "state": dict(state)}, content)
+            torch.save({"step": step, "plan": _text(self._plan), "state": dict(state)}, content)
             _replace(self._folder / _STATE, content.getbuffer())
         self.step, self.state = step, None
         if self._journal.reserved > step:
@@ -273,7 +273,7 @@ class Checkpoint:
         return step, state
 
     def _same(self, plan: object) -> None:
-        if plan != repr(self._plan):
+        if plan != _text(self._plan):
             raise InvalidArgument(
                 f"The folder {str(self._folder)!r} belongs to a run with another plan. "
                 f"Resume with the plan it began with, or use another folder."
@@ -284,7 +284,7 @@ class Checkpoint:
         document = {
             "format": _FORMAT,
             "version": _VERSION,
-            "plan": repr(self._plan),
+            "plan": _text(self._plan),
             "reserved": journal.reserved,
             "abandoned": journal.abandoned,
             "ledger": json.loads(ledger.to_json()),
@@ -298,6 +298,11 @@ class Checkpoint:
             raise InvalidArgument(
                 "The checkpoint is not open. Use it inside of 'with Checkpoint(…) as kept:'."
             )
+
+
+def _text(plan: Plan) -> str:
+    """What a folder knows a plan by. Plans of earlier versions had no ``size_is_public``, and their folders go on."""
+    return repr(plan).replace(", size_is_public=False", "")
 
 
 def _locked(path: Path) -> int:

@@ -110,7 +110,7 @@ class PartLots(Lots):
 
     def __init__(self, population: int, parts: int, rate: float, source: NoiseSource) -> None:
         super().__init__(population, source)
-        self.parts, self.rate = checked_size(parts, population), fraction("rate", rate)
+        self.parts, self.rate = whole("parts", parts), fraction("rate", rate)
 
     def _draw(self) -> Indices:
         part = self.turn % self.parts
@@ -124,7 +124,7 @@ class CyclicLots(Lots):
 
     def __init__(self, population: int, parts: int, source: NoiseSource) -> None:
         super().__init__(population, source)
-        self.parts = checked_size(parts, population)
+        self.parts = whole("parts", parts)
 
     def _draw(self) -> Indices:
         return np.arange(self.turn % self.parts, self.population, self.parts, dtype=np.int64)

@@ -1,7 +1,16 @@
 """What a private run will do, before it does it; the plan derives its own event, so what runs is what is accounted.
 
-Everything here is public: the number of examples too, which sets rates and steps. Under add-remove adjacency, where the
-number is formally a secret, give a number that was known before the data was, or one that was released with noise.
+Everything here is public: the number of examples too, which sets rates, steps, divisors and so the noise. Under add-remove
+adjacency that number is a secret, and a neighbour has another one. Whoever sees the noise of many steps and weights can tell
+its scale, and so the number, far beyond ε (Privet's own tests do). There are two sound ways:
+
+* ``size_is_public=True``: ``population`` was known before the data was, or was released with noise. It stays the same whatever number of
+  examples there is, and so do rate, divisor, steps and noise. Each example is drawn at that rate, however many there are.
+* an adjacency under which the number is public: ``ZeroOut()`` or ``ReplaceOne()``.
+
+Otherwise the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``.
+
+Reference: arXiv 2605.15648 audits implementations of DP-SGD for this.
 """
 
 import math
@@ -79,7 +88,7 @@ class Plan:
     ``micro_batch`` splits a lot into pieces of that size; without it they are as large as the caches like them. ``augmentations`` averages
     the gradients of that many variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``law`` than the
     normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
-    is, and not its bound.
+    is, and not its bound. ``size_is_public`` says that ``population`` does not come from the data (see the module).
 
     >>> from privet.training.sampling_schemes import PoissonSampling
     >>> plan = Plan(
@@ -103,6 +112,7 @@ class Plan:
     augmentations: int = 1
     law: NoiseLaw = Normal()  # noqa: RUF009 - frozen
     encoding: Encoding | None = None
+    size_is_public: bool = False
 
     def __post_init__(self) -> None:
         whole("population", self.population)
@@ -141,6 +151,16 @@ class Plan:
             raise NotProved(
                 "Correlated noise is proved for one scale in all steps, and an adaptive clip changes it. "
                 "Use a fixed clip bound, or independent noise."
+            )
+        if not isinstance(self.size_is_public, bool):
+            raise InvalidArgument(
+                f"'size_is_public' must be True or False, got {shown(self.size_is_public)}. "
+                f"Say whether 'population' was known before the data was."
+            )
+        if self.size_is_public and self.sampling.needs_size and isinstance(self.adjacency, AddRemove):
+            raise NotProved(
+                f"{str(self.sampling).capitalize()} are made from the number of examples that there are, which add-remove adjacency "
+                f"keeps secret. Use PoissonSampling, or ZeroOut() or ReplaceOne() adjacency, where it is public."
             )
         self.sampling.expected_lot(self.population)
         _ = (
@@ -192,7 +212,10 @@ class Plan:
             raise InvalidArgument(
                 f"'steps' must be at most the plan's {self.steps}, got {steps}. Plan a longer run."
             )
-        found = Ledger(self.adjacency, caveats=self.sampling.caveats | self.law.caveats | caveats)
+        found = Ledger(
+            self.adjacency,
+            caveats=self.sampling.caveats | self.law.caveats | self._size_caveats | caveats,
+        )
         ran = Executions(steps, abandoned)
         if not ran.layers:
             return found
@@ -201,6 +224,18 @@ class Plan:
             self.noise_multiplier, self.correlation, ran, self.population, self.adjacency
         )
         return found.spend(f"private training, {steps} steps{again}", event)
+
+    @property
+    def _size_caveats(self) -> frozenset[Caveat]:
+        hidden = isinstance(self.adjacency, AddRemove) and not self.size_is_public
+        return frozenset({Caveat.SIZE_TAKEN_AS_PUBLIC}) if hidden else _NO_CAVEATS
+
+    def require_size(self, examples: int) -> None:
+        """Refuses data that this plan was not made for; a public population is kept with any number of examples."""
+        if examples != self.population and not (self.size_is_public and not self.sampling.needs_size):
+            raise InvalidArgument(
+                f"'data' must have the plan's {self.population} examples, and does not. Plan for this data."
+            )
 
     def caveats(self, *, delta: float) -> frozenset[Caveat]:
         """What must be said with this plan's ε at this δ."""
@@ -230,6 +265,7 @@ class Plan:
         augmentations: int = 1,
         law: NoiseLaw = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
+        size_is_public: bool = False,
     ) -> "Plan":
         """The plan with the least noise that is (ε, δ)-differentially private, for a number of epochs or of steps."""
         from privet.accounting import EpsilonTarget
@@ -256,6 +292,7 @@ class Plan:
             augmentations=augmentations,
             law=law,
             encoding=encoding,
+            size_is_public=size_is_public,
         ).reaching(target)
         return replace(first, adaptive=adaptive)
 

@@ -35,7 +35,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
-from privet.training.beginning import agreed_plan, noise_after, opened, plan_for
+from privet.training.beginning import agreed_plan, noise_after, opened, plan_for, public_size
 from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Adaptive, Clip
@@ -105,10 +105,7 @@ class PrivateLoop:
                 f"'clip' must be the rule that the plan has, with the bound {plan.clip_bound:g}, got {shown(clip)}. "
                 f"Make the plan from the same rule."
             )
-        if len(rows) != plan.population:
-            raise InvalidArgument(
-                f"'data' must have the plan's {plan.population} examples, and does not. Plan for this data."
-            )
+        plan.require_size(len(rows))
         _require_same_parameters(model, optimizer)
         if isinstance(optimizer, CorrectedAdam) and not isinstance(plan.correlation, Independent):
             raise InvalidArgument(
@@ -129,7 +126,7 @@ class PrivateLoop:
         self._rows, self._average, self._denoising, self._kept = rows, average, denoising, kept
         self._caveats = noise.caveats if caveats is None else caveats
         self._workers, self.last = workers, plan.steps if kept is None else kept.last
-        self._lots = plan.sampling.lots(plan.population, noise)
+        self._lots = plan.sampling.lots(len(rows), noise)
         self._gradient = NoisyGradient.of(model, clip, plan, noise, augmentation, workers)
         self._flock = rows if isinstance(rows, Flock) else None
         if self._flock is not None:
@@ -328,6 +325,7 @@ def make_private(
     steps: int | None = None,
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
+    population: int | None = None,
     correlation: Correlation = Independent(),  # noqa: B008 - frozen
     micro_batch: int | None = None,
     augmentation: Augmentation | None = None,
@@ -343,7 +341,8 @@ def make_private(
     """A private run around a model, its optimiser and its data, with the least noise for (ε, δ).
 
     ``data`` is (inputs, targets) as arrays or tensors, a TensorDataset, or any dataset with a length; the last column is the
-    target. Its number of examples is taken as public. ``canaries`` are put among them by fair coins, for an audit of the run (see
+    target. ``population`` is a public number of examples, from which rate, divisor, steps and noise follow; left out, it is the number of
+    examples in ``data``, which is then taken as public (see ``privet.training.plan``). ``canaries`` are put among them by fair coins, for an audit of the run (see
     ``privet.training.canaries``); ``private.canaries`` has their scores.
 
     ``checkpoint`` is a folder: call ``save`` now and then, and use the run in a ``with`` block. Made again with the same
@@ -367,11 +366,11 @@ def make_private(
     with team.agreed():
         require_separate(model)
         rows = rows_of(data)
-        population = len(rows)
+        size, before = public_size(population, rows), len(rows)
         if wanted is not None:
             rows = wanted.among(rows, model)
         plan = plan_for(
-            population,
+            size,
             epsilon=epsilon,
             delta=delta,
             epochs=epochs,
@@ -385,9 +384,10 @@ def make_private(
             augmentation=augmentation,
             law=law,
             encoding=encoding,
-            added=len(rows) - population,
+            size_is_public=population is not None,
+            added=len(rows) - before,
         )
-    others = clip, checkpoint is None, average is None, denoising is None
+    others = len(rows), clip, checkpoint is None, average is None, denoising is None
     plan, caveats = agreed_plan(
         plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
     )

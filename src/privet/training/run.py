@@ -19,7 +19,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.augmentation import Augmentation
 from privet.training.averaging import MovingAverage
-from privet.training.beginning import agreed_plan, noise_after, opened, plan_for
+from privet.training.beginning import agreed_plan, noise_after, opened, plan_for, public_size
 from privet.training.canaries import Canaries, canaries_of
 from privet.training.checkpoint import Checkpoint
 from privet.training.clipping import Automatic, Clip
@@ -104,6 +104,7 @@ def train(
     clip: Clip | None = None,
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
+    population: int | None = None,
     correlation: Correlation = Independent(),  # noqa: B008 - frozen
     augmentation: Augmentation | None = None,
     law: NoiseLaw = Normal(),  # noqa: B008 - frozen
@@ -119,7 +120,9 @@ def train(
 ) -> Trained:
     """Train a model with differential privacy, with the least noise for (ε, δ).
 
-    *Guarantee*: the weights are (ε, δ)-differentially private under ``adjacency``, the number of examples being public.
+    *Guarantee*: the weights are (ε, δ)-differentially private under ``adjacency``. Under add-remove that rests on ``population``, a public
+    number of examples, which need not be the one that ``data`` has: rate, divisor, steps and noise follow from it. Left out, the
+    number of examples in ``data`` is taken as public, and the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``.
 
     *Leaks*: nothing else is covered. There is no training loss in the history, because it would not be private. ``watch`` is
     called with the model once an epoch; let it look at public data.
@@ -148,16 +151,16 @@ def train(
     with team.agreed():
         _require_trainable(model)
         rows, chosen = prepared(model, data, loss)
-        population = len(rows)
+        size, before = public_size(population, rows), len(rows)
         if wanted is not None:
             rows = wanted.among(rows, model)
         plan = plan_for(
-            population,
+            size,
             epsilon=epsilon,
             delta=delta,
             epochs=epochs,
             steps=None,
-            lot_size=default_lot(population) if lot_size is None and sampling is None else lot_size,
+            lot_size=default_lot(size) if lot_size is None and sampling is None else lot_size,
             sampling=sampling,
             clip=rule,
             adjacency=adjacency,
@@ -166,11 +169,12 @@ def train(
             augmentation=augmentation,
             law=law,
             encoding=encoding,
-            added=len(rows) - population,
+            size_is_public=population is not None,
+            added=len(rows) - before,
         )
         made = _optimizer(model, optimizer, plan)
         scheduler = None if schedule is None else schedule(made)
-    others = rule, checkpoint is None, average is None, denoising is None
+    others = len(rows), rule, checkpoint is None, average is None, denoising is None
     plan, caveats = agreed_plan(
         plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
     )

@@ -46,9 +46,14 @@ class Sampling(ABC):
         """What must be said with every number that rests on this."""
         return frozenset()
 
+    @property
+    def needs_size(self) -> bool:
+        """Whether lots are made from the number of examples that there are, so that it must be the public one."""
+        return False
+
     @abstractmethod
     def lots(self, population: int, source: NoiseSource) -> Lots:
-        """The sampler."""
+        """The sampler, for the number of examples that there are."""
 
     @abstractmethod
     def expected_lot(self, population: int) -> Fraction:
@@ -155,6 +160,10 @@ class FixedSizeSampling(_Afresh):
 
     def __post_init__(self) -> None:
         whole("size", self.size)
+
+    @property
+    def needs_size(self) -> bool:
+        return True
 
     def lots(self, population: int, source: NoiseSource) -> Lots:
         return FixedLots(population, self.size, source)
@@ -315,6 +324,10 @@ class ShuffledSampling(Sampling):
     @property
     def caveats(self) -> frozenset[Caveat]:
         return frozenset() if self.accept is None else frozenset({self.accept})
+
+    @property
+    def needs_size(self) -> bool:
+        return True
 
     def lots(self, population: int, source: NoiseSource) -> Lots:
         return ShuffledLots(population, self.size, source)
