@@ -375,6 +375,7 @@ def test_a_model_card_section_is_sound_markdown(reports, case):
         "### What was measured",
         "### What is proved",
         "### Limits",
+        "### What this is about",
         "### How to reproduce",
     ]
     tables = re.findall(r"(?:^\|.*\n?)+", card, flags=re.MULTILINE)
@@ -501,7 +502,7 @@ def test_each_letter_has_both_halves(reports):
     top = [words for level, words in outline.headings if level == 2]
     assert [words[:3] for words in top[1:5]] == ["(a)", "(b)", "(c)", "(d)"]
     halves = [words for level, words in outline.headings if level == 3]
-    assert halves == ["What this audit supports", CONTROLLER] * 4
+    assert halves[:8] == ["What this audit supports", CONTROLLER] * 4
 
 
 def letters(page):

@@ -8,8 +8,9 @@ from pathlib import Path
 from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from, told
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
-from privet.cli.report_file import report_file
+from privet.cli.report_file import key_for, report_file
 from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.fingerprints import FingerprintKey
 from privet.loop import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
 from privet.reporting.caution import attack_strength
@@ -29,19 +30,24 @@ def run(arguments: argparse.Namespace) -> Answer:
     """Attack, bound, write the report, and hold the figures against the limits that were given."""
     limits = [limits_from(text) for text in arguments.fail_above or ()]
     out = None if arguments.out is None else report_file(arguments.out)
+    key, kept = key_for(arguments.key, out)
     try:
-        report = _of_scores(arguments) if arguments.subject is None else _of_model(arguments)
+        report = _of_scores(arguments, key) if arguments.subject is None else _of_model(arguments, key)
+        if kept is not None:
+            report.save_key(kept)
         if out is not None:
             report.save(out)
     except MemoryError:
         raise Unreadable(_NO_MEMORY) from None
     broken = [limit for limit in limits if limit.broken_by(report)]
     return Answer(
-        _blocks(report, out, limits, broken), _document(report, out, broken), FAILED if broken else 0
+        _blocks(report, out, kept, limits, broken),
+        _document(report, out, kept, broken),
+        FAILED if broken else 0,
     )
 
 
-def _of_scores(arguments: argparse.Namespace) -> Report:
+def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     if arguments.members is None or arguments.nonmembers is None:
         raise InvalidArgument(
             "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
@@ -59,10 +65,11 @@ def _of_scores(arguments: argparse.Namespace) -> Report:
         ledger=None if arguments.ledger is None else ledger_from(arguments.ledger),
         delta=_delta(arguments),
         confidence=arguments.confidence or 0.95,
+        key=key,
     )
 
 
-def _of_model(arguments: argparse.Namespace) -> Report:
+def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     if arguments.members is not None or arguments.nonmembers is not None:
         raise InvalidArgument(
             "'--members' and '--nonmembers' are for scores of your own, got them beside a file that names a model. "
@@ -92,6 +99,8 @@ def _of_model(arguments: argparse.Namespace) -> Report:
             budget=_budget(arguments.budget),
             cache=cache,
             seed=arguments.seed or 0,
+            key=key,
+            public_model=arguments.public_model,
         )
     except KeyboardInterrupt:
         print(f"\nprivet: Stopped. {_kept(cache)}", file=sys.stderr)
@@ -126,7 +135,9 @@ def _kept(cache: Path | None) -> str:
     return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
 
 
-def _blocks(report: Report, out: Path | None, limits: Sequence[Limit], broken: Sequence[Limit]) -> list[str]:
+def _blocks(
+    report: Report, out: Path | None, kept: Path | None, limits: Sequence[Limit], broken: Sequence[Limit]
+) -> list[str]:
     audited = report.audits[0]
     lines = [
         paragraph(report.verdict),
@@ -149,6 +160,8 @@ def _blocks(report: Report, out: Path | None, limits: Sequence[Limit], broken: S
         lines.append(f"Passed: nothing is above the limits that were given{doubts}.")
     if out is not None:
         lines.append(f"The report is in {out}.")
+    if kept is not None:
+        lines.append(f"The key of its fingerprints is in {kept}: keep it with the data, not with the report.")
     return lines
 
 
@@ -198,7 +211,9 @@ def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
     return [("accuracy", f"{audited.train_accuracy:.1%} on members, {audited.test_accuracy:.1%} on others")]
 
 
-def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict[str, object]:
+def _document(
+    report: Report, out: Path | None, kept: Path | None, broken: Sequence[Limit]
+) -> dict[str, object]:
     """The strongest attack's figures on top, as in ``report.json``."""
     audited = report.audits[0]
     model, best = model_figures(audited), attack_figures(audited.strongest)
@@ -226,6 +241,7 @@ def _document(report: Report, out: Path | None, broken: Sequence[Limit]) -> dict
         "checks": model["checks"],
         "failed": [limit.told(report) for limit in broken],
         "report": None if out is None else str(out),
+        "key": None if kept is None else str(kept),
     }
 
 

@@ -34,6 +34,7 @@ examples:
   privet release data.csv --privacy-unit user_id --count --mean age:0:100 --epsilon 1
   privet audit my_model.py --references 16 --out report.html
   privet audit --members m.csv --nonmembers n.csv --fail-above tpr@0.001=0.05
+  privet verify report.json my_model.py
   privet demo
 """
 
@@ -70,6 +71,9 @@ def _parser() -> _Parser:
         _command(commands, "release", "statistics of a table, with noise, error bars and what they cost")
     )
     _audit(_command(commands, "audit", "attack a model, bound its leakage from both sides, and report"))
+    _verify(
+        _command(commands, "verify", "whether a model, data and a ledger are those that a report is about")
+    )
     _demo(_command(commands, "demo", "plain and private models, attacked and bounded (a minute or two)"))
     return parser
 
@@ -214,11 +218,46 @@ def _audit(command: _Parser) -> None:
         "--out", metavar="FILE", help="the report: .html, .json, .md (model card), .dpia.html or .pia.json"
     )
     told.add_argument(
+        "--key",
+        metavar="FILE",
+        help="the key of the report's fingerprints; made if missing (default: beside --out, REPORT.fingerprints.key)",
+    )
+    told.add_argument(
+        "--public-model",
+        action="store_true",
+        help="the model is published, so that anybody may check its fingerprint without the key",
+    )
+    told.add_argument(
         "--fail-above",
         action="append",
         metavar="FIGURE=LIMIT",
         help="exit with 1 above it: tpr@0.001=0.05, auc=0.6 or epsilon=3; as often as you like",
     )
+
+
+def _verify(command: _Parser) -> None:
+    command.add_argument("report", help="the report, as .json")
+    command.add_argument(
+        "subject",
+        nargs="?",
+        help="the .py or .toml file of the audit; it names model, members and nonmembers",
+    )
+    own = command.add_argument_group("instead of that file, or beside it")
+    own.add_argument("--model", metavar="FILE.pt", help="a state dict, as torch.save writes it")
+    own.add_argument(
+        "--members",
+        metavar="FILE",
+        help="records that were trained on; their scores, where the report is on scores",
+    )
+    own.add_argument("--nonmembers", metavar="FILE", help="records that were not, or their scores")
+    own.add_argument("--label", metavar="COLUMN", help="the class in a table of records (default: label)")
+    own.add_argument("--ledger", metavar="FILE.json", help="the ledger of the training")
+    command.add_argument(
+        "--key",
+        metavar="FILE",
+        help="the key of the report's fingerprints (default: beside the report, REPORT.fingerprints.key)",
+    )
+    command.add_argument("--name", metavar="TEXT", help="which model, where the report has several")
 
 
 @final

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, Unreadable
+from privet.fingerprints import FingerprintKey
 
-__all__ = ["report_file"]
+__all__ = ["key_file", "key_for", "read_key", "report_file"]
 
 
 def report_file(name: str) -> Path:
@@ -23,3 +24,38 @@ def report_file(name: str) -> Path:
 
         library()  # says now what would be missing afterwards
     return path
+
+
+def key_file(report: Path) -> Path:
+    """Where the key of a report's fingerprints is, unless another place is named: beside it, one for all its forms.
+
+    >>> key_file(Path("a/report.dpia.html")).as_posix()
+    'a/report.fingerprints.key'
+    """
+    stem = report.name
+    for ending in (".dpia.html", ".pia.json", ".html", ".json", ".md"):
+        if stem.lower().endswith(ending):
+            stem = stem[: -len(ending)]
+            break
+    return report.with_name(f"{stem}.fingerprints.key")
+
+
+def read_key(path: Path) -> FingerprintKey:
+    """The key in a file."""
+    try:
+        return FingerprintKey.from_text(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise Unreadable(
+            f"{str(path)!r} must be a file with a key of fingerprints, and cannot be read. Check the name."
+        ) from None
+
+
+def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path | None]:
+    """The key for a report and the file that keeps it: one that is there is used again, so that all forms agree.
+
+    Without a name and without a report that is written, the key is kept nowhere.
+    """
+    path = Path(named) if named is not None else None if out is None else key_file(out)
+    if path is None or not path.exists():
+        return FingerprintKey.fresh(), path
+    return read_key(path), path

@@ -29,10 +29,12 @@ from privet.auditing import (
 from privet.auditing.harm import GroupAccuracy
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
+from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.loop.budget import Budget
 from privet.loop.choosing import Attacks, choose_attacks
+from privet.loop.identification import identify, identify_scores
 from privet.loop.references import Lender, fewer_than_asked
 from privet.loop.reproducing import audit_call, scores_call
 from privet.loop.rows import Asked, challenge_of, records_of
@@ -112,6 +114,8 @@ def audit(
     cache: Path | str | None = None,
     seed: int = 0,
     progress: bool = True,
+    key: FingerprintKey | None = None,
+    public_model: bool = False,
 ) -> Report:
     """Attack a model, bound its ε from both sides, and report.
 
@@ -125,7 +129,11 @@ def audit(
     not trained on; some attacks learn from them. δ is 1e−5 unless another is given, and the report says so.
 
     All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons share the failure out
-    (``privet.auditing.Shares``), and membership is called detected where one of them excludes chance. It assumes that a fair coin decided who was trained on. Nothing is decided in view of the scores.
+    (``privet.auditing.Shares``), and membership is called detected where one of them excludes chance. It assumes that a fair coin
+    decided who was trained on. Nothing is decided in view of the scores.
+
+    The report carries fingerprints of the model, the records and the ledger, keyed by ``key`` or by a fresh one, which ``Report.save_key``
+    writes; ``public_model`` says that the model is published, so that its fingerprint needs no key.
     """
     began = time.monotonic()
     open_fraction("confidence", confidence)
@@ -147,6 +155,8 @@ def audit(
     sides = records_of("members", members, names), records_of("nonmembers", nonmembers, names)
     asked = challenge_of(*sides, seed=seed)
     challenge = asked.challenge
+    secret = FingerprintKey.fresh() if key is None else key
+    identified = identify(model, *sides, ledger, secret, public_model=public_model)
     known = asked.spare if public is None else _apart(records_of("public", public, names), challenge.records)
     # Chosen, and the model asked, first: what cannot be done should be said before models are trained.
     choice = choose_attacks(attacks, lender.means(view, challenge.records, known))
@@ -199,6 +209,7 @@ def audit(
         harm=_harm(told.scores, asked, right, shares, confidence),
         reference_models=used,
         population=max(population, len(sides[0])),
+        fingerprints=identified,
         seconds=time.monotonic() - began,
     )
     audited = _only_where_detected(audited)
@@ -215,7 +226,9 @@ def audit(
         seed=seed,
     )
     return Report(
-        audits=(audited,), origin=Origin(command=_one_line(call), version=__version__, seed=seed, call=call)
+        audits=(audited,),
+        origin=Origin(command=_one_line(call), version=__version__, seed=seed, call=call),
+        key=secret,
     )
 
 
@@ -228,6 +241,7 @@ def audit_scores(
     ledger: Ledger | None = None,
     delta: float = DELTA,
     confidence: float = 0.95,
+    key: FingerprintKey | None = None,
 ) -> Report:
     """The report of an attack that was run elsewhere: its scores of members and of others, higher = more likely a member.
 
@@ -241,6 +255,7 @@ def audit_scores(
     claim = None if ledger is None else _claim(ledger)
     shares = Shares.of(confidence, others=[int((~scores.members).sum())])
     result = _result(scores, _UNKNOWN, claim, OneRun(shares.bound), delta, shares)
+    secret = FingerprintKey.fresh() if key is None else key
     audited = ModelAudit(
         name=name,
         delta=delta,
@@ -249,10 +264,15 @@ def audit_scores(
         ledger=ledger,
         checks=(enough_records(Challenge(Records(scores.values), scores.members), fpr=1e-3),),
         population=int(scores.members.sum()),
+        fingerprints=identify_scores(scores, ledger, secret),
         seconds=time.monotonic() - began,
     )
     call = scores_call(name=name, attack=attack, ledger=ledger, delta=delta, confidence=confidence)
-    return Report(audits=(audited,), origin=Origin(command=_one_line(call), version=__version__, call=call))
+    return Report(
+        audits=(audited,),
+        origin=Origin(command=_one_line(call), version=__version__, call=call),
+        key=secret,
+    )
 
 
 def _result(

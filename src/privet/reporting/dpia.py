@@ -22,7 +22,8 @@ from privet.reporting.evidence import (
     threats,
 )
 from privet.reporting.facts import ModelAudit, Standing, Strength
-from privet.reporting.markup import Html, element, joined, listed, paragraph, section, table, text
+from privet.reporting.identified import identified_section
+from privet.reporting.markup import Html, described, element, joined, listed, paragraph, section, table, text
 from privet.reporting.meaning import meaning, telling_rate
 from privet.reporting.numbers import at_least, at_most, fraction, percent, rate_range
 from privet.reporting.report import Report
@@ -112,7 +113,16 @@ def dpia_page(report: Report) -> str:
         ),
         element(
             "main",
-            joined([_purpose(), _verdict(report), _contents(), *letters, _origin(report)]),
+            joined(
+                [
+                    _purpose(),
+                    _verdict(report),
+                    _contents(),
+                    *letters,
+                    identified_section(report),
+                    _origin(report),
+                ]
+            ),
             {"id": "main"},
         ),
         element(
@@ -344,8 +354,4 @@ def _origin(report: Report) -> Html:
         ("Seed", "none was given" if origin.seed is None else str(origin.seed)),
         ("Made", f"{origin.created:%Y-%m-%d %H:%M %Z}"),
     ]
-    rows = [
-        element("div", joined([element("dt", text(name)), element("dd", element("code", text(value)))]))
-        for name, value in facts
-    ]
-    return section("origin", "How this came to be", [element("dl", joined(rows), {"class": "facts"})])
+    return section("origin", "How this came to be", [described(facts)])

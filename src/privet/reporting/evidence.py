@@ -11,6 +11,7 @@ from privet.auditing import GroupAccuracy
 from privet.documents import to_plain
 from privet.reporting.caution import attack_strength, rests_on, warned
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
+from privet.reporting.identified import fingerprint_sentences
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import (
     at_least,
@@ -201,6 +202,7 @@ def measures(report: Report) -> list[Measure]:
             *warned(report),
             UNTESTED,
             f"Made with Privet {report.origin.version}: {report.origin.command}",
+            *fingerprint_sentences(report),
         ],
     )
     return [*kept, audited]

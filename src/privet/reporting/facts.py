@@ -5,6 +5,7 @@ Nothing here computes a figure of its own: leakage and lower bounds come from ``
 proved.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,6 +17,7 @@ from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
+from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, package_versions
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.reporting.proved import most_found
@@ -170,6 +172,7 @@ class ModelAudit:
     harm: Harm | None = None
     population: int | None = None
     reference_models: ReferenceModels | None = None
+    fingerprints: Fingerprints | None = None
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -304,7 +307,8 @@ def _strength(result: AttackResult) -> tuple[float, bool, float]:
 class Origin:
     """How a report came to be, so that it can be made again.
 
-    ``command`` is what was run, as it was written. ``call`` is the Python call that gives the same figures.
+    ``command`` is what was run, as it was written. ``call`` is the Python call that gives the same figures. ``code`` and ``packages`` are what
+    it ran on.
     """
 
     command: str
@@ -312,3 +316,5 @@ class Origin:
     seed: int | None = None
     call: str | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    code: Fingerprint = field(default_factory=code_fingerprint)
+    packages: Mapping[str, str] = field(default_factory=package_versions)

@@ -6,6 +6,7 @@ from typing import NewType
 
 __all__ = [
     "Html",
+    "described",
     "details",
     "element",
     "joined",
@@ -44,6 +45,15 @@ def paragraph(words: str, kind: str = "") -> Html:
 def listed(items: Iterable[Html], kind: str = "") -> Html:
     """A list of items."""
     return element("ul", joined(element("li", item) for item in items), {"class": kind} if kind else _NOTHING)
+
+
+def described(rows: Iterable[tuple[str, str]]) -> Html:
+    """Names, each with its value, which is shown as code."""
+    lines = (
+        element("div", joined([element("dt", text(name)), element("dd", element("code", text(value)))]))
+        for name, value in rows
+    )
+    return element("dl", joined(lines), {"class": "facts"})
 
 
 def section(name: str, heading: str, parts: Iterable[Html], *, level: int = 2) -> Html:

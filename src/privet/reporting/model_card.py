@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from privet.reporting.caution import attack_strength, look_of, rests_on, warned
 from privet.reporting.evidence import UNTESTED, exposed, found, measured, proved
 from privet.reporting.facts import ModelAudit, Standing
+from privet.reporting.identified import fingerprint_sentences
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import at_least, at_most, count, fraction, percent, rate_range, small
 from privet.reporting.report import Report
@@ -27,6 +28,8 @@ def model_card(report: Report) -> str:
         *_each(report, "What is proved", lambda audit: _listed([*proved(audit), *rests_on(audit)])),
         "### Limits",
         _listed(_limits(report)),
+        "### What this is about",
+        _listed(fingerprint_sentences(report)),
         "### How to reproduce",
         _reproduce(report),
     ]

@@ -11,6 +11,7 @@ from importlib.resources import files
 from privet.reporting.caution import attack_strength, look_of
 from privet.reporting.comparison import comparison
 from privet.reporting.facts import ModelAudit, Strength
+from privet.reporting.identified import identified_section
 from privet.reporting.markup import Html, element, joined, listed, paragraph, text
 from privet.reporting.plotting import library
 from privet.reporting.report import Report
@@ -30,7 +31,7 @@ def page(report: Report) -> str:
     main = [_verdict(report)]
     if len(report.audits) > 1:
         main.append(comparison(report, names))
-    main += [_models(report, names), reproduce_section(report), words_section()]
+    main += [_models(report, names), reproduce_section(report), identified_section(report), words_section()]
     body = [
         element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
         _header(report),

@@ -13,6 +13,7 @@ from privet.auditing import GroupAccuracy, GroupHarm, Leakage, Rate
 from privet.auditing.leakage import RATES
 from privet.auditing.proportions import rate
 from privet.checks import Check
+from privet.fingerprints import Fingerprint, Fingerprints
 from privet.reporting.chart_scores import histogram
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
 from privet.reporting.proved import most_found
@@ -75,6 +76,7 @@ def model_figures(audit: ModelAudit) -> Plain:
         "harm": None if audit.harm is None else _harm(audit.harm),
         "reference_models": _reference_models(audit.reference_models),
         "ledger": None if audit.ledger is None else json.loads(audit.ledger.to_json()),
+        "fingerprints": None if audit.fingerprints is None else _fingerprints(audit.fingerprints),
         "seconds": round(audit.seconds, 3),
     }
 
@@ -134,6 +136,8 @@ def _origin(origin: Origin) -> Plain:
         "privet_version": origin.version,
         "seed": origin.seed,
         "created": origin.created.isoformat(),
+        "code": _fingerprint(origin.code),
+        "packages": dict(origin.packages),
     }
 
 
@@ -146,6 +150,21 @@ def _reference_models(found: ReferenceModels | None) -> Plain | None:
         "records_each": found.records,
         "budget_seconds": found.budget,
     }
+
+
+def _fingerprints(found: Fingerprints) -> Plain:
+    return {
+        "key": found.key,
+        "data": found.data,
+        "model": _fingerprint(found.model),
+        "members": _fingerprint(found.members),
+        "nonmembers": _fingerprint(found.nonmembers),
+        "ledger": _fingerprint(found.ledger),
+    }
+
+
+def _fingerprint(found: Fingerprint | None) -> Plain | None:
+    return None if found is None else {"hashing": found.hashing.value, "digest": found.digest}
 
 
 def _proof(audit: ModelAudit) -> Plain | None:

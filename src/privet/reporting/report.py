@@ -1,11 +1,13 @@
 """A report: one or more audited models, and every form in which they are told."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 from privet.errors import InvalidArgument
+from privet.fingerprints import FingerprintKey
 from privet.reporting.facts import ModelAudit, Origin, Standing
 
 __all__ = ["Report"]
@@ -18,11 +20,15 @@ class Report:
 
     ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the documented schema), ``.md`` (a
     section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for an impact assessment).
+
+    ``key`` is that of the fingerprints of data and models. It is in none of these forms: ``save_key`` writes it to a file of its own, which
+    stays with the data.
     """
 
     audits: tuple[ModelAudit, ...]
     origin: Origin
     title: str = "Privacy audit"
+    key: FingerprintKey | None = None
 
     def __post_init__(self) -> None:
         if not self.audits:
@@ -53,6 +59,24 @@ class Report:
         beside = wanted.with_name(f".{wanted.name}.part")
         beside.write_text(text, encoding="utf-8")
         beside.replace(wanted)
+        return wanted
+
+    def save_key(self, path: str | Path) -> Path:
+        """Write the key of the fingerprints, for its owner alone to read. A file with another key is not written over."""
+        if self.key is None:
+            raise InvalidArgument("'key' must be there to be saved, and this report has none. Audit again.")
+        wanted = Path(path)
+        try:
+            beside = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            if FingerprintKey.from_text(wanted.read_text(encoding="utf-8")) != self.key:
+                raise InvalidArgument(
+                    f"'path' must be a new file or one with the same key, got {wanted.name!r} with another key. "
+                    f"Choose another name, so that reports under the other key can still be checked."
+                ) from None
+            return wanted
+        with os.fdopen(beside, "w", encoding="utf-8") as file:
+            file.write(self.key.to_text())
         return wanted
 
 

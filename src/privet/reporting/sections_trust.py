@@ -3,7 +3,18 @@
 from privet.checks import Check, Outcome
 from privet.reporting.advice import advice
 from privet.reporting.facts import ModelAudit, Origin
-from privet.reporting.markup import Html, details, element, joined, listed, paragraph, section, table, text
+from privet.reporting.markup import (
+    Html,
+    described,
+    details,
+    element,
+    joined,
+    listed,
+    paragraph,
+    section,
+    table,
+    text,
+)
 from privet.reporting.numbers import percent, small
 from privet.reporting.report import Report
 
@@ -113,15 +124,7 @@ def reproduce_section(report: Report) -> Html:
             if audit.reference_models is not None
         ),
     ]
-    listing = element(
-        "dl",
-        joined(
-            element("div", joined([element("dt", text(name)), element("dd", element("code", text(value)))]))
-            for name, value in facts
-        ),
-        {"class": "facts"},
-    )
-    return section("reproduce", "How to reproduce this", [listing, *_python(origin)])
+    return section("reproduce", "How to reproduce this", [described(facts), *_python(origin)])
 
 
 def _python(origin: Origin) -> list[Html]:
