@@ -316,7 +316,8 @@ def test_what_is_proved_is_rounded_up_and_told():
     audit = audited("model", 0.0, epsilon=1.0)
     said = " ".join(meaning(audit)).replace("\u00a0", " ")
     assert "finds more than 0.28 % of members with 0.1 % false alarms" in said  # e·0.001 + 1e-5 = 0.2728 %
-    assert "at most 73.2 % sure" in said  # 1/(1 + 1/e) = 0.7311
+    # Of a claim (ε, δ) alone: odds of (1 + 2e)/1 at 2 δ, 0.8656
+    assert "at most 86.6 % sure by seeing the model, except with a probability of at most 2·10⁻⁵" in said
     assert crowd(audit).at_most == 3
     assert crowd(audited("model", 0.0, epsilon=1.5)).at_most == 5  # 4.49 of a thousand
 
