@@ -9,6 +9,7 @@
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
+    ├── ProgramFailed                  a file, model or recipe of yours failed, or ended itself, while Privet ran it
     ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
     ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training
     ├── ProcessFailed                  another process of a run on several failed; lives in privet.training
@@ -25,6 +26,7 @@ __all__ = [
     "NotProved",
     "OutOfReach",
     "PrivetError",
+    "ProgramFailed",
     "Unreadable",
 ]
 
@@ -55,3 +57,7 @@ class Unreadable(PrivetError, ValueError):
 
 class MissingPackage(PrivetError, ImportError):
     """A package that only this question needs is not installed."""
+
+
+class ProgramFailed(PrivetError):
+    """Code that Privet was given to run failed, or ended the program."""

@@ -408,7 +408,7 @@ class TestFailures:
             "--ledger",
             str(ledger),
         ]
-        assert main(words) == 2
+        assert main(words) == 3
         said = capsys.readouterr()
         assert "12345" not in said.out + said.err
         assert len(Ledger.from_json(ledger.read_text())) == 1

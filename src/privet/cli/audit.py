@@ -1,15 +1,19 @@
 """``privet audit``: a model of your own, or scores of an attack of your own; both bounds, a report, and an exit code."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from, told
 from privet.cli.audit_limits import Limit, limits_from
+from privet.cli.exit_codes import ExitCode
 from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
 from privet.cli.report_file import key_for, report_file
-from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.cli.saving import Saved, save_report
+from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.fingerprints import FingerprintKey
 from privet.loop import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
@@ -18,7 +22,6 @@ from privet.reporting.plain import attack_figures, model_figures
 
 __all__ = ["run"]
 
-FAILED = 1
 _CACHE = ".privet-cache"
 _NO_MEMORY = (
     "There must be enough memory for the records and the models, and there was not. Give fewer records."
@@ -33,18 +36,20 @@ def run(arguments: argparse.Namespace) -> Answer:
     key, kept = key_for(arguments.key, out)
     try:
         report = _of_scores(arguments, key) if arguments.subject is None else _of_model(arguments, key)
-        if kept is not None:
-            report.save_key(kept)
-        if out is not None:
-            report.save(out)
     except MemoryError:
-        raise Unreadable(_NO_MEMORY) from None
+        raise ProgramFailed(_NO_MEMORY) from None
+    report = replace(report, origin=replace(report.origin, command=shlex.join(["privet", *arguments.words])))
+    saved = save_report(report, out, kept)
     broken = [limit for limit in limits if limit.broken_by(report)]
     return Answer(
-        _blocks(report, out, kept, limits, broken),
-        _document(report, out, kept, broken),
-        FAILED if broken else 0,
+        _blocks(report, saved, limits, broken), _document(report, saved, broken), _code(saved, broken)
     )
+
+
+def _code(saved: Saved, broken: Sequence[Limit]) -> ExitCode:
+    if broken:
+        return ExitCode.BROKEN
+    return ExitCode.FAILED if saved.failed else ExitCode.HELD
 
 
 def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
@@ -108,9 +113,14 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     except PrivetError:
         raise
     except MemoryError:
-        raise Unreadable(f"{_NO_MEMORY} {_kept(cache)}") from None
+        raise ProgramFailed(f"{_NO_MEMORY} {_kept(cache)}") from None
+    except SystemExit as ended:
+        raise ProgramFailed(
+            f"The model must answer every record, and it ended the program by exit({ended.code!r}). {_kept(cache)} "
+            f"Take that call out."
+        ) from None
     except Exception as failed:
-        raise Unreadable(_crash(failed)) from failed
+        raise ProgramFailed(_crash(failed)) from failed
 
 
 def _crash(failed: Exception) -> str:
@@ -136,7 +146,7 @@ def _kept(cache: Path | None) -> str:
 
 
 def _blocks(
-    report: Report, out: Path | None, kept: Path | None, limits: Sequence[Limit], broken: Sequence[Limit]
+    report: Report, saved: Saved, limits: Sequence[Limit], broken: Sequence[Limit]
 ) -> list[str]:
     audited = report.audits[0]
     lines = [
@@ -158,10 +168,7 @@ def _blocks(
             f", but mind what stands above under “Before you believe it” ({len(warned)})" if warned else ""
         )
         lines.append(f"Passed: nothing is above the limits that were given{doubts}.")
-    if out is not None:
-        lines.append(f"The report is in {out}.")
-    if kept is not None:
-        lines.append(f"The key of its fingerprints is in {kept}: keep it with the data, not with the report.")
+    lines += saved.sentences
     return lines
 
 
@@ -211,9 +218,7 @@ def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
     return [("accuracy", f"{audited.train_accuracy:.1%} on members, {audited.test_accuracy:.1%} on others")]
 
 
-def _document(
-    report: Report, out: Path | None, kept: Path | None, broken: Sequence[Limit]
-) -> dict[str, object]:
+def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str, object]:
     """The strongest attack's figures on top, as in ``report.json``."""
     audited = report.audits[0]
     model, best = model_figures(audited), attack_figures(audited.strongest)
@@ -240,8 +245,9 @@ def _document(
         "reference_models": model["reference_models"],
         "checks": model["checks"],
         "failed": [limit.told(report) for limit in broken],
-        "report": None if out is None else str(out),
-        "key": None if kept is None else str(kept),
+        "report": None if saved.path is None else str(saved.path),
+        "key": None if saved.key is None else str(saved.key),
+        "report_failed": saved.failed or None,
     }
 
 

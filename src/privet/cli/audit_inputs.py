@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privet.attacks import Outputs
 from privet.attacks.shadows import Recipe
 from privet.cli.audit_tables import columns_of, readable, records_from
-from privet.errors import InvalidArgument, MissingPackage, PrivetError, Unreadable
+from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramFailed, Unreadable
 from privet.ledger import Ledger
 
 __all__ = ["Subject", "ledger_from", "scores_from", "subject_from", "told"]
@@ -115,19 +115,22 @@ def _ran(path: Path) -> Mapping[str, object]:
         return runpy.run_path(str(path))
     except (PrivetError, MemoryError):
         raise
+    except SystemExit as ended:
+        raise ProgramFailed(
+            f"{path.name!r} must run to its end, and called exit({ended.code!r}){_line(path, ended)}. "
+            f"Take that call out, or put it below if __name__ == '__main__'."
+        ) from None
     except Exception as failed:
-        line = next(
-            (
-                frame.lineno
-                for frame in reversed(extract_tb(failed.__traceback__))
-                if frame.filename == str(path)
-            ),
-            None,
-        )
-        where = "" if line is None else f" in line {line}"
-        raise Unreadable(
-            f"{path.name!r} must run to its end, and failed{where} with {told(failed)}. Mend the file."
+        raise ProgramFailed(
+            f"{path.name!r} must run to its end, and failed{_line(path, failed)} with {told(failed)}. Mend the file."
         ) from failed
+
+
+def _line(path: Path, failed: BaseException) -> str:
+    """Where in the file it was, as far as it can be seen."""
+    frames = reversed(extract_tb(failed.__traceback__))
+    line = next((frame.lineno for frame in frames if frame.filename == str(path)), None)
+    return "" if line is None else f" in line {line}"
 
 
 def _typed(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
@@ -172,13 +175,21 @@ def _from_toml(path: Path) -> Subject:
 def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, members: Any) -> object:  # noqa: ANN401
     """The trained model: from its weights, or by its recipe from the members, or as the function gives it."""
     if recipe is not None and weights is None:
-        return recipe.fit(members.inputs, members.known_labels, 0)
+        try:
+            return recipe.fit(members.inputs, members.known_labels, 0)
+        except (PrivetError, MemoryError):
+            raise
+        except (Exception, SystemExit) as failed:
+            raise ProgramFailed(
+                f"'recipe' in {path.name!r} must train the model on the members, and failed with {told(failed)}. "
+                f"Check that the model takes such records."
+            ) from failed
     try:
         model = make()
     except MemoryError:
         raise
-    except Exception as failed:
-        raise Unreadable(
+    except (Exception, SystemExit) as failed:
+        raise ProgramFailed(
             f"'model' in {path.name!r} must name a function that makes the model, and it failed with {told(failed)}. "
             f"Mend the function."
         ) from failed
@@ -242,7 +253,7 @@ def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
     )
 
 
-def told(failed: Exception) -> str:
+def told(failed: BaseException) -> str:
     """The kind of a failure and the first line of what it says."""
     said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200].rstrip(".")
     return f"{type(failed).__name__}: {said}"

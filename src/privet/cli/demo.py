@@ -7,11 +7,12 @@ figures of private models differ from run to run.
 import argparse
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from privet import __version__
+from privet.cli.exit_codes import ExitCode
 from privet.cli.output import Answer, fixed_down, fixed_up, paragraph, percent, table, write_progress
 from privet.cli.report_file import report_file
+from privet.cli.saving import Saved, save_report
 from privet.datasets.affairs import affairs
 from privet.loop import audit
 from privet.reporting import ModelAudit, Origin, Report
@@ -41,11 +42,11 @@ def run(arguments: argparse.Namespace) -> Answer:
         title="What four models of one survey leak",
     )
     write_progress("Writing the report …")
-    report.save(out)
+    saved = save_report(report, out)
     write_progress("")
     share = float(records.known_labels.mean())
     return Answer(
-        _blocks(report, records, max(share, 1 - share), out),
+        _blocks(report, records, max(share, 1 - share), saved),
         {
             "verdict": report.verdict,
             "records": len(records),
@@ -53,9 +54,10 @@ def run(arguments: argparse.Namespace) -> Answer:
             "delta": _DELTA,
             "fpr": _FPR,
             "models": [_row(audited) for audited in report.audits],
-            "report": str(out),
+            "report": None if saved.path is None else str(saved.path),
             "seconds": round(time.monotonic() - began, 1),
         },
+        ExitCode.FAILED if saved.failed else ExitCode.HELD,
     )
 
 
@@ -101,7 +103,7 @@ def _tell(place: int, name: str) -> None:
     )
 
 
-def _blocks(report: Report, records: Records, majority: float, out: Path) -> list[str]:
+def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> list[str]:
     notes = (
         f"Attack: the strongest of three that see the model's confidences and compare with {_REFERENCES} models which the "
         f"attacker trained in the same way. By chance the AUC is 0.5, and the TPR is the FPR.",
@@ -123,7 +125,7 @@ def _blocks(report: Report, records: Records, majority: float, out: Path) -> lis
         ),
         "\n".join(paragraph(note, bullet="  · ") for note in notes),
         paragraph(report.verdict),
-        f"The report is in {out}.",
+        *saved.sentences,
     ]
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn, final
 
 from privet import __version__
+from privet.cli.exit_codes import EXIT_CODES
 from privet.cli.output import Answer
 from privet.errors import InvalidArgument
 
@@ -58,7 +59,7 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="privet",
         description="How much does this leak, what is the proof, and what should I do about it?",
-        epilog=_EXAMPLES,
+        epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -80,7 +81,12 @@ def _parser() -> _Parser:
 
 def _command(commands: Any, name: str, purpose: str) -> _Parser:  # noqa: ANN401 - argparse names no such type
     command: _Parser = commands.add_parser(
-        name, help=purpose, description=f"{purpose[:1].upper()}{purpose[1:]}.", allow_abbrev=False
+        name,
+        help=purpose,
+        description=f"{purpose[:1].upper()}{purpose[1:]}.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     command.set_defaults(command=_loaded(name))

@@ -1,11 +1,15 @@
 """Where a report goes: looked at before the work, so that minutes of it are not lost to a missing folder or package."""
 
+import os
+import tempfile
 from pathlib import Path
 
 from privet.errors import InvalidArgument, Unreadable
 from privet.fingerprints import FingerprintKey
 
 __all__ = ["key_file", "key_for", "read_key", "report_file"]
+
+_PROBE = 2**16  # bytes that must find room before the work begins
 
 
 def report_file(name: str) -> Path:
@@ -23,7 +27,25 @@ def report_file(name: str) -> Path:
         from privet.reporting.plotting import library
 
         library()  # says now what would be missing afterwards
+    try:
+        _try_writing(path.parent)
+    except OSError as failed:
+        raise InvalidArgument(
+            f"'--out' must be a place that can be written, got {name!r} ({failed.strerror}). "
+            f"Name another file, or make room."
+        ) from None
     return path
+
+
+def _try_writing(folder: Path) -> None:
+    handle, name = tempfile.mkstemp(prefix=".privet-", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(bytes(_PROBE))
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def key_file(report: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any, final
 from privet.attacks.fitted import class_names
 from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from
 from privet.cli.audit_tables import records_from
+from privet.cli.exit_codes import ExitCode
 from privet.cli.output import Answer, paragraph, table
 from privet.cli.report_file import key_file, read_key
 from privet.errors import InvalidArgument, MissingPackage, Unreadable
@@ -36,7 +37,7 @@ from privet.reporting.document import read_document
 
 __all__ = ["run"]
 
-_DIFFERENT = 1
+_DIFFERENT = ExitCode.BROKEN
 _NO_KEY = "its fingerprint is keyed, and no key was given"
 
 

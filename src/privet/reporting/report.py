@@ -57,8 +57,12 @@ class Report:
         wanted = Path(path)
         text = _writer(wanted)(self)
         beside = wanted.with_name(f".{wanted.name}.part")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(wanted)
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(wanted)
+        except BaseException:
+            beside.unlink(missing_ok=True)  # half a report takes room and serves nobody
+            raise
         return wanted
 
     def save_key(self, path: str | Path) -> Path:
@@ -75,8 +79,12 @@ class Report:
                     f"Choose another name, so that reports under the other key can still be checked."
                 ) from None
             return wanted
-        with os.fdopen(beside, "w", encoding="utf-8") as file:
-            file.write(self.key.to_text())
+        try:
+            with os.fdopen(beside, "w", encoding="utf-8") as file:
+                file.write(self.key.to_text())
+        except BaseException:
+            wanted.unlink(missing_ok=True)  # half a key opens nothing, and a later audit would stumble over it
+            raise
         return wanted
 
 
