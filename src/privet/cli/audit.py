@@ -145,9 +145,7 @@ def _kept(cache: Path | None) -> str:
     return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
 
 
-def _blocks(
-    report: Report, saved: Saved, limits: Sequence[Limit], broken: Sequence[Limit]
-) -> list[str]:
+def _blocks(report: Report, saved: Saved, limits: Sequence[Limit], broken: Sequence[Limit]) -> list[str]:
     audited = report.audits[0]
     lines = [
         paragraph(report.verdict),

@@ -28,7 +28,9 @@ class Saved:
         elif self.failed:
             told.append("It could be written nowhere else: keep what is printed here.")
         if self.key is not None:
-            told.append(f"The key of its fingerprints is in {self.key}: keep it with the data, not with the report.")
+            told.append(
+                f"The key of its fingerprints is in {self.key}: keep it with the data, not with the report."
+            )
         return told
 
 

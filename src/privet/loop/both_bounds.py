@@ -34,7 +34,7 @@ from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.loop.budget import Budget
 from privet.loop.choosing import Attacks, choose_attacks
-from privet.loop.identification import identify, identify_scores
+from privet.loop.identification import identify, identify_scores, ledger_of
 from privet.loop.references import Lender, fewer_than_asked
 from privet.loop.reproducing import audit_call, scores_call
 from privet.loop.rows import Asked, challenge_of, records_of
@@ -89,13 +89,6 @@ class _Planned(Protocol):
     def population(self) -> int: ...
 
 
-@runtime_checkable
-class _FittedPrivately(Protocol):
-    """A private estimator, which keeps its ledger after ``fit``."""
-
-    ledger_: Ledger
-
-
 def audit(
     model: object,
     members: object,
@@ -142,14 +135,12 @@ def audit(
         recipe=recipe, references=references, budget=budget, cache=cache, seed=seed, progress=progress
     )
     planted, canaries, population, given = None, None, 0, ledger
+    ledger = ledger_of(model) if ledger is None else ledger
     if isinstance(model, _TrainedPrivately):
-        ledger = model.ledger if ledger is None else ledger
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
         canaries = 0 if planted is None else len(planted.scores)
         population = model.plan.population if isinstance(model.plan, _Planned) else 0
         model = model.model
-    elif ledger is None and isinstance(model, _FittedPrivately) and isinstance(model.ledger_, Ledger):
-        ledger = model.ledger_
     view = see(model, gives=gives)
     names = class_names(model)
     sides = records_of("members", members, names), records_of("nonmembers", nonmembers, names)

@@ -30,6 +30,13 @@ __all__ = [
 
 
 @runtime_checkable
+class _FittedPrivately(Protocol):
+    """A private estimator, which keeps its ledger after ``fit``."""
+
+    ledger_: Any
+
+
+@runtime_checkable
 class _WithLedger(Protocol):
     """What private training gives."""
 
@@ -94,8 +101,11 @@ def bare_model(model: object) -> object:
 
 
 def ledger_of(model: object) -> Ledger | None:
-    """The ledger that private training gave together with the model; None where there is none."""
-    return model.ledger if isinstance(model, _WithLedger) else None
+    """The ledger that private training gave together with the model, or that a private estimator keeps; None where there is none."""
+    if isinstance(model, _WithLedger):
+        return model.ledger
+    kept = model.ledger_ if isinstance(model, _FittedPrivately) else None
+    return kept if isinstance(kept, Ledger) else None
 
 
 def parameters_content(state: Mapping[str, Any]) -> bytes:

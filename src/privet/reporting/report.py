@@ -83,7 +83,9 @@ class Report:
             with os.fdopen(beside, "w", encoding="utf-8") as file:
                 file.write(self.key.to_text())
         except BaseException:
-            wanted.unlink(missing_ok=True)  # half a key opens nothing, and a later audit would stumble over it
+            wanted.unlink(
+                missing_ok=True
+            )  # half a key opens nothing, and a later audit would stumble over it
             raise
         return wanted
 
