@@ -12,7 +12,7 @@
     ├── ProgramFailed                  a file, model or recipe of yours failed, or ended itself, while Privet ran it
     ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
     ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training
-    ├── ProcessFailed                  another process of a run on several failed; lives in privet.training
+    ├── ProcessFailed                  another process of a run on several failed or died; lives in privet.training
     └── WorkerFailed                   a process that trained shadow models died; lives in privet.attacks.shadows
 
 A message is one sentence that names what was got and what is needed, and one that gives the fix.

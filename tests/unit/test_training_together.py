@@ -106,6 +106,15 @@ class Pair:
         assert not any(fine for fine, _ in found), found
         return [value for _, value in found]
 
+    def left(self, rank, function, *arguments):
+        """What the process of this rank says where another one does not live to answer."""
+        for pipe in self._pipes:
+            pipe.send((function, arguments))
+        assert self._pipes[rank].poll(DEADLINE), "a process waits for ever"
+        fine, value = self._pipes[rank].recv()
+        assert fine, value
+        return value
+
     def close(self):
         for process in self._processes:
             process.kill()
@@ -405,6 +414,42 @@ def test_a_run_that_one_process_brought_down_goes_on(pair, tmp_path):
     assert first == second
     (entry,) = json.loads(first[2])["entries"]
     assert "that a crash lost" in entry["label"]  # and counts
+
+
+def dying(rank, folder, dies):
+    """Process ``dies`` is killed after its fifth step, as by the system; the other tells what it is told."""
+
+    def watch(model):
+        if rank == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0.0
+
+    try:
+        settings = {"epsilon": 3.0, "delta": 1e-6, "epochs": 4.0, "lot_size": 80, "checkpoint": folder}
+        found = train(network(rank), data(400), watch=watch, noise=SeededNoise(1), **settings)
+    except ProcessFailed as failure:
+        return str(failure), failure.ledger.to_json()
+    return found.ledger.to_json(), [m.step for m in found.history]
+
+
+@pytest.mark.parametrize("dies", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_process_that_dies_is_told_of_in_plain_words_and_the_run_goes_on(pair, tmp_path, dies):
+    folder, together = tmp_path / "run", tmp_path / "first"
+    together.mkdir()
+    found = Pair(together)
+    try:
+        told, ledger = found.left(1 - dies, dying, str(folder), dies)
+    finally:
+        found.close()
+    assert f"process {1 - dies} of 2" in told
+    assert f"It must be process {dies}" in told
+    assert "checkpoint" in told
+    kept = json.loads((folder / "spent.json").read_text())["ledger"]
+    spent = [row["entries"][0]["event"]["times"] for row in (json.loads(ledger), kept)]
+    assert spent == [5, 5]  # steps
+    first, second = pair(dying, str(folder), None)  # all of them, started again
+    assert first == second
+    assert "that a crash lost" in first[0]
 
 
 def wrapped(rank):

@@ -36,7 +36,7 @@ from privet.training.preparing import default_lot, default_rate, prepared
 from privet.training.private_loop import Lot, PrivateLoop
 from privet.training.progress import Bar, interruptible
 from privet.training.sampling_schemes import Sampling, ShuffledSampling
-from privet.training.workers import Workers, workers_of
+from privet.training.workers import ProcessFailed, Workers, workers_of
 
 __all__ = ["Moment", "Trained", "train"]
 
@@ -196,7 +196,11 @@ def train(
                 caveats=caveats,
             )
             run = _Run(loop, chosen, scheduler, watch, kept, epochs, team)
-        interrupted = run.go(delta)
+        try:
+            interrupted = run.go(delta)
+        except ProcessFailed as failure:
+            failure.ledger = loop.ledger  # the weights are changed, and nothing else says what they have cost
+            raise
     finally:
         if kept is not None:
             kept.close()

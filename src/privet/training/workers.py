@@ -17,8 +17,10 @@ sums in their coordinates, and that a run with correlated noise which goes on sh
 *Without this* each process of a distributed job would be a run of its own, with its own noise and its own cost; where they
 train on the same data, their ledgers add up.
 
-What one process alone runs into (an exception in the middle of the optimiser's step) is not foreseen: the others then wait
-for as long as the group's timeout says.
+*A process that dies* (killed, out of memory, a machine that is gone) is noticed by the others at the next thing that they do together:
+at once where its connection is closed, or when the group's timeout is over. They raise ``ProcessFailed``. So they do where one process
+alone runs into an exception in the middle of the optimiser's step. What was spent is in the ledger, and in the checkpoint if there is
+one, from which all processes go on when they are started again.
 """
 
 from abc import ABC, abstractmethod
@@ -32,6 +34,7 @@ from torch import Tensor, nn
 
 from privet.arguments import shown
 from privet.errors import InvalidArgument, PrivetError
+from privet.ledger import Ledger
 from privet.training.gradients.refusals import NotFinite
 
 __all__ = ["Alone", "ProcessFailed", "Together", "Workers", "workers_of"]
@@ -42,7 +45,12 @@ _FINE, _NOT_FINITE, _INVALID, _FAILED = range(4)
 
 
 class ProcessFailed(PrivetError):
-    """Another process of the run has failed; it says why."""
+    """Another process of the run has failed, and says why, or has died.
+
+    ``train`` puts into ``ledger`` what its run has cost so far; loops of your own have ``private.ledger``.
+    """
+
+    ledger: Ledger | None = None
 
 
 class Workers(ABC):
@@ -154,23 +162,27 @@ class Together(Workers):
             for rank, part in enumerate(parts):
                 dealt = lot[rank :: self._world]
                 part[: dealt.numel()] = dealt
-        dist.scatter(mine, parts, src=self._leader, group=self._group)
+        with self._exchanging():
+            dist.scatter(mine, parts, src=self._leader, group=self._group)
         return mine[: len(range(self._rank, count, self._world))].cpu()
 
     def total_(self, numbers: Tensor) -> None:
-        dist.reduce(numbers, dst=self._leader, group=self._group)
+        with self._exchanging():
+            dist.reduce(numbers, dst=self._leader, group=self._group)
 
     def spread_(self, numbers: Tensor) -> None:
-        dist.broadcast(numbers.detach(), src=self._leader, group=self._group)
+        with self._exchanging():
+            dist.broadcast(numbers.detach(), src=self._leader, group=self._group)
 
     def leaders(self, value: Value) -> Value:
         holder: list[Any] = [value if self.leads else None]
-        dist.broadcast_object_list(holder, src=self._leader, group=self._group)
+        with self._exchanging():
+            dist.broadcast_object_list(holder, src=self._leader, group=self._group)
         return value if self.leads else holder[0]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         raised = torch.tensor(flags, dtype=torch.uint8, device=self._device)
-        dist.all_reduce(raised, dist.ReduceOp.MAX, group=self._group)
+        self._most_(raised)
         return tuple(bool(flag) for flag in raised.tolist())
 
     @contextmanager
@@ -181,7 +193,10 @@ class Together(Workers):
         except BaseException as failure:
             mine = failure
         worst = torch.tensor([_code(mine)], dtype=torch.uint8, device=self._device)
-        dist.all_reduce(worst, dist.ReduceOp.MAX, group=self._group)
+        try:
+            self._most_(worst)
+        except ProcessFailed as lost:
+            raise lost if mine is None else mine from lost
         code = int(worst)
         if code == _FINE:
             return
@@ -189,6 +204,25 @@ class Together(Workers):
         if mine is not None and _code(mine) == code:
             raise mine
         raise _elsewhere(code) from mine
+
+    def _most_(self, numbers: Tensor) -> None:
+        """The largest of each number over all processes, in place, everywhere."""
+        with self._exchanging():
+            dist.all_reduce(numbers, dist.ReduceOp.MAX, group=self._group)
+
+    @contextmanager
+    def _exchanging(self) -> Iterator[None]:
+        """What goes wrong in here is that a process is gone: torch tells it as a RuntimeError, in each backend's own words."""
+        try:
+            yield
+        except (RuntimeError, OSError) as lost:
+            others = [rank for rank in range(self._world) if rank != self._rank]
+            who = f"process {others[0]}" if len(others) == 1 else f"one of the processes {others}"
+            raise ProcessFailed(
+                f"Another process of this run has died or cannot be reached, as process {self._rank} of {self._world} sees it. "
+                f"It must be {who}: look into its output for the cause. What was spent so far is in the run's ledger (that of 'train' is this "
+                f"error's 'ledger'), and in the checkpoint if there is one; start all processes again with the same 'checkpoint' to go on from there."
+            ) from lost
 
 
 def workers_of(workers: Workers | None) -> Workers:
