@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from scipy import stats
 from torch import nn
 
 from privet.accounting import account
@@ -15,6 +16,7 @@ from privet.auditing import OneRun, OneRunFDP
 from privet.bounds import Verdict
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
+from privet.scores import Scores
 from privet.training import (
     Adaptive,
     Automatic,
@@ -23,10 +25,12 @@ from privet.training import (
     FixedSizeSampling,
     Flat,
     Mislabelled,
+    Normal,
     NotFinite,
     OutOfDistribution,
     PerLayer,
     PoissonSampling,
+    Student,
     make_private,
     noise_laws,
     train,
@@ -428,6 +432,61 @@ def test_a_few_thousand_spikes_are_enough_where_lots_are_small(monkeypatch, fact
     finding = OneRunFDP(confidence=0.95).test(loop.canaries.scores, account(loop.ledger), delta=1e-6)
     assert finding.measured.value > 2
     assert finding.verdict is verdict
+
+
+def test_canaries_say_whether_their_noise_is_normal():
+    loops = [
+        run(private(network(), data(), Canaries(40, seed=1), law=law), 1) for law in (Normal(), Student(4))
+    ]
+    assert [loop.canaries.normal_noise for loop in loops] == [True, False]
+
+
+@pytest.mark.parametrize("law", [Normal(), Student(3.0), Student(8.0)])
+def test_the_log_ratio_is_that_of_the_law(law):
+    scale = 0.7 * (1.0 if isinstance(law, Normal) else law.shift)
+    truth = stats.norm(scale=scale) if isinstance(law, Normal) else stats.t(law.degrees, scale=scale)
+    seen = np.linspace(-9, 9, 41)
+    found = law.log_ratio(torch.from_numpy(seen), torch.full((41,), 1.5, dtype=torch.float64), 0.7).numpy()
+    assert found == pytest.approx(truth.logpdf(seen - 1.5) - truth.logpdf(seen), abs=1e-9)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_canaries_in_students_noise_are_scored_by_its_own_likelihood(rate):
+    """One step: a score is never beyond the bounded privacy loss, which a normal score passes, and it is as high as it can be."""
+    settings = {
+        "law": Student(3.0),
+        "steps": 1,
+        "sampling": PoissonSampling(rate),
+        "epsilon": 4.0,
+        "delta": 1e-3,
+    }
+    model, rows = nn.Linear(70, 60), (torch.zeros(50, 70), torch.zeros(50, dtype=torch.int64))
+    loop = run(private(model, rows, Canaries(4000, seed=1), **settings))
+    most = 4 * math.asinh(1 / (2 * Student(3.0).shift * loop.plan.noise_multiplier * math.sqrt(3)))
+    values = loop.canaries.scores.values
+    if rate < 1:
+        least, most = (math.log(1 - rate + rate * math.exp(sign * most)) for sign in (-1, 1))
+    else:
+        least = -most
+    assert least - 1e-4 <= values.min() < 0.9 * least
+    assert 0.9 * most < values.max() <= most + 1e-4
+
+
+def test_gaussian_curves_say_too_much_of_students_noise_and_guesses_do_not():
+    """z = 1, ν = 3, one step, 10,000 canaries in each of 5 runs: no ε is above 1.234.
+
+    ``OneRun`` is above it in 5 % of runs at most, so in two or more of five with a probability below 2.3 %; in fact it is far below.
+    """
+    generator, law, most = np.random.default_rng(2), Student(3.0), 1.2337
+    above = {OneRun: 0, OneRunFDP: 0}
+    for _ in range(5):
+        coin = generator.integers(0, 2, 10_000).astype(np.bool_)
+        seen = torch.from_numpy(law.shift * generator.standard_t(3.0, 10_000) + coin)
+        scores = Scores(law.log_ratio(seen, torch.ones(10_000), 1.0).numpy(), coin, "spikes")
+        for kind in above:
+            above[kind] += kind(0.95).epsilon(scores, delta=1e-5) > most
+    assert above[OneRun] <= 1
+    assert above[OneRunFDP] >= 4
 
 
 # --- several processes ---

@@ -35,6 +35,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
+import torch
 from torch import Tensor
 
 from privet.arguments import positive, shown
@@ -60,6 +61,10 @@ class NoiseLaw(ABC):
         """The standard deviation over that of the normal noise which it stands for."""
 
     @abstractmethod
+    def log_ratio(self, seen: Tensor, shift: Tensor, deviation: float) -> Tensor:
+        """ln(f(x − a)/f(x)) for x seen, a shift a, and noise that protects as well as normal noise of this deviation."""
+
+    @abstractmethod
     def add_(self, buffer: Tensor, deviation: float, source: NoiseSource, divisor: float) -> Tensor:
         """Add noise that protects as well as normal noise of this deviation, and divide, in place."""
 
@@ -76,6 +81,9 @@ class Normal(NoiseLaw):
     @property
     def spread(self) -> float:
         return 1.0
+
+    def log_ratio(self, seen: Tensor, shift: Tensor, deviation: float) -> Tensor:
+        return (shift * seen - shift**2 / 2) / deviation**2
 
     def add_(self, buffer: Tensor, deviation: float, source: NoiseSource, divisor: float) -> Tensor:
         return gaussian_(buffer, deviation, source, divisor=divisor)
@@ -112,6 +120,11 @@ class Student(NoiseLaw):
     @property
     def spread(self) -> float:
         return self.shift * math.sqrt(self.degrees / (self.degrees - 2))
+
+    def log_ratio(self, seen: Tensor, shift: Tensor, deviation: float) -> Tensor:
+        tails = self.degrees * (self.shift * deviation) ** 2  # ν s²
+        without, within = torch.log1p(seen**2 / tails), torch.log1p((seen - shift) ** 2 / tails)
+        return (without - within) * ((self.degrees + 1) / 2)
 
     def add_(self, buffer: Tensor, deviation: float, source: NoiseSource, divisor: float) -> Tensor:
         return student_(buffer, self.shift * deviation, self.degrees, source).div_(divisor)
