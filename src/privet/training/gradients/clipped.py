@@ -2,21 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Variable
 
 from privet.errors import InvalidArgument
 from privet.training.gradients.chains import Chain
+from privet.training.gradients.couplings import Couplings
 from privet.training.gradients.fallback import BruteForce
 from privet.training.gradients.inventory import Inventory
 from privet.training.gradients.layout import Layout
 from privet.training.gradients.lookups import combined
-from privet.training.gradients.losses import ignored_label
-from privet.training.gradients.plans import Plan, Prober, Stray
+from privet.training.gradients.losses import ignored_label, is_row_wise
+from privet.training.gradients.passes import Pass, Passes
+from privet.training.gradients.plans import Stray
 from privet.training.gradients.products import Direct, Gradient, Product
+from privet.training.gradients.proofs import gradients_of, rows_apart
 from privet.training.gradients.refusals import (
     CrossExample,
     cross_example_modules,
@@ -26,14 +28,10 @@ from privet.training.gradients.refusals import (
 )
 from privet.training.gradients.register import taps_of
 from privet.training.gradients.straight import Straight
-from privet.training.gradients.strays import Graph, Reach
-from privet.training.gradients.tape import Tape, Use, tapped
+from privet.training.gradients.strays import Reach
+from privet.training.gradients.tape import Tape, Use
 
 __all__ = ["ClippedSums", "Clipping"]
-
-
-PATIENCE = 8
-"""How many plans may be made again because a gradient was zero and showed nothing."""
 
 
 class Clipping(Protocol):
@@ -83,6 +81,7 @@ class ClippedSums:
     ) -> None:
         """``stands_for`` is the torch loss that ``loss`` computes for each example, if it is one."""
         self._ignored = ignored_label(loss if stands_for is None else stands_for)
+        self._row_wise = is_row_wise(loss if stands_for is None else stands_for)
         self._model = model
         self._loss = loss
         self.clipping = clipping
@@ -107,10 +106,9 @@ class ClippedSums:
         indices = {id(p): i for i, p in enumerate(parameters)}
         self._taps = taps_of(model, indices, self._tape)
         self._chain = None if self._many is not None else Chain.of(model, indices)
-        self._prober = Prober(model, self._loss, parameters, self._taps, self._tape)
+        self._couplings = Couplings(model, self._loss, parameters)
+        self._passes = Passes(model, self._loss, parameters, self._taps, self._tape, self._couplings)
         self._brute_force = BruteForce(model, self._loss)
-        self._plans: dict[object, Plan] = {}
-        self._doubts = 0
         self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
 
     def _look_again(self) -> None:
@@ -163,16 +161,29 @@ class ClippedSums:
                 stacklevel=2,
             )
         key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
-        if self._chain is not None and key in self._plans and self._chain.takes(inputs):
+        if self._chain is not None and self._row_wise and self._passes.has_begun(key):
+            milestone = False  # examples are apart by construction
+        else:
+            milestone = self._passes.begin(key, batch)
+        if (
+            self._chain is not None
+            and not milestone
+            and self._passes.has_begun(key)
+            and self._chain.takes(inputs)
+        ):
             if self._chained(self._chain, inputs[0], targets, norms, fresh):
                 return norms
             self._chain = None
             norms.zero_()
         self._tape.scratch.begin()
         with torch.enable_grad():
-            straight, products = self._products(key, inputs, targets, batch)
+            straight, products = self._products(key, inputs, targets, milestone)
         with torch.no_grad():
-            self._reduce(straight, products, norms, fresh)
+            self._add_squared_norms(straight, products, norms)
+        if milestone and len(self._brute_forced) < len(self._parameters):
+            self._couplings.require_same_alone(inputs, targets, norms)
+        with torch.no_grad():
+            self._put_sums(straight, products, norms, fresh)
         return norms
 
     def _chained(self, chain: Chain, x: Tensor, targets: Tensor, norms: Tensor, fresh: bool) -> bool:
@@ -213,7 +224,12 @@ class ClippedSums:
             except RuntimeError:
                 return None  # it may write to the outputs
             require_losses(losses, targets.shape[0])
-            gradient, *outside = _gradients(losses, [outputs, *self._parameters])
+            wanted = [outputs, *self._parameters]
+            gradient, *outside = gradients_of(
+                losses, torch.ones_like(losses), wanted, keep=not self._row_wise
+            )
+            if gradient is not None and not self._row_wise and not rows_apart(losses, outputs, gradient):
+                return None
         if gradient is None or outputs._version != version or any(g is not None for g in outside):
             return None
         return (
@@ -222,15 +238,18 @@ class ClippedSums:
             else gradient.clone(memory_format=torch.contiguous_format)
         )
 
-    def _reduce(self, straight: Straight, products: dict[int, Product], norms: Tensor, fresh: bool) -> None:
-        """Norms first, then the check, then the clip factors and the sums."""
-        places = straight.places
-        if places:
+    def _add_squared_norms(self, straight: Straight, products: dict[int, Product], norms: Tensor) -> None:
+        """norms += the squared norms of all parameters, which must be finite."""
+        if straight.places:
             straight.add_squared_norms(norms)
         columns = [norms] if self._many is None else list(norms.unbind(1))
         for index, product in products.items():
             columns[self._groups[index]] += product.squared_norms()
         require_finite(norms)
+
+    def _put_sums(self, straight: Straight, products: dict[int, Product], norms: Tensor, fresh: bool) -> None:
+        """The clip factors, and the clipped sums."""
+        places = straight.places
         factors = self.clipping.factors(norms).to(self.layout.dtype)
         if places:
             straight.put_sums(factors, self._views, fresh)
@@ -243,40 +262,30 @@ class ClippedSums:
                 self._views[index].zero_()  # without a gradient in this lot
 
     def _products(
-        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
+        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, milestone: bool
     ) -> tuple[Straight, dict[int, Product]]:
         """The gradients of every parameter, each in the form that its layers allow."""
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._learn(key, inputs, targets)
-        with tapped(self._taps):
-            losses, uses = self._forward(inputs, targets, batch)
-        if not plan.matches(uses, batch):
-            plan = self._learn(key, inputs, targets)
-            if not plan.matches(uses, batch):
-                plan = Plan.unknown(
-                    uses
-                )  # the calls depend on the values: no tap can be trusted for this lot
-        followed = self._follow(plan, losses, uses, batch)
-        gradients, outside = self._backward(losses, uses, followed)
-        self._loose.update(outside)
-        loose = set(self._loose)
+        batch = targets.shape[0]
+        found = self._passes.run(key, inputs, targets, self._loose, milestone)
+        uses, followed = found.uses, found.followed
+        self._loose.update(found.outside)
+        loose = self._loose | found.unproved
         shared = {stray.number for stray, _ in followed if stray.call}
-        for i, (use, place, gradient) in enumerate(zip(uses, plan.places, gradients, strict=False)):
+        for i, (use, place, gradient) in enumerate(zip(uses, found.places, found.gradients, strict=False)):
             if place is None and gradient is not None and i not in shared:
                 loose.update(use.tap.indices.values())
-        self.held = self._numbers(uses, gradients, loose, batch) // batch
+        self.held = self._numbers(uses, found.gradients, loose, batch) // batch
         straight = Straight()
         with torch.no_grad():
-            collected = self._tapped_products(uses, plan, gradients, batch, loose, straight)
-            self._followed_products(uses, followed, gradients[len(uses) :], batch, loose, collected)
-            found = {index: combined(parts) for index, parts in collected.items()}
+            collected = self._tapped_products(found, batch, loose, straight)
+            self._followed_products(uses, followed, found.gradients[len(uses) :], batch, loose, collected)
+            products = {index: combined(parts) for index, parts in collected.items()}
         self._brute_forced = frozenset(loose)
         if loose:
             order = sorted(loose)
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
-            found.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
-        return straight, found
+            products.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
+        return straight, products
 
     def _numbers(
         self, uses: list[Use], gradients: Sequence[Tensor | None], loose: set[int], batch: int
@@ -285,54 +294,6 @@ class ClippedSums:
         saved = sum(t.numel() for use in uses for t in use.saved)
         found = sum(gradient.numel() for gradient in gradients if gradient is not None)
         return saved + found + batch * sum(self._parameters[i].numel() for i in loose)
-
-    def _learn(self, key: object, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
-        plan = self._prober.plan(inputs, targets)
-        self._doubts += not plan.certain
-        if plan.certain or self._doubts > PATIENCE:
-            self._plans[key] = plan
-        return plan
-
-    def _forward(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> tuple[Tensor, list[Use]]:
-        tape = self._tape
-        uses: list[Use] = []
-        tape.uses = uses
-        tape.recording = True
-        try:
-            losses = require_losses(self._loss(self._model(*inputs), targets), batch)
-        finally:
-            tape.recording = False
-            tape.uses = []
-        return losses, uses
-
-    def _follow(
-        self, plan: Plan, losses: Tensor, uses: list[Use], batch: int
-    ) -> list[tuple[Stray, list[Reach]]]:
-        """The strays of this step whose every consumer is where the plan says."""
-        if not plan.strays:
-            return []
-        graph = Graph(losses)
-        found = [(stray, stray.reaches(graph, uses, self._parameters, batch)) for stray in plan.strays]
-        return [(stray, reaches) for stray, reaches in found if reaches is not None]
-
-    def _backward(
-        self, losses: Tensor, uses: list[Use], followed: list[tuple[Stray, list[Reach]]]
-    ) -> tuple[Sequence[Tensor | None], list[int]]:
-        """One backward pass: the gradients at the edges of uses and reaches, and what was used elsewhere."""
-        watched = list(range(len(self._parameters)))
-        if followed or self._loose:
-            known = {stray.number for stray, _ in followed if not stray.call} | self._loose
-            watched = [i for i in watched if i not in known]
-        edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
-        wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
-        if not wanted:
-            return (), []  # all of it is left to brute force
-        with tapped(self._taps):  # also for blocks that are computed again in the backward pass
-            found = _gradients(losses, wanted)
-        for use in uses:
-            use.check()
-        outside = [i for i, g in zip(watched, found[len(edges) :], strict=True) if g is not None]
-        return found[: len(edges)], outside
 
     def _followed_products(
         self,
@@ -373,19 +334,18 @@ class ClippedSums:
 
     def _tapped_products(
         self,
-        uses: list[Use],
-        plan: Plan,
-        gradients: Sequence[Tensor | None],
+        found: Pass,
         batch: int,
         loose: set[int],
         straight: Straight,
     ) -> dict[int, list[Product]]:
         """What the taps saw: simple matrix products go to ``straight``, all else into products of their own."""
+        gradients = found.gradients
         starts = [None if g is None else g.untyped_storage().data_ptr() for g in gradients]
         shared = len(set(starts)) < len(starts)
         collected: dict[int, list[Product]] = {}
         for use, place, simple, g, start in zip(
-            uses, plan.places, plan.straight, gradients, starts, strict=False
+            found.uses, found.places, found.plan.straight, gradients, starts, strict=False
         ):
             if g is None or place is None:
                 continue
@@ -401,17 +361,6 @@ class ClippedSums:
                 if index not in loose:
                     collected.setdefault(index, []).append(product)
         return collected
-
-
-def _gradients(losses: Tensor, wanted: list[Any]) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of the losses, or None where there is none; ``torch.autograd.grad`` without its checks.
-
-    The ones are fresh each time: where a loss is an output itself, its gradient is them, and is scaled in place.
-    """
-    found: tuple[Tensor | None, ...] = Variable._execution_engine.run_backward(
-        (losses,), (torch.ones_like(losses),), False, False, tuple(wanted), True, accumulate_grad=False
-    )
-    return found
 
 
 def _group_numbers(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:

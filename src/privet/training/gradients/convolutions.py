@@ -65,7 +65,10 @@ class ConvolutionTap(Tap):
         return y.contiguous() if self.usual_output else y
 
     def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
-        return use.saved
+        """The images, those of an example together."""
+        if place.outer == 1:
+            return use.saved
+        return tuple(place.rows(t, 1, batch).flatten(0, 1) for t in use.saved)
 
     def products(
         self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 
-__all__ = ["ignored_label", "per_example"]
+__all__ = ["ignored_label", "is_row_wise", "per_example"]
 
 
 def per_example(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
@@ -40,6 +40,12 @@ def ignored_label(loss: object) -> int | None:
     if isinstance(loss, nn.CrossEntropyLoss):
         loss = _CrossEntropy(loss)
     return loss.ignored if isinstance(loss, _CrossEntropy) else None
+
+
+def is_row_wise(loss: object) -> bool:
+    """Whether the loss of a row is known to be a function of that row alone, because it is one of those here."""
+    known = (_Elementwise, _CrossEntropy, nn.CrossEntropyLoss)
+    return isinstance(loss, known) or type(loss) in _ELEMENTWISE
 
 
 # Of the same shape as their outputs, so that what belongs to an example is a row.

@@ -1,13 +1,10 @@
-"""Which rows of a layer belong to which example: learnt once from two small batches, then relied upon.
+"""Where the examples may be in the rows of a layer: learnt from two small batches, and proved on the lots themselves.
 
 A layer sees [examples, …], or [tokens, examples, …], or [examples·tokens, …], or no examples at all (position
 numbers, the same for all). Sizes alone do not tell, since there may be as many tokens as examples. So a few
-examples go through the model twice, as 2 and as 3: the size that follows is the examples'. Then the
-gradient of the first example's loss must be zero in all rows but its own. What does not pass both is not
+examples go through the model twice, as 2 and as 3: the size that follows is the examples'. In which order their rows lie along
+that size, and whether these rows are theirs at all, is left to a proof (``proofs``). What is not proved is not
 handled by taps but by brute force, which is right whatever the model does.
-
-The same two passes show whether a loss depends on other examples: the losses of the first 2 must not
-change when a third is added.
 """
 
 from collections import Counter
@@ -19,14 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from privet.training.gradients.refusals import CrossExample, require_losses
+from privet.training.gradients.couplings import Couplings, some, undisturbed
+from privet.training.gradients.graphs import GraphLaw, walk
+from privet.training.gradients.proofs import Proof
+from privet.training.gradients.refusals import require_losses
+from privet.training.gradients.row_moves import RowMoves
 from privet.training.gradients.strays import Branch, Graph, Reach, follow, learn, sizes
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
 
 __all__ = ["Plan", "Prober", "Stray"]
-
-TOLERANCE = 1e-3
-"""How far apart, relatively, two evaluations of the same losses may be; a coupling by a count is far above."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -72,13 +70,14 @@ class Plan:
     straight: tuple[
         bool, ...
     ]  # calls of matrix products with one row of each example, that share no parameter
-    certain: bool
+    proof: Proof
 
     @classmethod
     def unknown(cls, uses: list[Use]) -> "Plan":
         """A plan that trusts no tap."""
         calls = tuple((u.tap.number, u.role) for u in uses)
-        return cls(calls, (None,) * len(uses), (), (False,) * len(uses), certain=False)
+        proof = Proof(None, RowMoves(free=True, indexed=()))
+        return cls(calls, (None,) * len(uses), (), (False,) * len(uses), proof)
 
     def matches(self, uses: list[Use], batch: int) -> bool:
         """Whether this pass called the same layers in the same order, with the examples where they were."""
@@ -96,11 +95,18 @@ class Plan:
 class Prober:
     """Learns plans from a few examples; leaves buffers, modes and random state as they were."""
 
-    __slots__ = ("_loss", "_model", "_parameters", "_tape", "_taps", "_verified")
+    __slots__ = ("_couplings", "_loss", "_model", "_parameters", "_tape", "_taps", "_verified")
 
     def __init__(
-        self, model: nn.Module, loss: Loss, parameters: list[nn.Parameter], taps: list[Tap], tape: Tape
+        self,
+        model: nn.Module,
+        loss: Loss,
+        parameters: list[nn.Parameter],
+        taps: list[Tap],
+        tape: Tape,
+        couplings: Couplings,
     ) -> None:
+        self._couplings = couplings
         self._model = model
         self._parameters = parameters
         self._loss = loss
@@ -110,25 +116,17 @@ class Prober:
 
     def plan(self, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
         """What holds for inputs of these shapes."""
-        batch = targets.shape[0]
-        few = [self._some(inputs, targets, count) for count in (2, 3)]
-        buffers = [(b, b.clone()) for b in self._model.buffers()]
-        with torch.random.fork_rng(devices=[]):
+        numbers = torch.arange(3, device=targets.device) % targets.shape[0]
+        two, three = some(inputs, targets, numbers[:2]), some(inputs, targets, numbers)
+        with undisturbed(self._model):
             try:
                 if not self._verified:
-                    self._verify(few)
-                    self._verified = batch >= 3  # repeats of one example hide what depends on the others
-                return self._compare(self._settled(*few[0]), self._record(*few[1]))
+                    self._couplings.require_few_apart(two, three)
+                    # repeats of one example hide what depends on the others
+                    self._verified = targets.shape[0] >= 3
+                return self._compare(self._settled(*two), self._record(*three))
             finally:
                 self._tape.uses = []
-                with torch.no_grad():
-                    for buffer, before in buffers:
-                        buffer.copy_(before)
-
-    @staticmethod
-    def _some(inputs: tuple[Tensor, ...], targets: Tensor, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
-        index = torch.arange(count, device=targets.device) % targets.shape[0]
-        return tuple(x[index] for x in inputs), targets[index]
 
     def _settled(self, inputs: tuple[Tensor, ...], targets: Tensor) -> tuple[Tensor, list[Use]]:
         """A recorded pass, in the fastest layout of memory that the model bears.
@@ -159,75 +157,25 @@ class Prober:
                 self._tape.recording = False
         return require_losses(losses, targets.shape[0]), uses
 
-    def _losses(self, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
-        with torch.no_grad():
-            losses: Tensor = self._loss(self._model(*inputs), targets)
-        if not isinstance(losses, Tensor) or losses.shape != targets.shape[:1]:
-            raise_shape(losses, targets.shape[0])
-        return losses
-
-    def _verify(self, few: list[tuple[tuple[Tensor, ...], Tensor]]) -> None:
-        """Whether the losses of two examples stay as they are when a third comes in.
-
-        Dropout makes losses random; then the comparison is made in evaluation mode.
-        """
-        modes = [(m, m.training) for m in self._model.modules()]
-        try:
-            first, again = self._losses(*few[0]), self._losses(*few[0])
-            if not torch.equal(first, again):
-                self._model.eval()
-                first = self._losses(*few[0])
-            longer = self._losses(*few[1])[:2]
-            scale = torch.maximum(first.abs(), longer.abs())
-            if bool(((first - longer).abs() > TOLERANCE * scale + 1e-6).any()):
-                raise CrossExample(
-                    "'loss' must depend on one example at a time, got losses that change when other examples are "
-                    "added to the batch. Divide by counts of the example's own tokens (per_example does), and "
-                    "remove layers that mix examples."
-                )
-        finally:
-            for module, mode in modes:
-                module.training = mode
-
     def _compare(self, two: tuple[Tensor, list[Use]], three: tuple[Tensor, list[Use]]) -> Plan:
-        losses, uses = three
+        uses = three[1]
         if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
             return Plan.unknown(uses)
         places = [_place(a.leading, b.leading) for a, b in zip(two[1], uses, strict=True)]
-        strays = self._strays((two[0], losses), (two[1], uses), places)
-        reached = [(stray, reach) for stray, found in strays for reach in found]
-        edges = [*[u.edge for u in uses], *[r.edge for _, r in reached]]
-        found = torch.autograd.grad(losses[0], edges, allow_unused=True) if edges else ()
-        certain = True
-        for i, (use, gradient) in enumerate(zip(uses, found, strict=False)):
-            place = places[i]
-            if place is not None and gradient is not None:
-                places[i], sure = _owned(use.shaped(gradient), len(use.leading), place)
-                certain &= sure
-        kept: dict[tuple[bool, int], list[Placement | None]] = {(s.call, s.number): [] for s, _ in strays}
-        for (stray, reach), gradient in zip(reached, found[len(uses) :], strict=True):
-            owned: Placement | None = reach.place
-            if gradient is not None:
-                leading = 1 if reach.matrix else len(reach.leading)
-                owned, sure = _owned(gradient, leading, reach.place)
-                certain &= sure
-            kept[stray.call, stray.number].append(owned)
-        final = [
-            Stray(s.number, s.call, s.tree, tuple(p for p in kept[s.call, s.number] if p is not None))
-            for s, _ in strays
-            if None not in kept[s.call, s.number]
-        ]
+        walks = walk(two[0]), walk(three[0])
+        law = GraphLaw.of(*walks)
+        proof = Proof(law, RowMoves(free=True, indexed=()) if law is None else RowMoves.of(*walks))
+        strays = self._strays((Graph(walks[0]), Graph(walks[1])), (two[1], uses), places)
         calls = tuple((u.tap.number, u.role) for u in uses)
-        return Plan(calls, tuple(places), tuple(final), _straight(uses, places, final), certain)
+        return Plan(calls, tuple(places), tuple(strays), _straight(uses, places, strays), proof)
 
     def _strays(
         self,
-        losses: tuple[Tensor, Tensor],
+        graphs: tuple[Graph, Graph],
         uses: tuple[list[Use], list[Use]],
         places: list[Placement | None],
-    ) -> list[tuple[Stray, list[Reach]]]:
-        """What can be followed, with where it leads in the graph of three examples."""
-        graphs = (Graph(losses[0]), Graph(losses[1]))
+    ) -> list[Stray]:
+        """What can be followed in the graphs of two and of three examples."""
         roots: list[tuple[int, bool, tuple[Node, Node], int]] = []
         for number, parameter in enumerate(self._parameters):
             leaves = [g.leaves[id(parameter)] for g in graphs if id(parameter) in g.leaves]
@@ -236,7 +184,7 @@ class Prober:
         for number, (a, b, place) in enumerate(zip(*uses, places, strict=True)):
             if place is None and b.tap.shareable and a.leading == b.leading:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
-        strays: list[tuple[Stray, list[Reach]]] = []
+        strays: list[Stray] = []
         for number, call, nodes, output in roots:
             tree = learn(graphs, nodes, output, _place)
             found = (
@@ -245,7 +193,7 @@ class Prober:
                 else follow(graphs[1], nodes[1], sizes(nodes[1], output), tree, 3, output)
             )
             if tree is not None and found is not None and not (call and any(r.matrix for r in found)):
-                strays.append((Stray(number, call, tree, tuple(r.place for r in found)), found))
+                strays.append(Stray(number, call, tree, tuple(r.place for r in found)))
         return strays
 
 
@@ -259,29 +207,6 @@ def _straight(uses: list[Use], places: list[Placement | None], strays: list[Stra
         and all(counts[index] == 1 for index in use.tap.indices.values())
         for use, place in zip(uses, places, strict=True)
     )
-
-
-def _owned(gradient: Tensor, leading: int, place: Placement) -> tuple[Placement | None, bool]:
-    """The place, if the gradient of the first of three losses is zero in the rows of the others; and if it is sure.
-
-    A gradient that is zero altogether (as behind a layer that starts at zero) says nothing: then only a size
-    of the examples alone is believed, and the plan is made again in the next step.
-    """
-    for candidate in (place, Placement(place.axis, place.each, mixed=True)):
-        rows = candidate.rows(gradient, leading, 3)
-        if not bool(rows[1:].count_nonzero()):
-            if bool(rows[0].count_nonzero()):
-                return candidate, True
-            return (place if place.each == 1 else None), False
-        if place.each == 1:
-            break
-    return None, True
-
-
-def raise_shape(losses: object, batch: int) -> None:
-    """The refusal of losses that are not one for each example."""
-    value = losses if isinstance(losses, Tensor) else torch.zeros(())
-    require_losses(value, batch)
 
 
 def _place(two: tuple[int, ...], three: tuple[int, ...]) -> Placement | None:

@@ -6,11 +6,22 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument, PrivetError
 
-__all__ = ["CrossExample", "NotFinite", "cross_example_modules", "require_losses", "require_rows"]
+__all__ = [
+    "CrossExample",
+    "NotFinite",
+    "RowsMoved",
+    "cross_example_modules",
+    "require_losses",
+    "require_rows",
+]
 
 
 class CrossExample(InvalidArgument):
     """One example's loss depends on other examples, so no clip bounds what one example can change."""
+
+
+class RowsMoved(InvalidArgument):
+    """The rows of a layer belong to other examples than they did, so earlier lots may have been clipped by wrong rows."""
 
 
 class NotFinite(PrivetError, ArithmeticError):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
+from privet.training.gradients.graphs import Walk
 from privet.training.gradients.outers import Outer
 from privet.training.gradients.products import Direct, Gradient, Product
 from privet.training.gradients.tape import Placement
@@ -60,23 +61,14 @@ class Graph:
 
     __slots__ = ("_consumers", "leaves")
 
-    def __init__(self, losses: Tensor) -> None:
+    def __init__(self, nodes: Walk) -> None:
         self._consumers: dict[Node, list[tuple[Node, int, int]]] = {}
         self.leaves: dict[int, Node] = {}
-        start = losses.grad_fn
-        assert start is not None
-        stack, seen = [start], {start}
-        while stack:
-            node = stack.pop()
-            for position, (child, output) in enumerate(node.next_functions):
-                if child is None:
-                    continue
-                self._consumers.setdefault(child, []).append((node, position, output))
-                if child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-        for node in seen:
-            if node.name() == "torch::autograd::AccumulateGrad":
+        for node, sources in nodes:
+            for position, (child, output) in enumerate(sources):
+                if child is not None:
+                    self._consumers.setdefault(child, []).append((node, position, output))
+            if not sources and node.name() == "torch::autograd::AccumulateGrad":
                 self.leaves[id(node.variable)] = node  # type: ignore[attr-defined]
 
     def consumers(self, node: Node, output: int) -> list[tuple[Node, int]]:
@@ -173,7 +165,7 @@ class Reach:
         if each == 1:
             moved = gradient.movedim(axis, 0)
         else:
-            moved = Placement(0, each, self.place.mixed).rows(gradient.movedim(axis, 0), 1, batch).sum(1)
+            moved = Placement(0, each, self.place.outer).rows(gradient.movedim(axis, 0), 1, batch).sum(1)
         value = moved.sum_to_size(batch, *wide).reshape(batch, *own)
         if self.negative:
             value = value.neg()

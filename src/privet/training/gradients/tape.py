@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
@@ -29,12 +30,22 @@ __all__ = ["Placement", "Tap", "Tape", "Use", "tapped"]
 class Placement:
     """Where the examples are among the leading sizes of a tapped output: ``each`` rows apiece along ``axis``.
 
-    The rows of an example lie together, or, where ``mixed``, one row of every example comes before the next of any.
+    The rows along the axis are [outer, examples, each/outer]. So with ``outer`` = 1 the rows of an example lie together,
+    and with ``outer`` = ``each`` one row of every example comes before the next of any.
     """
 
     axis: int
     each: int
-    mixed: bool = False
+    outer: int = 1
+
+    def layouts(self) -> tuple["Placement", ...]:
+        """Every order of the same number of rows along the same axis."""
+        return tuple(Placement(self.axis, self.each, n) for n in range(1, self.each + 1) if not self.each % n)
+
+    def owners(self, batch: int, device: torch.device) -> Tensor:
+        """The example of every row along the axis."""
+        inner = self.each // self.outer
+        return torch.arange(batch, device=device).repeat_interleave(inner).repeat(self.outer)
 
     def rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
         """The tensor as [examples, tokens, …]; ``leading`` sizes come before those of the layer itself."""
@@ -43,8 +54,9 @@ class Placement:
             return tensor.unsqueeze(1)
         if self.axis:
             tensor = tensor.movedim(self.axis, 0)
-        if self.mixed:
-            tensor = tensor.reshape(self.each, batch, *tensor.shape[1:]).transpose(0, 1)
+        if self.outer > 1:
+            inner = self.each // self.outer
+            tensor = tensor.reshape(self.outer, batch, inner, *tensor.shape[1:]).transpose(0, 1)
         return tensor.reshape(batch, -1, *tail)
 
 

@@ -1,0 +1,215 @@
+"""One forward and one backward pass over a lot, with the rows of every layer divided among the examples, and proved."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from privet.training.gradients.couplings import Couplings
+from privet.training.gradients.graphs import Walk, walk
+from privet.training.gradients.plans import Plan, Prober, Stray
+from privet.training.gradients.proofs import Look, Site, gradients_of
+from privet.training.gradients.refusals import require_losses
+from privet.training.gradients.strays import Graph, Reach
+from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
+
+__all__ = ["Pass", "Passes"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a backward pass found: gradients at the calls of layers, then at the reaches of what is used outside of them."""
+
+    plan: Plan
+    uses: list[Use]
+    places: list[Placement | None]
+    followed: list[tuple[Stray, list[Reach]]]
+    gradients: Sequence[Tensor | None]
+    outside: list[int]  # parameters that were used in some other way too
+    unproved: set[int]  # parameters whose rows have no layout
+
+
+@final
+class Passes:
+    """The passes of one model, with what was learnt of it."""
+
+    __slots__ = (
+        "_counts",
+        "_couplings",
+        "_loss",
+        "_model",
+        "_names",
+        "_parameters",
+        "_plans",
+        "_prober",
+        "_tape",
+        "_taps",
+    )
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        parameters: list[nn.Parameter],
+        taps: list[Tap],
+        tape: Tape,
+        couplings: Couplings,
+    ) -> None:
+        self._model, self._loss, self._parameters = model, loss, parameters
+        self._taps, self._tape = taps, tape
+        self._couplings = couplings
+        self._prober = Prober(model, loss, parameters, taps, tape, couplings)
+        self._plans: dict[object, Plan] = {}
+        self._counts: dict[object, int] = {}
+        names = {id(module): name for name, module in model.named_modules()}
+        self._names = [names[id(tap.module)] or type(tap.module).__name__ for tap in taps]
+
+    def begin(self, key: object, batch: int) -> bool:
+        """Counts the lots of such shapes; whether this is one of 1, 2, 4, 8, …, in which more is looked at.
+
+        A lot of one example needs no proof, since all rows are its own, and does not count.
+        """
+        if batch < 2:
+            return False
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        return not count & (count - 1)
+
+    def has_begun(self, key: object) -> bool:
+        """Whether such a lot was looked at before."""
+        return key in self._counts
+
+    def run(
+        self,
+        key: object,
+        inputs: tuple[Tensor, ...],
+        targets: Tensor,
+        known: set[int],
+        milestone: bool,
+    ) -> Pass:
+        """The passes over one lot; ``known`` are the parameters that are left to brute force already."""
+        batch = targets.shape[0]
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._prober.plan(inputs, targets)
+        if milestone:
+            self._couplings.require_apart(inputs, targets, first=self._counts[key] == 1)
+        with tapped(self._taps):
+            losses, uses = self._forward(inputs, targets, batch)
+        if not plan.matches(uses, batch):
+            plan = self._plans[key] = self._prober.plan(inputs, targets)
+            if not plan.matches(uses, batch):
+                plan = Plan.unknown(uses)  # the calls depend on the values: no tap is used for this lot
+        nodes = walk(losses) if plan.strays or batch > 1 else []
+        followed = self._follow(plan, nodes, uses, batch)
+        sites = _sites(plan, uses, followed)
+        is_open = plan.proof.watch(sites)
+        look = plan.proof.look(nodes, batch, milestone) if sites and batch > 1 else None
+        keep = look is not None and (look.due or is_open)
+        found, outside = self._backward(losses, uses, followed, known, keep)
+        if look is not None:
+            self._prove(plan, losses, sites, found, look)
+        places: list[Placement | None] = [
+            None if place is None else plan.proof.place((i, -1)) for i, place in enumerate(plan.places)
+        ]
+        unproved: set[int] = set()
+        for stray, reaches in followed:
+            for number, reach in enumerate(reaches):
+                place = plan.proof.place(_key(stray, number))
+                if place is None:
+                    unproved.update(uses[stray.number].tap.indices.values() if stray.call else [stray.number])
+                else:
+                    reach.place = place
+        return Pass(plan, uses, places, followed, found, outside, unproved)
+
+    def _prove(
+        self, plan: Plan, losses: Tensor, sites: list[Site], found: Sequence[Tensor | None], look: Look
+    ) -> None:
+        """Certifies the lot where that is due, or where a layout is still open and has rows that are not zero."""
+        alive = [s for s in sites if found[s.position] is not None and plan.proof.place(s.key) is not None]
+        rows = [s.along(g) for s in alive if (g := found[s.position]) is not None]
+        if not look.due:
+            undecided = [
+                bool(r.count_nonzero()) for s, r in zip(alive, rows, strict=True) if plan.proof.is_open(s.key)
+            ]
+            if not any(undecided):
+                plan.proof.rely()
+                return
+            look = Look(due=True, unique=True, same=look.same)
+        if alive:
+            with tapped(self._taps):
+                plan.proof.check(losses, alive, rows, [self._name(s) for s in alive], look)
+
+    def _name(self, site: Site) -> str:
+        return "a parameter used outside of layers" if site.use is None else self._names[site.use.tap.number]
+
+    def _forward(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> tuple[Tensor, list[Use]]:
+        tape = self._tape
+        uses: list[Use] = []
+        tape.uses = uses
+        tape.recording = True
+        try:
+            losses = require_losses(self._loss(self._model(*inputs), targets), batch)
+        finally:
+            tape.recording = False
+            tape.uses = []
+        return losses, uses
+
+    def _follow(
+        self, plan: Plan, nodes: Walk, uses: list[Use], batch: int
+    ) -> list[tuple[Stray, list[Reach]]]:
+        """The strays of this step whose every consumer is where the plan says."""
+        if not plan.strays:
+            return []
+        graph = Graph(nodes)
+        found = [(stray, stray.reaches(graph, uses, self._parameters, batch)) for stray in plan.strays]
+        return [(stray, reaches) for stray, reaches in found if reaches is not None]
+
+    def _backward(
+        self,
+        losses: Tensor,
+        uses: list[Use],
+        followed: list[tuple[Stray, list[Reach]]],
+        known: set[int],
+        keep: bool,
+    ) -> tuple[Sequence[Tensor | None], list[int]]:
+        """One backward pass: the gradients at the edges of uses and reaches, and what was used elsewhere."""
+        watched = list(range(len(self._parameters)))
+        if followed or known:
+            handled = {stray.number for stray, _ in followed if not stray.call} | known
+            watched = [i for i in watched if i not in handled]
+        edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
+        wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
+        if not wanted:
+            return (), []  # all of it is left to brute force
+        with tapped(self._taps):  # also for blocks that are computed again in the backward pass
+            # The ones are fresh each time: where a loss is an output itself, its gradient is them, and is scaled in place.
+            found = gradients_of(losses, torch.ones_like(losses), wanted, keep=keep)
+        for use in uses:
+            use.check()
+        outside = [i for i, g in zip(watched, found[len(edges) :], strict=True) if g is not None]
+        return found[: len(edges)], outside
+
+
+def _key(stray: Stray, number: int) -> tuple[int, int]:
+    """The site of a reach: apart from those of calls, which have −1 in second place."""
+    return (-1 - stray.number if stray.call else stray.number, number)
+
+
+def _sites(plan: Plan, uses: list[Use], followed: list[tuple[Stray, list[Reach]]]) -> list[Site]:
+    """Where rows are divided among the examples: calls with a place, and reaches."""
+    sites = [
+        Site((i, -1), i, use.edge, place, use)
+        for i, (use, place) in enumerate(zip(uses, plan.places, strict=True))
+        if place is not None
+    ]
+    position = len(uses)
+    for stray, reaches in followed:
+        for number, reach in enumerate(reaches):
+            sites.append(Site(_key(stray, number), position, reach.edge, reach.place, None))
+            position += 1
+    return sites

@@ -1,0 +1,218 @@
+"""Which rows belong to which example: proved by a weighted backward pass on the graph of the lot itself.
+
+Let G(r) be the gradient of Σ_b r_b ℓ_b at a tapped output. A row that only the loss of example b depends on has G(r) = r_b·G(1). With
+weights r_b that are powers of two the scaling is exact in floating point, so a row is held against the example that a
+layout gives it to, to the last bit. A row that several examples share fits none of them, and a row that is zero
+fits all of them: it adds nothing to any gradient, and shows nothing.
+
+*Codes.* Exponents from −8 to 8 are the digits of the example's number in base 17, one digit in each pass. So two passes tell
+apart 289 examples, and three 4,913. Where a layout was proved before, one pass with shuffled exponents serves: rows that
+are exchanged between two examples escape it with a probability of at most 1/17.
+
+*What is proved.* On a lot that was certified, the division of the rows is right, whatever the model is: rows that are not
+zero have their owner, and the others count for nothing. Between two certificates a layout is used only if all others were
+refuted by rows of at least two examples, and if the graph is the same (``graphs``) and moves no rows by value
+(``row_moves``). What this cannot see is a dependence through values that are cut from the graph: ``couplings`` looks for that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Variable
+from torch.autograd.graph import GradientEdge
+
+from privet.training.gradients.graphs import GraphLaw, Walk
+from privet.training.gradients.refusals import RowsMoved
+from privet.training.gradients.row_moves import RowMoves
+from privet.training.gradients.tape import Placement, Use
+
+__all__ = ["Look", "Proof", "Site", "gradients_of", "rows_apart"]
+
+BASE = 17
+"""How many powers of two are used as weights."""
+
+TOLERANCE = 1e-4
+"""How far a row may be, relatively, from its weight times the plain row; only sums in another order make it more than 0."""
+
+TINY = 1e-30
+"""Rows below are zero: what they add to a gradient is nothing beside any clip bound."""
+
+RATE = 1 / 40
+"""The share of lots that are certified once a plan has been for long in use."""
+
+Key = tuple[int, int]
+
+
+def gradients_of(
+    losses: Tensor, weights: Tensor, wanted: Sequence[Any], *, keep: bool = False
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the weighted sum of losses, or None where there is none; ``torch.autograd.grad`` without its checks."""
+    found: tuple[Tensor | None, ...] = Variable._execution_engine.run_backward(
+        (losses,), (weights,), keep, False, tuple(wanted), True, accumulate_grad=False
+    )
+    return found
+
+
+def unique_codes(losses: Tensor) -> list[Tensor]:
+    """Weights for as many passes as it takes to tell all examples apart."""
+    numbers = torch.arange(losses.shape[0], device=losses.device)
+    found = [_powers(numbers % BASE, losses)]
+    while bool((numbers := numbers.div(BASE, rounding_mode="floor")).any()):
+        found.append(_powers(numbers % BASE, losses))
+    return found
+
+
+def random_codes(losses: Tensor, generator: np.random.Generator) -> list[Tensor]:
+    """Weights for one pass: every exponent as often as any other, in an order that nobody knows."""
+    digits = torch.from_numpy(generator.permutation(losses.shape[0]) % BASE)
+    return [_powers(digits.to(losses.device), losses)]
+
+
+def _powers(digits: Tensor, losses: Tensor) -> Tensor:
+    return torch.ldexp(torch.ones_like(losses), digits - BASE // 2).to(losses.dtype)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the graph whose rows a plan divides among the examples."""
+
+    key: Key
+    position: int  # of its gradient among those of the pass
+    edge: GradientEdge
+    place: Placement
+    use: Use | None  # the call of a layer, or None where a parameter is used outside of layers
+
+    def along(self, gradient: Tensor) -> Tensor:
+        """The gradient with the axis of the examples in front."""
+        shaped = gradient if self.use is None else self.use.shaped(gradient)
+        return shaped.movedim(self.place.axis, 0) if self.place.axis else shaped
+
+
+def same_rows(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
+    """Whether weighted = factors·plain, row by row along the first axis; rows that are zero fit, and so do those not finite."""
+    expected = plain * factors.view(-1, *[1] * (plain.dim() - 1))
+    if torch.equal(weighted, expected):
+        return True
+    apart, size = (weighted - expected).abs_(), expected.abs_()
+    least = TINY * factors.view(-1, *[1] * (plain.dim() - 1))
+    if plain.dim() > 1:
+        apart, size = apart.amax(-1, keepdim=True), size.amax(-1, keepdim=True)
+    return bool(((apart <= TOLERANCE * size) | (size <= least) | ~size.isfinite()).all())
+
+
+def rows_apart(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
+    """Whether each row of the outputs is the example's of the same number, by codes that tell all of them apart."""
+    codes = unique_codes(losses)
+    for number, weights in enumerate(codes):
+        found = gradients_of(losses, weights, [outputs], keep=number + 1 < len(codes))[0]
+        if found is None or not same_rows(plain, found, weights.to(plain.dtype)):
+            return False
+    return True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Whether a lot needs a certificate, whether one that tells all examples apart, and whether its graph is the known one."""
+
+    due: bool
+    unique: bool
+    same: bool
+
+
+@final
+class Proof:
+    """What the lots so far have shown of one plan: the layouts that are left at each site, and when to look again."""
+
+    __slots__ = ("_checked", "_generator", "_law", "_left", "_moves", "_relied", "_shown")
+
+    def __init__(self, law: GraphLaw | None, moves: RowMoves) -> None:
+        self._law = law
+        self._moves = moves
+        self._left: dict[Key, tuple[Placement, ...]] = {}
+        self._shown: set[Key] = set()
+        self._checked = False
+        self._relied = False  # whether a lot went without a certificate
+        self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
+
+    def place(self, key: Key) -> Placement | None:
+        """The layout of a site, or None if none is left."""
+        left = self._left[key]
+        return left[0] if left else None
+
+    def is_open(self, key: Key) -> bool:
+        """Whether several layouts are left, or one that no row has shown."""
+        return len(self._left[key]) > 1 or (key not in self._shown and bool(self._left[key]))
+
+    def watch(self, sites: list[Site]) -> bool:
+        """Takes up sites that are new; whether one is open."""
+        for site in sites:
+            if site.key not in self._left:
+                self._left[site.key] = site.place.layouts()
+        return any(self.is_open(s.key) for s in sites)
+
+    def look(self, nodes: Walk, batch: int, milestone: bool) -> Look:
+        """What the graph of the lot asks for."""
+        same = self._law is not None and self._law.holds(nodes, batch)
+        if not same or not self._moves.stay(nodes, batch):
+            return Look(due=True, unique=True, same=same)
+        due = milestone or not self._checked or bool(self._generator.random() < RATE)
+        return Look(due, unique=not self._checked, same=True)
+
+    def check(
+        self,
+        losses: Tensor,
+        sites: list[Site],
+        plain: list[Tensor],
+        names: list[str],
+        look: Look,
+    ) -> None:
+        """Certifies the lot: what does not fit is no longer a layout. Refused if lots of this graph went without a look before.
+
+        ``plain`` has the gradients of the plain pass, with the axis of the examples in front.
+        """
+        left = [self._left[site.key] for site in sites]
+        codes = unique_codes(losses) if look.unique else random_codes(losses, self._generator)
+        for number, weights in enumerate(codes):
+            found = gradients_of(losses, weights, [s.edge for s in sites], keep=number + 1 < len(codes))
+            for i, (site, gradient) in enumerate(zip(sites, found, strict=True)):
+                assert gradient is not None
+                left[i] = tuple(_fitting(left[i], plain[i], site.along(gradient), weights))
+        wrong = [i for i, fitting in enumerate(left) if not fitting and self._left[sites[i].key]]
+        for site, fitting, rows in zip(sites, left, plain, strict=True):
+            self._left[site.key] = fitting
+            if fitting and look.unique and _shows(fitting[0], rows, losses.shape[0]):
+                self._shown.add(site.key)
+        self._checked = True
+        if wrong and look.same and self._relied:
+            raise RowsMoved(
+                f"'model' must keep the rows of an example where they were in earlier lots, got others at '{names[wrong[0]]}'. "
+                f"Nothing of this step was added, but earlier steps of this run may have been clipped by wrong rows: do not use "
+                f"its guarantee. Take the order of rows out of the model's own state, or sort and select with torch.gather or "
+                f"x[index], which are seen; then train anew."
+            )
+
+    def rely(self) -> None:
+        """Notes that a lot went without a certificate."""
+        self._relied = True
+
+
+def _fitting(
+    layouts: tuple[Placement, ...], plain: Tensor, weighted: Tensor, weights: Tensor
+) -> Iterator[Placement]:
+    for layout in layouts:
+        factors = weights.to(plain.dtype)[layout.owners(weights.shape[0], weights.device)]
+        if same_rows(plain, weighted, factors):
+            yield layout
+
+
+def _shows(layout: Placement, plain: Tensor, batch: int) -> bool:
+    """Whether rows of two examples at least are not zero."""
+    alive = plain.flatten(1).abs().amax(1) > TINY if plain.dim() > 1 else plain.abs() > TINY
+    owners = layout.owners(batch, plain.device)[alive]
+    return bool(owners.numel()) and bool((owners != owners[0]).any())
