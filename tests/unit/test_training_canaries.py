@@ -458,7 +458,7 @@ def test_canaries_in_students_noise_are_scored_by_its_own_likelihood(rate):
         "steps": 1,
         "sampling": PoissonSampling(rate),
         "epsilon": 4.0,
-        "delta": 1e-3,
+        "delta": 1e-6,
     }
     model, rows = nn.Linear(70, 60), (torch.zeros(50, 70), torch.zeros(50, dtype=torch.int64))
     loop = run(private(model, rows, Canaries(4000, seed=1), **settings))
