@@ -1,18 +1,24 @@
 """A whole composition as one pair, for where a theorem wants a pair: sampling it, or splitting the data."""
 
+import math
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from privet.accounting.cumulant import Composition, derivatives
-from privet.accounting.lattice import Grid, compose
+from privet.accounting.gridded import below, loss_range, polygon
+from privet.accounting.lattice import Grid, Part, summed
 from privet.accounting.pairs import FinitePair, GaussianPair, Nodes, Pair, Reals
 
 __all__ = ["EnvelopePair", "as_pair", "larger"]
 
-_ATOMS = 1 << 14
+_ATOMS = 1 << 13
 _FAR = 34.0
+_NEGLIGIBLE = 1e-18  # part of a profile that may be beyond the grid
+_ROUND_OFF = 1e-15
+_FEW = 1 << 16  # sums of two losses that are written out
+_SAME = 1e-12  # losses that differ by less, relative to 1 + loss, are one loss
 
 
 @final
@@ -61,20 +67,142 @@ def larger(first: Pair, second: Pair) -> Pair:
 def as_pair(composition: Composition, *, above: bool) -> Pair:
     """One pair that dominates the composition, or that it dominates.
 
-    The law of the summed loss is computed on a grid without a tilt, so masses below about 1e-15 are lost in
-    round-off; 1e-13 of P is moved to infinity (above) or dropped (below) for it.
+    Few losses are added up one by one. Otherwise the law of the summed loss is computed on a grid, twice: P's masses
+    where the loss is positive, and Q's masses where it is negative. P's masses times exp(−loss) would be round-off
+    there. What the grid does not show of P and of Q, at most about 1e-13, counts as an infinite loss in either order
+    (above), or becomes one more outcome (below): to show less is post-processing, which never adds to a loss.
     """
     if not composition.parts:
         return FinitePair((0.0,), (1.0,))
     if len(composition.parts) == 1 and composition.parts[0][1] == 1:
         return composition.parts[0][0]
-    ahead = [(c, derivatives(composition, c)) for c in np.geomspace(0.05, 200.0, 24)]
-    ends = [(k.value + _FAR) / c for c, k in ahead if k is not None]
-    start, end = -_FAR, max(min(ends), 1e-6)  # E_P exp(−L) ≤ 1, so P[L < −34] < exp(−34)
-    grid = Grid((end - start) / _ATOMS, _ATOMS, start, 1e-9, 0.0, 1.0)
-    law = compose(composition, grid, above=above, negligible=1e-14)
-    masses = np.maximum(law.weights, 0.0)
-    kept = masses > 1e-17
-    losses, masses = law.losses[kept], masses[kept] * (1 - 1e-13) * (1 - law.infinity) / masses.sum()
-    lost = (law.infinity + 1e-13) if above else 0.0
-    return FinitePair(tuple(map(float, losses)), tuple(map(float, masses)), lost)
+    return _added_up(composition, above=above) or _on_grid(composition, above=above)
+
+
+def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
+    """The law of the summed loss, where all parts have few losses; None where there would be many."""
+    losses, masses = np.zeros(1), np.ones(1)
+    for pair, count in composition.parts:
+        if not isinstance(pair, FinitePair):
+            return None
+        left, (power, power_masses) = count, pair.law()
+        while left and losses.size * power.size <= _FEW:
+            if left % 2:
+                losses, masses = _merged(losses, masses, power, power_masses, above=above)
+            left //= 2
+            if left:
+                if power.size**2 > _FEW:
+                    return None
+                power, power_masses = _merged(power, power_masses, power, power_masses, above=above)
+        if left:
+            return None
+    lost, lost_q = composition.infinity, composition.swapped().infinity
+    return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), lost, lost_q)
+
+
+def _merged(
+    first: Reals, first_masses: Reals, second: Reals, second_masses: Reals, *, above: bool
+) -> tuple[Reals, Reals]:
+    """The law of a sum of two losses; losses that differ by round-off are one, the larger or the smaller of them."""
+    losses = np.add.outer(first, second).ravel()
+    masses = np.multiply.outer(first_masses, second_masses).ravel()
+    order = np.argsort(losses)
+    losses, masses = losses[order], masses[order]
+    starts = np.flatnonzero(np.diff(losses, prepend=-np.inf) > _SAME * (1 + np.abs(losses)))
+    ends = np.append(starts[1:], losses.size) - 1
+    return losses[ends if above else starts], np.add.reduceat(masses, starts)
+
+
+def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
+    swapped = composition.swapped()
+    (end, ahead), (start, behind) = _far(composition), _far(swapped)
+    step = _landing(composition, (start + end) / (_ATOMS - 2))
+    sides = [(_two_sided(pair, step, above=above), count) for pair, count in composition.parts]
+    # Chernoff's bounds at these tilts say how much of either law is outside of the window.
+    held_p = summed(
+        [Part(side.losses, side.p, side.lost_p, count) for side, count in sides],
+        Grid(step, _ATOMS, -start, 0.0, -1 - behind, ahead),
+    )
+    held_q = summed(
+        [Part(side.losses, side.q, side.lost_q, count) for side, count in sides],
+        Grid(step, _ATOMS, -start, 0.0, -behind, 1 + ahead),
+    )
+    seen_p, seen_q = (
+        np.maximum(law.weights - law.noise, 0.0) * np.exp(law.level) for law in (held_p, held_q)
+    )
+    losses = held_p.losses
+    p = np.where(losses >= 0, seen_p, seen_q * np.exp(np.minimum(losses, 0.0)))
+    q = np.where(losses >= 0, seen_p * np.exp(-np.maximum(losses, 0.0)), seen_q)
+    unseen_p, unseen_q = (max(1.0 - math.fsum(law), 0.0) + _ROUND_OFF for law in (p, q))
+    kept = (p > 0) & (q > 0)
+    losses, p = losses[kept], p[kept]
+    if above:
+        lost, lost_q = unseen_p + held_p.stray, unseen_q + held_q.stray
+    else:
+        lost, lost_q = held_p.infinity, held_q.infinity
+        rest_p, rest_q = max(unseen_p - lost, _ROUND_OFF), max(unseen_q - lost_q, _ROUND_OFF)
+        losses, p = np.append(losses, np.log(rest_p / rest_q)), np.append(p, rest_p)
+    return FinitePair(tuple(losses.tolist()), tuple(p.tolist()), min(lost, 1.0), min(lost_q, 1.0))
+
+
+class _Sides(NamedTuple):
+    """One pair's law on a grid through 0: P's and Q's masses, and what is at an infinite loss in either order."""
+
+    losses: Reals
+    p: Reals
+    q: Reals
+    lost_p: float
+    lost_q: float
+
+
+def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
+    """The pair's law, from above or from below: P's masses at losses above 0, and Q's below 0, by the swapped pair.
+
+    Both profiles of a polygon with a knot at y = 1 are polygons, and each is known without cancellation on its own
+    side. From below the two sides may differ in δ(0); the larger one is then told less often. What is left of P
+    and of Q is the same, and stays at the loss 0.
+    """
+    up, lost_p = _one_side(pair, step, above=above)
+    down, lost_q = _one_side(pair.swapped(), step, above=above)
+    if not above:
+        heights = [float(side @ -np.expm1(-step * np.arange(1, side.size + 1))) for side in (up, down)]
+        least = min(heights)
+        up, down = (
+            side * (least / height) if height > least else side
+            for side, height in zip((up, down), heights, strict=True)
+        )
+    losses = step * np.arange(-down.size, up.size + 1)
+    fallen = np.exp(-np.abs(losses))
+    down = down[::-1]
+    p = np.concatenate([down * fallen[: down.size], [0.0], up])
+    q = np.concatenate([down, [0.0], up * fallen[down.size + 1 :]])
+    p[down.size], q[down.size] = (
+        max(1.0 - lost - math.fsum(law), 0.0) for lost, law in ((lost_p, p), (lost_q, q))
+    )
+    return _Sides(losses, p, q, lost_p, lost_q)
+
+
+def _one_side(pair: Pair, step: float, *, above: bool) -> tuple[Reals, float]:
+    """P's masses at the losses step, 2·step, …, and at an infinite loss."""
+    _, high = loss_range(pair, _NEGLIGIBLE)
+    losses = step * np.arange(max(int(np.ceil(high / step - 1e-9)), 0) + 2)
+    if not above:
+        return below(pair, losses)[1:], pair.infinity
+    masses, beyond = polygon(pair, losses)
+    return np.maximum(masses[1:], 0.0), pair.infinity + beyond
+
+
+def _landing(composition: Composition, step: float) -> float:
+    """A step not below this one that has the first bounded pair's largest loss on its grid."""
+    for pair, _ in composition.parts:
+        largest = pair.largest_loss
+        if largest is not None and largest >= step:
+            return float(largest / np.floor(largest / step))
+    return step
+
+
+def _far(composition: Composition) -> tuple[float, float]:
+    """A loss that P exceeds with a probability of at most exp(−34), by moments, and the order that says so."""
+    ahead = [(float(c), derivatives(composition, float(c))) for c in np.geomspace(0.05, 200.0, 24)]
+    loss, order = min(((k.value + _FAR) / c, c) for c, k in ahead if k is not None)
+    return max(loss, 1e-6), order

@@ -175,11 +175,13 @@ def summed(parts: list[Part], grid: Grid) -> Law:
     tilts = np.array([grid.tilt, grid.lower_tilt, grid.upper_tilt])
     levels, origin, log_kept, steps = np.zeros(3), 0.0, 0.0, 0
     for losses, masses, lost, count, _ in parts:
-        shifted = losses - losses[-1]
+        heaviest = np.where(tilts >= 0, losses[-1], losses[0])  # so that no exponential exceeds 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            tilted = [masses * np.exp(tilt * shifted) for tilt in tilts]
+            tilted = [
+                masses * np.exp(tilt * (losses - end)) for tilt, end in zip(tilts, heaviest, strict=True)
+            ]
             totals = np.array([float(part.sum()) for part in tilted])
-            levels += count * (np.log(totals) + tilts * losses[-1])
+            levels += count * (np.log(totals) + tilts * heaviest)
             folded = np.zeros(-(-losses.size // grid.size) * grid.size)
             folded[: losses.size] = tilted[0] / totals[0]
             folded = folded.reshape(-1, grid.size).sum(axis=0)
