@@ -5,9 +5,11 @@ from enum import StrEnum
 from typing import NamedTuple, final
 
 from privet.arguments import at_least, finite, open_fraction
-from privet.errors import InvalidArgument
+from privet.errors import ContradictoryBounds, InvalidArgument
 
-__all__ = ["EpsilonBound", "Finding", "Interval", "Side", "Verdict"]
+__all__ = ["EpsilonBound", "Finding", "Interval", "Side", "Verdict", "enclosure"]
+
+_ROUND_OFF = 1e-6  # relative; a lower bound that is higher than its upper bound by less is its equal
 
 
 class Interval(NamedTuple):
@@ -22,6 +24,23 @@ class Interval(NamedTuple):
         if self.upper == float("inf"):
             return 1.0
         return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
+
+
+def enclosure(lower: float, upper: float) -> Interval:
+    """The interval between two certified bounds; an error where the lower one is above the upper one.
+
+    The two come from different proofs. Where they exclude each other at most one of them is right, and to cut the lower
+    one off at the upper one would hide that.
+
+    >>> enclosure(0.25, 0.5)
+    Interval(lower=0.25, upper=0.5)
+    """
+    if lower > upper + _ROUND_OFF * abs(upper) + 1e-12:
+        raise ContradictoryBounds(
+            f"A certified lower bound is {lower!r} and the upper bound of the same number is {upper!r}, which exclude each "
+            f"other. This is a bug in Privet: report the event, the adjacency and this message, and use neither number."
+        )
+    return Interval(min(lower, upper), upper)
 
 
 @final

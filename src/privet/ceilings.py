@@ -5,6 +5,11 @@ y = exp(−ε) for the second they are one function F(y) = H(y) + y·fpr of y > 
 below y = 1 as H(y) = 1 − y + y·H(1/y). H is convex, so F is: it has one minimum, and whatever was evaluated bounds it
 from below as well.
 
+Where the two orders of neighbours differ, the profile is the larger of the two at every ε, and its ceiling holds for both.
+An attack meets one order, though, and the largest of two minima can be below the minimum of the larger function. So the
+lower bound is then taken from either order by itself: H of the one order at y ≥ 1, and H of the other one carried on
+below y = 1.
+
 Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1; Dong, Roth & Su 2022, Proposition 6.
 """
 
@@ -15,12 +20,13 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import NamedTuple, final
 
-from privet.bounds import Interval
+from privet.bounds import Interval, enclosure
 
 __all__ = ["Ceiling", "lowest_ceiling"]
 
 _MOST = 12  # evaluations of the profile; one takes up to a tenth of a second
 _MOST_NEAR = 6  # the same with a guess
+_NEAREST = 6  # points at which the two orders of neighbours are told apart
 _PARTNERS = 5  # points on either side that secants are drawn through
 _CLOSE = 1e-6  # relative distance of the ceiling from what convexity allows at which the search ends
 _ROUND_OFF = 4e-16
@@ -73,14 +79,21 @@ class _Cell(NamedTuple):
         return min(abs(math.log1p(self.place)), _FARTHEST) if self.place > -1 else 40.0
 
 
-def lowest_ceiling(profile: Callable[[float], Interval], fpr: float, *, near: float | None = None) -> Ceiling:
+def lowest_ceiling(
+    profile: Callable[[float], Interval],
+    fpr: float,
+    *,
+    near: float | None = None,
+    orders: Callable[[float], tuple[Interval, Interval] | None] = lambda epsilon: None,
+) -> Ceiling:
     """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves it.
 
     *Upper*: the least that was found; each is a ceiling. *Lower*: a secant of a convex function, carried on beyond
     its two points, is below it. So between two neighbouring points F is above the secants through the two points to
     the left and through the two to the right, taken with whichever ends of their enclosures make them lowest; F is
     also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least over all cells bounds the minimum,
-    wherever it is and whether or not the search found it.
+    wherever it is and whether or not the search found it. ``orders`` tells the two orders of neighbours apart where they
+    differ.
     """
     search, most = _Search(profile, fpr), _MOST_NEAR
     if near is None or not search.agrees(near):
@@ -88,7 +101,8 @@ def lowest_ceiling(profile: Callable[[float], Interval], fpr: float, *, near: fl
         search.start()
     search.refine(most)
     search.tighten(most)
-    return search.ceiling()
+    best = search.best()
+    return Ceiling(enclosure(max(search.floor(orders), fpr), search.highest()), best)
 
 
 @final
@@ -246,12 +260,26 @@ class _Search:
         width = math.sqrt(_CLOSE * value / bending) if bending > 0 else around
         return _Model(place, value, min(max(width, 1e-6 * place), 10 * around))
 
-    def ceiling(self) -> Ceiling:
+    def highest(self) -> float:
+        """The ceiling, rounded up."""
         best = self.best()
         upper = self.value(best, self.found[best].upper) * (1 + _ROUND_OFF)
-        upper = min(max(upper, self.fpr), 1.0)
-        lower = self.lowest_cell(trusting=False).floor * (1 - 4 * _ROUND_OFF)
-        return Ceiling(Interval(min(max(lower, self.fpr), upper), upper), best)
+        return min(max(upper, self.fpr), 1.0)
+
+    def floor(self, orders: Callable[[float], tuple[Interval, Interval] | None]) -> float:
+        """What some attack reaches, rounded down: by the better of the two orders, where they differ."""
+        if orders(self.best()) is None:
+            return self.lowest_cell(trusting=False).floor * (1 - 4 * _ROUND_OFF)
+        near = sorted(self.found, key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
+        both = {epsilon: orders(epsilon) for epsilon in near[:_NEAREST]}
+        known = {epsilon: pair for epsilon, pair in both.items() if pair is not None}
+        floors = []
+        for way in (0, 1):
+            points = sorted(
+                _points(self.fpr, {epsilon: (pair[way], pair[1 - way]) for epsilon, pair in known.items()})
+            )
+            floors.append(min(self.cells(points), key=lambda cell: cell.floor).floor)
+        return max(floors) * (1 - 4 * _ROUND_OFF)
 
     def lowest_cell(self, *, trusting: bool) -> _Cell:
         """Where F could be lowest; ``trusting`` takes the upper ends for the truth, to steer by."""
@@ -262,18 +290,11 @@ class _Search:
 
     def points(self, *, trusting: bool) -> Iterator[_Point]:
         """F at y = 0, and on either side of y = 1 for every ε that was asked."""
-        yield _Point(-1.0, Interval(1.0, 1.0))
-        for epsilon, delta in self.found.items():
-            ends = (
-                (delta.upper if trusting else delta.lower) * (1 - _ROUND_OFF),
-                delta.upper * (1 + _ROUND_OFF),
-            )
-            place, y = math.expm1(-epsilon), math.exp(-epsilon)
-            if y > 1e-9:  # closer to 0 the line from there says the same
-                yield _Point(place, Interval(*(y * (end + self.fpr) - place for end in ends)))
-            if epsilon > 0:
-                far = math.exp(epsilon) * self.fpr
-                yield _Point(math.expm1(epsilon), Interval(*(end + far for end in ends)))
+        seen = {
+            epsilon: Interval(delta.upper, delta.upper) if trusting else delta
+            for epsilon, delta in self.found.items()
+        }
+        return _points(self.fpr, {epsilon: (delta, delta) for epsilon, delta in seen.items()})
 
     def cells(self, points: list[_Point]) -> Iterator[_Cell]:
         start, rising = _Line(-1.0, 1.0, self.fpr - 1), _Line(-1.0, 0.0, self.fpr)
@@ -286,6 +307,22 @@ class _Search:
             growing = [rising, *(_secant(far, ahead[0]) for far in ahead[1:])]
             right = ahead[0].place if ahead else math.inf
             yield max(_lowest(one, other, point.place, right) for one in falling for other in growing)
+
+
+def _points(fpr: float, found: dict[float, tuple[Interval, Interval]]) -> Iterator[_Point]:
+    """F at y = 0; by the first of each two profiles at y = exp ε, and by the second one at y = exp(−ε)."""
+    yield _Point(-1.0, Interval(1.0, 1.0))
+    for epsilon, (ahead, back) in found.items():
+        place, y = math.expm1(-epsilon), math.exp(-epsilon)
+        if y > 1e-9:  # closer to 0 the line from there says the same
+            yield _Point(place, Interval(*(y * (end + fpr) - place for end in _rounded(back))))
+        if epsilon > 0:
+            far = math.exp(epsilon) * fpr
+            yield _Point(math.expm1(epsilon), Interval(*(end + far for end in _rounded(ahead))))
+
+
+def _rounded(delta: Interval) -> Interval:
+    return Interval(delta.lower * (1 - _ROUND_OFF), delta.upper * (1 + _ROUND_OFF))
 
 
 def _hull(points: list[_Point]) -> list[_Point]:

@@ -6,6 +6,7 @@
     ├── InvalidArgument (ValueError)   the argument itself is wrong: NaN, negative, not a whole number …
     ├── NotProved                      no theorem that Privet knows covers what was asked
     ├── OutOfReach (ArithmeticError)   covered, but no certified number within the limits of float64
+    ├── ContradictoryBounds (ArithmeticError)   a lower bound is above its upper bound: a bug in Privet
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
@@ -21,6 +22,7 @@ No message depends on private data.
 
 __all__ = [
     "BudgetExceeded",
+    "ContradictoryBounds",
     "InvalidArgument",
     "MissingPackage",
     "NotProved",
@@ -45,6 +47,10 @@ class NotProved(PrivetError):
 
 class OutOfReach(PrivetError, ArithmeticError):
     """The question has an answer, but float64 cannot certify it within the limits."""
+
+
+class ContradictoryBounds(PrivetError, ArithmeticError):
+    """Two certified bounds of one number exclude each other, so one of the two proofs or its code is wrong."""
 
 
 class BudgetExceeded(PrivetError):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privet.adjacency import Adjacency
 from privet.arguments import at_least, finite, open_fraction, whole
 from privet.beliefs import KeptLoss, belief_interval, least_loss_bound
-from privet.bounds import EpsilonBound, Interval, Side
+from privet.bounds import EpsilonBound, Interval, Side, enclosure
 from privet.caveats import Caveat
 from privet.ceilings import Ceiling, lowest_ceiling
 from privet.errors import InvalidArgument, NotProved, PrivetError
@@ -56,6 +56,11 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
+    def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
+        """δ(ε) of "in against out" and of "out against in", of a mechanism that is covered; None where they are alike."""
+        del epsilon
+        return None
+
     def sketch(self, epsilon: float) -> Interval:
         """An enclosure of δ(ε) that may be wider than need be, sooner."""
         return self.delta(epsilon)
@@ -71,11 +76,14 @@ class Curve(ABC):
         By a search over ε whose lower bound holds wherever the minimum is; ``near`` is a guess of that ε.
         """
         if self.delta(0.0).relative_gap < 1e-3:
-            return lowest_ceiling(self.delta, fpr, near=near)
-        # Where the theorem itself leaves a gap, each end is a profile of its own with its own minimum.
-        above = lowest_ceiling(lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near)
-        below = lowest_ceiling(lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near)
-        return Ceiling(Interval(min(below.tpr.lower, above.tpr.upper), above.tpr.upper), above.epsilon)
+            return lowest_ceiling(self.delta, fpr, near=near, orders=self.orders)
+        # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex, so they
+        # prove nothing from below.
+        above = lowest_ceiling(lambda epsilon: Interval(0.0, self.delta(epsilon).upper), fpr, near=near)
+        below = lowest_ceiling(
+            lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near, orders=self.orders
+        )
+        return Ceiling(enclosure(below.tpr.lower, above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:
         """The law of the privacy loss, where the accountant knows it."""
@@ -264,7 +272,12 @@ class GroupCurve(Curve):
             with suppress(PrivetError):
                 first = self.size * self.single.epsilon(one).upper
                 upper = min(upper, self._bound(one, min(first, epsilon)))
-        return Interval(min(lower, upper), upper)
+        return enclosure(lower, upper)
+
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        """By k steps of one unit each from above, and by that of one unit from below."""
+        above = lowest_ceiling(lambda epsilon: Interval(0.0, self.delta(epsilon).upper), fpr, near=near)
+        return Ceiling(enclosure(self.single.ceiling(fpr).tpr.lower, above.tpr.upper), above.epsilon)
 
     def _upper(self, epsilon: float) -> float:
         return self._bound(self.single.delta(epsilon / self.size).upper, epsilon)

@@ -26,6 +26,7 @@ from privet.accounting.cumulant import Composition
 from privet.accounting.renyi import RenyiCurve
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.bounds import Interval
+from privet.errors import ContradictoryBounds
 from privet.events import Gaussian, Laplace, RandomizedResponse
 from privet.testing import ACCOUNTANTS, LawBroken, check_accountant, check_event, check_risks
 
@@ -37,7 +38,7 @@ def test_nothing_is_wrong_yet(accountant):
 
 def assert_caught(*accountants):
     for accountant in accountants:
-        with pytest.raises(LawBroken):
+        with pytest.raises((LawBroken, ContradictoryBounds)):
             check_accountant(accountant)
 
 

@@ -49,7 +49,6 @@ _TABLE = [
     (Poisson(0.1, Laplace(1.0)), "LRPBAO", "", "LRPBAO"),
     (Poisson(0.1, RandomizedResponse(0.75)), "", "", "LRPBAO"),
     (Poisson(0.1, Opaque(epsilon=1.0, delta=1e-6)), "LRBAO", "", "LRBAO"),
-    (Poisson(0.1, FixedSize(10, 100, Gaussian(1.0))), "LR", "", "LR"),
     (FixedSize(10, 100, Gaussian(1.0)), "LR", "LR", "LR"),
     (FixedSize(10, 100, Laplace(1.0)), "LRPBAO", "LRPBAO", "LRPBAO"),
     (FixedSize(10, 100, RandomizedResponse(0.75)), "LRPBAO", "LRPBAO", "LRPBAO"),
@@ -57,14 +56,18 @@ _TABLE = [
     (Compose((Laplace(2.0), Opaque(epsilon=0.1, delta=1e-7))), "LRBAO", "LRBAO", "LRBAO"),
     (Parallel((Gaussian(1.0), Gaussian(2.0))), "LRCG", "", "LRCG"),
     (Parallel((Laplace(1.0), ExponentialMechanism(epsilon=0.5))), "LRCPBAO", "", ""),
-    (Parallel((Laplace(1.0), DiscreteLaplace(2.0))), "LRCPBAO", "", "LRCPBAO"),
     (Poisson(0.1, Repeat(Gaussian(4.0), 4)), "LR", "LR", "LR"),
     (Poisson(0.1, Repeat(Laplace(4.0), 4)), "LRPBAO", "", "LRPBAO"),
+]
+# Samples of samples and parts with different noise take long, so their laws are checked elsewhere.
+_TAKEN_ONLY = [
+    (Poisson(0.1, FixedSize(10, 100, Gaussian(1.0))), "LR", "", "LR"),
+    (Parallel((Laplace(1.0), DiscreteLaplace(2.0))), "LRCPBAO", "", "LRCPBAO"),
 ]
 _ADJACENCIES = (AddRemove(), ReplaceOne(), ZeroOut())
 _ROWS = [
     pytest.param(event, adjacency, letters, id=f"{event}-{adjacency.relation}")
-    for event, *columns in _TABLE
+    for event, *columns in (*_TABLE, *_TAKEN_ONLY)
     for adjacency, letters in zip(_ADJACENCIES, columns, strict=True)
 ]
 

@@ -62,13 +62,11 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
         case events.RandomizedResponse(truth, categories):
             return _tight(_response(truth, categories, adjacency))
         case events.ExponentialMechanism(epsilon=epsilon):
-            return Atom(
-                randomized_response(bounded_loss(epsilon)),
-                _two_candidates(epsilon),
-                frozenset({Caveat.LOOSE_LOWER_BOUND}),
-            )
-        case events.ReportNoisyMax(epsilon=epsilon) | events.SparseVector(epsilon=epsilon):
-            return _tight(randomized_response(bounded_loss(epsilon)), Caveat.WORST_OF_CLASS)
+            return _pure(epsilon, _two_candidates(epsilon))
+        case events.ReportNoisyMax(epsilon=epsilon):
+            return _pure(epsilon, _two_noisy_scores(epsilon))
+        case events.SparseVector(epsilon=epsilon, positives=positives):
+            return _pure(epsilon, _one_comparison(epsilon, positives))
         case events.Opaque(epsilon=epsilon, delta=delta):
             return _tight(randomized_response(bounded_loss(epsilon), delta), Caveat.WORST_OF_CLASS)
         case events.BandedNoise(noise_multiplier):
@@ -159,6 +157,11 @@ def _check_rate(rate: float) -> None:
             f"A sampling rate must be at least {_SMALLEST_RATE:g} to be accounted in float64, got {rate:.3g}. "
             f"Account at that rate; the bound holds for every smaller one."
         )
+
+
+def _pure(epsilon: float, attained: FinitePair) -> Atom:
+    """What is known of an event by its ε alone from above, and by one mechanism of its kind from below."""
+    return Atom(randomized_response(bounded_loss(epsilon)), attained, frozenset({Caveat.LOOSE_LOWER_BOUND}))
 
 
 def _tight(pair: Pair, *caveats: Caveat) -> Atom:
@@ -277,3 +280,26 @@ def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair
 def _two_candidates(epsilon: float) -> FinitePair:
     """An exponential mechanism with two candidates whose scores move apart: losses ± ε/2."""
     return randomized_response(0.5 * epsilon)
+
+
+def _two_noisy_scores(epsilon: float) -> FinitePair:
+    """A noisy maximum of two scores that are alike, or that the unit moves apart by 2Δ; exponential noise of 2Δ/ε.
+
+    The smaller score wins with probability exp(−ε·gap/2Δ)/2, so its probability is ½ or exp(−ε)/2.
+    """
+    rare = 0.5 * math.exp(-epsilon)
+    losses = (epsilon, math.log(0.5) - math.log1p(-rare))
+    return FinitePair(losses, (0.5, 0.5), 0.0, 0.0)
+
+
+def _one_comparison(epsilon: float, positives: int) -> FinitePair:
+    """The first answer of a sparse vector about a query that the unit moves by Δ, half of it below the threshold.
+
+    Its noise less that of the threshold is a difference of two Laplace laws, of scales Δ/ε₁ and 2·positives·Δ/ε₂, with
+    ε₁ : ε₂ = 1 : (2·positives)^⅔ (Lyu, Su & Li 2017, Theorem 4 and Section 4.2).
+    """
+    often = (2 * positives) ** (2 / 3)
+    once, each = (1 + often) / epsilon, 2 * positives * (1 + 1 / often) / epsilon
+    # P[X − Y > x] = (a² exp(−x/a) − b² exp(−x/b)) / (2 (a² − b²)) for scales a ≠ b and x ≥ 0
+    above = (once**2 * math.exp(-0.5 / once) - each**2 * math.exp(-0.5 / each)) / (2 * (once**2 - each**2))
+    return randomized_response(math.log1p(-above) - math.log(above))

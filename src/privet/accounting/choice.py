@@ -8,8 +8,9 @@ from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, Renyi
 from privet.accounting.theorems import Basic, Pure
 from privet.adjacency import Adjacency
-from privet.bounds import Interval
+from privet.bounds import Interval, enclosure
 from privet.caveats import Caveat
+from privet.ceilings import Ceiling
 from privet.errors import InvalidArgument, NotProved, OutOfReach
 from privet.events import (
     Compose,
@@ -116,12 +117,17 @@ class SmallerCurve(Curve):
             return self.first.epsilon(delta)
         return _intersected(self.first.epsilon(delta), self.second.epsilon(delta))
 
+    def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
+        first, second = self.first.ceiling(fpr, near), self.second.ceiling(fpr, near)
+        best = first if first.tpr.upper <= second.tpr.upper else second
+        return Ceiling(_intersected(first.tpr, second.tpr), best.epsilon)
+
     def histogram(self, bins: int) -> LossHistogram:
         return self.first.histogram(bins)
 
 
 def _intersected(first: Interval, second: Interval) -> Interval:
-    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
+    return enclosure(max(first.lower, second.lower), min(first.upper, second.upper))
 
 
 def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, Adjacency, frozenset[Caveat]]:

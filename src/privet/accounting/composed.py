@@ -22,7 +22,7 @@ from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
 from privet.accounting.pairs import GaussianPair
 from privet.accounting.sampled import SampledPair
-from privet.bounds import Interval
+from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
 __all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "sight_delta"]
@@ -373,7 +373,7 @@ def _both(first: Interval, second: Interval) -> Interval:
     """Both enclosures hold the truth, so their intersection does."""
     lower = max(first.lower, second.lower) if second.lower == second.lower else first.lower
     upper = min(first.upper, second.upper) if second.upper == second.upper else first.upper
-    return Interval(float(lower), float(upper))
+    return enclosure(float(lower), float(upper))
 
 
 def _out_of_reach() -> OutOfReach:

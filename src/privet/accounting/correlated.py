@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from privet.bounds import Interval
+from privet.bounds import Interval, enclosure
 from privet.events import BandedNoise, TreeNoise
 
 __all__ = ["banded_sensitivity", "tree_sensitivity"]
@@ -56,7 +56,7 @@ def tree_sensitivity(event: TreeNoise) -> Interval:
     for level in range(event.steps.bit_length()):
         upper += event.participations * min(event.participations, -(-(2**level) // event.separation))
         lower += _earliest(event, 2**level)
-    return Interval(math.sqrt(min(lower, upper)), math.sqrt(upper))
+    return enclosure(math.sqrt(lower), math.sqrt(upper))
 
 
 def _earliest(event: TreeNoise, size: int) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, final
 
@@ -19,10 +20,10 @@ from privet.accounting.composed import (
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
-from privet.accounting.pairs import Pair
-from privet.accounting.zeroed import adds_contributions, zeroed_is_absent
+from privet.accounting.pairs import FinitePair, Pair
+from privet.accounting.zeroed import adds_contributions, answers_each, zeroed_is_absent
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
-from privet.bounds import Interval
+from privet.bounds import Interval, enclosure
 from privet.caveats import Caveat
 from privet.errors import NotProved
 from privet.events import Event, FixedSize, Poisson
@@ -99,7 +100,8 @@ class PrivacyLoss(Accountant[Spent]):
         """A sample of everybody is no sample; the smaller of two add-remove neighbours cannot even fill it.
 
         The claims of ``replaced`` hold for one unit exchanged, which no mechanism need attain. So its lower bound is that
-        of a unit exchanged for one that is like an absent one, for which the claims are those of the ledger.
+        of a unit exchanged for one that is like an absent one, for which the claims are those of the ledger. An answer of
+        each member of a sample hides among the others' answers, so nothing is known from below of several.
         """
         exchange = ReplaceOne(adjacency.unit)
         if isinstance(adjacency, ReplaceOne):
@@ -110,13 +112,18 @@ class PrivacyLoss(Accountant[Spent]):
                 return visible_sample(own, size / population, sums=False, sampling=Caveat.FIXED_SIZE_SAMPLING)
             return own
         else:
-            replaced, attained = self._one(exchanged(inner), exchange), self._one(inner, exchange)
-            replaced = Atom(replaced.upper, attained.lower, replaced.caveats)
+            replaced = self._one(exchanged(inner), exchange)
+            if inner != exchanged(inner):
+                lower = self._one(inner, exchange).lower
+                replaced = Atom(replaced.upper, lower, replaced.caveats | {Caveat.LOOSE_LOWER_BOUND})
             own = (
                 self._one(inner, adjacency)
                 if size == population or isinstance(adjacency, ZeroOut)
                 else replaced
             )
+        if size > 1 and answers_each(inner):
+            nothing = FinitePair((0.0,), (1.0,), 0.0, 0.0)
+            replaced = Atom(replaced.upper, nothing, replaced.caveats | {Caveat.LOOSE_LOWER_BOUND})
         if size == population:
             upper = replaced.upper if isinstance(adjacency, AddRemove) else own.upper
             return Atom(upper, own.lower, own.caveats | replaced.caveats)
@@ -138,12 +145,18 @@ class PrivacyLossCurve(Curve):
 
     def delta(self, epsilon: float) -> Interval:
         found = _worse(
-            self.upper, lambda way: delta_bounds(way, epsilon), lambda way: chernoff_delta(way, epsilon)
+            self.upper, lambda way: self._enclosed(way, epsilon), lambda way: chernoff_delta(way, epsilon)
         )
         if self.lower == self.upper:
             return found
-        below = _worse(self.lower, lambda way: delta_bounds(way, epsilon), lambda way: 1.0)
-        return Interval(min(below.lower, found.upper), found.upper)
+        below = _worse(self.lower, lambda way: self._enclosed(way, epsilon), lambda way: 1.0)
+        return enclosure(below.lower, found.upper)
+
+    def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
+        ways = _ways(self.lower)
+        if len(ways) == 1:
+            return None
+        return self._enclosed(ways[0], epsilon), self._enclosed(ways[1], epsilon)
 
     def sketch(self, epsilon: float) -> Interval:
         return _worse(
@@ -179,7 +192,7 @@ class PrivacyLossCurve(Curve):
         if self.lower == self.upper:
             return found
         below = _worse(self.lower, lambda way: _epsilon(way, delta), largest_loss)
-        return Interval(min(below.lower, found.upper), found.upper)
+        return enclosure(below.lower, found.upper)
 
     @np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
     def histogram(self, bins: int) -> LossHistogram:
@@ -192,8 +205,21 @@ class PrivacyLossCurve(Curve):
         grid = Grid(4 * width / size, size, start - 1.5 * width, 1e-9, 0.0, 1e-6)
         law = compose(self.upper, grid, above=True, negligible=1e-12)
         edges = np.linspace(start, start + width, bins + 1)
-        probability, _ = np.histogram(law.losses, edges, weights=np.maximum(law.weights, 0.0))
+        masses = np.maximum(law.weights, 0.0) * np.exp(
+            law.level
+        )  # weights add up to 1 without the infinite losses
+        probability, _ = np.histogram(law.losses, edges, weights=masses)
         return LossHistogram(edges, probability, law.infinity)
+
+    def _enclosed(self, way: Composition, epsilon: float) -> Interval:
+        """δ(ε) of one order; a ceiling asks for the worse of both orders, and then for each."""
+        if (way, epsilon) not in self._known:
+            self._known[way, epsilon] = delta_bounds(way, epsilon)
+        return self._known[way, epsilon]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Composition, float], Interval]:
+        return {}
 
     def _bounded(self) -> bool:
         return self.upper.infinity == 0 and all(pair.largest_loss is not None for pair, _ in self.upper.parts)
@@ -211,7 +237,7 @@ def _worse(
         if ceiling(way) > found.lower:
             other = enclose(way)
             found = Interval(max(found.lower, other.lower), max(found.upper, other.upper))
-    return Interval(min(found.lower, found.upper), found.upper)
+    return enclosure(found.lower, found.upper)
 
 
 def _epsilon(composition: Composition, delta: float) -> Interval:

@@ -27,7 +27,7 @@ __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplified
 @final
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An (ε, δ); ``attained`` where some mechanism of the same kind is no better, which a theorem on top spoils."""
+    """An (ε, δ); ``attained`` where the event is any mechanism that keeps it, so that some of them are no better."""
 
     epsilon: float
     delta: float = 0.0
@@ -83,7 +83,7 @@ def claim_of(event: Event, adjacency: Adjacency) -> Claim:
             f"{type(event).__name__} is not ε-DP for any ε, so this theorem has nothing to add up. "
             f"Use the privacy-loss accountant, or wrap it as Opaque at the δ that you choose."
         )
-    return Claim(epsilon=max(loss, other, 0.0), delta=pair.infinity)
+    return Claim(epsilon=max(loss, other, 0.0), delta=pair.infinity, attained=False)
 
 
 def _whole(inner: Event, adjacency: Adjacency) -> Claim:

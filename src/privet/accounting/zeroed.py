@@ -7,10 +7,12 @@ compares two databases that both have the place, so it does not say what happens
 Theorems that compare "the unit is in the sample" with "the unit is not in the sample" need the two to be the same.
 """
 
+from collections.abc import Iterator
+
 from privet import events
 from privet.events import Event
 
-__all__ = ["adds_contributions", "zeroed_is_absent"]
+__all__ = ["adds_contributions", "answers_each", "zeroed_is_absent"]
 
 _SUMS = (
     events.Gaussian,
@@ -24,12 +26,12 @@ _SUMS = (
 
 def adds_contributions(event: Event) -> bool:
     """Whether the event only looks at sums of the units' contributions, of everybody or of a sample."""
-    match event:
-        case events.Compose(parts) | events.Parallel(parts):
-            return all(map(adds_contributions, parts))
-        case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
-            return adds_contributions(inner)
-    return isinstance(event, _SUMS)
+    return all(isinstance(leaf, _SUMS) for leaf in _leaves(event))
+
+
+def answers_each(event: Event) -> bool:
+    """Whether the event gives an answer of each unit, and not one for all of them."""
+    return any(isinstance(leaf, events.RandomizedResponse) for leaf in _leaves(event))
 
 
 def zeroed_is_absent(event: Event) -> bool:
@@ -38,6 +40,18 @@ def zeroed_is_absent(event: Event) -> bool:
     A zeroed unit takes a place in a sample of a fixed size that another unit would have, so such a sample has not.
     """
     return adds_contributions(event) and not _draws_fixed_size(event)
+
+
+def _leaves(event: Event) -> Iterator[Event]:
+    """The looks at the data that the event is made of, without how often and of which sample."""
+    match event:
+        case events.Compose(parts) | events.Parallel(parts):
+            for part in parts:
+                yield from _leaves(part)
+        case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
+            yield from _leaves(inner)
+        case _:
+            yield event
 
 
 def _draws_fixed_size(event: Event) -> bool:
