@@ -85,6 +85,7 @@ def lowest_ceiling(
     *,
     near: float | None = None,
     orders: Callable[[float], tuple[Interval, Interval] | None] = lambda epsilon: None,
+    convex: bool = True,
 ) -> Ceiling:
     """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves it.
 
@@ -93,7 +94,7 @@ def lowest_ceiling(
     the left and through the two to the right, taken with whichever ends of their enclosures make them lowest; F is
     also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least over all cells bounds the minimum,
     wherever it is and whether or not the search found it. ``orders`` tells the two orders of neighbours apart where they
-    differ.
+    differ. Without ``convex``, for upper bounds that are no profile themselves, the lower end is that of guessing.
     """
     search, most = _Search(profile, fpr), _MOST_NEAR
     if near is None or not search.agrees(near):
@@ -102,7 +103,8 @@ def lowest_ceiling(
     search.refine(most)
     search.tighten(most)
     best = search.best()
-    return Ceiling(enclosure(max(search.floor(orders), fpr), search.highest()), best)
+    lower = max(search.floor(orders), fpr) if convex else fpr
+    return Ceiling(enclosure(lower, search.highest()), best)
 
 
 @final

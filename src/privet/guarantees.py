@@ -79,7 +79,9 @@ class Curve(ABC):
             return lowest_ceiling(self.delta, fpr, near=near, orders=self.orders)
         # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex, so they
         # prove nothing from below.
-        above = lowest_ceiling(lambda epsilon: Interval(0.0, self.delta(epsilon).upper), fpr, near=near)
+        above = lowest_ceiling(
+            lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near, convex=False
+        )
         below = lowest_ceiling(
             lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near, orders=self.orders
         )
@@ -276,7 +278,9 @@ class GroupCurve(Curve):
 
     def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
         """By k steps of one unit each from above, and by that of one unit from below."""
-        above = lowest_ceiling(lambda epsilon: Interval(0.0, self.delta(epsilon).upper), fpr, near=near)
+        above = lowest_ceiling(
+            lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near, convex=False
+        )
         return Ceiling(enclosure(self.single.ceiling(fpr).tpr.lower, above.tpr.upper), above.epsilon)
 
     def _upper(self, epsilon: float) -> float:

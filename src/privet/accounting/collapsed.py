@@ -137,7 +137,8 @@ def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
     kept = (p > 0) & (q > 0)
     losses, p = losses[kept], p[kept]
     if above:
-        lost, lost_q = unseen_p + held_p.stray, unseen_q + held_q.stray
+        lost = max(unseen_p, held_p.infinity) + held_p.stray
+        lost_q = max(unseen_q, held_q.infinity) + held_q.stray
     else:
         lost, lost_q = held_p.infinity, held_q.infinity
         rest_p, rest_q = max(unseen_p - lost, _ROUND_OFF), max(unseen_q - lost_q, _ROUND_OFF)
@@ -159,27 +160,42 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     """The pair's law, from above or from below: P's masses at losses above 0, and Q's below 0, by the swapped pair.
 
     Both profiles of a polygon with a knot at y = 1 are polygons, and each is known without cancellation on its own
-    side. From below the two sides may differ in δ(0); the larger one is then told less often. What is left of P
-    and of Q is the same, and stays at the loss 0.
+    side. What is left of P and of Q is the same, and stays at the loss 0.
     """
     up, lost_p = _one_side(pair, step, above=above)
     down, lost_q = _one_side(pair.swapped(), step, above=above)
     if not above:
-        heights = [float(side @ -np.expm1(-step * np.arange(1, side.size + 1))) for side in (up, down)]
-        least = min(heights)
-        up, down = (
-            side * (least / height) if height > least else side
-            for side, height in zip((up, down), heights, strict=True)
-        )
+        up, down, lost_p, lost_q = _told_less(up, down, lost_p, lost_q, step)
     losses = step * np.arange(-down.size, up.size + 1)
     fallen = np.exp(-np.abs(losses))
     down = down[::-1]
     p = np.concatenate([down * fallen[: down.size], [0.0], up])
     q = np.concatenate([down, [0.0], up * fallen[down.size + 1 :]])
-    p[down.size], q[down.size] = (
-        max(1.0 - lost - math.fsum(law), 0.0) for lost, law in ((lost_p, p), (lost_q, q))
-    )
+    left_p, left_q = (max(1.0 - lost - math.fsum(law), 0.0) for lost, law in ((lost_p, p), (lost_q, q)))
+    p[down.size] = q[down.size] = same = min(left_p, left_q)
+    if above:  # what differs by round-off counts as an infinite loss
+        lost_p, lost_q = lost_p + left_p - same, lost_q + left_q - same
     return _Sides(losses, p, q, lost_p, lost_q)
+
+
+def _told_less(
+    up: Reals, down: Reals, lost_p: float, lost_q: float, step: float
+) -> tuple[Reals, Reals, float, float]:
+    """Both sides, from below, so that they fit together: masses that are told less often show less.
+
+    The side with the larger δ(0) gets that of the other one. Losses that were rounded towards 0 need more mass for
+    the same δ(0); where that is more than 1 in all, everything is told less often.
+    """
+    height, other = (float(side @ -np.expm1(-step * np.arange(1, side.size + 1))) for side in (up, down))
+    least = min(height + lost_p, other + lost_q)
+    up = up * ((least - lost_p) / height) if height > 0 else up
+    down = down * ((least - lost_q) / other) if other > 0 else down
+    total = math.fsum(up) + math.fsum(down) - (least - lost_q) + lost_p  # P's mass, and Q's
+    return (
+        (up / total, down / total, lost_p / total, lost_q / total)
+        if total > 1
+        else (up, down, lost_p, lost_q)
+    )
 
 
 def _one_side(pair: Pair, step: float, *, above: bool) -> tuple[Reals, float]:
@@ -193,12 +209,10 @@ def _one_side(pair: Pair, step: float, *, above: bool) -> tuple[Reals, float]:
 
 
 def _landing(composition: Composition, step: float) -> float:
-    """A step not below this one that has the first bounded pair's largest loss on its grid."""
-    for pair, _ in composition.parts:
-        largest = pair.largest_loss
-        if largest is not None and largest >= step:
-            return float(largest / np.floor(largest / step))
-    return step
+    """A step not below this one that has a largest loss on its grid: the smallest one, which rounding would hurt most."""
+    bounds = [pair.largest_loss for pair, _ in composition.parts]
+    least = min((bound for bound in bounds if bound is not None and bound >= step), default=None)
+    return step if least is None else float(least / np.floor(least / step))
 
 
 def _far(composition: Composition) -> tuple[float, float]:
