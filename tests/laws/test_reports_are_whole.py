@@ -196,6 +196,13 @@ def test_a_silence_of_weak_attacks_is_not_shown_as_good_news(strength, ledger):
         assert ("verdict bounded" in form(report)) is good
 
 
+def test_a_delta_that_is_too_large_is_not_shown_as_good_news():
+    report = of_strength(Strength.CALIBRATED, ledger=NOISY, delta=5 / 300)
+    assert report.worst.standing is Standing.NOT_DETECTED_PROVED
+    assert "badge bounded" not in dpia_page(report)
+    assert "δ is too large for the proof" in dpia_page(report)
+
+
 def test_canaries_do_not_make_attacks_on_records_strong():
     report = of_strength(Strength.TARGET_ALONE)
     planted = replace(report.audits[0].results[0], planted=True, strength=Strength.CALIBRATED)

@@ -14,6 +14,7 @@ from privet.cli.output import Answer, fixed_down, fixed_up, paragraph, percent, 
 from privet.cli.report_file import report_file
 from privet.cli.saving import Saved, save_report
 from privet.datasets.affairs import affairs
+from privet.fingerprints import FingerprintKey
 from privet.loop import audit
 from privet.reporting import ModelAudit, Origin, Report
 from privet.scores import Records
@@ -33,13 +34,14 @@ def run(arguments: argparse.Namespace) -> Answer:
     import privet.training  # noqa: F401 - which says what to install where torch is missing
     from privet.cli.demo_models import one_thread
 
-    began, records = time.monotonic(), affairs()
+    began, records, key = time.monotonic(), affairs(), FingerprintKey.fresh()
     with one_thread():
-        audits = tuple(_audits(records))
+        audits = tuple(_audits(records, key))
     report = Report(
         audits=audits,
         origin=Origin(command="privet demo", version=__version__, seed=_SEED),
         title="What four models of one survey leak",
+        key=key,
     )
     write_progress("Writing the report …")
     saved = save_report(report, out)
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     )
 
 
-def _audits(records: Records) -> Iterator[ModelAudit]:
+def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
     """The plain model, then the private ones, each attacked with references made by its own recipe."""
     from privet.cli.demo_models import Private, halves, plain_recipe
 
@@ -78,6 +80,7 @@ def _audits(records: Records) -> Iterator[ModelAudit]:
         references=_REFERENCES,
         delta=_DELTA,
         seed=_SEED,
+        key=key,
     )
     yield found.audits[0]
     for place, epsilon in enumerate(_EPSILONS, start=2):
@@ -93,6 +96,7 @@ def _audits(records: Records) -> Iterator[ModelAudit]:
             references=_REFERENCES,
             delta=_DELTA,
             seed=_SEED,
+            key=key,
         )
         yield found.audits[0]
 

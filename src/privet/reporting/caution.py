@@ -33,8 +33,13 @@ def attack_strength(audit: ModelAudit) -> str:
 
 
 def look_of(audit: ModelAudit) -> Look:
-    """How to show where a model stands. A silence of weak attacks, or of unknown ones, is not shown as good news."""
+    """How to show where a model stands.
+
+    A silence of weak attacks, or of unknown ones, is not shown as good news; nor is a proof at a δ that is too large.
+    """
     shown = look(audit.standing)
+    if audit.standing is Standing.NOT_DETECTED_PROVED and Caveat.DELTA_TOO_LARGE in audit.caveats:
+        return Look("Not detected, and δ is too large for the proof", "!", "within")
     if audit.standing in _SILENT and audit.strength is not Strength.CALIBRATED:
         by = "weak attacks" if audit.strength is Strength.TARGET_ALONE else "an unknown attack"
         proved = ", bounded by proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""

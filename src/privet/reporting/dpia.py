@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from privet.reporting.advice import advice
-from privet.reporting.caution import attack_strength, look_of, rests_on
+from privet.reporting.caution import attack_strength, look_of
 from privet.reporting.evidence import (
     CONTROLLER,
     UNTESTED,
@@ -305,7 +305,7 @@ def _measures(report: Report) -> list[Html]:
         *_by_model(
             report,
             ("What is proved", proved),
-            ("What the figures rest on", rests_on),
+            ("What the figures rest on", lambda audit: [caveat.sentence for caveat in audit.caveats]),
             ("What was checked before the attacks", _checked),
             ("What the figures call for next", next_steps),
         ),

@@ -27,7 +27,7 @@ def fingerprint_rows(audit: ModelAudit) -> list[tuple[str, str]]:
         ("Ledger", _shown(found.ledger, "none: no ledger was given")),
     ]
     keyed = any(one.hashing is Hashing.KEYED for one in (found.model, found.members, found.nonmembers) if one)
-    return [*rows, ("Name of the key", found.key)] if keyed else rows
+    return [*rows, ("Key", f"named {found.key}")] if keyed else rows
 
 
 def code_row(report: Report) -> tuple[str, str]:

@@ -119,9 +119,11 @@ def _accuracy(found: GroupAccuracy | None) -> Html:
     """On records that were not trained on, with the interval; members are beside it."""
     if found is None or found.on_others is None:
         return text("–")
-    beside = "" if found.on_members is None else f"; on members {percent(found.on_members.value)}"
-    interval = element("span", text(f"{rate_range(found.on_others)}{beside}"), {"class": "range"})
-    return joined([text(percent(found.on_others.value)), interval])
+    lines = [rate_range(found.on_others)]
+    if found.on_members is not None:
+        lines.append(f"on members {percent(found.on_members.value)}")
+    beside = [element("span", text(words), {"class": "range"}) for words in lines]
+    return joined([text(percent(found.on_others.value)), *beside])
 
 
 def _bar(group: GroupHarm) -> Html:
