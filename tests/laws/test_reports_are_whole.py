@@ -150,6 +150,19 @@ def test_the_command_line_tells_it_too(tmp_path, capsys):
     assert found["strength"] == "unknown"
 
 
+def test_an_account_of_a_ledger_tells_its_caveats(tmp_path, capsys):
+    """All of them: from the file, through the accountant, to the screen and the JSON."""
+    ledger = Ledger(AddRemove(), NOISY.entries, frozenset(Caveat))
+    (tmp_path / "ledger.json").write_text(ledger.to_json(), encoding="utf-8")
+    assert main(["account", str(tmp_path / "ledger.json"), "--delta", "1e-5"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"Warning: {Caveat.DELTA_TOO_LARGE.sentence}" in told
+    assert [caveat.code for caveat in Caveat if caveat.sentence not in told] == []
+    assert main(["account", str(tmp_path / "ledger.json"), "--delta", "1e-5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["caveats"]
+    assert {caveat["code"] for caveat in found} == {caveat.code for caveat in Caveat}
+
+
 @pytest.mark.parametrize("form", list(FORMS))
 def test_every_warning_of_a_check_is_in_every_form(form):
     check = Check(

@@ -190,9 +190,7 @@ def measures(report: Report) -> list[Measure]:
     ]
     several = len(report.audits) > 1
     tested = [
-        f"{audit.name}: {words}" if several else words
-        for audit in report.audits
-        for words in (*measured(audit), *rests_on(audit))
+        f"{audit.name}: {words}" if several else words for audit in report.audits for words in measured(audit)
     ]
     audited = Measure(
         f"Membership-inference audit of {report.origin.created:%Y-%m-%d}",
