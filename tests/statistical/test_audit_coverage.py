@@ -143,7 +143,7 @@ def test_half_the_noise_is_caught(audit):
 
 def _uncorrected(audit):
     def epsilon(scores):
-        lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)), 0)
+        lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
         return audit.best(lines, len(scores), 1 - audit.confidence, DELTA)
 
     return epsilon
@@ -155,7 +155,7 @@ def test_the_best_of_many_plans_without_a_price_is_caught(audit):
     if isinstance(audit, OneRun):  # at δ = 0, where its theorem leaves no slack that hides the mistake
 
         def epsilon(scores):
-            lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)), 0)
+            lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
             return audit.best(lines, len(scores), 0.05, 0.0)
 
     else:

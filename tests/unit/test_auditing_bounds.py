@@ -192,7 +192,7 @@ def test_guesses_are_counted_on_their_side():
     values = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
     members = np.array([True, False, True, True, False, True])
     line = Guesses(members=1 / 3, others=1 / 2).counts(6)
-    assert guessed(values, members, [line], 0) == [
+    assert guessed(values, members, [line]) == [
         Guessed(5, 2)
     ]  # 5 in: right, 4 in: wrong; 2, 1, 0 out: one right
 

@@ -9,13 +9,27 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet.arguments import finite
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["EVERYBODY", "PLAN", "Counted", "Guessed", "Guesses", "guessed", "need_fair_coins", "planned"]
+__all__ = [
+    "EVERYBODY",
+    "PLAN",
+    "Counted",
+    "Guessed",
+    "Guesses",
+    "between_ties",
+    "guessed",
+    "need_fair_coins",
+    "planned",
+]
+
+Groups = NDArray[np.int64]
+_LARGE = 0.05  # the share of all records from which on a group of ties is large
 
 
 @final
@@ -75,19 +89,62 @@ def planned(plan: Sequence[Guesses], records: int) -> list[Counted]:
     return list(dict.fromkeys(line.counts(records) for line in plan))
 
 
-def guessed(values: Numbers, members: Bits, lines: Sequence[Counted], seed: int) -> list[Guessed]:
-    """The plan carried out. Ties are broken by a coin of their own: by their order they would tell who is a member."""
-    count = len(values)
-    shuffled = np.random.default_rng(seed).permutation(count)
-    order = shuffled[np.argsort(values[shuffled], kind="stable")]
-    found = np.append(0, np.cumsum(members[order]))
+def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Guessed]:
+    """The plan carried out, with ties counted against the attacker.
+
+    A line may cut a group of records with one score: c of its B records are to be guessed. Which c is a choice that no score
+    makes, and the order of the records must not make it, because it may tell the coins (members first, for instance). So the worst
+    choice is counted: of a members and b others at least c − b of the c that are called members are right. That is no more than
+    *any* way to break the tie gives, so also no more than one by coins of its own, of which the theorems speak: what is proved for
+    the number of right guesses of that one holds for this number.
+    """
+    order = np.argsort(values, kind="stable")
+    climbing = values[order]
+    ends = np.append(np.flatnonzero(climbing[1:] != climbing[:-1]) + 1, len(values))
+    inside = np.diff(
+        np.append(0, np.cumsum(members[order])[ends - 1])
+    )  # members in each group, the lowest score first
+    sizes = np.diff(np.append(0, ends))
+    outside = sizes - inside
     return [
         Guessed(
             line.members + line.others,
-            int(found[-1] - found[count - line.members] + line.others - found[line.others]),
+            _surely_right(inside[::-1], outside[::-1], line.members)
+            + _surely_right(outside, inside, line.others),
         )
         for line in lines
     ]
+
+
+def _surely_right(right: Groups, wrong: Groups, guesses: int) -> int:
+    """How many of the first so many guesses are right at least, going through groups of ties."""
+    ends = np.cumsum(right + wrong)
+    whole = int(np.searchsorted(ends, guesses, side="right"))
+    found = int(right[:whole].sum())
+    if whole == len(ends):
+        return found
+    cut = guesses - (int(ends[whole - 1]) if whole else 0)
+    return found + max(cut - int(wrong[whole]), 0)
+
+
+def between_ties(values: Numbers, most: float) -> list[Guesses]:
+    """Lines that cut no large group of ties, as far as these records show; ``most`` is the largest share to be guessed.
+
+    A label-only attack has two scores. Its guesses are sound where they end between the two groups, and a plan of fixed shares
+    seldom does. Shares are those of these records less one standard error, because of other records the groups are a little
+    smaller or larger, and guesses beyond a group count as wrong.
+    """
+    count = len(values)
+    _, sizes = np.unique(values, return_counts=True)
+    large = sizes >= max(_LARGE * count, 2)
+    cuts = np.flatnonzero(large[1:] | large[:-1]) + 1
+    lines = []
+    for cut in cuts:
+        below = int(sizes[:cut].sum()) / count
+        error = (below * (1 - below) / count) ** 0.5
+        denied, called = max(below - error, 0.0), max(1 - below - error, 0.0)
+        lines += [(called, denied), (called, 0.0), (0.0, denied)]
+    return [Guesses(members=called, others=denied) for called, denied in lines if 0 < called + denied <= most]
 
 
 def need_fair_coins(scores: Scores) -> None:

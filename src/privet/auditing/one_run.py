@@ -20,7 +20,7 @@ from scipy.special import expit
 from privet.auditing.audits import largest_refuted
 from privet.auditing.curves import Reals
 from privet.auditing.guesses import PLAN, Guessed, Guesses
-from privet.auditing.one_run_audits import OneRunAudit
+from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.proportions import few_errors
 from privet.auditing.thresholds import Split
 
@@ -43,11 +43,10 @@ class OneRun(OneRunAudit):
     confidence: float = 0.95
     plan: Sequence[Guesses] = PLAN
     split: Split | None = field(default_factory=Split)
-    seed: int = 0  # breaks ties
 
     @property
     def assumes(self) -> str:
-        return "One run; whether each record is in was decided by a fair coin of its own."
+        return f"One run; {COINS}."
 
     def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
         if float(few_errors(line.made - line.right, line.made, expit(-least))) >= level:

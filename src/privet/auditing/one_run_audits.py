@@ -10,12 +10,15 @@ from typing import final
 
 from privet.arguments import open_fraction, whole
 from privet.auditing.audits import Audit, small_delta
-from privet.auditing.guesses import Guessed, Guesses, guessed, need_fair_coins, planned
+from privet.auditing.draws import draw_of, most_left
+from privet.auditing.guesses import Guessed, Guesses, between_ties, guessed, planned
 from privet.auditing.thresholds import Split
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["OneRunAudit"]
+__all__ = ["COINS", "OneRunAudit"]
+
+COINS = "whether each record is in was decided by a fair coin of its own, or a random half of them is in"
 
 _FEWEST = 40  # records; below, a part of them chooses nothing sensible, and the lines share the level
 
@@ -25,7 +28,6 @@ class OneRunAudit(Audit):
 
     plan: Sequence[Guesses]
     split: Split | None
-    seed: int  # breaks ties
 
     def __post_init__(self) -> None:
         open_fraction("confidence", self.confidence)
@@ -50,24 +52,25 @@ class OneRunAudit(Audit):
     @final
     def epsilon(self, scores: Scores, *, delta: float) -> float:
         small_delta(delta)
-        need_fair_coins(scores)
-        values, members, level = scores.values, scores.members, 1 - self.confidence
-        split = self._split(len(scores))
+        drawn, level = draw_of(scores), 1 - self.confidence
+        values, members, count = drawn.values, drawn.members, len(drawn.values)
+        split = self._split(count)
         if split is None:
-            lines = guessed(values, members, planned(self.plan, len(scores)), self.seed)
-            return self.best(lines, len(scores), level / len(lines), delta)
-        seen = split.blind(len(scores))
-        rest = len(scores) - int(seen.sum())
-        line = self._chosen(values[seen], members[seen], rest, delta)
-        made = guessed(values[~seen], members[~seen], [line.counts(rest)], self.seed)
-        return self.best(made, rest, level, delta)
+            lines = guessed(values, members, planned(self.plan, count))
+            level /= len(lines)
+        else:
+            seen = drawn.seen(split)
+            values, count = values[~seen], count - int(seen.sum())
+            chosen = self._chosen(drawn.values[seen], members[seen], count, delta)
+            lines = guessed(values, members[~seen], [chosen.counts(count)])
+        return self.best([line for line in lines if drawn.told(line, level)], count, level, delta)
 
     @final
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
         small_delta(delta)
         records = whole("members", members) + whole("others", others)
         split = self._split(records)
-        rest = records if split is None else records - int(split.blind(records).sum())
+        rest = records if split is None else most_left(members, others, split)
         perfect = [Guessed(sum(line), sum(line)) for line in planned(self.plan, rest)]
         return self.best(perfect, rest, (1 - self.confidence) / (len(perfect) if split is None else 1), delta)
 
@@ -75,10 +78,15 @@ class OneRunAudit(Audit):
         return self.split if len(self.plan) > 1 and records >= _FEWEST else None
 
     def _chosen(self, values: Numbers, members: Bits, records: int, delta: float) -> Guesses:
-        """The line that would show most if the rest were guessed as well as the part that was seen."""
-        seen = guessed(values, members, [line.counts(len(values)) for line in self.plan], self.seed)
-        chosen, parameter = self.plan[0], 0.0
-        for line, (made, right) in zip(self.plan, seen, strict=True):
+        """The line that would show most if the rest were guessed as well as the part that was seen.
+
+        Lines that end between groups of ties are tried as well: where they are was seen on this part alone.
+        """
+        most = max(line.members + line.others for line in self.plan)
+        plan = [*self.plan, *between_ties(values, most)]
+        seen = guessed(values, members, [line.counts(len(values)) for line in plan])
+        chosen, parameter = plan[0], 0.0
+        for line, (made, right) in zip(plan, seen, strict=True):
             guesses = sum(line.counts(records))
             alike = Guessed(guesses, int(right / made * guesses))
             higher = self.raised(alike, records, 1 - self.confidence, delta, parameter)

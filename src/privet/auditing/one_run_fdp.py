@@ -16,8 +16,9 @@ from typing import final
 
 from privet.auditing.audits import largest_refuted
 from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, OneCurve
-from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, need_fair_coins, planned
-from privet.auditing.one_run_audits import OneRunAudit
+from privet.auditing.draws import draw_of
+from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, planned
+from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.thresholds import Split
 from privet.scores import Scores
 
@@ -37,23 +38,21 @@ class OneRunFDP(OneRunAudit):
     curves: Curves = field(default_factory=GaussianCurves)
     plan: Sequence[Guesses] = PLAN
     split: Split | None = field(default_factory=Split)
-    seed: int = 0  # breaks ties
 
     @property
     def assumes(self) -> str:
-        return (
-            f"One run; whether each record is in was decided by a fair coin of its own; {self.curves.shape}."
-        )
+        return f"One run; {COINS}; {self.curves.shape}."
 
     def refutes(self, scores: Scores, tradeoff: Callable[[float], float]) -> bool:
         """Whether the scores refute this one curve: ``tradeoff(fpr)`` is the least false-negative rate that it allows.
 
         The lines of the plan share the level: one curve has no ε by which one of them could be chosen.
         """
-        need_fair_coins(scores)
-        lines = guessed(scores.values, scores.members, planned(self.plan, len(scores)), self.seed)
+        drawn = draw_of(scores)
+        lines = guessed(drawn.values, drawn.members, planned(self.plan, len(drawn.values)))
         level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
-        return any(refuted(line, len(scores), curve, 0.0, level) for line in lines)
+        told = [line for line in lines if drawn.told(line, level)]
+        return any(refuted(line, len(drawn.values), curve, 0.0, level) for line in told)
 
     def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
         del delta

@@ -27,7 +27,7 @@ from scipy.special import betaincinv
 from privet.auditing.audits import largest_refuted
 from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, Reals
 from privet.auditing.guesses import EVERYBODY, Guessed, Guesses
-from privet.auditing.one_run_audits import OneRunAudit
+from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.proportions import few_errors
 from privet.auditing.thresholds import Split
 
@@ -49,14 +49,10 @@ class OrderStatistic(OneRunAudit):
     curves: Curves = field(default_factory=GaussianCurves)
     plan: Sequence[Guesses] = EVERYBODY
     split: Split | None = field(default_factory=Split)
-    seed: int = 0  # breaks ties
 
     @property
     def assumes(self) -> str:
-        return (
-            "One run; whether each record is in was decided by a fair coin of its own; canaries do not interfere; "
-            f"{self.curves.shape}."
-        )
+        return f"One run; {COINS}; canaries do not interfere; {self.curves.shape}."
 
     def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
         del delta

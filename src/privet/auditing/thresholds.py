@@ -45,19 +45,31 @@ class Split:
                 "'members' must hold at least two of either side, got fewer. "
                 "One is needed to choose the threshold and one to measure at it."
             )
-        return members - self._taken(members), others - self._taken(others)
+        return self.left(members), self.left(others)
+
+    def left(self, count: int) -> int:
+        """How many of so many are left to measure with."""
+        return count - self._taken(count)
 
     def parts(self, scores: Scores) -> tuple[Scores, Scores]:
         """Those to choose on, and those to measure with."""
-        generator, choosing = np.random.default_rng(self.seed), np.zeros(len(scores), dtype=np.bool_)
         members = int(scores.members.sum())
         self.sizes(members, len(scores) - members)
-        for side in (np.flatnonzero(scores.members), np.flatnonzero(~scores.members)):
-            choosing[generator.permutation(side)[: self._taken(len(side))]] = True
+        choosing = self.of_both(scores.members)
         return scores.take(choosing), scores.take(~choosing)
 
+    def of_both(self, members: Bits) -> Bits:
+        """Which records to choose on, the same share of either side."""
+        generator, choosing = np.random.default_rng(self.seed), np.zeros(len(members), dtype=np.bool_)
+        for side in (np.flatnonzero(members), np.flatnonzero(~members)):
+            choosing[generator.permutation(side)[: self._taken(len(side))]] = True
+        return choosing
+
     def blind(self, count: int) -> Bits:
-        """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair."""
+        """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair.
+
+        The order of the records must not depend on the coins.
+        """
         choosing = np.zeros(count, dtype=np.bool_)
         choosing[np.random.default_rng(self.seed).permutation(count)[: self._taken(count)]] = True
         return choosing

@@ -35,6 +35,7 @@ from privet.ledger import Ledger
 from privet.loop.budget import Budget
 from privet.loop.choosing import Attacks, choose_attacks
 from privet.loop.identification import identify, identify_scores, ledger_of
+from privet.loop.judging import canary_judge
 from privet.loop.references import Lender, fewer_than_asked
 from privet.loop.reproducing import audit_call, scores_call
 from privet.loop.rows import Asked, challenge_of, records_of
@@ -135,7 +136,8 @@ def audit(
         recipe=recipe, references=references, budget=budget, cache=cache, seed=seed, progress=progress
     )
     planted, canaries, population, given = None, None, 0, ledger
-    ledger = ledger_of(model) if ledger is None else ledger
+    recorded = ledger_of(model)
+    ledger = recorded if ledger is None else ledger
     if isinstance(model, _TrainedPrivately):
         planted = model.canaries if isinstance(model.canaries, _Planted) else None
         canaries = 0 if planted is None else len(planted.scores)
@@ -169,9 +171,8 @@ def audit(
         )
         for attack in chosen
     ]
-    if planted is not None:
-        # Noise of private training is normal, so its canaries may be held against normal curves, which show more.
-        judge = OneRunFDP(shares.bound)
+    if planted is not None and recorded is not None:
+        judge = canary_judge(recorded, shares.bound)
         scores = replace(planted.scores, attack="canaries in training")
         found = _result(scores, planted.adversary, claim, judge, delta, shares, tossed=True)
         results.append(replace(found, planted=True))
