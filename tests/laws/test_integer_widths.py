@@ -89,8 +89,12 @@ def test_weighing_down_is_exact(total, rows, most):
 
 
 @given(
-    exact=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=3),
-    epsilon=st.floats(-4, 12).map(lambda e: 10.0**e),
+    exact=st.lists(
+        st.one_of(st.integers(-(2**62), 2**62), st.sampled_from([2**62, -(2**62), 2**61 + 1])),
+        min_size=1,
+        max_size=3,
+    ),
+    epsilon=st.one_of(st.floats(-4, 12), st.floats(6, 8)).map(lambda e: 10.0**e),
     statistic=st.sampled_from([Sum("v", 0, 1), Sum("v", -1e200, 1e3), Mean("v", 0, 1), Variance("v", 0, 1)]),
 )
 @settings(max_examples=300)
