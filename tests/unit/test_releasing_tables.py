@@ -412,9 +412,7 @@ def test_pandas_columns_of_every_type():
 
 @pytest.mark.parametrize("package", ["polars", "duckdb"])
 def test_a_missing_package_is_named_with_its_line(package, monkeypatch):
-    module = {"polars": "privet.releasing.columns_polars", "duckdb": "privet.releasing.engine_duckdb"}[
-        package
-    ]
+    module = {"polars": "privet.releasing.tables", "duckdb": "privet.releasing.engine_duckdb"}[package]
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(MissingPackage, match="pip install"):

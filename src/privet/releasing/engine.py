@@ -55,8 +55,7 @@ def engine_for(data: object) -> Engine:
     """The engine for a table: Polars for what fits into memory, DuckDB for larger files.
 
     ``data`` is a Polars frame, a pandas frame, an Arrow table, a path to a ``.csv`` or ``.parquet`` file, or an
-    engine. Which engine it is depends on the size of a file, and no more; all give the same sums, except that
-    their hash functions choose other groups of a unit that is in too many.
+    engine. Which engine it is depends on the size of a file, and no more; all give the same sums.
     """
     if isinstance(data, Engine):
         return data

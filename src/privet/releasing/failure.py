@@ -1,11 +1,14 @@
 """The error of a release that was paid for and did not come about."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import final
 
 from privet.errors import PrivetError
 from privet.ledger import Ledger
 
-__all__ = ["ReleaseFailed"]
+__all__ = ["ReleaseFailed", "contained"]
 
 
 @final
@@ -22,3 +25,19 @@ class ReleaseFailed(PrivetError):
             "there is no answer. Check that the file is whole and memory suffices, and run it again at its cost."
         )
         self.ledger = ledger
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Whatever goes wrong inside ends here, without a word: an engine's error or warning may quote a row.
+
+    A panic of Polars is no ``Exception``, so every ``BaseException`` is taken, but for the wish to stop the program.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException:  # its text may quote a row
+            pass

@@ -11,10 +11,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pairs", "bounded_pairs"]
+__all__ = ["ORDER_BITS", "Pairs", "bounded_pairs"]
 
 # Fixed, and not whatever is left of a word: that would depend on the other units, and so would the choice.
-_ORDER_BITS = 20
+ORDER_BITS = 20
 _WORD = 64
 
 
@@ -57,7 +57,7 @@ def bounded_pairs(
     if units.size == 0:
         none = np.zeros(0, dtype=np.int64)
         return Pairs(none, none, none, none if keep_rows else None)
-    order_bits = 0 if order is None else _ORDER_BITS
+    order_bits = 0 if order is None else ORDER_BITS
     group_bits = int(groups.max()).bit_length()
     if keep_rows and int(units.max()).bit_length() + max(group_bits, order_bits) + _bits(units.size) <= _WORD:
         return _by_two_sorts(units, groups, order, group_bits, most=most)
@@ -69,7 +69,7 @@ def bounded_pairs(
     # In place as far as it goes: at ten million rows, fresh memory takes longer than the arithmetic.
     words = np.left_shift(units, np.uint64(_WORD - unit_bits)) if unit_bits else np.zeros_like(units)
     if order is not None:
-        kept = np.right_shift(order, np.uint64(_WORD - _ORDER_BITS))
+        kept = np.right_shift(order, np.uint64(_WORD - ORDER_BITS))
         np.left_shift(kept, np.uint64(group_bits), out=kept)
         np.bitwise_or(words, kept, out=words)
         del kept
@@ -116,10 +116,10 @@ def _by_two_sorts(
     if order is None:
         return Pairs(codes, sizes, starts, rows)
     np.right_shift(first, np.uint64(group_bits), out=first)
-    np.left_shift(first, np.uint64(_ORDER_BITS), out=first)
-    np.bitwise_or(first, order[rows[starts]] >> np.uint64(_WORD - _ORDER_BITS), out=first)
+    np.left_shift(first, np.uint64(ORDER_BITS), out=first)
+    np.bitwise_or(first, order[rows[starts]] >> np.uint64(_WORD - ORDER_BITS), out=first)
     pairs = _sorted_with_places(first, row_bits)
-    np.right_shift(first, np.uint64(_ORDER_BITS), out=first)
+    np.right_shift(first, np.uint64(ORDER_BITS), out=first)
     kept = np.ones(starts.size, dtype=bool)
     kept[pairs[most:][first[most:] == first[:-most]]] = False
     sizes_kept = sizes[kept]
@@ -148,7 +148,7 @@ def _by_columns(
     most: int,
 ) -> Pairs:
     """The same by sorting on several columns, where a word is too short."""
-    order = None if order is None else order >> np.uint64(_WORD - _ORDER_BITS)
+    order = None if order is None else order >> np.uint64(_WORD - ORDER_BITS)
     columns = (groups, units) if order is None else (groups, order, units)
     rows = np.lexsort(columns)
     changed = np.zeros(rows.size, dtype=bool)

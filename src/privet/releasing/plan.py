@@ -1,7 +1,6 @@
 """Several statistics under one budget: what will be asked, what it costs, and the asking itself."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -17,7 +16,7 @@ from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
 from privet.releasing.contribution import Contribution
 from privet.releasing.engine import Engine, engine_for
-from privet.releasing.failure import ReleaseFailed
+from privet.releasing.failure import ReleaseFailed, contained
 from privet.releasing.questions import Part, question_key
 from privet.releasing.running import Run, quoted
 from privet.releasing.schema import check_columns
@@ -162,7 +161,7 @@ class Plan:
     def _answered(
         self, engine: Engine, source: NoiseSource, fresh: tuple[Allotted, ...], ledger: Ledger
     ) -> tuple[Answer, ...]:
-        with suppress(Exception):  # whatever it is, its text may quote a row
+        with contained():
             return Run(engine, source, self.confidence).answers(fresh)
         # Not from within a handler, so that the engine's own error is not even attached.
         raise ReleaseFailed(ledger)

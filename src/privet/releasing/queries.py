@@ -51,7 +51,7 @@ from privet.releasing.statistics import (
     Variance,
 )
 
-__all__ = ["Choice", "Compiled", "Linear", "NoiseKind", "Query", "compiled", "listed"]
+__all__ = ["Choice", "Compiled", "Linear", "NoiseKind", "Query", "compiled"]
 
 _SHARE = 1 / SHARE_STEPS
 _DISCOVERY = 1 / 3  # of what a statistic gets, where keys must be found before it is asked
@@ -235,11 +235,11 @@ def _grouping(statistic: Statistic) -> Grouping:
         case GroupBy(by, _, keys):
             if keys is None:
                 return Grouping(tuple(KeyColumn(column) for column in statistic.columns), None)
-            return listed(statistic.columns, tuple((key,) if isinstance(by, str) else key for key in keys))  # type: ignore[misc]
+            return _listed(statistic.columns, tuple((key,) if isinstance(by, str) else key for key in keys))  # type: ignore[misc]
     return Grouping()
 
 
-def listed(columns: tuple[str, ...], keys: tuple[tuple[Category, ...], ...]) -> Grouping:
+def _listed(columns: tuple[str, ...], keys: tuple[tuple[Category, ...], ...]) -> Grouping:
     """The grouping by public keys, each column compared as what its keys are."""
     return Grouping(
         tuple(KeyColumn(column, KeyKind.of(keys[0][place])) for place, column in enumerate(columns)), keys

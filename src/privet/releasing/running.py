@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -13,7 +14,7 @@ from privet.releasing.allotment import Allotted, Noised
 from privet.releasing.answers import Answer, ErrorKind, Number, Quote, Values
 from privet.releasing.engine import Engine
 from privet.releasing.finishing import Finished, Noisy
-from privet.releasing.queries import Linear, Query, listed
+from privet.releasing.queries import Linear, Query
 from privet.releasing.statistics import Category, GroupBy, Key, Marginal, TopK
 
 __all__ = ["Run", "quoted"]
@@ -86,7 +87,7 @@ class Run:
         grouping = one.compiled.grouping
         if shown is None:
             return grouping
-        return listed(tuple(column.column for column in grouping.columns), shown.keys) if shown.keys else None
+        return replace(grouping, keys=shown.keys) if shown.keys else None
 
     def _totals(self, one: Allotted, grouping: Grouping, measures: tuple[Measure, ...]) -> Totals:
         part = one.compiled.part
@@ -159,7 +160,8 @@ def _shown_threshold(one: Allotted) -> int | None:
 
 def _kind(grouping: Grouping) -> tuple[str, Grouping]:
     """Equal for equal groupings only: the number 1 and the truth value are the same to Python."""
-    return repr(grouping.columns), grouping
+    found = grouping.keys is not None and any(column.kind is None for column in grouping.columns)
+    return repr(grouping if found else grouping.columns), grouping
 
 
 def _measures(queries: tuple[Query, ...]) -> tuple[Measure, ...]:

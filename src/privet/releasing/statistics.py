@@ -34,6 +34,7 @@ Category = str | int | float | bool
 Key = Category | tuple[Category, ...]
 
 _NARROWEST, _WIDEST = 1e-290, 1e290  # of an interval, so that its reciprocal is a number
+_NARROWEST_SQUARED, _WIDEST_SQUARED = 1e-140, 1e140  # the same for its square, times any noise
 _MOST_CELLS = 10**7  # of one answer, which is held in memory
 
 
@@ -87,7 +88,7 @@ class Variance(Scalar):
     upper: float
 
     def __post_init__(self) -> None:
-        _check_bounded(self.column, self.lower, self.upper)
+        _check_bounded(self.column, self.lower, self.upper, _NARROWEST_SQUARED, _WIDEST_SQUARED)
 
 
 @final
@@ -229,15 +230,17 @@ class TopK(Statistic):
             )
 
 
-def _check_bounded(column: object, lower: float, upper: float) -> None:
+def _check_bounded(
+    column: object, lower: float, upper: float, narrowest: float = _NARROWEST, widest: float = _WIDEST
+) -> None:
     _check_column("column", column)
     if finite("lower", lower) >= finite("upper", upper):
         raise InvalidArgument(
             f"'lower' must be below 'upper', got {shown(lower)} and {shown(upper)}. Swap the bounds."
         )
-    if not _NARROWEST <= float(upper) - float(lower) <= _WIDEST or max(abs(lower), abs(upper)) > _WIDEST:
+    if not narrowest <= float(upper) - float(lower) <= widest or max(abs(lower), abs(upper)) > widest:
         raise InvalidArgument(
-            f"'lower' and 'upper' must differ by {_NARROWEST:g} to {_WIDEST:g} and lie within ±{_WIDEST:g}, got "
+            f"'lower' and 'upper' must differ by {narrowest:g} to {widest:g} and lie within ±{widest:g}, got "
             f"{shown(lower)} and {shown(upper)}. Give bounds that values of the column can really have."
         )
 
