@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from privet.arguments import finite, shown, whole
 from privet.errors import InvalidArgument
+from privet.training.binary import has_one_output
 from privet.training.flocks import Flock, RecordFlock, SpikeFlock
 from privet.training.preparing import tried
 from privet.training.rows import Rows, rows_of
@@ -266,7 +267,7 @@ def _classes(given: int | None, rows: Rows, model: nn.Module | None) -> int:
         )
     if given is None and model is not None:
         outputs = tried(model, empty)
-        given = outputs.shape[1] if outputs.dim() == 2 else None
+        given = 2 if has_one_output(outputs) else outputs.shape[1] if outputs.dim() == 2 else None
     if given is None:
         raise InvalidArgument(
             "'classes' must say how many labels there are where no model does, got None. Give Mislabelled(classes=10), "

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
+from privet.training.binary import ends_in_sigmoid, has_one_output, log_probabilities
 from privet.training.correlated import Independent
 from privet.training.gradients import Layout
 from privet.training.noise_laws import NoiseLaw, Normal
@@ -212,7 +213,7 @@ class RecordFlock(Flock):
             with torch.no_grad():
                 for piece in micro_batches(torch.arange(self.count), _BATCH):
                     inputs, labels = split(self._records(piece))
-                    logs = torch.log_softmax(model(*inputs).double(), 1).cpu().numpy()
+                    logs = _log_probabilities(model, inputs).cpu().numpy()
                     found.append(scaled(logs, labels.cpu().numpy()))
         finally:
             for module in training:
@@ -224,6 +225,15 @@ class RecordFlock(Flock):
 
     def _remember(self, notes: Tensor | None) -> None:
         self._before = None if notes is None else notes.numpy()
+
+
+def _log_probabilities(model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
+    """Of every class, for every example: of the one output of a binary model, or of one output for each class."""
+    outputs = model(*inputs)
+    if has_one_output(outputs):
+        first = tuple(column[:1] for column in inputs)
+        return log_probabilities(outputs, probabilities=ends_in_sigmoid(model, first))
+    return torch.log_softmax(outputs.double(), 1)
 
 
 @final

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import final
 
+import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
+from privet.training.binary import has_one_output
 from privet.training.gradients import per_example
 
-__all__ = ["Loss", "loss_of", "require_labels"]
+__all__ = ["Loss", "loss_of", "require_binary", "require_labels"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -17,6 +19,8 @@ def loss_of(loss: Loss | nn.Module) -> Loss:
     """One loss for each example; nothing is averaged over the batch, whatever the module's ``reduction`` says."""
     if isinstance(loss, nn.CrossEntropyLoss):
         return _Classes(loss)
+    if isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
+        return _TwoClasses(loss)
     if isinstance(loss, nn.Module):
         return per_example(loss)
     if not callable(loss):
@@ -41,12 +45,48 @@ class _Classes:
         return self._loss(outputs, targets)
 
 
+@final
+class _TwoClasses:
+    """Binary cross entropy whose labels may be whole numbers, and in another of the shapes [examples] and [examples, 1] than the outputs."""
+
+    __slots__ = ("_loss",)
+
+    def __init__(self, loss: nn.Module) -> None:
+        self._loss = per_example(loss)
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        require_binary(targets)
+        if outputs.shape != targets.shape and has_one_output(outputs) and has_one_output(targets):
+            targets = targets.reshape(outputs.shape) if len(targets) == len(outputs) else targets
+        return self._loss(outputs, targets if targets.is_floating_point() else targets.to(outputs.dtype))
+
+
+def require_binary(targets: Tensor) -> None:
+    """Refuses whole-number labels other than 0 and 1."""
+    if targets.is_floating_point() or targets.dtype == torch.bool:
+        return
+    try:
+        low, high = (int(end) for end in targets.aminmax()) if targets.numel() else (0, 0)
+    except RuntimeError:
+        return  # inside of vmap, where values cannot be asked for; the same targets were seen before
+    if low < 0 or high > 1:
+        raise InvalidArgument(
+            "'targets' must be 0 or 1, because the model has one output for two classes; some are not. "
+            "Number the two classes 0 and 1, or give the model an output for each class."
+        )
+
+
 def require_labels(targets: Tensor, outputs: Tensor, ignored: int) -> None:
     """Refuses labels that no output stands for. Outputs may have fewer rows than there are targets."""
     if targets.is_floating_point() or outputs.dim() < 2:
         return
     last = outputs.dim() == 3 and outputs.shape[1:2] == targets.shape[1:]  # [examples, tokens, classes]
     classes = outputs.shape[-1 if last else 1]
+    if classes == 1:
+        raise InvalidArgument(
+            "'loss' must be binary for a model with one output, got cross entropy, which is 0 for a single class. "
+            "Give nn.BCEWithLogitsLoss(), or nn.BCELoss() if the model ends in a sigmoid; 'train' chooses it itself."
+        )
     try:
         low, high = (int(end) for end in targets.aminmax()) if targets.numel() else (0, 0)
         wrong = (low < 0 or high >= classes) and bool(

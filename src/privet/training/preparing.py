@@ -1,6 +1,8 @@
 """Data and model, looked at before anything is spent: types, shapes, labels; and sizes that are left to Privet."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -8,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from privet.errors import InvalidArgument
-from privet.training.losses import Loss, require_labels
+from privet.training.binary import ends_in_sigmoid, has_one_output
+from privet.training.losses import Loss, require_binary, require_labels
 from privet.training.plan import Plan
 from privet.training.rows import Rows, rows_of
 from privet.training.step import split
@@ -49,6 +52,9 @@ def default_rate(plan: Plan, momentum: float) -> float:
 def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> tuple[Rows, Loss | nn.Module]:
     """Rows of the data, and the loss; cross entropy where the targets are labels and no loss is given.
 
+    A model with one output for each example is binary: its cross entropy is that of a logit, or of a probability where the
+    model ends in a sigmoid, and labels are 0 and 1.
+
     Numbers of float64 become the model's float32, and labels int64. The model is tried on two rows of zeros, so what it
     does not take is said now. *Leaks*: a label that is out of range is reported as such, without its value.
     """
@@ -65,11 +71,25 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
     if len(rows) == 0:
         raise InvalidArgument("'data' must have examples, got none. Give at least one lot of them.")
     empty = rows.take(torch.zeros(0, dtype=torch.int64))
-    if loss is None:
-        loss = _default_loss(empty)
     outputs = tried(model, empty)
-    if columns is not None and len(columns) > 1 and isinstance(loss, nn.CrossEntropyLoss):
-        require_labels(columns[-1], outputs, loss.ignore_index)
+    binary, probabilities = has_one_output(outputs), False
+    if binary or isinstance(loss, nn.BCEWithLogitsLoss):
+        with _put_back(model):
+            probabilities = ends_in_sigmoid(model, _zeros(empty))
+    if loss is None:
+        loss = _default_loss(empty, binary=binary, probabilities=probabilities)
+    if probabilities and isinstance(loss, nn.BCEWithLogitsLoss):
+        raise InvalidArgument(
+            "'loss' must be nn.BCELoss() for a model that ends in a sigmoid, got nn.BCEWithLogitsLoss(), which would take a second one. "
+            "Leave 'loss' out, or take the sigmoid off the model."
+        )
+    if columns is not None and len(columns) > 1:
+        if isinstance(loss, nn.CrossEntropyLoss):
+            require_labels(
+                columns[-1], outputs.unsqueeze(1) if outputs.dim() == 1 else outputs, loss.ignore_index
+            )
+        elif binary and isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
+            require_binary(columns[-1])
     return rows, loss
 
 
@@ -88,35 +108,49 @@ def _classes(loss: Loss | nn.Module | None) -> bool:
     return loss is None or isinstance(loss, nn.CrossEntropyLoss)
 
 
-def _default_loss(columns: tuple[Tensor, ...]) -> nn.Module:
+def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: bool) -> nn.Module:
     if len(columns) < 2 or columns[-1].is_floating_point():
         raise InvalidArgument(
             "'loss' must be given where the targets are not whole-number labels, got None. "
             "Give nn.MSELoss(), nn.BCEWithLogitsLoss(), or a function with one number for each example."
         )
+    if binary:
+        return nn.BCELoss() if probabilities else nn.BCEWithLogitsLoss()
     return nn.CrossEntropyLoss()
+
+
+def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
 
 
 def tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
     """What the model gives for zeros. Its buffers and its random numbers are put back."""
-    inputs = tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
+    inputs = _zeros(empty)
     kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)
-    buffers = {name: value.clone() for name, value in model.named_buffers()}
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), _put_back(model):
             found = model(*inputs)
     except (RuntimeError, TypeError, ValueError, IndexError) as refused:
         raise InvalidArgument(
             f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
             f"{type(refused).__name__}: {str(refused).splitlines()[0] if str(refused) else ''!s}. Convert one of them."
         ) from refused
-    finally:
-        with torch.no_grad():
-            for name, value in model.named_buffers():
-                if name in buffers:
-                    value.copy_(buffers[name])
     if not isinstance(found, Tensor):
         raise InvalidArgument(
             f"'model' must give one tensor, got {type(found).__name__}. Wrap it in a module that gives its outputs alone."
         )
     return found
+
+
+@contextmanager
+def _put_back(model: nn.Module) -> Iterator[None]:
+    """A block after which the model's buffers and the random numbers are as they were."""
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        with torch.no_grad():
+            for name, value in model.named_buffers():
+                if name in buffers:
+                    value.copy_(buffers[name])
