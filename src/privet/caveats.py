@@ -42,6 +42,14 @@ class Caveat(Enum):
         "Noise was chosen in view of earlier answers: the proof is that their total stays within a budget that was "
         "fixed beforehand, and it holds for that budget."
     )
+    LATE_BUDGET = (
+        "The budget was given or changed after answers had been seen, so it is proved for questions that were fixed "
+        "beforehand only."
+    )
+    RUNNING_TOTAL = (
+        "The ledger has no budget that was fixed before its first answer: its ε holds for questions and noise that were fixed "
+        "beforehand, not for those chosen in view of earlier answers."
+    )
     KEYS_FROM_DATA = (
         "Names of classes or keys were read off the data; that one occurs at all is not protected."
     )

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 from privet.adjacency import Adjacency, adjacency_from_name
 from privet.arguments import shown
@@ -11,6 +11,7 @@ from privet.caveats import Caveat
 from privet.documents import from_plain, only, opened, to_plain
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
+from privet.filters import Filter, filter_from_plain, filter_to_plain
 
 __all__ = ["Entry", "Ledger"]
 
@@ -45,11 +46,14 @@ class Ledger:
     >>> ledger = Ledger(AddRemove()).spend("a count", Gaussian(10.0)).spend("a sum", Gaussian(5.0))
     >>> [entry.label for entry in ledger]
     ['a count', 'a sum']
+
+    ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no budget.
     """
 
     adjacency: Adjacency
     entries: tuple[Entry, ...] = ()
     caveats: frozenset[Caveat] = frozenset()
+    filter: Filter | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -66,13 +70,17 @@ class Ledger:
                 f"'caveats' must be a frozenset of caveats, got {shown(self.caveats)}. "
                 f"Write frozenset({{Caveat.SEEDED_NOISE}})."
             )
+        if self.filter is not None and not isinstance(self.filter, Filter):
+            raise InvalidArgument(
+                f"'filter' must be a filter or None, got {shown(self.filter)}. Use one of privet.filters."
+            )
 
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
-        return Ledger(self.adjacency, (*self.entries, Entry(label, event)), self.caveats | caveats)
+        return replace(self, entries=(*self.entries, Entry(label, event)), caveats=self.caveats | caveats)
 
     def __add__(self, other: "Ledger") -> "Ledger":
-        """Both ledgers' entries; they must speak of the same neighbours."""
+        """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of both."""
         if not isinstance(other, Ledger):
             return NotImplemented
         if self.adjacency != other.adjacency:
@@ -95,7 +103,7 @@ class Ledger:
 
     def to_json(self) -> str:
         """The ledger as a document that ``from_json`` reads back, with the same ε."""
-        document = {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "adjacency": self.adjacency.relation,
@@ -103,13 +111,15 @@ class Ledger:
             "caveats": sorted(caveat.code for caveat in self.caveats),
             "entries": [{"label": entry.label, "event": to_plain(entry.event)} for entry in self.entries],
         }
+        if self.filter is not None:
+            document["filter"] = filter_to_plain(self.filter)
         return json.dumps(document, indent=2)
 
     @staticmethod
     def from_json(text: str) -> "Ledger":
         """The ledger of a document."""
         document = opened(text, FORMAT, VERSION)
-        only(document, "A ledger", ("format", "version", "adjacency", "unit", "caveats", "entries"))
+        only(document, "A ledger", ("format", "version", "adjacency", "unit", "caveats", "entries", "filter"))
         rows, codes = document.get("entries"), document.get("caveats", [])
         if not isinstance(rows, list) or not isinstance(codes, list):
             raise Unreadable(
@@ -125,6 +135,7 @@ class Ledger:
             adjacency_from_name(str(document.get("adjacency")), str(document.get("unit"))),
             tuple(_entry(row) for row in rows),
             frozenset(Caveat[code] for code in codes),
+            filter_from_plain(document["filter"]) if "filter" in document else None,
         )
 
 

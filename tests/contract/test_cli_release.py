@@ -541,3 +541,42 @@ class TestMistakes:
         assert needed in message
         assert message.count(". ") >= 1, "what is wrong, and how to mend it"
         assert not ledger.exists()
+
+
+class TestFilter:
+    OWN = ("--privacy-unit", "user_id", "--epsilon", 0.1)
+
+    def test_the_ledger_tells_where_its_filter_stands_and_the_price_beside_it(self, ask, tell, csv, tmp_path):
+        own = (*self.OWN, "--ledger", tmp_path / "ledger.json", "--budget", "1:1e-6")
+        found = ask("release", csv, "--count", *own)
+        ledger = found["ledger"]
+        assert ledger["budget"] == {"epsilon": 1, "delta": 1e-6}
+        assert ledger["filter"]["name"] == "Rényi"
+        assert ledger["epsilon"] <= ledger["filter"]["reached"] < 1
+        assert 0 < ledger["filter"]["remaining"] < 1
+        assert "ADAPTIVE_PARAMETERS" in {caveat["code"] for caveat in found["caveats"]}
+        text = " ".join(tell("release", csv, "--sum", "age:0:100", *own).split())
+        assert "ε = 1 at δ = 1e-06, kept by a filter (Rényi) that stands at ε =" in text
+        assert "if every question had been fixed beforehand" in text
+
+    def test_without_a_budget_the_running_total_says_what_it_is(self, ask, csv, tmp_path):
+        found = ask(
+            "release", csv, "--count", *self.OWN, "--delta", "1e-6", "--ledger", tmp_path / "ledger.json"
+        )
+        assert found["ledger"]["filter"] is None
+        assert "RUNNING_TOTAL" in {caveat["code"] for caveat in found["caveats"]}
+
+    def test_a_quote_asks_the_filter_and_spends_nothing(self, ask, tell, csv, tmp_path):
+        ledger = tmp_path / "ledger.json"
+        own = (*self.OWN, "--ledger", ledger, "--budget", "0.15:1e-6")
+        first = ask("release", csv, "--count", *own, "--quote")["ledger"]
+        assert first["permitted"]
+        assert not ledger.exists()
+        ask("release", csv, "--count", *own)
+        then = ledger.read_bytes()
+        again = ask("release", csv, "--sum", "age:0:100", *own, "--quote")["ledger"]
+        assert not again["permitted"]
+        assert again["filter"]["remaining"] == first["filter"]["remaining"]
+        text = " ".join(tell("release", csv, "--sum", "age:0:100", *own, "--quote").split())
+        assert "would refuse it: The ledger would reach ε" in text
+        assert ledger.read_bytes() == then

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, final
 
+from privet.accounting.filtering import Filtered
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, Renyi
@@ -84,19 +85,21 @@ def _accounted(
 def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:
     """An accountant that lets each part's noise depend on earlier answers, within a budget fixed in advance.
 
-    Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi), of which concentrated DP is every order at once; Rogers et al.
-    2016, Theorem 5.1 (basic composition, and pure DP with it).
+    Not Rényi DP: it is proved at one order that was fixed in advance, and its accountant takes the best order afterwards.
+
+    Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi at one order, of which concentrated DP is every order at once);
+    Rogers et al. 2016, Theorem 3.6 (basic composition, and pure DP with it); ``filtering`` for filters.
     """
     if chosen is None:
         try:
             fold(Concentrated(), event, adjacency)
         except NotProved:
-            return Renyi()
+            return Basic()
         return Concentrated()
-    if not isinstance(chosen, (Renyi, Concentrated, Pure, Basic)):
+    if not isinstance(chosen, (Concentrated, Pure, Basic, Filtered)):
         raise NotProved(
             f"The ledger's noise was chosen in view of earlier answers, which the accountant '{chosen.name}' does not "
-            f"cover. Leave 'accountant' out, or use Renyi, Concentrated, Pure or Basic."
+            f"cover. Leave 'accountant' out, or use Concentrated, Pure, Basic or Filtered."
         )
     return chosen
 

@@ -1,8 +1,9 @@
 """Accountants that keep a bound on moments only: Rényi DP, zero-concentrated DP, and Gaussian DP.
 
 They are never tighter than the privacy-loss distribution of the same pairs, with one exception: the exponential
-mechanism, whose bounded range they can use. Rényi and concentrated DP also stay valid when the *parameters* of
-later events are chosen in view of earlier answers (Feldman & Zrnic 2021), as long as the total stays in budget.
+mechanism, whose bounded range they can use. Concentrated DP, and Rényi DP at *one* order, also stay valid when the
+*parameters* of later events are chosen in view of earlier answers (Feldman & Zrnic 2021), as long as the total stays within
+a budget that was fixed in advance: ``filtering`` has that. The best order afterwards, which ``Renyi`` takes, does not.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 from privet.guarantees import Curve
 
-__all__ = ["Concentrated", "GaussianDP", "Renyi", "RenyiCurve"]
+__all__ = ["Concentrated", "GaussianDP", "Renyi", "RenyiCurve", "check_moments"]
 
 
 @final
@@ -117,7 +118,7 @@ class Renyi(Accountant[Spent]):
         way = Composition.of(cost.upper)
         both = (way, way.swapped())
         for pair in (pair for composition in both for pair, _ in composition.parts):
-            _check_moments(pair)
+            check_moments(pair)
         return RenyiCurve(both)
 
     def caveats(self, cost: Spent) -> frozenset[Caveat]:
@@ -230,7 +231,7 @@ class GaussianDP(Accountant[float]):
         return frozenset({Caveat.IDEALISED_REALS})
 
 
-def _check_moments(pair: Pair) -> None:
+def check_moments(pair: Pair) -> None:
     """A pair that has only its profile has moments by its law on a grid, whose round-off grows as exp(−loss)."""
     if isinstance(pair, GaussianPair) or pair.nodes(1.0, 0.0, 46.0) is not None:
         return

@@ -24,6 +24,10 @@ def run(arguments: argparse.Namespace) -> Answer:
         ("accountant", guarantee.accountant),
         ("adjacency", neighbours(guarantee.adjacency, chosen=question.chosen)),
     ]
+    rule = question.filter
+    if rule is not None:
+        whose = "for questions that were chosen in view of answers; the bounds above are for fixed ones"
+        rows.append(("budget", f"ε = {rule.epsilon:g} at δ = {rule.delta:g}, {whose}"))
     blocks = [
         claim_sentence(question, bounds) + ".",
         *warnings_of(guarantee.caveats),

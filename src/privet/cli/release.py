@@ -12,15 +12,17 @@ from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
 from privet.cli.output import Answer as Told
-from privet.cli.output import caveat_text, facts, paragraph, rounded_up, write_progress
+from privet.cli.output import caveat_rows, caveat_text, facts, paragraph, write_progress
+from privet.cli.release_budget import filter_document, ledger_caveats, ledger_rows, quote_rows
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
 from privet.cli.spent import Asked
-from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
-from privet.releasing import Budget, MemoryStore, Plan, Released, Store
-from privet.releasing.durable import AnswersNotKept, DurableLedger
+from privet.releasing import Budget, FilterState, MemoryStore, Plan, Released, Store, filter_state
+from privet.releasing.budget import extended
+from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
 
 __all__ = ["run"]
 
@@ -31,13 +33,17 @@ def run(arguments: argparse.Namespace) -> Told:
     """What the release would cost, or the answers, after their cost was written down."""
     plan = plan_of(arguments)
     budget = budget_of(arguments)
-    return _quoted(plan, arguments) if arguments.quote else _released(plan, budget, arguments)
+    return _quoted(plan, budget, arguments) if arguments.quote else _released(plan, budget, arguments)
 
 
-def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
-    """No file is opened: what it would cost and how far it would be off depends on the question alone."""
+def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+    """No table is opened: what it would cost and how far it would be off depends on the question alone.
+
+    With a ledger, its filter says whether the request would be permitted, and what would be left after it.
+    """
     quotes = plan.quote()
     question, bounds = _claimed(_planned(plan), arguments)
+    rows = _facts(plan, question)
     document = {
         **claim_document(question, bounds),
         "quote": True,
@@ -45,12 +51,20 @@ def _quoted(plan: Plan, arguments: argparse.Namespace) -> Told:
         "warnings": [],
         "ledger": None,
     }
+    if arguments.ledger is not None:
+        left, refused = _permitted(plan, budget, Path(arguments.ledger))
+        document["ledger"] = {
+            "path": arguments.ledger,
+            "permitted": refused is None,
+            "filter": None if left is None else filter_document(left),
+        }
+        rows += quote_rows(arguments.ledger, left, refused)
     blocks = [
         f"It would cost {claim_sentence(question, bounds)}.",
         "Nothing was read, and nothing was spent.",
         *warnings_of(question.guarantee.caveats),
         quote_table(quotes),
-        facts(_facts(plan, question)),
+        facts(rows),
         *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
     return Told(blocks, document)
@@ -78,17 +92,22 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         "warnings": [str(warning.message) for warning in warned],
         "ledger": None,
     }
-    rows = _facts(plan, question)
+    rows, caveats = _facts(plan, question), question.guarantee.caveats
     if arguments.ledger is not None:
         delta = question.delta if budget is None else budget.delta
-        reached = _spent_in(released.ledger, delta)
-        rows += _ledger_fact(arguments.ledger, reached, delta, budget)
+        price, state = _spent_in(released.ledger, delta), filter_state(released.ledger)
+        rows += ledger_rows(arguments.ledger, price, delta, state)
+        caveats |= ledger_caveats(released.ledger, delta)
+        document["caveats"] = caveat_rows(caveats)
         document["ledger"] = {
             "path": arguments.ledger,
             "entries": len(released.ledger),
-            "epsilon": reached,
+            "epsilon": price,
             "delta": delta,
-            "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+            "budget": None
+            if state is None
+            else {"epsilon": state.filter.epsilon, "delta": state.filter.delta},
+            "filter": None if state is None else filter_document(state),
         }
     verdict = f"This release costs {claim_sentence(question, bounds)}."
     if not spent.entries:
@@ -99,7 +118,7 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         *warnings_of(question.guarantee.caveats),
         answer_table(released.answers),
         facts(rows),
-        *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
+        *caveat_text(caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
     return Told(blocks, document)
 
@@ -159,8 +178,18 @@ def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Inte
     return question, epsilon_of(question)
 
 
+def _permitted(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
+    """Where the ledger's filter would stand after the plan, and why it would be refused, if it would."""
+    ledger = stored_ledger(path, plan.relation)
+    try:
+        after = extended(ledger, _planned(plan).entries, frozenset(), budget)
+    except BudgetExceeded as refused:
+        return filter_state(ledger), str(refused)
+    return filter_state(after), None
+
+
 def _spent_in(ledger: Ledger, delta: float) -> float | None:
-    """An ε that the ledger is proved not to exceed, or nothing where no finite one is at this δ.
+    """The price of the ledger if all had been fixed beforehand, or nothing where no finite ε is proved at this δ.
 
     The tightest proof takes seconds for dozens of different events; a long ledger is told by its moments, which
     is a little more, and ``privet account`` tells the rest.
@@ -185,11 +214,3 @@ def _facts(plan: Plan, question: Asked) -> list[tuple[str, str]]:
         ("accountant", question.guarantee.accountant),
         ("adjacency", neighbours(question.guarantee.adjacency, chosen=question.chosen)),
     ]
-
-
-def _ledger_fact(
-    name: str, spent: float | None, delta: float, budget: Budget | None
-) -> list[tuple[str, str]]:
-    reached = "no finite ε" if spent is None else f"ε ≤ {rounded_up(spent)}"
-    limit = "no --budget was given" if budget is None else f"the budget is ε = {budget.epsilon:g}"
-    return [("ledger", f"{name}, at {reached} for δ = {delta:g}; {limit}")]

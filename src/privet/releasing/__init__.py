@@ -8,7 +8,7 @@ from privet.releasing.answers import (
     answer_from_plain,
     answer_to_plain,
 )
-from privet.releasing.budget import Budget, Cost, keep_within
+from privet.releasing.budget import Budget, Cost, FilterState, filter_state
 from privet.releasing.contribution import Contribution
 from privet.releasing.engine import Engine, engine_for
 from privet.releasing.failure import ReleaseFailed
@@ -36,6 +36,7 @@ __all__ = [
     "Count",
     "Engine",
     "ErrorKind",
+    "FilterState",
     "GroupBy",
     "Histogram",
     "Marginal",
@@ -55,6 +56,6 @@ __all__ = [
     "answer_from_plain",
     "answer_to_plain",
     "engine_for",
-    "keep_within",
+    "filter_state",
     "question_key",
 ]

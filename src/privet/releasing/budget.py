@@ -1,15 +1,25 @@
-"""How much may be spent, and whether a ledger still keeps to it."""
+"""How much may be spent, and whether a ledger still keeps to it.
 
+A ledger is extended by people who have seen its answers, so its budget is kept by a *privacy filter* (``filters``), which is
+valid for questions and noise that are chosen in view of them. What an accountant says of the same ledger is the price if
+all had been fixed beforehand; it is smaller, it is shown beside, and nothing is permitted by it.
+"""
+
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
-from privet.accounting import PrivacyLoss, Renyi, account
+from privet.accounting import PrivacyLoss, account
+from privet.accounting.filtering import Filtered, Spending, choose_filter
+from privet.accounting.fold import fold
 from privet.arguments import finite, positive
+from privet.caveats import Caveat
 from privet.errors import BudgetExceeded, InvalidArgument, NotProved, OutOfReach
-from privet.ledger import Ledger
+from privet.filters import Filter, OneRequestFilter
+from privet.ledger import Entry, Ledger
 
-__all__ = ["Budget", "Cost", "keep_within"]
+__all__ = ["Budget", "Cost", "FilterState", "extended", "filter_state"]
 
 
 @final
@@ -41,29 +51,116 @@ class Cost:
     delta: float
 
 
-def keep_within(ledger: Ledger, budget: Budget) -> None:
-    """Raise ``BudgetExceeded`` where the ledger, with all that is about to be spent, is beyond the budget."""
+@final
+@dataclass(frozen=True, kw_only=True)
+class FilterState:
+    """Where a ledger's filter stands: ``reached`` of its ε, and the ε of the largest pure answer that is left."""
+
+    filter: Filter
+    reached: float
+    remaining: float
+
+
+def extended(
+    ledger: Ledger, entries: Sequence[Entry], caveats: frozenset[Caveat], budget: Budget | Filter | None
+) -> Ledger:
+    """The ledger with these entries; ``BudgetExceeded`` where its filter does not permit them.
+
+    The filter is chosen at the first entries and stays in the ledger. A budget that comes after answers, or that is
+    changed then, was not fixed beforehand: the ledger is marked, because no filter is valid for that.
+    """
+    rule = ledger.filter
+    after = replace(ledger, entries=(*ledger.entries, *entries), caveats=ledger.caveats | caveats)
+    if not entries:
+        return after
     try:
-        if budget.delta > 0 and _clearly_within(ledger, budget):
-            return
-        spent = account(ledger).epsilon(delta=budget.delta)
+        if budget is not None and (rule is None or _differs(rule, budget)):
+            first = ledger.entries[:1] or entries
+            rule = _fixed(budget, first, ledger)
+            if ledger.entries:
+                after = replace(after, caveats=after.caveats | {Caveat.LATE_BUDGET})
+        if rule is None:
+            return after
+        if isinstance(rule, OneRequestFilter):
+            raise BudgetExceeded(
+                f"The first request used up the whole budget, ε = {rule.epsilon:g} at δ = {rule.delta:g}; nothing was spent. "
+                f"Ask for what was answered already, which costs nothing."
+            )
+        meter = Filtered(rule)
+        spent = _spent(meter, after)
     except (NotProved, OutOfReach) as unknown:
+        limit = budget if rule is None else rule
+        assert limit is not None
         raise BudgetExceeded(
-            f"What the ledger would hold is not proved to keep to ε = {budget.epsilon:g} at δ = {budget.delta:g}: "
+            f"What the ledger would hold is not proved to keep to ε = {limit.epsilon:g} at δ = {limit.delta:g}: "
             f"{unknown} Nothing was spent."
         ) from unknown
-    if spent > budget.epsilon:
-        raise BudgetExceeded(
-            f"The ledger would reach ε = {spent:.6g} at δ = {budget.delta:g}, and the budget is "
-            f"ε = {budget.epsilon:g}; nothing was spent. Ask for less, or at a smaller ε."
-        )
+    if meter.permits(spent):
+        return replace(after, filter=rule)
+    if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
+        return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
+    raise BudgetExceeded(_refusal(meter, spent, _spent(meter, ledger)))
 
 
-def _clearly_within(ledger: Ledger, budget: Budget) -> bool:
-    """By moments, or by a sketch of the curve: upper bounds too, and they come sooner in a long ledger."""
+def filter_state(ledger: Ledger) -> FilterState | None:
+    """Where the filter of a ledger stands, or nothing where it has none."""
+    if ledger.filter is None:
+        return None
+    if isinstance(ledger.filter, OneRequestFilter):
+        return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
+    meter = Filtered(ledger.filter)
+    spent = _spent(meter, ledger)
+    return FilterState(filter=ledger.filter, reached=meter.reached(spent), remaining=meter.remaining(spent))
+
+
+def _fits_at_once(ledger: Ledger, budget: Budget) -> bool:
+    """Whether the ledger is within the budget with all of its noise fixed beforehand, as that of one request is."""
+    if budget.delta == 0:
+        return False  # then the filter is no less than the sum
     with suppress(NotProved, OutOfReach):
-        if account(ledger, accountant=Renyi()).epsilon(delta=budget.delta) <= budget.epsilon:
+        # A sketch of the curve is an upper bound too, and comes sooner.
+        if account(ledger, accountant=PrivacyLoss()).curve.sketch(budget.epsilon).upper <= budget.delta:
             return True
     with suppress(NotProved, OutOfReach):
-        return account(ledger, accountant=PrivacyLoss()).curve.sketch(budget.epsilon).upper <= budget.delta
+        return account(ledger).epsilon(delta=budget.delta) <= budget.epsilon
     return False
+
+
+def _fixed(budget: Budget | Filter, first: Sequence[Entry], ledger: Ledger) -> Filter:
+    if isinstance(budget, Filter):
+        return budget
+    return choose_filter(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        asked=[entry.event for entry in first],
+        adjacency=ledger.adjacency,
+    )
+
+
+def _differs(rule: Filter, budget: Budget | Filter) -> bool:
+    if isinstance(budget, Filter):
+        return rule != budget
+    return (rule.epsilon, rule.delta) != (budget.epsilon, budget.delta)
+
+
+def _spent(meter: Filtered, ledger: Ledger) -> Spending:
+    total = meter.zero()
+    for entry in ledger.entries:
+        total = meter.join(total, fold(meter, entry.event, ledger.adjacency))
+    return total
+
+
+def _refusal(meter: Filtered, after: Spending, before: Spending) -> str:
+    rule = meter.rule
+    claimed = max(used.infinity for used in after)
+    if claimed > rule.claimable:
+        return (
+            f"Claims and thresholds for keys would use δ = {claimed:.6g} of the budget's δ = {rule.delta:g}, and its filter "
+            f"has {rule.claimable:.6g} for them; nothing was spent. List the keys, or ask at a smaller δ."
+        )
+    left = meter.remaining(before)
+    fix = f"One answer of up to ε = {left:.4g} is left." if left > 0 else "Nothing is left."
+    return (
+        f"The ledger would reach ε = {meter.reached(after):.6g} at δ = {rule.delta:g} by its filter ({rule.name}), and the "
+        f"budget is ε = {rule.epsilon:g}; nothing was spent. Ask for less, or at a smaller ε. {fix}"
+    )

@@ -30,13 +30,14 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.documents import from_plain, to_plain
 from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
-from privet.releasing.budget import Budget, keep_within
+from privet.releasing.budget import Budget, extended
 from privet.releasing.durable_files import append_durably, locked, read_text, replace_durably
 from privet.releasing.store import Store
 
-__all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger"]
+__all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger", "stored_ledger"]
 
 _FORMAT, _VERSION = "privet-answer", 1
 
@@ -49,7 +50,10 @@ class AnswersNotKept(UserWarning):
 @final
 @dataclass(frozen=True, kw_only=True)
 class DurableLedger:
-    """Where a ledger lives, whom it protects, and how far it may go; None is as far as anybody asks.
+    """Where a ledger lives, whom it protects, and how far it may go.
+
+    The first spend within a budget fixes the filter that keeps it, and the file has it from then on. None is the filter
+    that the file has, or no limit where it has none.
 
     >>> import tempfile
     >>> from privet.adjacency import AddRemove
@@ -62,7 +66,7 @@ class DurableLedger:
 
     path: Path
     adjacency: Adjacency
-    budget: Budget | None
+    budget: Budget | Filter | None
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, Path):
@@ -73,9 +77,9 @@ class DurableLedger:
             raise InvalidArgument(
                 f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. Use that of the plan."
             )
-        if self.budget is not None and not isinstance(self.budget, Budget):
+        if self.budget is not None and not isinstance(self.budget, (Budget, Filter)):
             raise InvalidArgument(
-                f"'budget' must be a Budget or None, got {shown(self.budget)}. Write Budget(epsilon=1.5)."
+                f"'budget' must be a Budget, a filter or None, got {shown(self.budget)}. Write Budget(epsilon=1.5)."
             )
 
     @contextmanager
@@ -91,7 +95,7 @@ class DurableLedger:
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
             )
         with locked(path):
-            ledger = _read(path, self.adjacency)
+            ledger = stored_ledger(path, self.adjacency)
             held = HeldLedger(path, ledger, self.budget, _kept(path, ledger))
             try:
                 yield held
@@ -103,7 +107,9 @@ class DurableLedger:
 class HeldLedger(Store):
     """A ledger file while its lock is held: the store that a plan spends from."""
 
-    def __init__(self, path: Path, ledger: Ledger, budget: Budget | None, kept: dict[str, Answer]) -> None:
+    def __init__(
+        self, path: Path, ledger: Ledger, budget: Budget | Filter | None, kept: dict[str, Answer]
+    ) -> None:
         self._path = path
         self._ledger = ledger
         self._budget = budget
@@ -136,10 +142,7 @@ class HeldLedger(Store):
             self._check_held()
             if not entries:
                 return self._ledger
-            now = self._ledger
-            after = Ledger(now.adjacency, (*now.entries, *entries), now.caveats | caveats)
-            if self._budget is not None:
-                keep_within(after, self._budget)
+            after = extended(self._ledger, entries, caveats, self._budget)
             replace_durably(self._path, after.to_json())
             self._ledger = after
             return after
@@ -190,7 +193,8 @@ def _answers(path: Path) -> Path:
     return path.with_name(path.name + ".answers.jsonl")
 
 
-def _read(path: Path, adjacency: Adjacency) -> Ledger:
+def stored_ledger(path: Path, adjacency: Adjacency) -> Ledger:
+    """The ledger of a file as it is now; a missing file is an empty ledger."""
     text = read_text(path)
     if text is None:
         return Ledger(adjacency)

@@ -14,9 +14,10 @@ from typing import final
 from privet.adjacency import Adjacency
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
+from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.releasing.answers import Answer
-from privet.releasing.budget import Budget, keep_within
+from privet.releasing.budget import Budget, extended
 
 __all__ = ["MemoryStore", "Store"]
 
@@ -47,17 +48,17 @@ class Store(ABC):
 
 @final
 class MemoryStore(Store):
-    """A store that lives as long as the program.
+    """A store that lives as long as the program. A budget is kept by a filter, which may be given in its place.
 
     >>> from privet.adjacency import AddRemove
     >>> len(MemoryStore(AddRemove(), budget=Budget(epsilon=1.0)).ledger)
     0
     """
 
-    def __init__(self, adjacency: Adjacency, *, budget: Budget | None = None) -> None:
-        if budget is not None and not isinstance(budget, Budget):
+    def __init__(self, adjacency: Adjacency, *, budget: Budget | Filter | None = None) -> None:
+        if budget is not None and not isinstance(budget, (Budget, Filter)):
             raise InvalidArgument(
-                f"'budget' must be a Budget or None, got {type(budget).__name__}. Write Budget(epsilon=1.0)."
+                f"'budget' must be a Budget, a filter or None, got {type(budget).__name__}. Write Budget(epsilon=1.0)."
             )
         self._ledger = Ledger(adjacency)
         self._budget = budget
@@ -73,13 +74,8 @@ class MemoryStore(Store):
 
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
         with self._lock:  # two threads never overspend together
-            after = self._ledger
-            for entry in entries:
-                after = after.spend(entry.label, entry.event, caveats=caveats)
-            if self._budget is not None:
-                keep_within(after, self._budget)
-            self._ledger = after
-            return after
+            self._ledger = extended(self._ledger, entries, caveats, self._budget)
+            return self._ledger
 
     def keep(self, answers: Mapping[str, Answer]) -> None:
         self._answers.update(answers)

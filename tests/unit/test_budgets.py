@@ -1,0 +1,149 @@
+"""Budgets of ledgers that are extended in view of their answers: kept by a filter that is fixed at the first request."""
+
+import pytest
+
+from privet.accounting import account
+from privet.adjacency import AddRemove
+from privet.caveats import Caveat
+from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
+from privet.events import DiscreteGaussian, Opaque
+from privet.filters import BasicFilter, GaussianFilter, OneRequestFilter, RenyiFilter
+from privet.ledger import Entry, Ledger
+from privet.releasing import Budget, MemoryStore, filter_state
+from privet.releasing.durable import DurableLedger
+
+_BUDGET = Budget(epsilon=1.0, delta=1e-5)
+_COUNT = Entry("count", Opaque(epsilon=0.02))
+
+
+@pytest.fixture(params=["memory", "durable"])
+def spend(request, tmp_path):
+    """Spends on one ledger, in memory or in a file that is opened anew each time."""
+    stores = {}
+
+    def run(*entries, budget=_BUDGET):
+        if request.param == "memory":
+            store = stores.setdefault(str(budget), MemoryStore(AddRemove(), budget=budget))
+            return store.spend(entries)
+        path = tmp_path / "ledger.json"
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).held() as held:
+            return held.spend(entries)
+
+    return run
+
+
+def test_a_ledger_ends_where_its_filter_does(spend):
+    """182 counts would be within the budget if they were fixed beforehand; an analyst who looks gets fewer."""
+    ledger = spend(*[_COUNT] * 150)
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        for _ in range(30):
+            ledger = spend(_COUNT)
+    assert len(ledger) == 154  # a tenth of δ is set aside for claims
+    state = filter_state(ledger)
+    assert isinstance(state.filter, RenyiFilter)
+    assert 0.99 < state.reached <= 1.0
+    assert 0 < state.remaining < 0.02
+    assert spend(Entry("rest", Opaque(epsilon=state.remaining * 0.999))).filter == ledger.filter
+    assert account(ledger).epsilon(delta=1e-5) < state.reached  # the price beside it
+
+
+def test_a_refusal_leaves_all_as_it_was(spend):
+    before = spend(_COUNT)
+    with pytest.raises(BudgetExceeded, match=r"One answer of up to ε = 0\.9\d* is left"):
+        spend(Entry("much", Opaque(epsilon=1.5)))
+    assert spend() == before
+
+
+def test_pure_answers_add_up_as_before_within_a_budget_with_delta(spend):
+    ledger = spend(*[Entry("half", Opaque(epsilon=0.5))] * 2)
+    assert filter_state(ledger).reached == 1.0
+    with pytest.raises(BudgetExceeded):
+        spend(Entry("more", Opaque(epsilon=1e-3)))
+
+
+def test_at_delta_zero_the_filter_is_the_sum(spend):
+    pure = Budget(epsilon=1.0)
+    ledger = spend(*[Entry("tenth", Opaque(epsilon=0.125))] * 8, budget=pure)
+    assert ledger.filter == BasicFilter(epsilon=1.0, delta=0.0)
+    with pytest.raises(BudgetExceeded, match="would reach ε = 1.125"):
+        spend(Entry("tenth", Opaque(epsilon=0.125)), budget=pure)
+
+
+def test_one_request_may_have_all_of_the_budget(spend):
+    """180 counts at once are fixed beforehand, so the accountant prices them; then the ledger is closed."""
+    ledger = spend(*[_COUNT] * 180)
+    assert ledger.filter == OneRequestFilter(epsilon=1.0, delta=1e-5)
+    assert filter_state(ledger).remaining == 0
+    with pytest.raises(BudgetExceeded, match="used up the whole budget"):
+        spend(Entry("tiny", Opaque(epsilon=1e-6)))
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        MemoryStore(AddRemove(), budget=_BUDGET).spend((_COUNT,) * 190)
+
+
+def test_claims_have_their_share(spend):
+    claim = Entry("keys", Opaque(epsilon=0.05, delta=2e-6))
+    ledger = spend(claim)
+    assert ledger.filter.claimable == pytest.approx(5e-6)
+    spend(claim)
+    with pytest.raises(BudgetExceeded, match="thresholds for keys would use δ = 6e-06"):
+        spend(claim)
+    spend(_COUNT)
+
+
+def test_a_first_request_with_most_of_delta_is_under_basic_composition(spend):
+    ledger = spend(Entry("keys", Opaque(epsilon=0.5, delta=9e-6)))
+    assert ledger.filter == BasicFilter(epsilon=1.0, delta=1e-5)
+    spend(Entry("more", Opaque(epsilon=0.5, delta=1e-6)))
+    with pytest.raises(BudgetExceeded):
+        spend(_COUNT)
+
+
+def test_what_no_filter_covers_is_refused_before_it_is_spent():
+    store = MemoryStore(AddRemove(), budget=GaussianFilter(epsilon=1.0, delta=1e-5, claims=0.0))
+    with pytest.raises(BudgetExceeded, match="not proved"):
+        store.spend((Entry("lattice", DiscreteGaussian(50.0)),))
+    assert len(store.ledger) == 0
+    assert len(store.spend((_COUNT,))) == 1
+
+
+class TestAFileKeepsItsFilter:
+    @pytest.fixture
+    def path(self, tmp_path):
+        return tmp_path / "ledger.json"
+
+    def spend(self, path, budget, *entries):
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).held() as held:
+            return held.spend(entries)
+
+    def test_also_where_no_budget_is_given_again(self, path):
+        first = self.spend(path, _BUDGET, _COUNT)
+        assert (
+            self.spend(path, None, _COUNT).filter == first.filter == Ledger.from_json(path.read_text()).filter
+        )
+        with pytest.raises(BudgetExceeded):
+            self.spend(path, None, Entry("much", Opaque(epsilon=2.0)))
+
+    def test_a_budget_that_comes_later_is_marked(self, path):
+        assert Caveat.LATE_BUDGET not in self.spend(path, None, _COUNT).caveats
+        assert Caveat.LATE_BUDGET in self.spend(path, _BUDGET, _COUNT).caveats
+        assert Caveat.LATE_BUDGET in self.spend(path, None, _COUNT).caveats
+
+    def test_so_is_one_that_is_changed(self, path):
+        assert Caveat.LATE_BUDGET not in self.spend(path, _BUDGET, _COUNT).caveats
+        changed = self.spend(path, Budget(epsilon=2.0, delta=1e-5), _COUNT)
+        assert Caveat.LATE_BUDGET in changed.caveats
+        assert changed.filter.epsilon == 2.0
+
+    def test_a_filter_that_cannot_be_read_refuses_the_file(self, path):
+        self.spend(path, _BUDGET, _COUNT)
+        path.write_text(path.read_text().replace('"renyi"', '"other"'))
+        with pytest.raises(Unreadable, match="one of basic, renyi"):
+            self.spend(path, _BUDGET, _COUNT)
+
+
+def test_two_ledgers_together_have_no_filter():
+    one = MemoryStore(AddRemove(), budget=_BUDGET).spend((_COUNT,))
+    assert (one + one).filter is None
+    assert filter_state(one + one) is None
+    with pytest.raises(InvalidArgument, match="privet.filters"):
+        Ledger(AddRemove(), filter=_BUDGET)
