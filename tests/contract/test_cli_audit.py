@@ -421,6 +421,8 @@ class TestToml:
             "from torch import nn\n\n"
             "def make():\n    return nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 2))\n\n"
             "def soft():\n    return nn.Sequential(nn.Linear(3, 2), nn.Softmax(1))\n"
+            "class Hidden(nn.Linear):\n    def forward(self, x):\n        return super().forward(x).softmax(1)\n"
+            "def hidden():\n    return Hidden(3, 2)\n"
         )
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
@@ -463,7 +465,8 @@ class TestToml:
         assert any((folder / "cache").rglob("*"))
 
     def test_probabilities_and_logits(self, ask, refuse, folder):
-        assert "got rows of probabilities" in refuse(self.write(folder, model="net.py:soft"))
+        assert "got rows of probabilities" in refuse(self.write(folder, model="net.py:hidden"))
+        assert ask(self.write(folder, model="net.py:soft"))["test_accuracy"] > 0
         assert ask(self.write(folder, 'gives = "probabilities"', model="net.py:soft"))["test_accuracy"] > 0
         assert "must give probabilities" in refuse(self.write(folder, 'gives = "probabilities"'))
         assert "must be logits or probabilities" in refuse(self.write(folder, 'gives = "odds"'))

@@ -38,6 +38,12 @@ def test_every_attack_has_one_name():
     assert len(ATTACKS) == len(CLASSES) == 21
 
 
+def test_the_help_of_the_command_line_lists_them():
+    from privet.cli.parser import _ATTACKS
+
+    assert tuple(ATTACKS) == _ATTACKS
+
+
 def test_every_name_runs_and_is_the_attack_that_it_says():
     recipe = _recipe()
     found = audit(

@@ -145,9 +145,23 @@ class TestTorch:
         )
 
     def test_probabilities_declared_as_logits_are_refused(self):
-        module = nn.Sequential(convolution(), nn.Softmax(dim=1))
+        class Hidden(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x):
+                return self.inner(x).softmax(1)
+
         with pytest.raises(InvalidArgument, match="Outputs.PROBABILITIES"):
-            see(module).log_confidences(ROWS)
+            see(Hidden(convolution())).log_confidences(ROWS)
+        module = nn.Sequential(convolution(), nn.Softmax(dim=1))
+        with pytest.raises(InvalidArgument, match="got LOGITS for one that ends in Softmax"):
+            see(module, gives=Outputs.LOGITS)
+        np.testing.assert_array_equal(
+            see(module).log_confidences(ROWS),
+            see(module, gives=Outputs.PROBABILITIES).log_confidences(ROWS),
+        )
         right = see(module, gives=Outputs.PROBABILITIES)
         np.testing.assert_allclose(
             right.log_confidences(ROWS), see(module[0]).log_confidences(ROWS), atol=1e-5

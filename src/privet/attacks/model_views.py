@@ -124,7 +124,8 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
     """The widest view that a model allows.
 
     - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
-      mode is put back. ``gives`` says what its last layer gives; probabilities where logits were declared are refused.
+      mode is put back. ``gives`` says what its last layer gives. Where it is left out, a Sequential says it by its last layer, and any
+      other module gives logits; outputs that look like probabilities are then refused, and ask for ``gives``.
     - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers; where
       they are words, a label is its place among them. What was fitted on a pandas frame is asked with named columns.
     - an object with ``predict`` alone: ``LabelOnly``.
@@ -137,7 +138,7 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
     if torch is not None and isinstance(model, torch.nn.Module):
         from privet.attacks.torch_views import TorchView
 
-        return TorchView(model, batch=batch, gives=gives or Outputs.LOGITS)
+        return TorchView(model, batch=batch, gives=gives)
     if isinstance(model, _PredictsProbabilities):
         return Probabilities(framed(model, model.predict_proba), classes=class_numbers(model))
     if isinstance(model, _Predicts):
@@ -168,7 +169,9 @@ def log_of_probabilities(
     if np.isnan(table).any():
         raise InvalidArgument(_NAN)
     off = np.abs(table.sum(axis=1) - 1.0).max()
-    if table.min() < -_SUM_TOLERANCE or off > _SUM_TOLERANCE:
+    if table.min() < -_SUM_TOLERANCE:
+        raise InvalidArgument(f"'model' must give probabilities, got numbers below 0 or above 1. {fix}")
+    if off > _SUM_TOLERANCE:
         raise InvalidArgument(
             f"'model' must give probabilities, got rows whose sum is off by up to {off:.3g}. {fix}"
         )

@@ -17,6 +17,7 @@ from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
 from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.torch_outputs import may_be_probabilities, row_losses, settled
 from privet.errors import InvalidArgument
 from privet.views import Labels, Numbers, Rows, WhiteBox
 
@@ -41,8 +42,11 @@ class TorchView(WhiteBox):
     holds an embedding, and for numbers elsewhere.
     """
 
-    def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs = Outputs.LOGITS) -> None:
-        self.module, self.batch, self.gives = module, whole("batch", batch), gives
+    def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
+        self.module, self.batch = module, whole("batch", batch)
+        said = settled(module, gives)
+        self.gives = said or Outputs.LOGITS
+        self._certain = said is not None  # or once a number was seen that is no probability
         first = next(iter(module.parameters()), next(iter(module.buffers()), torch.zeros(())))
         self._device = first.device
         self._type = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
@@ -57,6 +61,13 @@ class TorchView(WhiteBox):
         with _evaluating(self.module), torch.no_grad():
             found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
         table = np.concatenate(found)
+        self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
+        if not self._certain and may_be_probabilities(table):
+            raise InvalidArgument(
+                f"'gives' must be said for this model: its one output is between 0 and 1 for all {len(table)} records, and may be "
+                f"the probability of class 1 or its logit. Give gives=Outputs.PROBABILITIES where it ends in a sigmoid, and "
+                f"gives=Outputs.LOGITS where it does not."
+            )
         if self.gives is Outputs.PROBABILITIES:
             return log_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
         return log_of_logits(
@@ -133,13 +144,7 @@ class TorchView(WhiteBox):
 
     def _loss(self, output: object, label: Tensor) -> Tensor:
         """The cross-entropy of one record."""
-        row = _two_axes(output, 1).reshape(-1)
-        if len(row) == 1:
-            value = row[0] if self.gives is Outputs.LOGITS else torch.logit(row[0])
-            row = torch.stack([torch.zeros_like(value), value])
-        elif self.gives is Outputs.PROBABILITIES:
-            row = row.clamp_min(torch.finfo(row.dtype).tiny).log()
-        return -torch.log_softmax(row, dim=0).gather(0, label.reshape(1)).squeeze(0)
+        return row_losses(_two_axes(output, 1), label.reshape(1), self.gives).squeeze(0)
 
     def _per_example(self, inputs: Rows, labels: Labels, names: list[str]) -> Iterator[dict[str, Tensor]]:
         """Gradients with respect to some parameters, for some records at a time."""
@@ -203,8 +208,8 @@ def _tensor(output: object) -> object:
 
 def _two_axes(output: object, rows: int) -> Tensor:
     output = _tensor(output)
-    if isinstance(output, Tensor) and output.ndim == 1 and len(output) == rows:
-        return output.unsqueeze(1)
+    if isinstance(output, Tensor) and output.ndim < 2 and output.numel() == rows:
+        return output.reshape(rows, 1)  # also of one row whose axes were squeezed away
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:
         got = (
             f"a tensor of shape {tuple(output.shape)}"

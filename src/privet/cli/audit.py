@@ -97,6 +97,7 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             recipe=subject.recipe,
             references=arguments.references,
             attacks=_names(arguments.attacks),
+            public=subject.public,
             ledger=ledger,
             delta=_delta(arguments),
             confidence=arguments.confidence or 0.95,

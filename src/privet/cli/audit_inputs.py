@@ -20,7 +20,7 @@ from privet.ledger import Ledger
 
 __all__ = ["Subject", "ledger_from", "scores_from", "subject_from", "told"]
 
-_TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "recipe")
+_TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "public", "recipe")
 _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay")
 
 
@@ -35,7 +35,8 @@ class Subject:
     nonmembers: object
     recipe: Recipe | None = None
     ledger: Ledger | None = None
-    gives: Outputs = Outputs.LOGITS
+    gives: Outputs | None = None
+    public: object = None
 
 
 def subject_from(path: Path) -> Subject:
@@ -88,7 +89,7 @@ def ledger_from(path: str | Path) -> Ledger:
 
 
 def _from_python(path: Path) -> Subject:
-    """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives`` and ``name`` where it has them."""
+    """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives``, ``public`` and ``name`` where it has them."""
     names = _ran(path)
     missing = [name for name in ("model", "members", "nonmembers") if name not in names]
     if missing:
@@ -102,7 +103,8 @@ def _from_python(path: Path) -> Subject:
         nonmembers=names["nonmembers"],
         recipe=_typed(path, names, "recipe", Recipe),
         ledger=_typed(path, names, "ledger", Ledger),
-        gives=_typed(path, names, "gives", Outputs) or Outputs.LOGITS,
+        gives=_typed(path, names, "gives", Outputs),
+        public=names.get("public"),
     )
 
 
@@ -153,14 +155,14 @@ def _from_toml(path: Path) -> Subject:
         raise Unreadable(f"{path.name!r} must set {', '.join(missing)}, and does not. Add a line for it.")
     here, label = path.parent, str(said.get("label", "label"))
     make = _factory(path, str(said["model"]))
-    recipe = None if "recipe" not in said else _recipe(path, make, said["recipe"])
-    members = records_from(here / str(said["members"]), label)
     try:
-        gives = Outputs(said.get("gives", "logits"))
+        gives = None if "gives" not in said else Outputs(said["gives"])
     except ValueError:
         raise Unreadable(
             f"'gives' in {path.name!r} must be logits or probabilities, got {said['gives']!r}. Choose one."
         ) from None
+    recipe = None if "recipe" not in said else _recipe(path, make, said["recipe"]).giving(gives)
+    members = records_from(here / str(said["members"]), label)
     return Subject(
         name=str(said.get("name", path.stem)),
         model=_model(path, make, said.get("weights"), recipe, members),
@@ -169,6 +171,7 @@ def _from_toml(path: Path) -> Subject:
         recipe=recipe,
         ledger=None if "ledger" not in said else ledger_from(here / str(said["ledger"])),
         gives=gives,
+        public=None if "public" not in said else records_from(here / str(said["public"]), label),
     )
 
 

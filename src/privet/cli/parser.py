@@ -26,6 +26,32 @@ _STATISTICS = (
     ("marginal", "COL:A,B;COL:C,D", "how many have each combination of these values"),
     ("top-k", "COL:K:A,B,…", "the K most frequent of these values"),
 )
+_ATTACKS = (
+    *(
+        "loss",
+        "confidence",
+        "entropy",
+        "modified-entropy",
+        "gap",
+        "noise",
+        "augmentations",
+        "boundary",
+        "lira",
+        "offline-lira",
+    ),
+    *(
+        "rmia",
+        "offline-rmia",
+        "base",
+        "offline-base",
+        "bavaria",
+        "offline-bavaria",
+        "shokri",
+        "quantile",
+        "gradient-norm",
+    ),
+    *("gradient-alignment", "layer-classifier"),
+)  # as privet.attacks.registry has them, which is not loaded for --help
 _EXAMPLES = """\
 examples:
   privet account --noise-multiplier 1.1 --sampling-rate 256/60000 --steps 14063 --delta 1e-5
@@ -198,7 +224,9 @@ def _audit(command: _Parser) -> None:
     own.add_argument("--members", metavar="FILE", help="scores of records that were trained on")
     own.add_argument("--nonmembers", metavar="FILE", help="scores of records that were not")
     how = command.add_argument_group("how it is attacked")
-    how.add_argument("--attacks", metavar="A,B…", help="such as loss,lira,rmia (default: those that fit)")
+    how.add_argument(
+        "--attacks", metavar="A,B…", help=f"some of {', '.join(_ATTACKS)} (default: those that fit)"
+    )
     how.add_argument(
         "--references",
         type=_count,

@@ -132,6 +132,7 @@ def audit(
     began = time.monotonic()
     open_fraction("confidence", confidence)
     open_fraction("delta", delta)
+    recipe = None if recipe is None else recipe.giving(gives)
     lender = Lender(
         recipe=recipe, references=references, budget=budget, cache=cache, seed=seed, progress=progress
     )

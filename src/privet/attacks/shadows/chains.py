@@ -13,6 +13,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from privet.attacks.model_views import Outputs
 from privet.attacks.shadows.descents import Descent, Rate, Walk
 
 __all__ = ["Chain", "layers_of"]
@@ -21,8 +22,12 @@ _PASSING = (nn.Identity, nn.Flatten)
 _KNOWN = (nn.Linear, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Dropout, *_PASSING)
 
 
-def layers_of(module: nn.Module, shape: Sequence[int]) -> list[nn.Module] | str:
+def layers_of(
+    module: nn.Module, shape: Sequence[int], gives: Outputs = Outputs.LOGITS
+) -> list[nn.Module] | str:
     """The layers of a chain for records of that shape, or why it is none."""
+    if gives is not Outputs.LOGITS:
+        return "it gives probabilities, and the loss of a chain is that of logits"
     layers: list[nn.Module] = []
     refused = _unroll(module, layers)
     if refused is not None:
@@ -97,9 +102,12 @@ class Chain:
         flow = batch
         for layer in self._layers:
             flow = layer.forward(flow, sizes)
-        flow = torch.softmax(flow, dim=2, out=flow)
-        flat = flow.view(-1, flow.shape[2])
-        flat.scatter_add_(1, labels.reshape(-1, 1), self._minus.expand(len(flat), 1))
+        if flow.shape[2] == 1:  # one logit: ∂ loss/∂z = σ(z) − y
+            flow = flow.sigmoid_().sub_(labels.unsqueeze(2))
+        else:
+            flow = torch.softmax(flow, dim=2, out=flow)
+            flat = flow.view(-1, flow.shape[2])
+            flat.scatter_add_(1, labels.reshape(-1, 1), self._minus.expand(len(flat), 1))
         flow.mul_(shares if isinstance(shares, float) else shares.unsqueeze(2))
         for layer in reversed(self._layers):
             flow = layer.backward(flow)

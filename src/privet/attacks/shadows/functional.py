@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
+from privet.attacks.model_views import Outputs
 from privet.attacks.shadows.descents import Descent, Rate
+from privet.attacks.torch_outputs import row_losses
 
 __all__ = ["Functional", "couples_rows", "refusal"]
 
@@ -38,7 +39,7 @@ def refusal(module: nn.Module) -> str | None:
 class Functional:
     """A stack of modules of one kind under way. Buffers, such as running statistics, are each model's own."""
 
-    def __init__(self, modules: Sequence[nn.Module], descent: Descent) -> None:
+    def __init__(self, modules: Sequence[nn.Module], descent: Descent, gives: Outputs) -> None:
         self._modules = modules
         parameters, self._buffers = stack_module_state(list(modules))
         self._names = list(parameters)
@@ -52,8 +53,8 @@ class Functional:
             labels: Tensor,
             shares: Tensor,
         ) -> Tensor:
-            logits = functional_call(template, (weights, buffers), (rows,))
-            return (F.cross_entropy(logits, labels, reduction="none") * shares).sum()
+            found = functional_call(template, (weights, buffers), (rows,))
+            return (row_losses(found, labels, gives) * shares).sum()
 
         self._gradient = vmap(grad(loss), randomness="error")
 

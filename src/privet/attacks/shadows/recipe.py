@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from privet.attacks.model_views import see
+from privet.attacks.model_views import Outputs, see
 from privet.attacks.shadows.fingerprints import fingerprint
 from privet.errors import InvalidArgument, MissingPackage
 from privet.views import BlackBox, Labels, Rows
@@ -24,6 +24,11 @@ class Recipe(ABC):
     @abstractmethod
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
         """A trained model, as its owner would serve it."""
+
+    def giving(self, outputs: Outputs | None) -> "Recipe":
+        """The same recipe for models that give this, where that is not said yet and matters to the training."""
+        del outputs
+        return self
 
     @abstractmethod
     def description(self) -> str | None:

@@ -22,8 +22,7 @@ from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.choice import timed
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
 from privet.attacks.shadows.stacking import train_stack
-from privet.attacks.shadows.torch_recipe import VIEW_ROWS, Fresh, TorchRecipe, fresh, table
-from privet.attacks.torch_views import TorchView
+from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
 
 __all__ = ["Stacked", "seconds_per_model_step"]
 
@@ -55,7 +54,7 @@ class Stacked(Engine):
         if not isinstance(recipe, TorchRecipe):
             return f"a {type(recipe).__name__} does not say how its models are trained"
         module = fresh(recipe, 0).module
-        if isinstance(layers_of(module, job.inputs.shape[1:]), list):
+        if isinstance(layers_of(module, job.inputs.shape[1:], recipe.outputs(module)), list):
             return None
         seen = functional.refusal(module)
         if seen is None and functional.couples_rows(module) and len(set(job.members.sum(axis=1))) > 1:
@@ -81,7 +80,7 @@ class Stacked(Engine):
         """How many models are stepped together, and by how many threads at once."""
         example = fresh(recipe, 0).module
         size = max(1, min(self.tile, models, self.memory // _bytes(recipe, example, inputs)))
-        if not isinstance(layers_of(example, inputs.shape[1:]), list):
+        if not isinstance(layers_of(example, inputs.shape[1:], recipe.outputs(example)), list):
             return size, 1
         busy = min(self.threads or torch.get_num_threads(), len(os.sched_getaffinity(0)), size)
         return min(_TOGETHER, -(-size // busy)), busy
@@ -142,7 +141,7 @@ class _Work:
             ended=self._ended,
         )
         return [
-            told(self._job, model, TorchView(one.module, batch=VIEW_ROWS))
+            told(self._job, model, self._recipe.view(one.module))
             for model, one in zip(stack, made, strict=True)
         ]
 

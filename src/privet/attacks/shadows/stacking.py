@@ -19,6 +19,7 @@ from privet.attacks.shadows.engine import Tick
 from privet.attacks.shadows.functional import Functional
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, changes
+from privet.attacks.torch_outputs import refuse_other_classes
 
 __all__ = ["train_stack"]
 
@@ -41,13 +42,15 @@ def train_stack(
         Order(rows, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
         for rows, seed in zip(members, seeds, strict=True)
     ]
-    chain = isinstance(layers_of(modules[0], inputs.shape[1:]), list)
+    gives = recipe.outputs(modules[0])
+    refuse_other_classes(modules[0], inputs, labels)
+    chain = isinstance(layers_of(modules[0], inputs.shape[1:], gives), list)
     stack: Chain | Functional
     if chain:
         states = [one.state for one in made]
         stack = Chain([_layers(module, inputs) for module in modules], states, recipe.optimizer)
     else:
-        stack = Functional(modules, recipe.optimizer)
+        stack = Functional(modules, recipe.optimizer, gives)
     batches = _Batches(recipe, orders, inputs, labels, seeds, flat=chain)
     most = max(order.steps for order in orders)
     last = most if steps is None else min(steps, most)

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privet.arguments import positive, whole
+from privet.attacks.model_views import Outputs
 from privet.attacks.shadows.descents import SGD, Descent
 from privet.attacks.shadows.fingerprints import fingerprint
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule
+from privet.attacks.torch_outputs import refuse_other_classes, row_losses, settled
 from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, Labels, Rows
@@ -43,7 +44,10 @@ _CHANGES = 3  # the stream of the augmentation
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TorchRecipe(Recipe):
-    """``model()`` makes a module with its first weights; it is trained by cross-entropy on its logits.
+    """``model()`` makes a module with its first weights; it is trained by cross-entropy.
+
+    The module gives logits, unless its last layer or ``gives`` says that it gives probabilities: of every class, or in one output of
+    class 1 alone.
 
     Order, partial batches: see ``orders``. All of a model's randomness comes from its seed, and no global state is left
     changed. Runs on the processor.
@@ -56,6 +60,7 @@ class TorchRecipe(Recipe):
     optimizer: Descent = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Constant)
     augmentation: Augmentation | None = None
+    gives: Outputs | None = None
 
     def __post_init__(self) -> None:
         whole("epochs", self.epochs)
@@ -72,7 +77,18 @@ class TorchRecipe(Recipe):
         train_one(
             self, made, table(made.module, inputs), torch.as_tensor(labels), np.arange(len(inputs)), seed
         )
-        return TorchView(made.module, batch=VIEW_ROWS)
+        return self.view(made.module)
+
+    def view(self, module: nn.Module) -> TorchView:
+        """A trained module as its owner would serve it."""
+        return TorchView(module, batch=VIEW_ROWS, gives=self.gives)
+
+    def outputs(self, module: nn.Module) -> Outputs:
+        """What such a module gives."""
+        return settled(module, self.gives) or Outputs.LOGITS
+
+    def giving(self, outputs: Outputs | None) -> "TorchRecipe":
+        return self if outputs is None or self.gives is not None else replace(self, gives=outputs)
 
     def description(self) -> str | None:
         """The weights for one seed stand for what ``model`` does beyond its code: a file that it reads, a changed default."""
@@ -89,6 +105,7 @@ class TorchRecipe(Recipe):
             self.optimizer,
             self.schedule,
             self.augmentation,
+            self.outputs(made),
         )
         return fingerprint((torch.__version__, parts))
 
@@ -159,6 +176,8 @@ def train_one(
     """The plain loop, in place; ``steps`` ends it early, for a measurement."""
     order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
     module, generator = made.module, changes(seed)
+    gives = recipe.outputs(module)
+    refuse_other_classes(module, inputs, labels)
     optimizer = recipe.optimizer.optimizer(module.parameters(), recipe.learning_rate)
     module.train()
     with torch.random.fork_rng(devices=[]):
@@ -172,5 +191,5 @@ def train_one(
                 group["lr"] = recipe.rate(step, order.steps)
             optimizer.zero_grad(set_to_none=True)
             with torch.enable_grad():
-                F.cross_entropy(module(batch), labels[rows]).backward()  # type: ignore[no-untyped-call]
+                row_losses(module(batch), labels[rows], gives).mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
