@@ -2,17 +2,23 @@
 
 import contextlib
 import math
+import os
+import signal
 import warnings
 from collections import defaultdict
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from privet.accounting import account
 from privet.adjacency import AddRemove, ZeroOut
 from privet.errors import BudgetExceeded, InvalidArgument
 from privet.events import Compose, Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
+from privet.training import run as run_module
+from privet.training import train
 from privet.training.checkpoint import Checkpoint
 from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
 from privet.training.executions import Executions
@@ -253,6 +259,40 @@ def test_a_run_says_in_plain_words_that_it_ends_early(tmp_path):
             kept.before(27)
     with pytest.raises(InvalidArgument, match="together"):
         Checkpoint(tmp_path, plan, epsilon=EPSILON)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Crashes lost", "ignore::DeprecationWarning")
+def test_whole_runs_that_are_killed_three_times_end_within_their_epsilon(tmp_path):
+    """SIGKILL in the middle of the optimiser's step, after steps 7, 9 and 4 of what is left; the saves are those of ``train``."""
+    generator = torch.Generator().manual_seed(0)
+    data = torch.randn(300, 4, generator=generator), torch.randint(0, 2, (300,), generator=generator)
+
+    def run(dies=None):
+        class Killed(torch.optim.SGD):
+            def step(self, closure=None):
+                self.steps = getattr(self, "steps", 0) + 1
+                if self.steps == dies:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                super().step(closure)
+
+        settings = {"epsilon": EPSILON, "delta": DELTA, "epochs": 4, "lot_size": 30, "checkpoint": tmp_path}
+        return train(nn.Linear(4, 2), data, optimizer=lambda parameters: Killed(parameters, 0.1), **settings)
+
+    for dies in (7, 9, 4):
+        child = os.fork()
+        if child == 0:
+            run_module._BETWEEN_SAVES = 0.003
+            torch.set_num_threads(1)
+            with contextlib.suppress(BaseException):
+                run(dies)
+            os._exit(3)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status)
+    trained = run()
+    assert trained.steps_cut > 0
+    assert trained.history[-1].step == trained.plan.steps - trained.steps_cut
+    assert trained.epsilon(delta=DELTA) <= EPSILON
 
 
 def test_a_reservation_beyond_what_is_affordable_is_caught(tmp_path, monkeypatch):

@@ -452,6 +452,27 @@ def test_a_process_that_dies_is_told_of_in_plain_words_and_the_run_goes_on(pair,
     assert "that a crash lost" in first[0]
 
 
+def test_a_lost_process_is_asked_once(tmp_path, monkeypatch):
+    """Blocks that agree lie within each other. Each question to a process that does not answer takes the group's timeout."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        team, asked = Together(), []
+
+        def unanswered(*_, **__):
+            asked.append(1)
+            raise RuntimeError("Timed out waiting 1800000ms for recv operation to complete")
+
+        monkeypatch.setattr(dist, "all_reduce", unanswered)
+        with pytest.raises(ProcessFailed, match="died or cannot be reached"), team.agreed(), team.agreed():
+            pass
+        assert len(asked) == 1
+        with pytest.raises(ValueError, match="mine"), team.agreed():
+            raise ValueError("mine")  # its own failure tells more
+        assert len(asked) == 2
+    finally:
+        dist.destroy_process_group()
+
+
 def wrapped(rank):
     model = nn.parallel.DistributedDataParallel(network(rank))
     train(model, data(), epsilon=3.0, delta=1e-6, epochs=1)

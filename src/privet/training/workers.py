@@ -51,6 +51,7 @@ class ProcessFailed(PrivetError):
     """
 
     ledger: Ledger | None = None
+    lost = False  # whether the process cannot be asked any more
 
 
 class Workers(ABC):
@@ -192,6 +193,8 @@ class Together(Workers):
             yield
         except BaseException as failure:
             mine = failure
+        if isinstance(mine, ProcessFailed) and mine.lost:
+            raise mine  # without asking again, which would take the group's timeout once more
         worst = torch.tensor([_code(mine)], dtype=torch.uint8, device=self._device)
         try:
             self._most_(worst)
@@ -218,11 +221,13 @@ class Together(Workers):
         except (RuntimeError, OSError) as lost:
             others = [rank for rank in range(self._world) if rank != self._rank]
             who = f"process {others[0]}" if len(others) == 1 else f"one of the processes {others}"
-            raise ProcessFailed(
+            failure = ProcessFailed(
                 f"Another process of this run has died or cannot be reached, as process {self._rank} of {self._world} sees it. "
                 f"It must be {who}: look into its output for the cause. What was spent so far is in the run's ledger (that of 'train' is this "
                 f"error's 'ledger'), and in the checkpoint if there is one; start all processes again with the same 'checkpoint' to go on from there."
-            ) from lost
+            )
+            failure.lost = True
+            raise failure from lost
 
 
 def workers_of(workers: Workers | None) -> Workers:
