@@ -210,6 +210,20 @@ def test_wrong_use(audited, refuse, tmp_path):
     assert "'--name' must say which model" in refuse(tmp_path / "two.json", audited / "mine.py")
 
 
+def test_a_file_that_fails_confirms_nothing(audited, capsys):
+    for line in ("raise ValueError", "import sys; sys.exit(0)"):
+        (audited / "broken.py").write_text(MODEL + line, encoding="utf-8")
+        assert main(["verify", str(audited / "r.json"), str(audited / "broken.py")]) == 3
+        assert capsys.readouterr().out == ""
+
+
+def test_the_key_of_an_audit_has_a_folder(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(MODEL, encoding="utf-8")
+    words = ["audit", tmp_path / "mine.py", "--key", tmp_path / "none" / "a.key"]
+    assert main([*map(str, words)]) == 2
+    assert "'--key' must be a file in a folder that exists" in capsys.readouterr().err
+
+
 def test_text_begins_with_the_verdict(audited, capsys):
     assert main(["verify", str(audited / "r.json"), str(audited / "mine.py")]) == 0
     said = capsys.readouterr().out

@@ -78,6 +78,10 @@ def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path |
     Without a name and without a report that is written, the key is kept nowhere.
     """
     path = Path(named) if named is not None else None if out is None else key_file(out)
+    if path is not None and not path.parent.is_dir():
+        raise InvalidArgument(
+            f"'--key' must be a file in a folder that exists, got {str(path)!r}. Make the folder first."
+        )
     if path is None or not path.exists():
         return FingerprintKey.fresh(), path
     return read_key(path), path
