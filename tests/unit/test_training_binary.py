@@ -106,6 +106,28 @@ def test_each_example_is_clipped_by_itself(loss, shape):
     assert torch.allclose(gradient.buffer, total, atol=1e-5)
 
 
+class Squeezed(nn.Module):
+    """As many people write it: without a size, so that one example alone gives a number without any."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = logits()
+
+    def forward(self, x):
+        return self.model(x).squeeze()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_lots_of_one_example_are_lots(count):
+    inputs, targets = data(count)
+    sums = []
+    for model in (Squeezed(), logits()):
+        gradient = NoisyGradient(model, Flat(0.3), divisor=1.0, multiplier=0.0, source=SeededNoise(1))
+        gradient.collect(rows_of((inputs, targets.long())), torch.arange(count), nn.BCEWithLogitsLoss())
+        sums.append(gradient.buffer.clone())
+    assert torch.allclose(*sums, atol=1e-6)
+
+
 def test_a_loop_of_ones_own_takes_whole_numbers_too():
     inputs, targets = data(200)
     model = logits()

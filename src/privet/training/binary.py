@@ -28,8 +28,11 @@ _RESHAPES = (
 
 
 def has_one_output(outputs: Tensor) -> bool:
-    """Whether these are outputs of a binary model: one number for each example."""
-    return outputs.dim() == 1 or (outputs.dim() == 2 and outputs.shape[1] == 1)
+    """Whether these are outputs of a binary model: one number for each example.
+
+    ``squeeze()`` without a size turns the output of a single example into a number without any.
+    """
+    return outputs.dim() < 2 or (outputs.dim() == 2 and outputs.shape[1] == 1)
 
 
 def ends_in_sigmoid(model: nn.Module, inputs: tuple[Tensor, ...]) -> bool:

@@ -56,8 +56,8 @@ class _TwoClasses:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         require_binary(targets)
-        if outputs.shape != targets.shape and has_one_output(outputs) and has_one_output(targets):
-            targets = targets.reshape(outputs.shape) if len(targets) == len(outputs) else targets
+        if has_one_output(outputs) and has_one_output(targets) and outputs.numel() == targets.numel():
+            outputs, targets = outputs.reshape(-1), targets.reshape(-1)
         return self._loss(outputs, targets if targets.is_floating_point() else targets.to(outputs.dtype))
 
 
