@@ -14,6 +14,7 @@ from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
 from privet.learning.inputs import answers_of, noise_source, plain, table
 from privet.ledger import Ledger
+from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
 
 try:
@@ -63,10 +64,11 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         positive("epsilon", plain(self.epsilon))
         source, relation = noise_source(self.noise, self.random_state), self._relation()
         # Missing values and texts stay: an error that depended on them would tell that they are there.
+        opened = table(X)
         if self.classes is None:
-            rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
+            rows, answers = validate_data(self, opened, y, dtype=None, ensure_all_finite=False)
         else:
-            rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False)
+            rows = validate_data(self, opened, dtype=None, ensure_all_finite=False)
             answers = answers_of(y, rows.shape[0])
         self._public(rows.shape[1])
         labels = self._labels(answers)
@@ -103,7 +105,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     def _asked(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False, reset=False)
         return self._joint(rows)
 
     def _relation(self) -> Adjacency:
@@ -134,11 +136,4 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
                 f"List each class once."
             )
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return np.array([_place(label, place) for label in answers.tolist()], dtype=np.int64)
-
-
-def _place(label: Any, known: dict[Any, int]) -> int:  # noqa: ANN401 - whatever was answered
-    try:
-        return known.get(label, -1)
-    except TypeError:  # cannot be hashed, so it is no class
-        return -1
+        return indices(answers, place)

@@ -10,7 +10,7 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
-from privet.learning.inputs import noise_source, numbers, plain, table
+from privet.learning.inputs import answers_of, noise_source, numbers, plain, table
 from privet.learning.losses import Floats, Loss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
@@ -48,8 +48,15 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
-    def _opened(self, X: Any, y: Any) -> tuple[Floats, np.ndarray]:  # noqa: N803, ANN401 - scikit-learn's names
-        # Missing values and texts stay: an error that depended on them would tell that they are there.
+    def _opened(self, X: Any, y: Any, *, declared: bool) -> tuple[Floats, np.ndarray]:  # noqa: N803, ANN401 - scikit-learn's names
+        """The rows as numbers, and the answers: one by one where what they may be is ``declared``.
+
+        Missing values and texts stay: an error that depended on them would tell that they are there. scikit-learn would
+        choose one type for all answers, so that a single text makes texts of all numbers.
+        """
+        if declared:
+            rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False)
+            return numbers(rows), answers_of(y, rows.shape[0])
         rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
         return numbers(rows), answers
 
@@ -85,7 +92,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False, reset=False)
         features = np.clip(np.nan_to_num(numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
         return np.asarray(features @ np.atleast_2d(self.coef_).T + self.intercept_)
 

@@ -1,5 +1,8 @@
 """What scikit-learn's users pass: numpy's scalars as parameters, and tables that hold anything."""
 
+import warnings
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,11 @@ from privet.errors import InvalidArgument
 from privet.mechanisms.records import listed
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
+from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]  # isort: skip - after the check
+
 __all__ = ["answers_of", "noise_source", "numbers", "plain", "table"]
+
+_NO_ROW = -1  # the width of what is no row
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - a parameter of any type
@@ -37,15 +44,20 @@ def noise_source(noise: object, random_state: object) -> NoiseSource:
 def table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
     """A list of rows as an array of objects, each value as it is; anything else as it was given.
 
-    numpy would choose one type for all values, so that one record could change what all others are. A row of another
-    length than the first is missing as a whole.
+    numpy would choose one type for all values, so that one record could change what all others are. The width of the
+    table, which is public, is what most rows have; a row of another length is missing as a whole.
     """
-    if not isinstance(rows, (list, tuple)) or not rows or not isinstance(rows[0], (list, tuple)):
+    if isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype == object:
+        rows = list(rows)
+    if not isinstance(rows, (list, tuple)) or not rows:
         return rows
-    width = len(rows[0])
+    widths = Counter(_width(row) for row in rows)
+    width = max(widths, key=lambda known: (widths[known], known))
+    if width == _NO_ROW:
+        return rows
     found = np.empty((len(rows), width), dtype=object)
     for place, row in enumerate(rows):
-        fits = isinstance(row, (list, tuple, np.ndarray)) and len(row) == width
+        fits = _width(row) == width
         for column in range(width):
             value = row[column] if fits else np.nan
             found[place, column] = np.nan if isinstance(value, (list, tuple, dict, np.ndarray)) else value
@@ -54,10 +66,26 @@ def table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
 
 def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever scikit-learn takes
     """One answer for each row, as objects; none of them makes an error."""
-    rows = y.reshape(-1).tolist() if isinstance(y, np.ndarray) else None if y is None else listed(y)
-    if rows is None or len(rows) != count:
+    if type(y).__name__ == "DataFrame" and len(y.columns) == 1:
+        y = y[y.columns[0]]
+    if hasattr(y, "__array__") and not isinstance(y, Iterable):
+        y = np.asarray(y)
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column was passed when a 1d array was expected for 'y'. Write y.ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        y = y.reshape(-1)
+    if y is None:
         raise InvalidArgument(
-            "'y' must hold one answer for each row of 'X', and does not (requires y to be passed). Give both from one table."
+            "'y' must hold one answer for each row of 'X', and there is none (requires y to be passed, but the target y "
+            "is None). Give both from one table."
+        )
+    rows = y.tolist() if isinstance(y, np.ndarray) else listed(y)
+    if len(rows) != count:
+        raise InvalidArgument(
+            "'y' must hold one answer for each row of 'X', and does not. Give both from one table."
         )
     found = np.empty(count, dtype=object)
     for place, value in enumerate(rows):
@@ -73,10 +101,18 @@ def numbers(rows: np.ndarray) -> np.ndarray:
     return np.array(flat, dtype=float).reshape(rows.shape)
 
 
+def _width(row: object) -> int:
+    return (
+        len(row)
+        if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+        else _NO_ROW
+    )
+
+
 def _number(value: Any) -> float:  # noqa: ANN401 - whatever a table holds
     try:
         return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
     except OverflowError:  # a whole number beyond float64
         return float("inf") if value > 0 else float("-inf")
+    except Exception:  # whatever it is, to raise it would tell of a record
+        return float("nan")

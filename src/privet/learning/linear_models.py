@@ -16,6 +16,7 @@ from privet.learning.estimator import PrivateLinear
 from privet.learning.inputs import numbers, plain
 from privet.learning.losses import ClippedSquare, Floats, Logistic, Loss, SmoothedHinge
 from privet.learning.solver import Solver
+from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
 
 from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]  # isort: skip
@@ -36,7 +37,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> "LinearClassifier":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        features, answers = self._opened(X, y)
+        features, answers = self._opened(X, y, declared=self.classes is not None)
         labels, caveats = self._labels(answers)
         known = np.where(labels < 0, np.nan, 1.0)
         positions = range(self.classes_.size) if self.classes_.size > 2 else (1,)
@@ -76,7 +77,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
                 f"'classes' must be different from each other, got {shown(self.classes)}. List each class once."
             )
         place = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return np.array([place.get(label, -1) for label in answers.tolist()], dtype=np.int64), frozenset()
+        return indices(answers, place), frozenset()
 
     def _check_classes(self, got: str) -> None:
         if self.classes_.size < 2:
@@ -131,7 +132,7 @@ class LogisticRegression(LinearClassifier):
 
     *Guarantee.* That of the solver; see there for theorem and proof.
 
-    *Leaks.* The number of columns, the type of ``y``, that no label is missing, and how long it took; under add-remove
+    *Leaks.* The number of columns, the kind of container that ``y`` is, and how long it took; under add-remove
     also whether there are more than four times as many rows as ``population``, which is refused.
 
     *Reference.* Chaudhuri, Monteleoni & Sarwate 2011.
@@ -296,7 +297,7 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> "Ridge":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        features, answers = self._opened(X, y)
+        features, answers = self._opened(X, y, declared=True)
         bound = positive("target_bound", plain(self.target_bound))
         # Scaled to ±1, so that regularisation and noise do not depend on the unit of the target.
         targets = np.clip(numbers(answers.reshape(-1, 1)).ravel() / bound, -1.0, 1.0)

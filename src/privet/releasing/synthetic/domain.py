@@ -249,7 +249,7 @@ def _native(value: Any) -> Hashable:  # noqa: ANN401 - whatever a table holds
         value = value.item()
     try:
         missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN is what differs from itself
-    except (TypeError, ValueError):  # pandas.NA has no truth value
+    except Exception:  # pandas.NA has no truth value; whatever it is, to raise it would tell of a record
         missing = True
     found: Hashable = None if missing else value
     return found
@@ -262,7 +262,7 @@ def _looked_up(values: list[Any], place: dict[Hashable, int], outside: int) -> n
 def _place(value: Any, place: dict[Hashable, int], outside: int) -> int:  # noqa: ANN401 - whatever a table holds
     try:
         return place.get(_native(value), outside)
-    except TypeError:  # unhashable, so no category
+    except Exception:  # unhashable, so no category
         return outside
 
 
@@ -278,10 +278,10 @@ def _number(value: Any) -> float:  # noqa: ANN401 - whatever a table holds
         return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
-        return math.nan
     except OverflowError:  # a whole number beyond float64
         return math.inf if value > 0 else -math.inf
+    except Exception:  # whatever it is, to raise it would tell of a record
+        return math.nan
 
 
 def _column_of(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any kind of table
@@ -316,7 +316,7 @@ def _first_of_each(units: np.ndarray) -> np.ndarray:
             if key in seen:
                 continue
             seen.add(key)
-        except TypeError:  # unhashable: nobody's name
+        except Exception:  # unhashable: nobody's name
             continue
         keep[row] = True
     return keep
