@@ -1,0 +1,107 @@
+"""Every event × adjacency × sampling against tiny databases that are enumerated: upper and lower bounds.
+
+No theorem is applied outside of its statement: an upper bound is never below what a mechanism of the event's kind tells,
+and a lower bound never above what the worst of them tells.
+"""
+
+import pytest
+from tests.oracle.enumeration import divergence
+
+from privet.accounting import account
+from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
+from privet.errors import NotProved, OutOfReach
+from privet.events import (
+    BandedNoise,
+    Compose,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Opaque,
+    Parallel,
+    Poisson,
+    RandomizedResponse,
+    Repeat,
+    ReportNoisyMax,
+    SparseVector,
+    TreeNoise,
+)
+from privet.testing import ACCOUNTANTS
+
+_LEAVES = [
+    Gaussian(1.0),
+    Laplace(1.5),
+    DiscreteGaussian(1.5),
+    DiscreteLaplace(1.2, 2),
+    TreeNoise(3.0, 4, 2, 2),
+    BandedNoise(2.0, (1.0, 0.5), 4, 2, 2),
+    RandomizedResponse(0.9),
+    RandomizedResponse(0.7, 3),
+    ExponentialMechanism(epsilon=1.2),
+    ReportNoisyMax(epsilon=1.2),
+    SparseVector(epsilon=1.2),
+    Opaque(epsilon=1.0),
+    Opaque(epsilon=0.5, delta=0.1),
+]
+_AROUND = {
+    "alone": lambda e: e,
+    "repeat": lambda e: Repeat(e, 2),
+    "poisson": lambda e: Poisson(0.3, e),
+    "fixed-size": lambda e: FixedSize(1, 3, e),
+    "two of three": lambda e: FixedSize(2, 3, e),
+    "poisson of poisson": lambda e: Poisson(0.5, Poisson(0.6, e)),
+    "fixed-size of fixed-size": lambda e: FixedSize(2, 3, FixedSize(1, 2, e)),
+    "poisson of repeat": lambda e: Poisson(0.3, Repeat(e, 2)),
+    "fixed-size of repeat": lambda e: FixedSize(1, 2, Repeat(e, 2)),
+    "repeat of poisson": lambda e: Repeat(Poisson(0.3, e), 2),
+    "with a sum": lambda e: Poisson(0.3, Compose((e, DiscreteLaplace(1.0)))),
+    "with a claim": lambda e: FixedSize(1, 2, Compose((e, Opaque(epsilon=0.3)))),
+    "parallel": lambda e: Parallel((e, e)),
+    "parallel with another": lambda e: Parallel((e, DiscreteLaplace(2.0))),
+    "parallel compositions": lambda e: Parallel((Repeat(e, 2), DiscreteLaplace(2.0))),
+    "poisson of parallel": lambda e: Poisson(0.3, Parallel((e, DiscreteLaplace(2.0)))),
+}
+_SINGLE = ("alone", "poisson", "fixed-size", "two of three", "poisson of poisson", "fixed-size of fixed-size")
+_QUICK = _SINGLE[:4]
+_ADJACENCIES = (AddRemove(), ReplaceOne(), ZeroOut())
+_EPSILONS = (0.0, 0.25, 1.0, 2.0)
+_FINE, _COARSE = (64, 2e-3), (10, 2e-2)  # bins of continuous noise, and what they may hide, relative
+
+
+def check(event, adjacency, accountants, resolution):
+    """Whether any accountant took the event; both of its bounds were held against the enumeration."""
+    found = {}
+    for accountant in accountants:
+        try:
+            claim = account(event, adjacency=adjacency, accountant=accountant)
+            found[accountant] = [claim.delta_bounds(epsilon=epsilon) for epsilon in _EPSILONS]
+        except (NotProved, OutOfReach):
+            continue
+    if not found:
+        return False
+    bins, hidden = resolution
+    worst = divergence(event, adjacency.relation, _EPSILONS, bins)
+    for accountant, bounds in found.items():
+        for epsilon, bound, told in zip(_EPSILONS, bounds, worst, strict=True):
+            what = f"{accountant.name if accountant else 'the choice'} at ε = {epsilon}: {bound} for {told}"
+            assert bound.upper >= told * (1 - 1e-9) - 1e-13, f"{what}: the upper bound is too small"
+            assert bound.lower <= told * (1 + hidden) + 1e-3 * hidden, f"{what}: the lower bound is too large"
+    return True
+
+
+@pytest.mark.parametrize("adjacency", _ADJACENCIES, ids=str)
+@pytest.mark.parametrize("around", _QUICK)
+@pytest.mark.parametrize("leaf", _LEAVES, ids=lambda event: type(event).__name__)
+def test_the_chosen_bounds_hold(leaf, around, adjacency):
+    check(_AROUND[around](leaf), adjacency, (None,), _FINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", _ADJACENCIES, ids=str)
+@pytest.mark.parametrize("around", _AROUND)
+@pytest.mark.parametrize("leaf", _LEAVES, ids=lambda event: type(event).__name__)
+def test_every_accountant_holds(leaf, around, adjacency):
+    resolution = _FINE if around in _SINGLE else _COARSE
+    check(_AROUND[around](leaf), adjacency, (None, *ACCOUNTANTS), resolution)
