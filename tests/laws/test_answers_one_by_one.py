@@ -86,6 +86,6 @@ def test_a_list_of_arrays_of_which_one_is_text():
     "container",
     [list, np.array, pd.Series, pl.Series, lambda v: pd.DataFrame({"y": v}), lambda v: np.array(v)[:, None]],
 )
-@pytest.mark.filterwarnings("ignore:A column was passed")
+@pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_containers_of_answers(container):
     assert answers_of(container([1, 0, 1]), 3).tolist() == [1, 0, 1]

@@ -72,7 +72,7 @@ def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever sci
         y = np.asarray(y)
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(
-            "A column was passed when a 1d array was expected for 'y'. Write y.ravel().",
+            "A column-vector y was passed when a 1d array was expected. Write y.ravel().",
             DataConversionWarning,
             stacklevel=4,
         )
