@@ -57,6 +57,10 @@ class Caveat(Enum):
         "The number of records set the sampling rate, the noise and the divisor, so it is taken as public: this ε is for "
         "neighbours that share these numbers, as under zero-out adjacency, and does not hide the number itself."
     )
+    PLACES_TAKEN_AS_PUBLIC = (
+        "Which lot a record is in follows from its place in the data, which is taken as public: this ε is for neighbours in "
+        "which all other records keep their places, as under zero-out adjacency."
+    )
     UNVETTED = "The privacy proof of a part has not been vetted."
 
     @property

@@ -15,7 +15,9 @@ from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.auditing import ClopperPearson
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
+from privet.events import Gaussian
 from privet.ledger import Ledger
+from privet.randomness import SeededNoise
 from privet.scores import Scores
 from privet.training.beginning import plan_for
 from privet.training.canaries import Canaries, OutOfDistribution
@@ -142,6 +144,30 @@ def test_an_audit_of_whole_runs_finds_it(declared):
     claimed = max(plan.guarantee().epsilon(delta=1e-3) for plan in (first, second))
     assert claimed <= 0.5
     assert (found > claimed) == (not declared)
+
+
+@pytest.mark.parametrize("sampling", [CyclicSampling(2), PartSampling(2, 1.0)])
+def test_places_that_move_up_break_the_claim_and_the_caveat_says_so(sampling):
+    """Records pull in turn one way and the other. Without the first of a list, a lot has those that pulled the other way."""
+    fields = {"population": 20, "sampling": sampling, "steps": 1, "noise_multiplier": 2.0, "clip_bound": 1.0}
+    gradients = torch.tensor([1.0, -1.0] * 10)
+    sums = [
+        float(part[sampling.lots(len(part), SeededNoise(1)).draw()].sum())
+        for part in (gradients, gradients[1:])
+    ]
+    plan = Plan(**fields, size_is_public=True)
+    claimed = plan.guarantee()
+    truth = account(Gaussian(plan.standard_deviation / abs(sums[0] - sums[1])), adjacency=AddRemove())
+    assert sums == [10.0, -10.0]
+    assert truth.epsilon_bounds(delta=1e-5).lower > 10 * claimed.epsilon(delta=1e-5)
+    assert Caveat.PLACES_TAKEN_AS_PUBLIC in claimed.caveats
+    gap = gradients.clone()
+    gap[0] = 0.0  # zero-out: the place is kept
+    assert abs(float(gap[sampling.lots(20, SeededNoise(1)).draw()].sum()) - sums[0]) <= 1
+    for adjacency in (ZeroOut(), ReplaceOne()):
+        assert Caveat.PLACES_TAKEN_AS_PUBLIC not in Plan(**fields, adjacency=adjacency).guarantee().caveats
+    fair = Plan(**(fields | {"sampling": PoissonSampling(0.5)}))
+    assert Caveat.PLACES_TAKEN_AS_PUBLIC not in fair.guarantee().caveats
 
 
 # The declaration ------------------------------------------------------------------------------------------------------

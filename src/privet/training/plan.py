@@ -8,7 +8,9 @@ its scale, and so the number, far beyond ε (Privet's own tests do). There are t
   examples there is, and so do rate, divisor, steps and noise. Each example is drawn at that rate, however many there are.
 * an adjacency under which the number is public: ``ZeroOut()`` or ``ReplaceOne()``.
 
-Otherwise the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``.
+Otherwise the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``. Lots that go by an example's place in the data (``CyclicSampling``,
+``PartSampling``) take the places as public too: where one example is left out of a list, all others behind it move up, and into
+other lots. So under add-remove they carry the caveat ``PLACES_TAKEN_AS_PUBLIC``.
 
 Reference: arXiv 2605.15648 audits implementations of DP-SGD for this.
 """
@@ -214,7 +216,7 @@ class Plan:
             )
         found = Ledger(
             self.adjacency,
-            caveats=self.sampling.caveats | self.law.caveats | self._size_caveats | caveats,
+            caveats=self.sampling.caveats | self.law.caveats | self._public_caveats | caveats,
         )
         ran = Executions(steps, abandoned)
         if not ran.layers:
@@ -226,9 +228,14 @@ class Plan:
         return found.spend(f"private training, {steps} steps{again}", event)
 
     @property
-    def _size_caveats(self) -> frozenset[Caveat]:
-        hidden = isinstance(self.adjacency, AddRemove) and not self.size_is_public
-        return frozenset({Caveat.SIZE_TAKEN_AS_PUBLIC}) if hidden else _NO_CAVEATS
+    def _public_caveats(self) -> frozenset[Caveat]:
+        """What is taken as public although the adjacency keeps it secret."""
+        if not isinstance(self.adjacency, AddRemove):
+            return _NO_CAVEATS
+        size = _NO_CAVEATS if self.size_is_public else frozenset({Caveat.SIZE_TAKEN_AS_PUBLIC})
+        return size | (
+            frozenset({Caveat.PLACES_TAKEN_AS_PUBLIC}) if self.sampling.goes_by_place else _NO_CAVEATS
+        )
 
     def require_size(self, examples: int) -> None:
         """Refuses data that this plan was not made for; a public population is kept with any number of examples."""

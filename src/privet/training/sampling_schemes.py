@@ -51,6 +51,11 @@ class Sampling(ABC):
         """Whether lots are made from the number of examples that there are, so that it must be the public one."""
         return False
 
+    @property
+    def goes_by_place(self) -> bool:
+        """Whether an example's lots follow from its place in the data."""
+        return False
+
     @abstractmethod
     def lots(self, population: int, source: NoiseSource) -> Lots:
         """The sampler, for the number of examples that there are."""
@@ -183,6 +188,7 @@ class FixedSizeSampling(_Afresh):
 class PartSampling(Sampling):
     """Poisson lots from one of ``parts`` fixed parts after the other; ``rate`` is that within a part.
 
+    An example's part is its number modulo ``parts``. Neighbours are meant with these numbers: one that is left out leaves a gap.
     With banded noise of at most ``parts`` bands an example's turns meet independent noise, so that sampling amplifies.
 
     Reference: Choquette-Choo et al. 2023, Theorem 4.
@@ -194,6 +200,10 @@ class PartSampling(Sampling):
     def __post_init__(self) -> None:
         whole("parts", self.parts)
         fraction("rate", self.rate)
+
+    @property
+    def goes_by_place(self) -> bool:
+        return True
 
     def lots(self, population: int, source: NoiseSource) -> Lots:
         return PartLots(population, self.parts, self.rate, source)
@@ -255,6 +265,10 @@ class CyclicSampling(Sampling):
 
     def __post_init__(self) -> None:
         whole("parts", self.parts)
+
+    @property
+    def goes_by_place(self) -> bool:
+        return True
 
     def lots(self, population: int, source: NoiseSource) -> Lots:
         return CyclicLots(population, self.parts, source)
