@@ -70,18 +70,16 @@ def _train_privately(report: Report, audit: ModelAudit) -> list[Advice]:
         return []
     fpr = telling_rate(audit.strongest) or 1e-2
     found = audit.strongest.leakage.tpr(fpr)
-    now = (
-        ""
-        if found is None
-        else f" It is {percent(found.value)} now, by the attacks that were run; a cap holds for all attacks."
-    )
+    now = "" if found is None else f" The attacks that were run found {percent(found.value)}."
     told = ", ".join(
-        f"ε = {epsilon:g} at {percent_at_most(cap)}" for epsilon, cap in caps(audit.delta, fpr) if cap < 0.5
+        f"{percent_at_most(cap)} at ε = {epsilon:g}" for epsilon, cap in caps(audit.delta, fpr) if cap < 0.5
     )
     return [
         Advice(
             "Train with differential privacy, so that a proof caps every attack.",
-            f"At {percent(fpr)} false alarms, training at δ = {small(audit.delta)} and {told} would cap the share of members found.{now} "
+            # What some attacks found is a floor, and a cap is a ceiling for all: they are not before and after.
+            f"Nothing limits now what share of members an attack finds at {percent(fpr)} false alarms.{now} A better attack may find "
+            f"more, up to all of them. With a proof at δ = {small(audit.delta)} no attack finds more than {told}. "
             f"These caps follow from (ε, δ) alone; the full account of a training run is lower.",
         ),
         *_cost(report, audit, fpr),
