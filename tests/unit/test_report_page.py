@@ -326,7 +326,9 @@ def test_advice_for_a_leak_has_caps_and_costs():
     leaking, other = audited("plain", 1.0, test=0.712), audited("noisy", 0.0, epsilon=1.0, test=0.7)
     said = {piece.what: piece.why.replace("\u00a0", " ") for piece in advice(report(leaking, other), leaking)}
     caps = next(why for what, why in said.items() if what.startswith("Train with differential privacy"))
-    assert "no attack finds more than 2.1 % at ε = 3, 0.28 % at ε = 1." in caps  # ε = 8 caps nothing, and is not offered
+    assert (
+        "no attack finds more than 2.1 % at ε = 3, 0.28 % at ε = 1." in caps
+    )  # ε = 8 caps nothing, and is not offered
     assert "ε = 8" not in caps
     cost = next(why for what, why in said.items() if what.startswith("What that costs"))
     assert "noisy (ε ≤ 1) costs 1.2 points of test accuracy and caps the share found at 0.28 %" in cost

@@ -75,9 +75,8 @@ def references_within(
             spent = time.monotonic() - began
             if count >= models:
                 return done
-            each = done.seconds / max(done.trained, 1) if done.trained else 0.0
             left = _SPARE * budget.seconds - spent
-            more = models if each == 0 else count + 2 * int(left / each / 2)
+            more = models if done.each == 0 else count + 2 * int(max(left, 0.0) / done.each / 2)
             if more <= count:
                 return done
             count = min(models, more, 2 * count if done.trained else models)

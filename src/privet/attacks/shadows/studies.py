@@ -37,6 +37,7 @@ class Study:
     trained: int
     reused: int
     seconds: float
+    each: float = 0.0  # seconds for one model, without the choice of an engine; 0 where nothing was trained
 
     def __str__(self) -> str:
         how = "nothing was trained" if self.choice is None else f"trained by {self.choice}"
@@ -99,9 +100,11 @@ def conduct(
         old = (kept.get(model) for model in range(models))
         found = {told.model: told for told in old if told is not None}
     reused = len(found)
-    choice = _train(job, kept, found, engine, progress, stream) if reused < models else None
+    choice, each = None, 0.0
+    if reused < models:
+        choice, each = _train(job, kept, found, engine, progress, stream)
     told = _references(job, found).about(records)
-    return Study(told, choice, models - reused, reused, time.monotonic() - began)
+    return Study(told, choice, models - reused, reused, time.monotonic() - began, each)
 
 
 def _job(
@@ -146,7 +149,9 @@ def _train(
     engine: Engine | None,
     progress: bool,
     stream: TextIO | None,
-) -> Choice:
+) -> tuple[Choice, float]:
+    """Train what is not found; the engine that was taken, and the seconds that one model took."""
+
     def left() -> list[int]:
         return [model for model in range(len(job.members)) if model not in found]
 
@@ -155,22 +160,24 @@ def _train(
             kept.put(told)
         found[told.model] = told
 
+    began = time.monotonic()
     choice = choose(job, left()) if engine is None else _asked_for(engine, job)
     if choice.first is not None:
         keep(choice.first)
     if not left():
-        return choice
+        return choice, time.monotonic() - began
+    began, count = time.monotonic(), len(left())
     with Bar(len(left()), choice.engine.name, shown=progress, stream=stream) as bar:
         try:
             for told in choice.engine.run(job, left(), bar.tick):
                 keep(told)
-            return choice
+            return choice, (time.monotonic() - began) / count
         except WorkerFailed as failed:
             reason = f"{choice.engine.name} failed: {failed}"
     with Bar(len(left()), Sequential().name, shown=progress, stream=stream) as bar:
         for told in Sequential().run(job, left(), bar.tick):
             keep(told)
-    return Choice(Sequential(), reason, choice.estimates)
+    return Choice(Sequential(), reason, choice.estimates), (time.monotonic() - began) / count
 
 
 def _asked_for(engine: Engine, job: Job) -> Choice:
