@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from privet.reporting.caution import attack_strength, look_of, rests_on, warned
+from privet.reporting.caution import look_of, warned
 from privet.reporting.evidence import UNTESTED, exposed, found, measured, proved
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.identified import fingerprint_sentences
@@ -25,7 +25,7 @@ def model_card(report: Report) -> str:
         "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
         "It is *at least* what an attack shows, and *at most* what a proof shows.",
         *_each(report, "What was measured", _measured),
-        *_each(report, "What is proved", lambda audit: _listed([*proved(audit), *rests_on(audit)])),
+        *_each(report, "What is proved", _proved),
         "### Limits",
         _listed(_limits(report)),
         "### What this is about",
@@ -114,6 +114,16 @@ def _measured(audit: ModelAudit) -> str:
     return "\n\n".join([_listed(measured(audit)), _table(header, rows), intervals])
 
 
+def _proved(audit: ModelAudit) -> str:
+    parts = [_listed(proved(audit))]
+    if audit.caveats:
+        parts += [
+            "The figures rest on these conditions:",
+            _listed(caveat.sentence for caveat in audit.caveats),
+        ]
+    return "\n\n".join(parts)
+
+
 def _limits(report: Report) -> list[str]:
     told = [
         "What is measured is a lower bound. “Not detected at this power” speaks of the attacks that were run, on so many records, "
@@ -124,7 +134,6 @@ def _limits(report: Report) -> list[str]:
     several = len(report.audits) > 1
     for audit in report.audits:
         own = [
-            attack_strength(audit),
             f"{count(audit.strongest.leakage.roc.others)} non-members cannot show a false-alarm rate below "
             f"{percent(audit.strongest.leakage.fpr_floor)}.",
             *(exposed(audit) if audit.harm is not None else []),
