@@ -50,6 +50,10 @@ class Caveat(Enum):
         "The ledger has no budget that was fixed before its first answer: its ε holds for questions and noise that were fixed "
         "beforehand, not for those chosen in view of earlier answers."
     )
+    STOPPED_EARLY = (
+        "The run was ended, or looked at, before its planned steps: this ε holds if that did not depend on what the run gave; "
+        "the ε of all planned steps holds in any case."
+    )
     KEYS_FROM_DATA = (
         "Names of classes or keys were read off the data; that one occurs at all is not protected."
     )

@@ -79,6 +79,31 @@ def test_moments_are_those_of_the_laws_themselves():
         assert used.measure == pytest.approx(_moment(truth, truth[[1, 0, 2]], alpha), rel=1e-8)
 
 
+@given(epsilon=st.floats(0.01, 3.0), share=st.floats(0.01, 0.99))
+def test_choices_of_a_bounded_range_cost_no_more_than_is_counted(epsilon, share):
+    """An exponential mechanism has losses within an interval of length ε: its two ends, wherever it lies."""
+    top, alpha = share * epsilon, _RENYI.order
+    q = -math.expm1(top - epsilon) / (math.exp(top) - math.exp(top - epsilon))
+    law, other = np.array([math.exp(top) * q, math.exp(top - epsilon) * (1 - q)]), np.array([q, 1 - q])
+    assert law.sum() == pytest.approx(1.0)
+    for used in _spent(_RENYI, ExponentialMechanism(epsilon=epsilon)):
+        assert used.measure >= max(_moment(law, other, alpha), _moment(other, law, alpha)) * (1 - 1e-9)
+        assert used.measure <= min(alpha * (alpha - 1) * epsilon**2 / 8, (alpha - 1) * epsilon) * (1 + 1e-8)
+
+
+def test_both_orders_of_neighbours_must_be_permitted():
+    """Sampled noise tells more of one order than of the other; the worse one decides."""
+    event = Poisson(0.05, Gaussian(0.8))
+    meter, price = Filtered(_RENYI), _spent(_RENYI, event)
+    larger, smaller = sorted(price, key=lambda used: -used.measure)
+    assert larger.measure > 1.05 * smaller.measure
+    room = next(n for n in range(1, 10**6) if not meter.permits((larger.times(n), larger.times(n))))
+    assert meter.permits((smaller.times(room), smaller.times(room)))
+    assert not meter.permits(meter.power(price, room))
+    assert not meter.permits(meter.power((price[1], price[0]), room))
+    assert meter.reached(meter.power(price, room)) > 1.0
+
+
 def test_moments_of_a_poisson_sample():
     rate, sigma, alpha = 0.01, 1.5, _RENYI.order
 

@@ -177,6 +177,14 @@ def test_a_ledger_of_an_interrupted_run():
         found.ledger(31)
 
 
+def test_a_run_that_ended_early_says_for_whom_its_epsilon_holds():
+    """A number of steps that was chosen in view of the weights was not fixed beforehand."""
+    found = plan()
+    for steps in (1, 7, 29):
+        assert Caveat.STOPPED_EARLY in account(found.ledger(steps)).caveats
+    assert Caveat.STOPPED_EARLY not in found.ledger(0).caveats | found.ledger(30).caveats
+
+
 def test_an_extra_step_is_seen():
     """Mutation: a run of one step more or fewer than its event says."""
     epsilons = [account(plan().ledger(steps)).epsilon(delta=1e-6) for steps in (28, 29, 30)]

@@ -122,7 +122,8 @@ class Renyi(Accountant[Spent]):
         return RenyiCurve(both)
 
     def caveats(self, cost: Spent) -> frozenset[Caveat]:
-        return cost.caveats | {Caveat.LOOSE_LOWER_BOUND}
+        # The best order is taken afterwards, which needs totals that were fixed before.
+        return cost.caveats | {Caveat.LOOSE_LOWER_BOUND, Caveat.FIXED_PARAMETERS}
 
 
 @final

@@ -201,7 +201,7 @@ class _Counted(Accountant[Claims]):
         )
 
     def caveats(self, cost: Claims) -> frozenset[Caveat]:
-        return frozenset({Caveat.WORST_OF_CLASS})
+        return frozenset({Caveat.WORST_OF_CLASS, Caveat.FIXED_PARAMETERS})
 
 
 @final

@@ -251,7 +251,9 @@ class Checkpoint:
                 for start, stop in document.get("abandoned", [])
             )
             # Noise that was seeded before a crash stays seeded in the ledger, whatever comes after.
-            self._caveats |= Ledger.from_json(json.dumps(document.get("ledger"))).caveats
+            # That it stood before its planned steps was so then, and is said anew by every ledger.
+            found = Ledger.from_json(json.dumps(document.get("ledger"))).caveats
+            self._caveats |= found - {Caveat.STOPPED_EARLY}
         except (InvalidArgument, TypeError, ValueError):
             raise Unreadable(
                 "The journal must hold steps of its plan, and does not. Restore the file."

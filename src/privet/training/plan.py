@@ -218,6 +218,9 @@ class Plan:
             self.adjacency,
             caveats=self.sampling.caveats | self.law.caveats | self._public_caveats | caveats,
         )
+        if 0 < steps < self.steps:
+            # A number of steps that was chosen in view of the weights is a parameter that was not fixed beforehand.
+            found = replace(found, caveats=found.caveats | {Caveat.STOPPED_EARLY})
         ran = Executions(steps, abandoned)
         if not ran.layers:
             return found
