@@ -17,6 +17,7 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Gaussian
 from privet.ledger import Ledger
+from privet.loop import audit
 from privet.randomness import SeededNoise
 from privet.scores import Scores
 from privet.training.beginning import plan_for
@@ -130,16 +131,16 @@ def trained_weights(count, plan):
 
 @pytest.mark.parametrize("declared", [False, True])
 def test_an_audit_of_whole_runs_finds_it(declared):
-    """80 runs on 20 examples, 80 on 19: released weights alone. False alarm: 0.1 % where the claim holds.
+    """60 runs on 20 examples, 60 on 19: released weights alone. False alarm: 0.1 % where the claim holds.
 
     The variance of the noise differs by 11 %, and is estimated to 1.6 %, so a miss is rarer than one in 10⁴.
     """
     first = planned(20, declared=declared)
     second = first if declared else planned(19, declared=False)
-    values = [trained_weights(20, first) for _ in range(80)] + [
-        trained_weights(19, second) for _ in range(80)
+    values = [trained_weights(20, first) for _ in range(60)] + [
+        trained_weights(19, second) for _ in range(60)
     ]
-    scores = Scores(-np.array(values), np.arange(160) < 80, "norm of the update")
+    scores = Scores(-np.array(values), np.arange(120) < 60, "norm of the update")
     found = ClopperPearson(confidence=0.999).epsilon(scores, delta=1e-3)
     claimed = max(plan.guarantee().epsilon(delta=1e-3) for plan in (first, second))
     assert claimed <= 0.5
@@ -215,6 +216,18 @@ def test_the_caveat_travels_and_other_adjacencies_do_not_have_it():
         assert (
             PUBLIC not in Plan(sampling=PoissonSampling(0.1), adjacency=adjacency, **fields).ledger(3).caveats
         )
+
+
+@pytest.mark.parametrize("population", [None, 300])
+def test_the_caveat_reaches_the_report(population, tmp_path):
+    trained = train(nn.Linear(3, 2), data(300), population=population, epsilon=2.0, delta=1e-5, epochs=1)
+    others = torch.randn(300, 3), torch.arange(300) % 2
+    report = audit(trained, data(300), others, delta=1e-5)
+    for name in ("report.json", "report.html"):
+        report.save(tmp_path / name)
+    expected = population is None
+    assert ("SIZE_TAKEN_AS_PUBLIC" in (tmp_path / "report.json").read_text()) == expected
+    assert ("does not hide the number itself" in (tmp_path / "report.html").read_text()) == expected
 
 
 @pytest.mark.parametrize(
