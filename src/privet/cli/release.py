@@ -1,6 +1,8 @@
 """``privet release``: statistics of a table, with noise, error bars and what they cost."""
 
 import argparse
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -150,7 +152,8 @@ def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> 
 def _run(plan: Plan, path: Path, store: Store) -> Released:
     write_progress(f"Reading {path.name} …")
     try:
-        return plan.run(path, store=store, data_name=str(path.resolve()))
+        with _silent_engine():
+            return plan.run(path, store=store, data_name=str(path.resolve()))
     except PrivetError:
         raise
     except Exception:
@@ -161,6 +164,24 @@ def _run(plan: Plan, path: Path, store: Store) -> Released:
         ) from None
     finally:
         write_progress("")
+
+
+@contextmanager
+def _silent_engine() -> Iterator[None]:
+    """Nothing on standard error while rows are read: an engine in another language may write there what it read."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is none to write to
+        yield
+        return
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _planned(plan: Plan) -> Ledger:
