@@ -54,7 +54,7 @@ class Filter(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class BasicFilter(Filter):
-    """Σε and Σδ stay within the budget (Rogers, Roth, Ullman & Vadhan 2016, Theorem 3.6: basic composition is a filter)."""
+    """Σε and Σδ stay within the budget (Rogers, Roth, Ullman & Vadhan 2016: basic composition is a filter)."""
 
     name: ClassVar[str] = "basic composition"
 

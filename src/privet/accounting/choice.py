@@ -88,7 +88,7 @@ def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None
     Not Rényi DP: it is proved at one order that was fixed in advance, and its accountant takes the best order afterwards.
 
     Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi at one order, of which concentrated DP is every order at once);
-    Rogers et al. 2016, Theorem 3.6 (basic composition, and pure DP with it); ``filtering`` for filters.
+    Rogers et al. 2016 (basic composition, and pure DP with it); ``filtering`` for filters.
     """
     if chosen is None:
         try:

@@ -30,6 +30,9 @@ trade-off curve of randomised response has its one corner on that of the Gaussia
 *Two at once.* "Basic or Rényi" and "basic or Gaussian" are filters with the same δ, though "either of two" is none in
 general: where the way ends within Σεᵢ ≤ ε the integrand is 0, and elsewhere it is bounded as above, all events counted.
 
+*Interactive events* such as the sparse vector may be interleaved with others: filters for answers given at once extend to them
+(Haney et al. 2023, for (ε, δ), f-DP and Rényi DP of a fixed order).
+
 Deviations: none of the papers has the union with basic composition; its proof is the paragraph above. Concentrated DP at the
 same order never permits more than the Rényi filter, because kᵢ ≤ c (c + 1) ρᵢ; so there is no filter of its own for it.
 """
@@ -98,7 +101,7 @@ class Filtered(Accountant[Spending]):
     >>> ledger_filter = Filtered(renyi_filter(epsilon=1.0, delta=1e-5))
     >>> counts = fold(ledger_filter, events.Repeat(events.Opaque(epsilon=0.02), 100), AddRemove())
     >>> ledger_filter.permits(counts), round(ledger_filter.remaining(counts), 3)
-    (True, 0.086)
+    (True, 0.23)
     """
 
     name: ClassVar[str] = "privacy filter"
