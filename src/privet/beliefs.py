@@ -11,9 +11,9 @@ except where |L| > ε′, and the question is how probable that is.
 
     P[L > ε′] ≤ δ(a) / (1 − exp(a − ε′))    for every a < ε′.
 
-With a = ε and t = ε′ − ε this is the known δ / (1 − exp(−t)) (Kasiviswanathan & Smith 2014); here the least over all a is taken. That least bound is attained: join all
-outputs with L > a to one, with a such that the joint odds are exp(ε′). So it is the exact statement for everything that
-can be *computed* from the outputs. The law of L itself, P[L > ε′], is no such statement: joining outputs can make it
+With a = ε and t = ε′ − ε this is the known δ / (1 − exp(−t)) (Kasiviswanathan & Smith 2014); here the least over all a is
+taken. That least bound is attained: join all outputs with L > a to one, with a such that the joint odds are exp(ε′). So
+it is the exact statement for everything that can be *computed* from the outputs. The law of L itself, P[L > ε′], is no such statement: joining outputs can make it
 larger, and a reader of a model sees a function of what was released.
 
 *Both sides, either truth.* L > ε′ has probability P[L > ε′] if the unit is in, and at most exp(−ε′) times that if it is

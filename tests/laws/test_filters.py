@@ -61,6 +61,22 @@ def test_moments_are_those_of_the_laws_themselves():
         p = np.array([math.exp(epsilon), 1.0]) / (1 + math.exp(epsilon))
         for used in _spent(_RENYI, Opaque(epsilon=epsilon)):
             assert used.measure == pytest.approx(_moment(p, p[::-1], alpha), rel=1e-8)
+    for epsilon in (1e-7, 0.02, 0.5):
+        exact = (
+            (alpha / (2 * alpha - 1))
+            * quad(
+                lambda t, e=epsilon: (
+                    (alpha - 1) * math.exp((alpha - 1) * t * e) - (alpha - 1) * math.exp(-alpha * t * e)
+                ),
+                0,
+                1,
+            )[0]
+            * epsilon
+        )
+        for used in _spent(_RENYI, Laplace(1 / epsilon)):
+            assert used.measure >= math.log1p(exact) * (1 - 1e-9)
+            if epsilon > 1e-5:
+                assert used.measure == pytest.approx(math.log1p(exact), rel=1e-7)
     places = np.arange(-3000, 3001)
     law = np.exp(-np.abs(places) / 50.0)
     law /= law.sum()

@@ -54,7 +54,7 @@ from privet.accounting.contour import chernoff_peak
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.normal import gaussian_delta
-from privet.accounting.pairs import GaussianPair, Pair, randomized_response
+from privet.accounting.pairs import GaussianPair, LaplacePair, Pair
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import check_moments
 from privet.adjacency import Adjacency
@@ -68,6 +68,7 @@ __all__ = ["Filtered", "Spending", "Used", "choose_filter", "renyi_filter"]
 
 _UP = 1 + 1e-9  # on every moment: far more than the round-off of the rule that it was summed by
 _TINY = 1e-15
+_LARGEST_EXPONENT = 600.0  # exp of it is a float
 _CLAIMS_FIRST, _CLAIMS_LATER = (
     0.5,
     0.1,
@@ -244,7 +245,12 @@ def _used(rule: Filter, event: Event, pair: Pair) -> Used:
         return Used(_gaussian_measure(rule, pair.mu**2), 0.0, largest)
     match rule:
         case RenyiFilter(order=order):
-            moment = _log_moment(pair, order - 1, largest)
+            if isinstance(pair, LaplacePair):
+                moment = _laplace_moment(order, largest)
+            elif isinstance(event, events.Opaque | events.ReportNoisyMax | events.SparseVector):
+                moment = _response_moment(order, largest)
+            else:
+                moment = _log_moment(pair, order - 1, largest)
             if isinstance(event, events.ExponentialMechanism):
                 # ε²/8-zCDP (Cesar & Rogers 2021, Theorem 1)
                 moment = min(moment, _gaussian_measure(rule, 0.25 * event.epsilon**2))
@@ -277,6 +283,25 @@ def _log_moment(pair: Pair, tilt: float, largest: float) -> float:
     return min(moment, ceiling)
 
 
+def _response_moment(order: float, epsilon: float) -> float:
+    """Of randomised response: ln cosh((α − ½) ε) − ln cosh(ε/2), as ln(1 + x) with x by hyperbolic sines.
+
+    cosh a − cosh b = 2 sinh((a + b)/2) sinh((a − b)/2) keeps all digits where ε is small.
+    """
+    if order * epsilon > _LARGEST_EXPONENT:
+        return (order - 1) * epsilon * _UP  # no loss is larger
+    gained = 2 * math.sinh(0.5 * order * epsilon) * math.sinh(0.5 * (order - 1) * epsilon)
+    return math.log1p(gained / math.cosh(0.5 * epsilon)) * _UP
+
+
+def _laplace_moment(order: float, epsilon: float) -> float:
+    """Of Laplace noise (Mironov 2017, Proposition 6); where its leading terms cancel, that of any ε-DP event."""
+    if (order - 1) * epsilon < 1e-5 or order * epsilon > _LARGEST_EXPONENT:
+        return _response_moment(order, epsilon)
+    grown, shrunk = math.expm1((order - 1) * epsilon), math.expm1(-order * epsilon)
+    return math.log1p((order * grown + (order - 1) * shrunk) / (2 * order - 1)) * _UP
+
+
 def _gaussian_measure(rule: Filter, square: float) -> float:
     """Of a Gaussian with μ² = ``square``."""
     match rule:
@@ -291,9 +316,7 @@ def _pure_measure(rule: Filter, epsilon: float) -> float:
     """Of any ε-DP event: that of randomised response, which dominates it."""
     match rule:
         case RenyiFilter(order=order):
-            if epsilon < 1e-12:
-                return 0.5 * (order - 1) * order * epsilon * epsilon * _UP
-            return _log_moment(randomized_response(min(epsilon, 700.0)), order - 1, epsilon)
+            return _response_moment(order, epsilon)
         case GaussianFilter():
             mu = -2 * float(ndtri_exp(-np.logaddexp(0.0, epsilon)))  # Φ(−μ/2) = 1/(1 + exp ε)
             return mu * mu * _UP
