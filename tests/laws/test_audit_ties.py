@@ -26,8 +26,12 @@ from privet.auditing import (
     Split,
     measure,
 )
+from privet.auditing.curves import NEAR_NOTHING
 from privet.auditing.draws import Draw, draw_of
 from privet.auditing.guesses import Counted, Guessed, between_ties, guessed, planned
+from privet.auditing.one_run import p_value as one_run_p_value
+from privet.auditing.one_run_fdp import refuted
+from privet.auditing.order_statistic import p_value as order_p_value
 from privet.auditing.thresholds import Errors
 from privet.scores import Scores
 
@@ -175,6 +179,22 @@ def test_a_random_half_at_epsilon_is_the_law_for_coins_but_for_evenness(half, ep
 # ---- two values: the probability of ε > 0, summed
 
 
+def _refutes_nothing(audit, line, records, level):
+    """Whether the least parameter of the bound's family is refuted, which makes the bound larger than 0: best() without its search."""
+    if isinstance(audit, OneRun):
+        return one_run_p_value(line, records, 0.0, DELTA) < level
+    if isinstance(audit, OneRunFDP):
+        return refuted(line, records, audit.curves, NEAR_NOTHING, level)
+    return order_p_value(line, records, audit.curves, NEAR_NOTHING) < level
+
+
+@pytest.mark.parametrize("audit", ONE_RUN, ids=_named)
+def test_the_shortcut_of_these_tests_is_none(audit):
+    for right in range(30, 61, 3):
+        line = Guessed(60, right)
+        assert _refutes_nothing(audit, line, 100, 0.05) == (audit.best([line], 100, 0.05, DELTA) > 0)
+
+
 @functools.cache
 def _fewest(audit, line, records, level):
     """The fewest right guesses of a random half that make a bound above 0; one more than all where none do."""
@@ -183,7 +203,7 @@ def _fewest(audit, line, records, level):
 
     def shown(right):
         found = Guessed(made, right)
-        return draw.told(found, level) and audit.best([found], records, level, DELTA) > 0
+        return draw.told(found, level) and _refutes_nothing(audit, found, records, level)
 
     low, high = made // 2, made + 1
     while high - low > 1:
