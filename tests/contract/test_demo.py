@@ -105,7 +105,7 @@ class TestDemo:
     def test_one_table_with_a_row_for_each_model(self, short):
         said = "\n\n".join(short[0].blocks)
         (header,) = [line for line in said.splitlines() if "test accuracy" in line]
-        columns = ("attack AUC", "TPR at 0.1 % FPR", "ε measured", "ε proved")
+        columns = ("attack AUC", "TPR at 0.1 % FPR", "ε on records", "ε on canaries", "ε proved")
         assert all(column in header for column in columns)
         rows = [line for line in said.splitlines() if line.startswith(("  Plain", "  Private"))]
         assert len(rows) == 3

@@ -400,7 +400,7 @@ def test_a_card_has_the_figures(reports):
     row = next(line for line in card.splitlines() if line.startswith("| leaking | Leaks |"))
     assert f"{leaking.auc.value:.3f} ({leaking.auc.lower:.3f} to {leaking.auc.upper:.3f})" in row
     assert "| nothing is proved |" in row
-    assert card.count("- Membership was not detected at this power.") == 1
+    assert card.count("- Membership of people's records was not detected at this power.") == 1
     assert "91\u00a0% |" in row
     assert "Privet " in card
     assert "2026-01-02" in card

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privet.adjacency import AddRemove
-from privet.auditing import OneRun, by_group, measure, most_at_risk
+from privet.auditing import OneRun, Shares, by_group, measure, most_at_risk
 from privet.bounds import EpsilonBound, Finding, Side
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
@@ -53,7 +53,8 @@ def audited(
 ):
     scores = normal_scores(shift) if scores is None else scores
     claim = None if epsilon is None else Guarantee(PairCurve(epsilon, 1e-5), AddRemove(), "claim")
-    found = OneRun().test(scores, claim, delta=1e-5) if finding is None else finding
+    shares = Shares.of(0.95, others=[int((~scores.members).sum())])
+    found = OneRun(shares.bound).test(scores, claim, delta=1e-5) if finding is None else finding
     who = None
     if harm:
         risk, names = most_at_risk(scores), np.where(np.arange(len(scores)) % 3 == 0, "north", "south")
@@ -65,7 +66,11 @@ def audited(
             groups=by_group(scores, names),
         )
     result = AttackResult(
-        adversary=WHO, scores=scores, leakage=measure(scores), finding=found, method="one run"
+        adversary=WHO,
+        scores=scores,
+        leakage=measure(scores, confidence=shares.interval),
+        finding=found,
+        method="one run",
     )
     return ModelAudit(
         name=name,
@@ -306,7 +311,8 @@ def test_what_it_means_is_told_in_people():
     members = np.concatenate([np.full(16, 2000.0), np.full(984, -1.0)])
     audit = audited(scores=Scores.of(members, np.arange(1000.0), "LiRA"))
     said = " ".join(meaning(audit))
-    assert "names 16 (between 1 and 27, at 95 % confidence), when it is set to name 1 of 1,000" in said
+    assert "named 16 in this sample, and names between 0 and 33 in general (at 95 % confidence" in said
+    assert "when it is set to name 1 of 1,000" in said
     assert crowd(audit) == (16, None, 1)
     assert "94.1" in said.replace("\u00a0", " ")  # 16/1000 of members, 1/1000 of others: 16/17
     assert "Nothing is proved" in said
@@ -348,7 +354,7 @@ def test_advice_follows_from_the_figures():
     few = audited("model", scores=normal_scores(0.0, 100))
     told = " ".join(piece.why for piece in advice(report(few), few))
     assert "100 non-members cannot show" in told
-    assert "Ten times as many can show up to" in told
+    assert "10 times as many can show up to" in told
     high = audited("model", 0.0, epsilon=8.0)
     assert any("smaller ε" in piece.what for piece in advice(report(high), high))
 

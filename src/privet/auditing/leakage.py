@@ -78,7 +78,7 @@ class Leakage:
         and the FPR from above, or the other way round, each at half of the failure.
         """
         open_fraction("prior", prior)
-        point = self.roc.at(fpr, (1 + self.confidence) / 2)
+        point = self._rectangle(fpr)
         if point is None:
             return None
 
@@ -91,6 +91,14 @@ class Leakage:
             share(point.tpr.lower, point.fpr.upper),
             share(point.tpr.upper, point.fpr.lower),
         )
+
+    @property
+    def telling_point(self) -> OperatingPoint | None:
+        """The threshold that people are told of, with intervals of both of its rates that hold together at ``confidence``."""
+        return None if self.telling_fpr is None else self._rectangle(self.telling_fpr)
+
+    def _rectangle(self, fpr: float) -> OperatingPoint | None:
+        return self.roc.at(fpr, (1 + self.confidence) / 2)
 
     def __str__(self) -> str:
         found = [

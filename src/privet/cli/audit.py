@@ -178,17 +178,18 @@ def _attack_table(audited: ModelAudit) -> str:
         found = [result.leakage.tpr(rate) for rate in rates]
         rows.append(
             [
-                result.name,
+                f"{result.name} (canaries)" if result.planted else result.name,
                 f"{result.leakage.auc.value:.3f}",
                 *("–" if tpr is None else f"{100 * tpr.value:.2f} %" for tpr in found),
                 f"≥ {fixed_down(result.finding.measured.value, 2)}",
+                "yes" if result.detected else "not detected",
             ]
         )
-    return table(["attack", "AUC", *(f"TPR at {100 * rate:g} % FPR" for rate in rates), "ε"], rows)
+    return table(["attack", "AUC", *(f"TPR at {100 * rate:g} % FPR" for rate in rates), "ε", "told"], rows)
 
 
 def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
-    finding = audited.tightest.finding
+    finding = audited.strongest.finding
     proved = (
         "nothing was claimed"
         if audited.epsilon_proved is None
@@ -196,10 +197,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
     )
     roc = audited.strongest.leakage.roc
     return [
-        (
-            "measured",
-            f"ε ≥ {fixed_down(audited.epsilon_measured, 2)} at δ = {audited.delta:g}, the best of all attacks",
-        ),
+        *_measured(audited),
         ("proved", proved),
         ("most that so many records can show", f"ε = {fixed_down(finding.ceiling, 2)}"),
         (
@@ -208,6 +206,20 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
         ),
         *_accuracy(audited),
         *([] if audited.reference_models is None else [("reference models", str(audited.reference_models))]),
+    ]
+
+
+def _measured(audited: ModelAudit) -> list[tuple[str, str]]:
+    """ε on people's records, and ε on canaries where there were some."""
+    lines = [("records", audited.epsilon_of_records if audited.on_records else None)]
+    lines.append(("canaries", audited.epsilon_of_canaries))
+    return [
+        (
+            f"measured on {noun}",
+            f"ε ≥ {fixed_down(value, 2)} at δ = {audited.delta:g}, the best of all attacks",
+        )
+        for noun, value in lines
+        if value is not None
     ]
 
 
@@ -222,7 +234,7 @@ def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str
     audited = report.audits[0]
     model, best = model_figures(audited), attack_figures(audited.strongest)
     return {
-        **{key: model[key] for key in ("name", "verdict", "standing")},
+        **{key: model[key] for key in ("name", "verdict", "standing", "detected")},
         "attack": best["name"],
         **{key: best[key] for key in ("auc", "tpr", "fpr_floor")},
         "epsilon_lower": model["epsilon"]["measured"],

@@ -124,7 +124,15 @@ def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> 
             f"{100 * majority:.1f} % of them."
         ),
         table(
-            ["model", "test accuracy", "attack AUC", f"TPR at {percent(_FPR)} FPR", "ε measured", "ε proved"],
+            [
+                "model",
+                "test accuracy",
+                "attack AUC",
+                f"TPR at {percent(_FPR)} FPR",
+                "ε on records",
+                "ε on canaries",
+                "ε proved",
+            ],
             [_cells(audited) for audited in report.audits],
         ),
         "\n".join(paragraph(note, bullet="  · ") for note in notes),
@@ -141,7 +149,8 @@ def _cells(audited: ModelAudit) -> list[str]:
         "–" if audited.test_accuracy is None else f"{100 * audited.test_accuracy:.1f} %",
         f"{leakage.auc.value:.3f}",
         "–" if tpr is None else f"{100 * tpr.value:.2f} %",
-        f"≥ {fixed_down(audited.epsilon_measured, 2)}",
+        f"≥ {fixed_down(audited.epsilon_of_records, 2)}",
+        "–" if audited.epsilon_of_canaries is None else f"≥ {fixed_down(audited.epsilon_of_canaries, 2)}",
         "no proof" if audited.epsilon_proved is None else f"≤ {fixed_up(audited.epsilon_proved, 2)}",
     ]
 
@@ -157,6 +166,8 @@ def _row(audited: ModelAudit) -> dict[str, object]:
         "auc": leakage.auc.value,
         "tpr": None if tpr is None else tpr.value,
         "epsilon_measured": audited.epsilon_measured,
+        "epsilon_of_records": audited.epsilon_of_records,
+        "epsilon_of_canaries": audited.epsilon_of_canaries,
         "epsilon_proved": audited.epsilon_proved,
         "standing": audited.standing.value,
     }

@@ -8,6 +8,7 @@ from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
 from privet.reporting.proved import most_found, pair_ceiling
 from privet.reporting.report import Report
+from privet.reporting.verdicts import breach
 
 __all__ = ["Advice", "advice", "caps"]
 
@@ -57,8 +58,7 @@ def _broken(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Do not rely on the claim until this is explained.",
-            f"At least ε = {at_least(audit.epsilon_measured)} was measured where at most {at_most(audit.epsilon_proved or 0.0)} was "
-            f"claimed. Usual causes: gradients clipped for a batch and not for each record, noise that is scaled by the wrong batch size, "
+            f"What was found: {breach(audit)}. Usual causes: gradients clipped for a batch and not for each record, noise that is scaled by the wrong batch size, "
             f"batches that are not drawn as accounted, records used before the training that the ledger knows, "
             f"or members and non-members that differ without the model.",
         )
@@ -197,7 +197,28 @@ def _larger(audit: ModelAudit) -> list[Advice]:
     if (
         abs(judge.ceiling(smaller, smaller, delta=audit.delta) - ceiling) <= 0.05 * ceiling + 0.05
     ):  # the bound that was used
-        wider = judge.ceiling(10 * smaller, 10 * smaller, delta=audit.delta)
-        if wider > ceiling:
-            told.append(f"Ten times as many can show up to {at_least(wider)}.")
+        return [_more_records(judge, smaller, audit.delta, ceiling, told)]
     return [Advice("Score more records, or plant canaries, to see more.", " ".join(told))]
+
+
+def _more_records(judge: OneRun, count_of_each: int, delta: float, ceiling: float, told: list[str]) -> Advice:
+    """What more records would show: the ceiling at several multiples, because it does not grow for ever.
+
+    With n records the theorem allows for 2nδ failures. Where that is above the level, a perfect attack must have guessed about 2nδ/level
+    records too many, so the ceiling tends to ln(level/(2δ)) from above as n grows.
+    """
+    ceilings = {
+        times: judge.ceiling(times * count_of_each, times * count_of_each, delta=delta)
+        for times in (2, 3, 5, 10)
+    }
+    best = max(ceilings, key=lambda times: ceilings[times])
+    if ceilings[best] < ceiling + 0.05:
+        told.append(
+            f"More records of this kind cannot show more at δ = {small(delta)}: ten times as many can show up to "
+            f"{at_least(ceilings[10])}."
+        )
+        return Advice("Plant canaries, to see more.", " ".join(told))
+    told.append(f"{best} times as many can show up to {at_least(ceilings[best])}.")
+    if ceilings[10] < ceilings[best] - 0.005:
+        told.append(f"More than that cannot: ten times as many can show up to {at_least(ceilings[10])}.")
+    return Advice("Score more records, or plant canaries, to see more.", " ".join(told))

@@ -40,6 +40,9 @@ def look_of(audit: ModelAudit) -> Look:
     shown = look(audit.standing)
     if audit.standing is Standing.NOT_DETECTED_PROVED and Caveat.DELTA_TOO_LARGE in audit.caveats:
         return Look("Not detected, and δ is too large for the proof", "!", "within")
+    if audit.standing in _SILENT and audit.canaries_told:
+        proved = ", within the proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""
+        return Look(f"Not detected on records, canaries told{proved}", "≤", "within")
     if audit.standing in _SILENT and audit.strength is not Strength.CALIBRATED:
         by = "weak attacks" if audit.strength is Strength.TARGET_ALONE else "an unknown attack"
         proved = ", bounded by proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""

@@ -16,9 +16,15 @@ class Span(NamedTuple):
     """One row of the chart."""
 
     name: str
-    measured: float
+    measured: float | None  # on people's records; None where none were attacked
     proved: float | None
     ceiling: float
+    canaries: float | None = None  # on canaries of the run
+
+    @property
+    def shown(self) -> float:
+        """The larger of the two."""
+        return max(self.measured or 0.0, self.canaries or 0.0)
 
 
 def attack_spans(audit: ModelAudit) -> list[Span]:
@@ -27,9 +33,10 @@ def attack_spans(audit: ModelAudit) -> list[Span]:
     return [
         Span(
             result.name,
-            result.finding.measured.value,
+            None if result.planted else result.finding.measured.value,
             None if result.finding.claimed is None else result.finding.claimed.value,
             result.finding.ceiling,
+            result.finding.measured.value if result.planted else None,
         )
         for result in ordered
     ]
@@ -38,7 +45,13 @@ def attack_spans(audit: ModelAudit) -> list[Span]:
 def model_spans(audits: tuple[ModelAudit, ...]) -> list[Span]:
     """The best of the attacks on each model."""
     return [
-        Span(audit.name, audit.epsilon_measured, audit.epsilon_proved, audit.tightest.finding.ceiling)
+        Span(
+            audit.name,
+            audit.epsilon_of_records if audit.on_records else None,
+            audit.epsilon_proved,
+            audit.strongest.finding.ceiling,
+            audit.epsilon_of_canaries,
+        )
         for audit in audits
     ]
 
@@ -47,19 +60,17 @@ def epsilon_chart(spans: list[Span]) -> Figure:
     """One row for each span: a bar from the measured bound to the proved one, in which the truth is."""
     proofs = [span.proved for span in spans if span.proved is not None and math.isfinite(span.proved)]
     room = 1.12 if len(proofs) == len(spans) else 1.3  # for words at the end of a bar that has none
-    end = room * max(
-        [_SHORTEST, *proofs, *(span.ceiling for span in spans), *(span.measured for span in spans)]
-    )
+    end = room * max([_SHORTEST, *proofs, *(span.ceiling for span in spans), *(span.shown for span in spans)])
     places = list(range(len(spans)))  # two long names may be cut to the same one
     until = [end if span.proved is None else min(span.proved, end) for span in spans]
-    broken = [span.proved is not None and span.measured > span.proved for span in spans]
+    broken = [span.proved is not None and span.shown > span.proved for span in spans]
     between: Trace = {
         "type": "bar",
         "orientation": "h",
         "name": "the true ε is in here",
         "y": places,
-        "base": [min(span.measured, stop) for span, stop in zip(spans, until, strict=True)],
-        "x": [abs(stop - span.measured) for span, stop in zip(spans, until, strict=True)],
+        "base": [min(span.shown, stop) for span, stop in zip(spans, until, strict=True)],
+        "x": [abs(stop - span.shown) for span, stop in zip(spans, until, strict=True)],
         "marker": {
             "color": [
                 "var(--bad-soft)"
@@ -78,10 +89,16 @@ def epsilon_chart(spans: list[Span]) -> Figure:
     traces = [
         between,
         _marks(
-            "at least, measured",
+            "at least, on records",
             "var(--attack)",
             "circle",
-            [(row, s.measured) for row, s in enumerate(spans)],
+            [(row, s.measured) for row, s in enumerate(spans) if s.measured is not None],
+        ),
+        _marks(
+            "at least, on canaries",
+            "var(--attack)",
+            "circle-open",
+            [(row, s.canaries) for row, s in enumerate(spans) if s.canaries is not None],
         ),
         _marks(
             "at most, proved",

@@ -28,7 +28,7 @@ def comparison(report: Report, names: dict[str, str]) -> Html:
             drawn(
                 "frontier",
                 frontier,
-                caption="Up is more useful, left is harder to attack. Bars are intervals, each for itself.",
+                caption="Up is more useful, left is harder to attack. Bars are intervals; each model's hold together with all that is said of it.",
                 described="Test accuracy of each model over the AUC of the strongest attack on it: "
                 + "; ".join(_frontier_words(audit) for audit in audits)
                 + ".",
@@ -54,9 +54,11 @@ def comparison(report: Report, names: dict[str, str]) -> Html:
     both = drawn(
         "models-epsilon",
         epsilon_chart(spans),
-        caption="At least, by attack; at most, by proof; the truth lies between. Where nothing is proved the bar has no end.",
+        caption="At least, by attacks on records and on canaries; at most, by proof; the truth lies between. Where nothing is proved the "
+        "bar has no end. Canaries are made to be told, by somebody who sees more: a larger ε on canaries than on records of another model does "
+        "not say that the model leaks more.",
         described="; ".join(
-            f"{span.name}: ε at least {at_least(span.measured)}, "
+            f"{span.name}: ε at least {_measured(span.measured)} on records, at least {_measured(span.canaries)} on canaries, "
             + ("no proof" if span.proved is None else f"at most {at_most(span.proved)}")
             for span in spans
         )
@@ -64,11 +66,18 @@ def comparison(report: Report, names: dict[str, str]) -> Html:
         height=140 + 44 * len(spans),
         numbers=table(
             "ε of each model",
-            ["Model", "At least, measured", "At most, proved", "Most that the sample can show"],
+            [
+                "Model",
+                "At least, on records",
+                "At least, on canaries",
+                "At most, proved",
+                "Most that so many records can show",
+            ],
             [
                 [
                     text(span.name),
-                    text(at_least(span.measured)),
+                    text(_measured(span.measured)),
+                    text(_measured(span.canaries)),
                     text("no proof" if span.proved is None else at_most(span.proved)),
                     text(at_least(span.ceiling)),
                 ]
@@ -92,7 +101,7 @@ def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str
     header = ["Model", "Verdict", "Test accuracy", "AUC"]
     if fpr is not None:
         header.append(f"Found at {percent(fpr)} false alarms")
-    header += ["ε at least", "ε at most"]
+    header += ["ε at least, on records", "ε at least, on canaries", "ε at most"]
     rows = []
     for audit in audits:
         leakage, proved = audit.strongest.leakage, audit.epsilon_proved
@@ -106,11 +115,16 @@ def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str
             found = leakage.tpr(fpr)
             row.append(text("–" if found is None else percent(found.value)))
         row += [
-            text(at_least(audit.epsilon_measured)),
+            text(_measured(audit.epsilon_of_records if audit.on_records else None)),
+            text(_measured(audit.epsilon_of_canaries)),
             text("no proof" if proved is None else at_most(proved)),
         ]
         rows.append(row)
     return table("All models, as given", header, rows, "overview")
+
+
+def _measured(epsilon: float | None) -> str:
+    return "–" if epsilon is None else at_least(epsilon)
 
 
 def _frontier_words(audit: ModelAudit) -> str:

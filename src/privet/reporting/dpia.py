@@ -233,13 +233,16 @@ def _proportionate(report: Report) -> list[Html]:
         [
             text(audit.name),
             text(percent(audit.test_accuracy or 0.0)),
-            text(f"≥\u00a0{at_least(audit.epsilon_measured)}"),
+            text("–" if not audit.on_records else f"≥\u00a0{at_least(audit.epsilon_of_records)}"),
+            text(
+                "–" if audit.epsilon_of_canaries is None else f"≥\u00a0{at_least(audit.epsilon_of_canaries)}"
+            ),
             text(_capped(audit)),
             text(fraction(audit.strongest.leakage.auc.value)),
         ]
         for audit in known
     ]
-    header = ["Model", "Test accuracy", "ε measured", "ε proved", "Attack AUC"]
+    header = ["Model", "Test accuracy", "ε on records", "ε on canaries", "ε proved", "Attack AUC"]
     return [
         paragraph(
             "What was reached, and what it gives away. Whether the difference is worth it is not for an audit to say."

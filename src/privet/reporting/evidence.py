@@ -25,6 +25,7 @@ from privet.reporting.numbers import (
 )
 from privet.reporting.proved import most_found
 from privet.reporting.report import Report
+from privet.reporting.verdicts import breach
 
 __all__ = [
     "CONTROLLER",
@@ -72,18 +73,33 @@ def scope(audit: ModelAudit) -> list[str]:
 def measured(audit: ModelAudit) -> list[str]:
     """What attacks showed, with the power that they had."""
     tightest, sure = audit.tightest, percent(audit.confidence)
-    if audit.epsilon_measured > 0:
-        bound = f"ε is at least {at_least(audit.epsilon_measured)} at δ = {small(audit.delta)}, at {sure} confidence, by “{tightest.name}”."
-    else:
-        bound = f"No attack showed an ε above 0 at δ = {small(audit.delta)}, at {sure} confidence."
-    told = [bound, f"The strongest attack, “{audit.strongest.name}”, has {_shown(audit.strongest)}"]
+    told = [
+        *_lower_bounds(audit, sure),
+        f"The strongest attack, “{audit.strongest.name}”, has {_shown(audit.strongest)}",
+    ]
     if not audit.detected:
-        told.append("Membership was not detected at this power.")
+        told.append("Membership of people's records was not detected at this power.")
     told.append(attack_strength(audit))
     told.append(
         f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a perfect attack. "
         f"What is measured is a lower bound: other attacks may find more."
     )
+    return told
+
+
+def _lower_bounds(audit: ModelAudit, sure: str) -> list[str]:
+    """ε on people's records, and ε on canaries: two statements."""
+    told = []
+    for noun, results in (("people's records", audit.on_records), ("canaries of the run", audit.on_canaries)):
+        if not results:
+            continue
+        best = max(results, key=lambda result: result.finding.measured.value)
+        measured = best.finding.measured.value
+        told.append(
+            f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} confidence, by “{best.name}”."
+            if measured > 0
+            else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)}, at {sure} confidence."
+        )
     return told
 
 
@@ -99,8 +115,8 @@ def proved(audit: ModelAudit) -> list[str]:
         return ["Nothing is proved: no upper bound caps what other attacks, or later ones, can find."]
     if audit.standing is Standing.BROKEN:
         return [
-            f"It was claimed that ε is at most {at_most(bound)}, and at least {at_least(audit.epsilon_measured)} was measured: "
-            f"the claim does not hold, and must not be relied on until this is explained."
+            f"It was claimed that ε is at most {at_most(bound)}, and the claim does not hold: {breach(audit)}. "
+            f"It must not be relied on until this is explained."
         ]
     told = [
         f"By proof, ε is at most {at_most(bound)} at δ = {small(audit.delta)}, for one {claim.adjacency.unit} "

@@ -263,6 +263,11 @@ class ModelAudit:
                 ceiling = most_found(self.claim, fpr)
                 if ceiling is not None and tpr.lower > ceiling:
                     found.append(AboveCeiling(result.name, fpr, tpr, ceiling))
+            point = result.leakage.telling_point
+            if point is not None and point.tpr.lower > point.fpr.upper:
+                ceiling = most_found(self.claim, point.fpr.upper)
+                if ceiling is not None and point.tpr.lower > ceiling:
+                    found.append(AboveCeiling(result.name, point.fpr.upper, point.tpr, ceiling))
         return tuple(found)
 
     @property

@@ -6,6 +6,7 @@ from privet.errors import PrivetError
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import (
     at_least,
+    at_least_in_a_thousand,
     at_most_in_a_thousand,
     count,
     in_a_thousand,
@@ -63,12 +64,12 @@ def _found(audit: ModelAudit) -> list[str]:
             f"Only {count(result.leakage.roc.others)} non-members were scored: too few to say how many members are found "
             f"when false alarms are rare."
         ]
-    least, most = in_a_thousand(found.lower), in_a_thousand(found.upper)
-    sure = f"{100 * result.leakage.confidence:.3g} %"
+    least, most = at_least_in_a_thousand(found.lower), at_most_in_a_thousand(found.upper)
+    sure = f"{100 * audit.confidence:.3g} %"
     return [
-        f"Of 1,000 people in the training data, the strongest attack names {some_in_a_thousand(found.value)} "
-        f"(between {least} and {most}, at {sure} confidence), when it is set to name {in_a_thousand(fpr)} of 1,000 people who "
-        f"were not in it. Guessing names {in_a_thousand(fpr)} of both."
+        f"Of 1,000 people in the training data, the strongest attack named {some_in_a_thousand(found.value)} in this sample, and names "
+        f"between {least} and {most} in general (at {sure} confidence, all that is said here together), when it is set to name "
+        f"{in_a_thousand(fpr)} of 1,000 people who were not in it. Guessing names {in_a_thousand(fpr)} of both."
     ]
 
 
@@ -83,8 +84,8 @@ def _named(audit: ModelAudit) -> list[str]:
         if after is not None and after.value > prior:
             before = "every second" if prior == 0.5 else one_in(prior)
             told.append(
-                f"if {before} of those asked about was in the data, {percent(after.value)} of those whom it names were "
-                f"({percent(after.lower)} to {percent(after.upper)}), against {percent(prior)} before"
+                f"if {before} of those asked about was in the data, {percent(after.lower)} to {percent(after.upper)} of those whom it "
+                f"names were ({percent(after.value)} in this sample), against {percent(prior)} before"
             )
     if not told:
         return []
@@ -106,6 +107,7 @@ def _proved(audit: ModelAudit) -> list[str]:
             f"By proof, no attack of any kind, known or not, finds more than {percent_at_most(proved)} of members with "
             f"{percent(fpr)} false alarms. The proof is about one {claim.adjacency.unit} ({claim.adjacency.relation})."
         )
+        told += _luck(audit, fpr, proved)
     try:
         kept = claim.kept_loss(delta=audit.delta)
     except PrivetError:
@@ -117,10 +119,21 @@ def _proved(audit: ModelAudit) -> list[str]:
     return told
 
 
+def _luck(audit: ModelAudit, fpr: float, proved: float) -> list[str]:
+    """Where the sample shows more than the proof allows, and its interval does not."""
+    found = audit.strongest.leakage.tpr(fpr)
+    if found is None or found.value <= proved:
+        return []
+    return [
+        f"That the attack found {percent(found.value)} in this sample does not contradict this: its interval begins at "
+        f"{percent(found.lower)}, so a sample of this size shows that much by chance."
+    ]
+
+
 def _unseen(audit: ModelAudit) -> list[str]:
     if audit.detected:
         return []
     return [
-        f"No attack that was run told members from others beyond chance. With so many records an ε up to "
+        f"No attack that was run on people's records told members from others beyond chance. With so many records an ε up to "
         f"{at_least(audit.strongest.finding.ceiling)} could have been seen, by a perfect attack; it does not show that there is none."
     ]

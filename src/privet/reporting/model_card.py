@@ -40,7 +40,8 @@ def _overview(report: Report) -> str:
     header = [
         "Model",
         "Standing",
-        "ε measured, at least",
+        "ε on records, at least",
+        "ε on canaries, at least",
         "ε proved, at most",
         "δ",
         "Attack AUC",
@@ -60,7 +61,8 @@ def _row(audit: ModelAudit) -> list[str]:
     return [
         audit.name,
         look_of(audit).word,
-        at_least(audit.epsilon_measured),
+        at_least(audit.epsilon_of_records) if audit.on_records else "not attacked",
+        "no canaries" if audit.epsilon_of_canaries is None else at_least(audit.epsilon_of_canaries),
         capped,
         small(audit.delta),
         f"{fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)})",
@@ -110,7 +112,7 @@ def _measured(audit: ModelAudit) -> str:
         "TPR at 0.1 % FPR",
         "ε, at least",
     ]
-    intervals = f"Intervals are at {percent(audit.strongest.leakage.confidence)} confidence, each for itself."
+    intervals = f"All intervals and bounds hold together at {percent(audit.confidence)} confidence, so each by itself at more."
     return "\n\n".join([_listed(measured(audit)), _table(header, rows), intervals])
 
 

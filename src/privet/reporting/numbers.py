@@ -6,6 +6,7 @@ from privet.auditing import Rate
 
 __all__ = [
     "at_least",
+    "at_least_in_a_thousand",
     "at_most",
     "at_most_in_a_thousand",
     "count",
@@ -117,6 +118,11 @@ def some_in_a_thousand(share: float) -> str:
 def at_most_in_a_thousand(share: float) -> int:
     """How many of a thousand, rounded up."""
     return math.ceil(1000 * share - 1e-9)
+
+
+def at_least_in_a_thousand(share: float) -> int:
+    """How many of a thousand, rounded down."""
+    return math.floor(1000 * share + 1e-9)
 
 
 def one_in(share: float) -> str:

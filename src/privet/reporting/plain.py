@@ -5,6 +5,7 @@ A number that does not exist is None, never NaN or ∞. Keys are in a fixed orde
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,6 +65,12 @@ def model_figures(audit: ModelAudit) -> Plain:
             "ceiling": tightest.finding.ceiling,
             "confidence": audit.confidence,
             "attack": tightest.name,
+            "records": _best(audit.on_records),
+            "canaries": _best(audit.on_canaries),
+        },
+        "detected": {
+            "records": audit.detected,
+            "canaries": audit.canaries_told if audit.on_canaries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
         "strongest": audit.strongest.name,
@@ -89,6 +96,7 @@ def attack_figures(result: AttackResult) -> Plain:
         "name": result.name,
         "adversary": {"sees": adversary.sees, "knows": adversary.knows, "wants": adversary.wants},
         "planted": result.planted,
+        "detected": result.detected,
         "strength": result.strength.value,
         "members": leakage.roc.members,
         "nonmembers": leakage.roc.others,
@@ -107,6 +115,14 @@ def attack_figures(result: AttackResult) -> Plain:
         "roc": _curve(leakage),
         "scores": _histogram(result.scores),
     }
+
+
+def _best(results: Sequence[AttackResult]) -> Plain | None:
+    """The largest lower bound on ε of some attacks, and the most that it could have been."""
+    if not results:
+        return None
+    best = max(results, key=lambda result: result.finding.measured.value)
+    return {"measured": best.finding.measured.value, "ceiling": best.finding.ceiling, "attack": best.name}
 
 
 def rate_figures(found: Rate | None) -> Plain | None:

@@ -26,7 +26,7 @@ __all__ = ["attacks_table", "epsilon_section", "key_figures", "roc_section", "sc
 def key_figures(audit: ModelAudit) -> Html:
     """The five figures to remember."""
     strongest = audit.strongest
-    leakage, sure = strongest.leakage, f"{100 * strongest.leakage.confidence:.3g} %"
+    leakage = strongest.leakage
     fpr = telling_rate(strongest)
     found = None if fpr is None else leakage.tpr(fpr)
     cards = [
@@ -42,11 +42,7 @@ def key_figures(audit: ModelAudit) -> Html:
             fraction(leakage.auc.value),
             f"{fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)}; chance: 0.5",
         ),
-        (
-            "ε at least, measured",
-            at_least(audit.epsilon_measured),
-            f"{100 * audit.confidence:.4g} % confidence; could show {at_least(audit.tightest.finding.ceiling)}",
-        ),
+        *_epsilon_cards(audit),
         (
             "ε at most, proved",
             "no proof" if audit.epsilon_proved is None else at_most(audit.epsilon_proved),
@@ -63,11 +59,29 @@ def key_figures(audit: ModelAudit) -> Html:
         [
             tiles(cards),
             paragraph(
-                f"{scored}{_attacks(audit)}. Intervals are at {sure} confidence, each for itself. Strongest: {strongest.name}.",
+                f"{scored}{_attacks(audit)}. All intervals and bounds hold together at {100 * audit.confidence:.3g} % confidence, so each by "
+                f"itself at more. Strongest: {strongest.name}.",
                 "note",
             ),
         ]
     )
+
+
+def _epsilon_cards(audit: ModelAudit) -> list[tuple[str, str, str]]:
+    """ε on people's records and ε on canaries: two figures, which are not to be compared with each other."""
+    sure = f"{100 * audit.confidence:.4g} % confidence"
+    cards = []
+    for name, results in (("records", audit.on_records), ("canaries", audit.on_canaries)):
+        if results:
+            best = max(results, key=lambda result: result.finding.measured.value).finding
+            cards.append(
+                (
+                    f"ε at least, on {name}",
+                    at_least(best.measured.value),
+                    f"{sure}; could show {at_least(best.ceiling)}",
+                )
+            )
+    return cards
 
 
 def tiles(cards: list[tuple[str, str, str]]) -> Html:
@@ -157,7 +171,7 @@ def rates_table(audit: ModelAudit) -> Html:
 
 def attacks_table(audit: ModelAudit) -> Html:
     """All attacks on one model."""
-    header = ["Attack", *(f"Found at {percent(fpr)}" for fpr in RATES), "AUC", "ε at least"]
+    header = ["Attack", *(f"Found at {percent(fpr)}" for fpr in RATES), "AUC", "ε at least", "Told members"]
     return table(f"Attacks on {audit.name}", header, [_attack_row(result) for result in audit.results])
 
 
@@ -165,10 +179,11 @@ def _attack_row(result: AttackResult) -> list[Html]:
     rates = ["–" if rate is None else percent(rate.value) for rate in result.leakage.tprs.values()]
     auc = result.leakage.auc
     return [
-        text(result.name),
+        text(f"{result.name} (canaries)" if result.planted else result.name),
         *(text(rate) for rate in rates),
         text(f"{fraction(auc.value)} ({fraction(auc.lower)} to {fraction(auc.upper)})"),
         text(at_least(result.finding.measured.value)),
+        text("yes" if result.detected else "not detected"),
     ]
 
 
@@ -178,7 +193,8 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
     rows = [
         [
             text(span.name),
-            text(at_least(span.measured)),
+            text("–" if span.measured is None else at_least(span.measured)),
+            text("–" if span.canaries is None else at_least(span.canaries)),
             text("no proof" if span.proved is None else at_most(span.proved)),
             text(at_least(span.ceiling)),
         ]
@@ -189,10 +205,7 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
         if audit.epsilon_proved is None
         else f"at most {at_most(audit.epsilon_proved)} is proved"
     )
-    described = (
-        f"ε of {audit.name}: at least {at_least(audit.epsilon_measured)} was measured, {proved}; "
-        f"the sample can show up to {at_least(audit.tightest.finding.ceiling)}."
-    )
+    described = f"ε of {audit.name}: {'; '.join(f'{name}: {value} ({beside})' for name, value, beside in _epsilon_cards(audit))}; {proved}."
     caption = (
         f"ε says how much more likely any outcome can become by one record, e^ε times at most, at δ = {small(audit.delta)}. An attack shows "
         f"that it is at least so much, a proof that it is at most so much; the truth lies between. A measurement far below its "
@@ -210,7 +223,13 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
                 height=150 + 44 * len(spans),
                 numbers=table(
                     "ε by attack",
-                    ["Attack", "At least, measured", "At most, proved", "Most that the sample can show"],
+                    [
+                        "Attack",
+                        "At least, on records",
+                        "At least, on canaries",
+                        "At most, proved",
+                        "Most that the sample can show",
+                    ],
                     rows,
                 ),
             )

@@ -170,10 +170,10 @@ def _pictogram(people: Crowd) -> Html:
         for kind, places in layers
         if len(places)
     )
-    told = f"Of 1,000 members, {people.found} are found"
+    told = f"Of 1,000 members, {people.found} were found in this sample"
     told += "." if people.at_most is None else f"; by proof, no attack finds more than {people.at_most}."
     rows = 1000 // _COLUMNS
-    key = [element("li", text(f"{people.found} found"), {"class": "found"})]
+    key = [element("li", text(f"{people.found} found in this sample"), {"class": "found"})]
     if people.at_most is not None and people.at_most > people.found:
         key.append(element("li", text(f"up to {people.at_most} by proof"), {"class": "could"}))
     key.append(

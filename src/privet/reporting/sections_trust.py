@@ -69,8 +69,9 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
 
 def _assumed(audit: ModelAudit) -> list[str]:
     told = [
-        "Whether each scored record was trained on was decided by a fair coin of its own, and nothing else tells members from others.",
-        f"The measured bound, the best of all attacks, holds with {percent(audit.confidence)} confidence, over all attacks together.",
+        "Chance alone decided which of the scored records were trained on, and nothing else tells members from others.",
+        f"All bounds on ε, intervals and comparisons hold together with {percent(audit.confidence)} confidence. Membership is called "
+        f"detected where one of them, on people's records, excludes chance.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
     if audit.claim is not None:
