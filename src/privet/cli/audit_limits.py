@@ -14,7 +14,9 @@ __all__ = ["Limit", "limits_from"]
 class Limit:
     """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive rate.
 
-    A limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. Where n
+    ``detected`` is no figure: it is broken where membership was detected, by the definition of the report, at its confidence.
+
+    Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. Where n
     does not support the rate that was asked for, it is broken too: nobody has shown that it holds.
     """
 
@@ -25,6 +27,8 @@ class Limit:
     def value(self, report: Report) -> float | None:
         """The worst figure of all attacks on all models; None where n does not support it."""
         results = [result for audited in report.audits for result in audited.results]
+        if self.figure == "detected":
+            return float(any(audited.detected for audited in report.audits))
         if self.figure == "auc":
             return max(result.leakage.auc.value for result in results)
         if self.figure == "epsilon":
@@ -45,17 +49,21 @@ class Limit:
         """What was found beside what was allowed."""
         value = self.value(report)
         name = self.figure if self.fpr is None else f"{self.figure}@{self.fpr:g}"
+        if self.figure == "detected":
+            return f"membership was {'detected' if value else 'not detected'}, and must not be."
         if value is None:
             return f"{name} cannot be measured with so few non-members, and must be at most {self.most:g}."
         return f"{name} is {value:.4g}, and must be at most {self.most:g}."
 
 
 def limits_from(text: str) -> Limit:
-    """A limit as it is written: ``tpr@0.001=0.05``, ``auc=0.6``, ``epsilon=3``.
+    """A limit as it is written: ``tpr@0.001=0.05``, ``auc=0.6``, ``epsilon=3``, ``detected``.
 
     >>> limits_from("tpr@0.001=0.05")
     Limit(figure='tpr', most=0.05, fpr=0.001)
     """
+    if text.strip() == "detected":
+        return Limit("detected", 0.0)
     figure, equals, most = text.partition("=")
     name, at, rate = figure.strip().partition("@")
     try:
@@ -66,7 +74,7 @@ def limits_from(text: str) -> Limit:
     in_range = limit.fpr is None or 0 < limit.fpr <= 1
     if not equals or limit.figure not in ("tpr", "auc", "epsilon") or wants_rate != bool(at) or not in_range:
         raise InvalidArgument(
-            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT or epsilon=LIMIT, got {text!r}. "
+            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT, epsilon=LIMIT or detected, got {text!r}. "
             f"Write tpr@0.001=0.05, for instance."
         )
     if not limit.most >= 0:

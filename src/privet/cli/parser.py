@@ -265,7 +265,7 @@ def _audit(command: _Parser) -> None:
         "--fail-above",
         action="append",
         metavar="FIGURE=LIMIT",
-        help="exit with 1 above it: tpr@0.001=0.05, auc=0.6 or epsilon=3; as often as you like",
+        help="exit with 1 above it: tpr@0.001=0.05, auc=0.6, epsilon=3 or detected; as often as you like",
     )
 
 
