@@ -465,7 +465,10 @@ class TestToml:
         assert any((folder / "cache").rglob("*"))
 
     def test_probabilities_and_logits(self, ask, refuse, folder):
-        assert "got rows of probabilities" in refuse(self.write(folder, model="net.py:hidden"))
+        assert "got rows of probabilities" in refuse(
+            self.write(folder, 'gives = "logits"', model="net.py:hidden")
+        )
+        assert ask(self.write(folder, model="net.py:hidden"))["test_accuracy"] > 0
         assert ask(self.write(folder, model="net.py:soft"))["test_accuracy"] > 0
         assert ask(self.write(folder, 'gives = "probabilities"', model="net.py:soft"))["test_accuracy"] > 0
         assert "must give probabilities" in refuse(self.write(folder, 'gives = "probabilities"'))

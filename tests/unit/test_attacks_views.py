@@ -153,11 +153,11 @@ class TestTorch:
             def forward(self, x):
                 return self.inner(x).softmax(1)
 
-        with pytest.raises(InvalidArgument, match="Outputs.PROBABILITIES"):
-            see(Hidden(convolution())).log_confidences(ROWS)
         module = nn.Sequential(convolution(), nn.Softmax(dim=1))
-        with pytest.raises(InvalidArgument, match="got LOGITS for one that ends in Softmax"):
-            see(module, gives=Outputs.LOGITS)
+        for wrong in (Hidden(convolution()), module):
+            with pytest.raises(InvalidArgument, match="Outputs.PROBABILITIES"):
+                see(wrong, gives=Outputs.LOGITS).log_confidences(ROWS)
+        assert see(Hidden(convolution())).log_confidences(ROWS).shape == (len(ROWS), 5)
         np.testing.assert_array_equal(
             see(module).log_confidences(ROWS),
             see(module, gives=Outputs.PROBABILITIES).log_confidences(ROWS),

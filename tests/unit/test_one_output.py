@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 from privet.attacks import Logits, Outputs, Probabilities, see  # noqa: E402
 from privet.attacks.shadows import ScikitRecipe, Sequential, Stacked, TorchRecipe, study  # noqa: E402
-from privet.attacks.torch_outputs import last_layer_gives  # noqa: E402
+from privet.attacks.torch_outputs import last_layer_gives, last_operation_gives  # noqa: E402
 from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.loop import audit  # noqa: E402
@@ -33,6 +33,11 @@ class Last(nn.Module):
         return self.step(self.inner(x))
 
 
+def by_hand(z):
+    """A sigmoid that no layer and no operation tells of."""
+    return 1 / (1 + torch.exp(-z))
+
+
 def body():
     return nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
 
@@ -46,9 +51,11 @@ FORMS = {
         lambda: nn.Sequential(nn.Sequential(body(), nn.Sigmoid()), nn.Flatten(0)),
         None,
     ),
-    "sigmoid, said": (lambda: Last(body(), lambda z: z.sigmoid()), Outputs.PROBABILITIES),
+    "sigmoid, found in the graph": (lambda: Last(body(), torch.sigmoid), None),
+    "sigmoid, squeezed, found in the graph": (lambda: Last(body(), lambda z: z.sigmoid().squeeze()), None),
+    "sigmoid, said": (lambda: Last(body(), by_hand), Outputs.PROBABILITIES),
     "sigmoid, squeezed, said": (
-        lambda: Last(body(), lambda z: z.sigmoid().squeeze(1)),
+        lambda: Last(body(), lambda z: by_hand(z).squeeze(1)),
         Outputs.PROBABILITIES,
     ),
 }
@@ -108,7 +115,7 @@ class TestEveryForm:
 
 class TestWhatIsNotSaid:
     def test_one_output_between_0_and_1_is_asked_about(self):
-        hidden = Last(body(), torch.sigmoid)
+        hidden = Last(body(), by_hand)
         for ask in (lambda: see(hidden).log_confidences(ROWS), lambda: audit(hidden, MEMBERS, OTHERS)):
             with pytest.raises(
                 InvalidArgument, match=r"'gives' must be said.*Outputs.PROBABILITIES.*Outputs.LOGITS"
@@ -116,7 +123,7 @@ class TestWhatIsNotSaid:
                 ask()
 
     def test_what_is_said_holds_where_nobody_can_tell(self):
-        hidden = Last(body(), torch.sigmoid)
+        hidden = Last(body(), by_hand)
         as_logits = see(hidden, gives=Outputs.LOGITS).confidences(ROWS)[:, 1]
         with torch.no_grad():
             said = hidden(torch.tensor(ROWS))[:, 0]
@@ -142,23 +149,45 @@ class TestWhatIsNotSaid:
         np.testing.assert_allclose(see(module).confidences(ROWS)[:, 1], 1 / (1 + np.exp(-0.5)), atol=1e-6)
 
     def test_a_contradiction_is_refused(self):
-        with pytest.raises(InvalidArgument, match="got LOGITS for one that ends in Sigmoid"):
-            see(nn.Sequential(body(), nn.Sigmoid()), gives=Outputs.LOGITS)
+        frozen = Last(body(), torch.sigmoid).requires_grad_(False)
+        for module in (nn.Sequential(body(), nn.Sigmoid()), Last(body(), torch.sigmoid), frozen):
+            with pytest.raises(InvalidArgument, match="got LOGITS for one output that is a probability"):
+                see(module, gives=Outputs.LOGITS).log_confidences(ROWS)
+            assert see(module).log_confidences(ROWS).shape == (200, 2)
         with pytest.raises(InvalidArgument, match="numbers below 0 or above 1"):
             see(Last(nn.Identity(), lambda x: x[:, :1]), gives=Outputs.PROBABILITIES).log_confidences(ROWS)
+
+    def test_several_sigmoids_may_be_said_to_be_logits(self):
+        """As where they are trained by the cross-entropy of a softmax over them; unsaid, they are no probabilities of classes."""
+        several = nn.Sequential(nn.Linear(5, 3), nn.Sigmoid())
+        with pytest.raises(InvalidArgument, match=r"sum is off.*Outputs.LOGITS"):
+            see(several).log_confidences(ROWS)
+        assert see(several, gives=Outputs.LOGITS).log_confidences(ROWS).shape == (200, 3)
+
+    def test_looking_changes_nothing(self):
+        """The modes of all parts, running statistics and torch's randomness are as before."""
+        module = Last(
+            nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1)), torch.sigmoid
+        )
+        module.inner[1].eval()
+        before = {name: value.clone() for name, value in module.state_dict().items()}
+        modes, state = [part.training for part in module.modules()], torch.random.get_rng_state()
+        assert last_operation_gives(module, torch.tensor(ROWS)) is Outputs.PROBABILITIES
+        assert torch.equal(torch.random.get_rng_state(), state)
+        assert [part.training for part in module.modules()] == modes
+        assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
     def test_last_layers(self):
         assert last_layer_gives(nn.Sequential(body(), nn.Softmax(1), nn.Dropout())) is Outputs.PROBABILITIES
         assert last_layer_gives(nn.Sequential(body(), nn.LogSoftmax(1))) is Outputs.LOGITS
         assert last_layer_gives(Last(body(), torch.sigmoid)) is None
+        assert last_operation_gives(Last(body(), by_hand), torch.tensor(ROWS)) is None
         assert last_layer_gives(nn.Sequential(nn.Linear(2, 2), nn.ReLU())) is None
         with pytest.raises(InvalidArgument, match="LogSigmoid"):
             see(nn.Sequential(body(), nn.LogSigmoid()))
 
     def test_an_audit_lends_its_word_to_the_recipe(self):
-        unsaid = TorchRecipe(
-            model=lambda: Last(body(), torch.sigmoid), epochs=30, batch_size=25, learning_rate=0.3
-        )
+        unsaid = TorchRecipe(model=lambda: Last(body(), by_hand), epochs=30, batch_size=25, learning_rate=0.3)
         said = unsaid.giving(Outputs.PROBABILITIES)
         assert said.gives is Outputs.PROBABILITIES
         assert said.giving(Outputs.LOGITS) is said

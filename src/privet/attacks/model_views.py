@@ -124,7 +124,7 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
     """The widest view that a model allows.
 
     - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
-      mode is put back. ``gives`` says what its last layer gives. Where it is left out, a Sequential says it by its last layer, and any
+      mode is put back. ``gives`` says what its last layer gives. Where it is left out, its last layer or operation says it, and any
       other module gives logits; outputs that look like probabilities are then refused, and ask for ``gives``.
     - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers; where
       they are words, a label is its place among them. What was fitted on a pandas frame is asked with named columns.

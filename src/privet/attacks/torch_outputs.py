@@ -4,6 +4,8 @@ A binary model may have one output, [rows] or [rows, 1]: the logit of class 1, o
 reports another model: a probability is never below 0, so that read as a logit it always says class 1.
 """
 
+from typing import Protocol, runtime_checkable
+
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -14,15 +16,35 @@ from privet.views import Numbers
 
 __all__ = [
     "ENOUGH_ROWS",
+    "bare_outputs",
+    "found_outputs",
     "last_layer_gives",
+    "last_operation_gives",
     "may_be_probabilities",
     "refuse_other_classes",
     "row_losses",
-    "settled",
 ]
 
 ENOUGH_ROWS = 8  # below, a few logits may lie between 0 and 1 by chance, and nothing is said
+_RESHAPES = (
+    "View",
+    "Reshape",
+    "UnsafeView",
+    "Squeeze",
+    "Unsqueeze",
+    "Select",
+    "Slice",
+    "Alias",
+    "Clone",
+    "ToCopy",
+    "Clamp",
+)
 _PASSING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
+
+
+@runtime_checkable
+class _HoldsLogits(Protocol):
+    logits: Tensor
 
 
 def last_layer_gives(module: nn.Module) -> Outputs | None:
@@ -43,15 +65,39 @@ def last_layer_gives(module: nn.Module) -> Outputs | None:
     return None
 
 
-def settled(module: nn.Module, gives: Outputs | None) -> Outputs | None:
-    """What was declared, or what the last layer says; None where neither is there. A contradiction is refused."""
-    found = last_layer_gives(module)
-    if gives is Outputs.LOGITS and found is Outputs.PROBABILITIES:
-        raise InvalidArgument(
-            f"'gives' must be what the module gives, got LOGITS for one that ends in {type(_last(module)).__name__}. "
-            f"Give gives=Outputs.PROBABILITIES, or better, leave the last layer off the module."
-        )
-    return found if gives is None else gives
+def bare_outputs(output: object) -> object:
+    """The numbers of an answer; language models give an object that holds them as ``logits``."""
+    return output.logits if isinstance(output, _HoldsLogits) and not isinstance(output, Tensor) else output
+
+
+def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
+    """What the last operation of a forward pass says, by the graph of a few rows; None where it says neither.
+
+    Evaluation mode and a fork of torch's randomness: the module and its later draws stay as they are.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            rows = inputs[:2].detach()
+            # With a gradient of its own there is a graph also where all weights are frozen.
+            found = module(rows.clone().requires_grad_() if rows.is_floating_point() else rows)
+    finally:
+        for part, mode in modes:
+            part.training = mode
+    found = bare_outputs(found)
+    node = found.grad_fn if isinstance(found, Tensor) else None
+    while node is not None and node.name().startswith(_RESHAPES):
+        node = node.next_functions[0][0]
+    name = "" if node is None else node.name()
+    if name.startswith(("SigmoidBackward", "SoftmaxBackward")):
+        return Outputs.PROBABILITIES
+    return Outputs.LOGITS if name.startswith(("LogSoftmaxBackward", "AddmmBackward", "MmBackward")) else None
+
+
+def found_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
+    """What the module gives, by its last layer or else by its last operation."""
+    return last_layer_gives(module) or last_operation_gives(module, inputs)
 
 
 def may_be_probabilities(table: Numbers) -> bool:

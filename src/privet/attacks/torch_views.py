@@ -8,7 +8,7 @@ no ``.grad`` and no parameter is touched.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import numpy as np
 import torch
@@ -17,7 +17,13 @@ from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
 from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
-from privet.attacks.torch_outputs import may_be_probabilities, row_losses, settled
+from privet.attacks.torch_outputs import (
+    bare_outputs,
+    last_layer_gives,
+    last_operation_gives,
+    may_be_probabilities,
+    row_losses,
+)
 from privet.errors import InvalidArgument
 from privet.views import Labels, Numbers, Rows, WhiteBox
 
@@ -25,11 +31,6 @@ __all__ = ["TorchView"]
 
 _GRADIENT_NUMBERS = 2**24  # of per-example gradients at a time
 _ROOT = "."  # the name of the module itself, where it has parameters of its own
-
-
-@runtime_checkable
-class _HoldsLogits(Protocol):
-    logits: Tensor
 
 
 @final
@@ -44,9 +45,10 @@ class TorchView(WhiteBox):
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
         self.module, self.batch = module, whole("batch", batch)
-        said = settled(module, gives)
-        self.gives = said or Outputs.LOGITS
-        self._certain = said is not None  # or once a number was seen that is no probability
+        self._said, self._found = gives, last_layer_gives(module)
+        self.gives = gives or self._found or Outputs.LOGITS
+        self._looked = False
+        self._certain = False  # once it was said, or found, or a number was seen that is no probability
         first = next(iter(module.parameters()), next(iter(module.buffers()), torch.zeros(())))
         self._device = first.device
         self._type = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
@@ -61,12 +63,18 @@ class TorchView(WhiteBox):
         with _evaluating(self.module), torch.no_grad():
             found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
         table = np.concatenate(found)
+        self._look(inputs)
         self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
         if not self._certain and may_be_probabilities(table):
             raise InvalidArgument(
                 f"'gives' must be said for this model: its one output is between 0 and 1 for all {len(table)} records, and may be "
                 f"the probability of class 1 or its logit. Give gives=Outputs.PROBABILITIES where it ends in a sigmoid, and "
                 f"gives=Outputs.LOGITS where it does not."
+            )
+        if self._said is Outputs.LOGITS and self._found is Outputs.PROBABILITIES and table.shape[1] == 1:
+            raise InvalidArgument(
+                "'gives' must be what the model gives, got LOGITS for one output that is a probability: its last operation is "
+                "a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, leave it off the module."
             )
         if self.gives is Outputs.PROBABILITIES:
             return log_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
@@ -112,6 +120,15 @@ class TorchView(WhiteBox):
             hook.remove()
         return _numbers(torch.cat(found))
 
+    def _look(self, inputs: Rows) -> None:
+        """Find out once what the module gives, where its layers do not say it."""
+        if self._looked:
+            return
+        self._found = self._found or last_operation_gives(self.module, self._rows(inputs[:2]))
+        self.gives = self._said or self._found or Outputs.LOGITS
+        self._certain |= self._said is not None or self._found is not None
+        self._looked = True
+
     def _known(self, layer: str) -> str:
         if layer not in self._groups:
             raise InvalidArgument(
@@ -148,6 +165,7 @@ class TorchView(WhiteBox):
 
     def _per_example(self, inputs: Rows, labels: Labels, names: list[str]) -> Iterator[dict[str, Tensor]]:
         """Gradients with respect to some parameters, for some records at a time."""
+        self._look(inputs)
         everything = {
             name: value.detach()
             for name, value in [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -202,12 +220,8 @@ def _groups(module: nn.Module) -> dict[str, list[str]]:
     return groups
 
 
-def _tensor(output: object) -> object:
-    return output.logits if isinstance(output, _HoldsLogits) and not isinstance(output, Tensor) else output
-
-
 def _two_axes(output: object, rows: int) -> Tensor:
-    output = _tensor(output)
+    output = bare_outputs(output)
     if isinstance(output, Tensor) and output.ndim < 2 and output.numel() == rows:
         return output.reshape(rows, 1)  # also of one row whose axes were squeezed away
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:

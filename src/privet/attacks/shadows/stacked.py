@@ -54,7 +54,10 @@ class Stacked(Engine):
         if not isinstance(recipe, TorchRecipe):
             return f"a {type(recipe).__name__} does not say how its models are trained"
         module = fresh(recipe, 0).module
-        if isinstance(layers_of(module, job.inputs.shape[1:], recipe.outputs(module)), list):
+        if isinstance(
+            layers_of(module, job.inputs.shape[1:], recipe.outputs(module, table(module, job.inputs[:2]))),
+            list,
+        ):
             return None
         seen = functional.refusal(module)
         if seen is None and functional.couples_rows(module) and len(set(job.members.sum(axis=1))) > 1:
@@ -80,7 +83,7 @@ class Stacked(Engine):
         """How many models are stepped together, and by how many threads at once."""
         example = fresh(recipe, 0).module
         size = max(1, min(self.tile, models, self.memory // _bytes(recipe, example, inputs)))
-        if not isinstance(layers_of(example, inputs.shape[1:], recipe.outputs(example)), list):
+        if not isinstance(layers_of(example, inputs.shape[1:], recipe.outputs(example, inputs)), list):
             return size, 1
         busy = min(self.threads or torch.get_num_threads(), len(os.sched_getaffinity(0)), size)
         return min(_TOGETHER, -(-size // busy)), busy

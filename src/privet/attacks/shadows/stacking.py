@@ -42,7 +42,7 @@ def train_stack(
         Order(rows, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
         for rows, seed in zip(members, seeds, strict=True)
     ]
-    gives = recipe.outputs(modules[0])
+    gives = recipe.outputs(modules[0], inputs)
     refuse_other_classes(modules[0], inputs, labels)
     chain = isinstance(layers_of(modules[0], inputs.shape[1:], gives), list)
     stack: Chain | Functional

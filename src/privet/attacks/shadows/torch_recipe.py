@@ -17,7 +17,7 @@ from privet.attacks.shadows.fingerprints import fingerprint
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule
-from privet.attacks.torch_outputs import refuse_other_classes, row_losses, settled
+from privet.attacks.torch_outputs import found_outputs, last_layer_gives, refuse_other_classes, row_losses
 from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, Labels, Rows
@@ -83,9 +83,9 @@ class TorchRecipe(Recipe):
         """A trained module as its owner would serve it."""
         return TorchView(module, batch=VIEW_ROWS, gives=self.gives)
 
-    def outputs(self, module: nn.Module) -> Outputs:
+    def outputs(self, module: nn.Module, inputs: Tensor) -> Outputs:
         """What such a module gives."""
-        return settled(module, self.gives) or Outputs.LOGITS
+        return self.gives or found_outputs(module, inputs) or Outputs.LOGITS
 
     def giving(self, outputs: Outputs | None) -> "TorchRecipe":
         return self if outputs is None or self.gives is not None else replace(self, gives=outputs)
@@ -105,7 +105,7 @@ class TorchRecipe(Recipe):
             self.optimizer,
             self.schedule,
             self.augmentation,
-            self.outputs(made),
+            self.gives or last_layer_gives(made) or Outputs.LOGITS,
         )
         return fingerprint((torch.__version__, parts))
 
@@ -176,7 +176,7 @@ def train_one(
     """The plain loop, in place; ``steps`` ends it early, for a measurement."""
     order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
     module, generator = made.module, changes(seed)
-    gives = recipe.outputs(module)
+    gives = recipe.outputs(module, inputs)
     refuse_other_classes(module, inputs, labels)
     optimizer = recipe.optimizer.optimizer(module.parameters(), recipe.learning_rate)
     module.train()
