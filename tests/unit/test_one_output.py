@@ -177,6 +177,16 @@ class TestWhatIsNotSaid:
         assert [part.training for part in module.modules()] == modes
         assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
+    def test_a_layer_that_does_more_is_no_such_layer(self):
+        class Sure(nn.Linear):
+            def forward(self, x):
+                return super().forward(x).sigmoid()
+
+        assert last_layer_gives(Sure(5, 1)) is None
+        assert see(Sure(5, 1)).log_confidences(ROWS).shape == (200, 2)
+        with pytest.raises(InvalidArgument, match="LOGITS"):
+            see(Sure(5, 1), gives=Outputs.LOGITS).log_confidences(ROWS)
+
     def test_last_layers(self):
         assert last_layer_gives(nn.Sequential(body(), nn.Softmax(1), nn.Dropout())) is Outputs.PROBABILITIES
         assert last_layer_gives(nn.Sequential(body(), nn.LogSoftmax(1))) is Outputs.LOGITS

@@ -52,12 +52,12 @@ def last_layer_gives(module: nn.Module) -> Outputs | None:
 
     ``LogSoftmax`` gives logits: its softmax is the softmax of what came before.
     """
-    last = _last(module)
-    if isinstance(last, nn.Sigmoid | nn.Softmax):
+    last = type(_last(module))  # the very layer: a subclass may do more
+    if last in (nn.Sigmoid, nn.Softmax):
         return Outputs.PROBABILITIES
-    if isinstance(last, nn.Linear | nn.LogSoftmax):
+    if last in (nn.Linear, nn.LogSoftmax):
         return Outputs.LOGITS
-    if isinstance(last, nn.LogSigmoid):
+    if last is nn.LogSigmoid:
         raise InvalidArgument(
             "'model' must give logits or probabilities, got a module that ends in LogSigmoid, the logarithm of one "
             "probability. Leave the last layer off: what comes before it is a logit."
