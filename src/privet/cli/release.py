@@ -100,6 +100,8 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         price, state = _spent_in(released.ledger, delta), filter_state(released.ledger)
         rows += ledger_rows(arguments.ledger, price, delta, state)
         caveats |= ledger_caveats(released.ledger, delta)
+        if Caveat.ADAPTIVE_PARAMETERS in caveats:
+            caveats -= {Caveat.FIXED_PARAMETERS}  # the price beside the filter says so itself
         document["caveats"] = caveat_rows(caveats)
         document["ledger"] = {
             "path": arguments.ledger,
