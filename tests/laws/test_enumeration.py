@@ -4,10 +4,13 @@ No theorem is applied outside of its statement: an upper bound is never below wh
 and a lower bound never above what the worst of them tells.
 """
 
+import sys
+
 import pytest
 from tests.oracle.enumeration import divergence
 
-from privet.accounting import account
+from privet.accounting import account, atoms, privacy_loss
+from privet.accounting.pairs import randomized_response
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.errors import NotProved, OutOfReach
 from privet.events import (
@@ -105,3 +108,62 @@ def test_the_chosen_bounds_hold(leaf, around, adjacency):
 def test_every_accountant_holds(leaf, around, adjacency):
     resolution = _FINE if around in _SINGLE else _COARSE
     check(_AROUND[around](leaf), adjacency, (None, *ACCOUNTANTS), resolution)
+
+
+# --- mistakes that were made, or could be: the enumeration must find each --------------------------------------
+
+
+def caught(event, adjacency, says):
+    with pytest.raises(AssertionError, match=says):
+        check(event, adjacency, (None,), _FINE)
+
+
+@pytest.mark.parametrize(
+    "leaf", [RandomizedResponse(0.9), Opaque(epsilon=1.0), ReportNoisyMax(epsilon=1.2)], ids=repr
+)
+def test_a_zeroed_unit_that_is_taken_for_an_absent_one_is_found(monkeypatch, leaf):
+    monkeypatch.setattr(privacy_loss, "zeroed_is_absent", lambda event: True)
+    monkeypatch.setattr(sys.modules["privet.accounting.fold"], "zeroed_is_absent", lambda event: True)
+    caught(Poisson(0.3, leaf), ZeroOut(), "upper bound is too small")
+    if isinstance(leaf, Opaque):
+        caught(Parallel((leaf, leaf)), ZeroOut(), "upper bound is too small")
+
+
+def test_claims_that_are_not_restated_for_an_exchange_are_found(monkeypatch):
+    monkeypatch.setattr(privacy_loss, "exchanged", lambda event: event)
+    caught(FixedSize(1, 3, Opaque(epsilon=1.0)), AddRemove(), "upper bound is too small")
+
+
+def test_a_fixed_size_sample_taken_for_a_poisson_sample_is_found(monkeypatch):
+    def mistaken(self, inner, size, population, adjacency):
+        return atoms.poisson(self._one(inner, adjacency), size / population, adjacency)
+
+    monkeypatch.setattr(privacy_loss.PrivacyLoss, "_fixed_size", mistaken)
+    caught(FixedSize(1, 3, DiscreteLaplace(1.2, 2)), AddRemove(), "upper bound is too small")
+
+
+def test_one_order_of_neighbours_only_is_found(monkeypatch):
+    monkeypatch.setattr(privacy_loss, "_ways", lambda composition: [composition])
+    caught(RandomizedResponse(0.9), ZeroOut(), "upper bound is too small")
+
+
+def test_a_bound_of_a_class_that_is_given_as_attained_is_found(monkeypatch):
+    def attained(epsilon, positives=1):
+        return randomized_response(epsilon)
+
+    monkeypatch.setattr(atoms, "_two_noisy_scores", attained)
+    monkeypatch.setattr(atoms, "_one_comparison", attained)
+    monkeypatch.setattr(atoms, "_two_candidates", attained)
+    caught(ReportNoisyMax(epsilon=1.2), AddRemove(), "lower bound is too large")
+    caught(SparseVector(epsilon=1.2), AddRemove(), "lower bound is too large")
+
+
+def test_a_lower_bound_of_exchanged_claims_is_found(monkeypatch):
+    honest = privacy_loss.PrivacyLoss._one
+    twice = privacy_loss.exchanged
+    monkeypatch.setattr(
+        privacy_loss.PrivacyLoss,
+        "_one",
+        lambda self, inner, adjacency: honest(self, twice(inner), adjacency),
+    )
+    caught(FixedSize(1, 3, Opaque(epsilon=1.0)), AddRemove(), "lower bound is too large")
