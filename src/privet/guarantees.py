@@ -181,15 +181,17 @@ class Guarantee:
         return min(bounds)
 
     def kept_loss(self, *, delta: float) -> KeptLoss:
-        """The ``loss_bound`` at δ; at 2 δ where none is proved at δ itself.
+        """The ``loss_bound`` at δ; at 2 δ where none is proved at δ itself; ∞, which never fails, where none is proved there either.
 
         A claim (ε, δ) alone leaves room for outputs of probability δ that tell everything, and at δ for nothing beside them.
         """
-        try:
+        with suppress(NotProved):
             return KeptLoss(self.loss_bound(delta=delta), delta)
-        except NotProved:
-            self.epsilon(delta=delta)  # where there is not even an ε, its own refusal is the one to be seen
-            return KeptLoss(self.loss_bound(delta=2 * delta), 2 * delta)
+        self.epsilon(delta=delta)  # where there is not even an ε, its own refusal is the one to be seen
+        if 2 * delta < 1:
+            with suppress(NotProved):
+                return KeptLoss(self.loss_bound(delta=2 * delta), 2 * delta)
+        return KeptLoss(math.inf, 0.0)
 
     def posterior(self, *, prior: float, delta: float) -> Interval:
         """What a reader who held ``prior`` may come to believe: between ``lower`` and ``upper``.

@@ -110,7 +110,9 @@ def _tell(place: int, name: str) -> None:
 def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> list[str]:
     notes = (
         f"Attack: the strongest of three that see the model's confidences and compare with {_REFERENCES} models which the "
-        f"attacker trained in the same way. By chance the AUC is 0.5, and the TPR is the FPR.",
+        "attacker trained in the same way. By chance its AUC is 0.5.",
+        f"Accuracy is on records that were not trained on. TPR at {percent(_FPR)}: the share of members that the attack finds, where it "
+        f"names {percent(_FPR)} of the others too.",
         f"ε at δ = {_DELTA:g}. Measured: at least this, at {percent(report.audits[0].confidence)} confidence, by these attacks; on private models "
         f"also by canaries in the training, told by an adversary who sees every step of it. Proved: at most this, by any attack.",
         "The plain model trains until it knows records by heart. Stopped early it would leak less too, and nothing would bound it.",
@@ -126,9 +128,9 @@ def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> 
         table(
             [
                 "model",
-                "test accuracy",
-                "attack AUC",
-                f"TPR at {percent(_FPR)} FPR",
+                "accuracy",
+                "AUC",
+                f"TPR at {percent(_FPR)}",
                 "ε on records",
                 "ε on canaries",
                 "ε proved",
