@@ -15,7 +15,7 @@ from privet.training.gradients.inventory import Inventory
 from privet.training.gradients.layout import Layout
 from privet.training.gradients.lookups import combined
 from privet.training.gradients.losses import ignored_label, is_row_wise
-from privet.training.gradients.passes import Pass, Passes
+from privet.training.gradients.passes import NO_CHECKS, Checks, Pass, Passes
 from privet.training.gradients.plans import Stray
 from privet.training.gradients.products import Direct, Gradient, Product
 from privet.training.gradients.proofs import gradients_of, rows_apart
@@ -162,12 +162,12 @@ class ClippedSums:
             )
         key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
         if self._chain is not None and self._row_wise and self._passes.has_begun(key):
-            milestone = False  # examples are apart by construction
+            checks = NO_CHECKS  # examples are apart by construction
         else:
-            milestone = self._passes.begin(key, batch)
+            checks = self._passes.begin(key, batch)
         if (
             self._chain is not None
-            and not milestone
+            and not checks.rows
             and self._passes.has_begun(key)
             and self._chain.takes(inputs)
         ):
@@ -177,10 +177,10 @@ class ClippedSums:
             norms.zero_()
         self._tape.scratch.begin()
         with torch.enable_grad():
-            straight, products = self._products(key, inputs, targets, milestone)
+            straight, products = self._products(key, inputs, targets, checks)
         with torch.no_grad():
             self._add_squared_norms(straight, products, norms)
-        if milestone and len(self._brute_forced) < len(self._parameters):
+        if checks.company and len(self._brute_forced) < len(self._parameters):
             self._couplings.require_same_alone(inputs, targets, norms)
         with torch.no_grad():
             self._put_sums(straight, products, norms, fresh)
@@ -262,11 +262,11 @@ class ClippedSums:
                 self._views[index].zero_()  # without a gradient in this lot
 
     def _products(
-        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, milestone: bool
+        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, checks: Checks
     ) -> tuple[Straight, dict[int, Product]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         batch = targets.shape[0]
-        found = self._passes.run(key, inputs, targets, self._loose, milestone)
+        found = self._passes.run(key, inputs, targets, self._loose, checks)
         uses, followed = found.uses, found.followed
         self._loose.update(found.outside)
         loose = self._loose | found.unproved

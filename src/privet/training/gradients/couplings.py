@@ -7,7 +7,7 @@ by ``proofs``; one through values that are cut from the graph (a mean of the bat
 - the lot, and a random half of it in random order: the losses of the half must stay as they are;
 - a few examples alone: their gradients must have the norms that they had in the lot.
 
-The first is done for every plan, the others in lots 1, 2, 4, 8, … of it. Company that is never drawn is never tried: this is a test, not a proof.
+The first is done for every plan, the others in lots 1, 4, 16, … of its shapes, and in the first that is more than twice as large. Company that is never drawn is never tried: this is a test, not a proof.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,10 @@
 """The graph of a forward pass: its nodes in a fixed order, and a signature that tells one graph from another.
 
-Two lots whose graphs have the same operations, wired the same way, with the same saved integers (sizes, axes, positions) divide their rows among
+Two lots whose graphs have the same operations in the same order, with the same saved integers (sizes, axes, positions), divide their rows among
 the examples in the same way, unless an operation moves rows by their values (``row_moves``). Sizes follow the number of
 examples, so integers are compared with a law a·n + b, which is learnt from the graphs of two and of three examples.
+
+The signature is taken in every lot, so only integers that can move a row are asked for.
 """
 
 from typing import Any, final
@@ -10,104 +12,115 @@ from typing import Any, final
 from torch import Tensor
 from torch.autograd.graph import Node
 
-__all__ = ["GraphLaw", "Walk", "walk"]
+from privet.training.gradients.operations import ELEMENTWISE, INSIDE, nodes_of
 
-Walk = list[tuple[Node, tuple[tuple[Node | None, int], ...]]]
+__all__ = ["GraphLaw", "Walk"]
 
 _KEPT = 64
 """For how many sizes of a lot the expected integers are kept."""
 
+_SILENT = (
+    ELEMENTWISE
+    | INSIDE
+    | frozenset(nodes_of("Addbmm Addmm Addmv Baddbmm Bmm Dot Linear Mm Mv Embedding EmbeddingBag", 0))
+)
+"""Operations whose integers move no row."""
+
 _NUMBERS = (int, bool)
 
 
-def walk(losses: Tensor) -> Walk:
-    """Every node between the losses and the parameters, each with what it was computed from."""
-    start = losses.grad_fn
-    assert start is not None
-    found: Walk = []
-    stack, seen = [start], {start}
-    while stack:
-        node = stack.pop()
-        sources = node.next_functions
-        found.append((node, sources))
-        for child, _ in sources:
-            if child is not None and child not in seen:
-                seen.add(child)
-                stack.append(child)
-    return found
+@final
+class Walk:
+    """Every node between the losses and the parameters, with what it was computed from, in a fixed order."""
 
+    __slots__ = ("kinds", "nodes", "outputs", "sources")
 
-def _integers(nodes: Walk) -> tuple[list[Any], list[int]]:
-    """The kinds of the nodes, and all of their integers: how they are wired, and what each has saved."""
-    kinds: list[Any] = []
-    found: list[int] = []
-    numbers = {node: i for i, (node, _) in enumerate(nodes)}
-    numbers[None] = -1  # type: ignore[index]
-    for node, sources in nodes:
-        kind = type(node)
-        names = _FIELDS.get(kind)
-        if names is None:
-            names = _fields(node)
-        kinds.append(kind)
-        for child, output in sources:
-            found.append(numbers[child])  # type: ignore[index]
-            found.append(output)
-        for name in names:
-            value = getattr(node, name)
-            if type(value) is tuple:
-                found.append(len(value))
-                found += value
-            elif type(value) in _NUMBERS:
-                found.append(value)
-    return kinds, found
+    def __init__(self, losses: Tensor) -> None:
+        start = losses.grad_fn
+        assert start is not None
+        self.nodes: list[Node] = []
+        self.sources: list[tuple[tuple[Node | None, int], ...]] = []
+        self.kinds: list[type[Node]] = []
+        self.outputs: list[int] = []  # which output of its source each node takes
+        stack, seen = [start], {start}
+        while stack:
+            node = stack.pop()
+            sources = node.next_functions
+            self.nodes.append(node)
+            self.kinds.append(type(node))
+            self.sources.append(sources)
+            for child, output in sources:
+                self.outputs.append(output)
+                if child is not None and child not in seen:
+                    seen.add(child)
+                    stack.append(child)
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _fields(node: Node) -> tuple[str, ...]:
-    """The saved integers of a kind of node, by name; tensors are not asked for again, because that takes long."""
+    """The saved integers of a kind of node, by name; a tensor is asked for once only, because that takes long."""
+    known = _FIELDS.get(type(node))
+    if known is not None:
+        return known
     found: list[str] = []
-    for name in dir(type(node)):
-        if not name.startswith("_saved_") or name.endswith("_strides"):
-            continue
-        try:
-            value = getattr(node, name)
-        except RuntimeError:
-            continue  # a tensor that was freed, or may not be looked at
-        whole = value if isinstance(value, tuple) else (value,)
-        if all(type(v) in _NUMBERS for v in whole):
-            found.append(name)
-    if all(value is not None for value in (getattr(node, n, None) for n in found)):
-        _FIELDS[type(node)] = tuple(found)
+    if node.name() not in _SILENT:
+        for name in dir(type(node)):
+            if not name.startswith("_saved_") or name.endswith("_strides"):
+                continue
+            try:
+                value = getattr(node, name)
+            except RuntimeError:
+                continue  # a tensor that may not be looked at
+            whole = value if isinstance(value, tuple) else (value,)
+            if all(type(v) in _NUMBERS for v in whole):
+                found.append(name)
+    _FIELDS[type(node)] = tuple(found)
     return tuple(found)
+
+
+def _integers(nodes: list[Node], asked: list[tuple[int, tuple[str, ...]]]) -> list[int]:
+    found: list[int] = []
+    for place, names in asked:
+        node = nodes[place]
+        for name in names:
+            value: Any = getattr(node, name)
+            if type(value) is tuple:
+                found.append(len(value))
+                found += value
+            else:
+                found.append(value)
+    return found
 
 
 @final
 class GraphLaw:
     """What the graph of a lot of n examples looks like, for any n."""
 
-    __slots__ = ("_base", "_expected", "_kinds", "_slopes")
+    __slots__ = ("_asked", "_base", "_expected", "_kinds", "_outputs", "_slopes")
 
-    def __init__(self, kinds: list[Any], base: list[int], slopes: list[int]) -> None:
-        self._kinds = kinds
-        self._base = base
-        self._slopes = slopes
+    def __init__(
+        self, seen: Walk, asked: list[tuple[int, tuple[str, ...]]], base: list[int], slopes: list[int]
+    ) -> None:
+        self._kinds, self._outputs = seen.kinds, seen.outputs
+        self._asked, self._base, self._slopes = asked, base, slopes
         self._expected: dict[int, list[int]] = {}
 
     @staticmethod
     def of(two: Walk, three: Walk) -> "GraphLaw | None":
         """The law through the graphs of two and of three examples; None if these are different graphs."""
-        kinds, low = _integers(two)
-        others, high = _integers(three)
-        if kinds != others or len(low) != len(high):
+        if two.kinds != three.kinds or two.outputs != three.outputs:
             return None
-        return GraphLaw(kinds, low, [b - a for a, b in zip(low, high, strict=True)])
+        asked = [(place, names) for place, node in enumerate(two.nodes) if (names := _fields(node))]
+        low, high = _integers(two.nodes, asked), _integers(three.nodes, asked)
+        if len(low) != len(high) or any(type(v) not in _NUMBERS for v in (*low, *high)):
+            return None
+        return GraphLaw(two, asked, low, [b - a for a, b in zip(low, high, strict=True)])
 
-    def holds(self, nodes: Walk, batch: int) -> bool:
+    def holds(self, seen: Walk, batch: int) -> bool:
         """Whether the graph of a lot of so many examples is the one that was learnt."""
-        kinds, found = _integers(nodes)
-        if kinds != self._kinds:
+        if seen.kinds != self._kinds or seen.outputs != self._outputs:
             return False
         expected = self._expected.get(batch)
         if expected is None:
@@ -115,4 +128,4 @@ class GraphLaw:
                 self._expected.clear()
             expected = [b + (batch - 2) * s for b, s in zip(self._base, self._slopes, strict=True)]
             self._expected[batch] = expected
-        return found == expected
+        return _integers(seen.nodes, self._asked) == expected

@@ -8,16 +8,29 @@ import torch
 from torch import Tensor, nn
 
 from privet.training.gradients.couplings import Couplings
-from privet.training.gradients.graphs import Walk, walk
+from privet.training.gradients.graphs import Walk
 from privet.training.gradients.plans import Plan, Prober, Stray
 from privet.training.gradients.proofs import Look, Site, gradients_of
 from privet.training.gradients.refusals import require_losses
 from privet.training.gradients.strays import Graph, Reach
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
 
-__all__ = ["Pass", "Passes"]
+__all__ = ["NO_CHECKS", "Checks", "Pass", "Passes"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is looked at in a lot, beside what its graph asks for: rows in lots 1, 2, 4, 8, …, company in 1, 4, 16, … and in larger lots."""
+
+    rows: bool
+    company: bool
+    first: bool
+
+
+NO_CHECKS = Checks(rows=False, company=False, first=False)
 
 
 @final
@@ -65,19 +78,23 @@ class Passes:
         self._couplings = couplings
         self._prober = Prober(model, loss, parameters, taps, tape, couplings)
         self._plans: dict[object, Plan] = {}
-        self._counts: dict[object, int] = {}
+        self._counts: dict[object, tuple[int, int]] = {}  # of lots, with the largest whose company was tried
         names = {id(module): name for name, module in model.named_modules()}
         self._names = [names[id(tap.module)] or type(tap.module).__name__ for tap in taps]
 
-    def begin(self, key: object, batch: int) -> bool:
-        """Counts the lots of such shapes; whether this is one of 1, 2, 4, 8, …, in which more is looked at.
+    def begin(self, key: object, batch: int) -> Checks:
+        """Counts the lots of such shapes, and says what is to be looked at in this one.
 
         A lot of one example needs no proof, since all rows are its own, and does not count.
         """
         if batch < 2:
-            return False
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        return not count & (count - 1)
+            return NO_CHECKS
+        count, largest = self._counts.get(key, (0, 0))
+        count, larger = count + 1, batch > 2 * largest
+        self._counts[key] = count, batch if larger else largest
+        milestone = not count & (count - 1)
+        company = larger or (milestone and count.bit_length() % 2 == 1)
+        return Checks(rows=milestone or company, company=company, first=count == 1)
 
     def has_begun(self, key: object) -> bool:
         """Whether such a lot was looked at before."""
@@ -89,30 +106,32 @@ class Passes:
         inputs: tuple[Tensor, ...],
         targets: Tensor,
         known: set[int],
-        milestone: bool,
+        checks: Checks,
     ) -> Pass:
         """The passes over one lot; ``known`` are the parameters that are left to brute force already."""
         batch = targets.shape[0]
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._prober.plan(inputs, targets)
-        if milestone:
-            self._couplings.require_apart(inputs, targets, first=self._counts[key] == 1)
+        if checks.company:
+            self._couplings.require_apart(inputs, targets, first=checks.first)
         with tapped(self._taps):
             losses, uses = self._forward(inputs, targets, batch)
         if not plan.matches(uses, batch):
             plan = self._plans[key] = self._prober.plan(inputs, targets)
             if not plan.matches(uses, batch):
                 plan = Plan.unknown(uses)  # the calls depend on the values: no tap is used for this lot
-        nodes = walk(losses) if plan.strays or batch > 1 else []
-        followed = self._follow(plan, nodes, uses, batch)
+        seen = Walk(losses)
+        followed = self._follow(plan, seen, uses, batch)
         sites = _sites(plan, uses, followed)
         is_open = plan.proof.watch(sites)
-        look = plan.proof.look(nodes, batch, milestone) if sites and batch > 1 else None
+        look = plan.proof.look(seen, batch, checks.rows) if sites and batch > 1 else None
         keep = look is not None and (look.due or is_open)
         found, outside = self._backward(losses, uses, followed, known, keep)
-        if look is not None:
+        if keep and look is not None:
             self._prove(plan, losses, sites, found, look)
+        elif look is not None:
+            plan.proof.rely()
         places: list[Placement | None] = [
             None if place is None else plan.proof.place((i, -1)) for i, place in enumerate(plan.places)
         ]
@@ -159,13 +178,11 @@ class Passes:
             tape.uses = []
         return losses, uses
 
-    def _follow(
-        self, plan: Plan, nodes: Walk, uses: list[Use], batch: int
-    ) -> list[tuple[Stray, list[Reach]]]:
+    def _follow(self, plan: Plan, seen: Walk, uses: list[Use], batch: int) -> list[tuple[Stray, list[Reach]]]:
         """The strays of this step whose every consumer is where the plan says."""
         if not plan.strays:
             return []
-        graph = Graph(nodes)
+        graph = Graph(seen)
         found = [(stray, stray.reaches(graph, uses, self._parameters, batch)) for stray in plan.strays]
         return [(stray, reaches) for stray, reaches in found if reaches is not None]
 

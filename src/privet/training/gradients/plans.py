@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 from privet.training.gradients.couplings import Couplings, some, undisturbed
-from privet.training.gradients.graphs import GraphLaw, walk
+from privet.training.gradients.graphs import GraphLaw, Walk
 from privet.training.gradients.proofs import Proof
 from privet.training.gradients.refusals import require_losses
 from privet.training.gradients.row_moves import RowMoves
@@ -162,7 +162,7 @@ class Prober:
         if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
             return Plan.unknown(uses)
         places = [_place(a.leading, b.leading) for a, b in zip(two[1], uses, strict=True)]
-        walks = walk(two[0]), walk(three[0])
+        walks = Walk(two[0]), Walk(three[0])
         law = GraphLaw.of(*walks)
         proof = Proof(law, RowMoves(free=True, indexed=()) if law is None else RowMoves.of(*walks))
         strays = self._strays((Graph(walks[0]), Graph(walks[1])), (two[1], uses), places)

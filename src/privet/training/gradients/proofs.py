@@ -41,7 +41,7 @@ TOLERANCE = 1e-4
 TINY = 1e-30
 """Rows below are zero: what they add to a gradient is nothing beside any clip bound."""
 
-RATE = 1 / 40
+RATE = 1 / 48
 """The share of lots that are certified once a plan has been for long in use."""
 
 Key = tuple[int, int]
@@ -156,10 +156,10 @@ class Proof:
                 self._left[site.key] = site.place.layouts()
         return any(self.is_open(s.key) for s in sites)
 
-    def look(self, nodes: Walk, batch: int, milestone: bool) -> Look:
+    def look(self, seen: Walk, batch: int, milestone: bool) -> Look:
         """What the graph of the lot asks for."""
-        same = self._law is not None and self._law.holds(nodes, batch)
-        if not same or not self._moves.stay(nodes, batch):
+        same = self._law is not None and self._law.holds(seen, batch)
+        if not same or not self._moves.stay(seen, batch):
             return Look(due=True, unique=True, same=same)
         due = milestone or not self._checked or bool(self._generator.random() < RATE)
         return Look(due, unique=not self._checked, same=True)

@@ -15,52 +15,12 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from privet.training.gradients.graphs import Walk
+from privet.training.gradients.operations import ELEMENTWISE, INSIDE, SHAPES, nodes_of
 
 __all__ = ["RowMoves"]
 
 
-def _backward(names: str, *endings: int) -> list[str]:
-    """The nodes of operations that are listed with spaces between; an operation can have several kinds of nodes."""
-    return [f"{name}Backward{ending}" for name in names.split() for ending in endings]
-
-
-_STAYS = frozenset(
-    [
-        # elementwise
-        *_backward(
-            "Abs Acos Acosh Add Addcdiv Addcmul Asin Asinh Atan Atan2 Atanh Ceil Celu Clamp ClampMax ClampMin Clone "
-            "Copysign Cos Cosh Div Elu Erf Erfc Exp Exp2 Expm1 Floor Gelu Hardshrink Hardsigmoid Hardswish Hardtanh LeakyRelu Lerp Log "
-            "Log10 Log1P Log2 LogSigmoid Logaddexp Logit MaskedFill Maximum Minimum Mish Mul NanToNum NativeDropout Neg Pow Prelu "
-            "PreluKernel Reciprocal Relu Relu6 Round RreluWithNoise Rsqrt Rsub Selu Sgn Sigmoid Sign Silu Sin Sinh Softplus Softshrink "
-            "Sqrt Square Sub Tan Tanh Threshold ToCopy Where Xlogy",
-            *(0, 1, 2, 3),
-        ),
-        # the same numbers in another shape; axes and positions are integers of the signature
-        *_backward(
-            "Alias AsStrided Cat ChannelShuffle Col2Im ConstantPadNd Diagonal Expand Flip Glu Im2Col Permute PixelShuffle PixelUnshuffle "
-            "ReflectionPad1D ReflectionPad2D ReflectionPad3D Repeat ReplicationPad1D ReplicationPad2D ReplicationPad3D ReshapeAlias Roll "
-            "Select Slice Split SplitWithSizes Squeeze Stack T Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View "
-            "ViewAsComplex ViewAsReal",
-            *(0, 1, 2),
-        ),
-        # each example by itself, along its last axes
-        *_backward(
-            "AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool2D AdaptiveMaxPool3D AvgPool2D AvgPool3D Convolution FftC2C FftC2R FftR2C "
-            "FusedRmsNorm GridSampler2D GridSampler3D MaxPool2DWithIndices MaxPool3DWithIndices MkldnnAdaptiveAvgPool2D NativeBatchNorm "
-            "NativeGroupNorm NativeLayerNorm UpsampleBicubic2D UpsampleBilinear2D UpsampleBilinear2DAa UpsampleLinear1D UpsampleNearest1D "
-            "UpsampleNearest2D UpsampleNearest3D UpsampleTrilinear3D",
-            0,
-        ),
-        # losses with one number for each row
-        *_backward(
-            "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss KlDiv MseLoss NllLoss NllLoss2D SmoothL1Loss SoftMarginLoss",
-            0,
-        ),
-        "torch::autograd::AccumulateGrad",
-        "torch::autograd::CopyBackwards",
-        "torch::autograd::CopySlices",
-    ]
-)
+_STAYS = ELEMENTWISE | SHAPES | INSIDE
 """What leaves every row where it is, or takes it where the integers of the signature say."""
 
 _OWN = frozenset({"_LSTMBackward", "_GRUBackward"})
@@ -122,7 +82,7 @@ def _keys(node: Any) -> tuple[int, ...]:  # noqa: ANN401
 
 _ALONG: dict[str, Callable[[Any], tuple[int, ...]]] = {
     **dict.fromkeys(
-        _backward(
+        nodes_of(
             "Amax Amin Aminmax Cummax Cummin Cumprod Cumsum Gather IndexAdd IndexCopy IndexFill IndexSelect Kthvalue LinalgVectorNorm "
             "LogSoftmax Logcumsumexp Logsumexp Max Mean Median Min Mode Nanmedian Nansum Norm Prod SafeSoftmax Scatter ScatterAdd "
             "ScatterReduce Softmax Sort Std StdMean Sum Topk Var VarMean",
@@ -164,9 +124,9 @@ class RowMoves:
     def of(two: Walk, three: Walk) -> "RowMoves":
         """From the graphs of two and of three examples, which have the same nodes in the same order."""
         indexed: list[tuple[int, int]] = []
-        for place, ((small, _), (large, _)) in enumerate(zip(two, three, strict=True)):
+        for place, (small, large) in enumerate(zip(two.nodes, three.nodes, strict=True)):
             name = large.name()
-            if name in _OWN or (name in _STAYS and name not in _ALONG):
+            if name in _OWN or name in _STAYS:
                 continue
             sizes = _ALONG.get(name)
             if sizes is None:
@@ -183,9 +143,11 @@ class RowMoves:
             indexed.append((place, axis))
         return RowMoves(free=False, indexed=tuple(indexed))
 
-    def stay(self, nodes: Walk, batch: int) -> bool:
+    def stay(self, seen: Walk, batch: int) -> bool:
         """Whether no row of this lot was moved by its values."""
-        return not self.free and all(_in_order(nodes[place][0], axis, batch) for place, axis in self.indexed)
+        return not self.free and all(
+            _in_order(seen.nodes[place], axis, batch) for place, axis in self.indexed
+        )
 
 
 def _followed_axis(small: Node, large: Node) -> int | None:

@@ -61,10 +61,10 @@ class Graph:
 
     __slots__ = ("_consumers", "leaves")
 
-    def __init__(self, nodes: Walk) -> None:
+    def __init__(self, seen: Walk) -> None:
         self._consumers: dict[Node, list[tuple[Node, int, int]]] = {}
         self.leaves: dict[int, Node] = {}
-        for node, sources in nodes:
+        for node, sources in zip(seen.nodes, seen.sources, strict=True):
             for position, (child, output) in enumerate(sources):
                 if child is not None:
                     self._consumers.setdefault(child, []).append((node, position, output))
