@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from privet.training.gradients import ClippedSums, CrossExample, per_example
+from privet.training.gradients import ClippedSums, CrossExample, couplings, per_example, proofs, row_moves
+from privet.training.gradients.refusals import RowsMoved
 
 _PATH = Path(__file__).with_name("model_zoo.py")
 _SPEC = importlib.util.spec_from_file_location("privet_tests_model_zoo", _PATH)
@@ -112,3 +113,119 @@ def test_sums_are_those_of_a_loop_from_any_first_lot(seed):
 def test_examples_that_depend_on_each_other_are_refused(entry, sizes):
     with pytest.raises(CrossExample):
         distance(entry, 3, sizes)
+
+
+def entry_of(name):
+    return next(entry for entry in zoo.ENTRIES if entry.name.startswith(name))
+
+
+# What the issue was about: each of them was wrong before layouts were proved.
+KNOWN = [
+    "mha/first",
+    "mha-time-major/first",
+    "encoder-batch-pre/first",
+    "encoder-batch-post/first",
+    "encoder-time-pre/first",
+    "encoder-time-post/first",
+    "class-token/2-batch-pre-random",
+    "class-token/2-time-post-random",
+    "plain/time-major-first",
+    "vision-transformer",
+    "frames/time-major",
+    "sorted/first",
+    "unpadded/",
+]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_leaving_out_one_example_moves_the_sum_by_no_more_than_the_bound(name):
+    torch.manual_seed(1)
+    entry, generator = entry_of(name), torch.Generator().manual_seed(2)
+    model = entry.make()
+    inputs, targets = lot_of(entry, 7, generator, torch.float32)
+    median = float(rows_of(model, inputs, targets).norm(dim=1).median())
+    sums = ClippedSums(model, LOSS, Flat(median))
+
+    def total(kept):
+        out = sums.layout.zeros()
+        sums.add(tuple(x[kept] for x in inputs), targets[kept], out)
+        return out.double()
+
+    whole = total(torch.arange(7))
+    for gone in range(7):
+        kept = torch.tensor([i for i in range(7) if i != gone])
+        assert float((whole - total(kept)).norm()) <= median * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["sorted/", "sorted-time-major/", "sorted-matrix/", "own_sorting", "unpadded/"]
+)
+def test_orders_that_depend_on_values_from_many_first_lots(name):
+    entry = entry_of(name)
+    for seed in range(12):
+        assert distance(entry, seed, (3, 3, 4)) < 1e-6
+
+
+def unpadded_at(lengths, sums, model, generator):
+    inputs = (torch.randn(len(lengths), 4, zoo.WIDTH, generator=generator), torch.tensor(lengths))
+    targets = torch.randint(0, zoo.CLASSES, (len(lengths),), generator=generator)
+    rows = rows_of(model, inputs, targets)
+    norms = sums.add(inputs, targets, sums.layout.zeros())
+    return float((norms.sqrt() - rows.norm(dim=1)).abs().max() / rows.norm(dim=1).max())
+
+
+def test_a_plan_learnt_at_equal_lengths_is_not_used_for_others_of_the_same_total():
+    torch.manual_seed(0)
+    entry, generator = entry_of("unpadded/"), torch.Generator().manual_seed(0)
+    model = entry.make()
+    sums = ClippedSums(model, LOSS, Flat(1.0))
+    for lengths in ([2, 2, 2, 2], [2, 2, 2, 2], [1, 3, 2, 2], [3, 1, 1, 3], [4, 1, 2, 1]):
+        assert unpadded_at(lengths, sums, model, generator) < 1e-4
+
+
+# Mutations: what each part of the proof is good for.
+
+
+def wrong_somewhere(names, sizes=(5, 4, 6)):
+    return any(distance(entry_of(name), 11, sizes) > 1e-3 for name in names)
+
+
+def without_a_second_look(monkeypatch):
+    monkeypatch.setattr(couplings.Couplings, "require_same_alone", lambda *args: None)
+
+
+@pytest.mark.parametrize("name", ["plain/time-major-first", "mha/first", "frames/time-major"])
+def test_mutation_the_first_candidate_is_taken(name, monkeypatch):
+    monkeypatch.setattr(proofs, "_fitting", lambda layouts, *rest: iter(layouts))
+    with pytest.raises(CrossExample, match="alone"):
+        distance(entry_of(name), 11, (5,))
+    without_a_second_look(monkeypatch)
+    assert wrong_somewhere([name])
+
+
+@pytest.mark.parametrize("name", ["sorted/first", "plain/time-major-first", "heads-between/first"])
+def test_mutation_no_certificate(name, monkeypatch):
+    monkeypatch.setattr(proofs.Proof, "check", lambda *args: None)
+    without_a_second_look(monkeypatch)
+    assert wrong_somewhere([name], (5, 4, 6, 3, 8))
+
+
+def test_mutation_moves_by_value_are_not_seen(monkeypatch):
+    """Then sorted batches are wrong in some lot, or the next certificate stops the run."""
+    monkeypatch.setattr(row_moves.RowMoves, "stay", lambda *args: True)
+    monkeypatch.setattr(proofs, "RATE", 0.0)
+    without_a_second_look(monkeypatch)
+    found = []
+    for seed in range(8):
+        try:
+            found.append(distance(entry_of("sorted/first"), seed, (2, 2, 3, 3, 4)) > 1e-3)
+        except RowsMoved:
+            found.append(True)
+    assert any(found)
+
+
+def test_mutation_company_is_not_tried(monkeypatch):
+    monkeypatch.setattr(couplings.Couplings, "require_apart", lambda *args, **named: None)
+    without_a_second_look(monkeypatch)
+    entry = next(e for e in zoo.COUPLED if e.name == "centred_in_large_lots")
+    assert distance(entry, 3, (6,)) > 1e-3

@@ -33,27 +33,32 @@ _NUMBERS = (int, bool)
 class Walk:
     """Every node between the losses and the parameters, with what it was computed from, in a fixed order."""
 
-    __slots__ = ("kinds", "nodes", "outputs", "sources")
+    __slots__ = ("nodes", "sources")
 
     def __init__(self, losses: Tensor) -> None:
         start = losses.grad_fn
         assert start is not None
         self.nodes: list[Node] = []
         self.sources: list[tuple[tuple[Node | None, int], ...]] = []
-        self.kinds: list[type[Node]] = []
-        self.outputs: list[int] = []  # which output of its source each node takes
-        stack, seen = [start], {start}
+        stack: list[Node] = [start]
+        seen: set[Node | None] = {None, start}  # so that None is never put on the stack
         while stack:
             node = stack.pop()
             sources = node.next_functions
             self.nodes.append(node)
-            self.kinds.append(type(node))
             self.sources.append(sources)
-            for child, output in sources:
-                self.outputs.append(output)
-                if child is not None and child not in seen:
+            for child, _ in sources:
+                if child not in seen:
                     seen.add(child)
-                    stack.append(child)
+                    stack.append(child)  # type: ignore[arg-type]
+
+    def kinds(self) -> list[type[Node]]:
+        """What each node is."""
+        return list(map(type, self.nodes))
+
+    def outputs(self) -> list[int]:
+        """Which output of its source each node takes, for all of its inputs."""
+        return [output for sources in self.sources for _, output in sources]
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -67,7 +72,7 @@ def _fields(node: Node) -> tuple[str, ...]:
     found: list[str] = []
     if node.name() not in _SILENT:
         for name in dir(type(node)):
-            if not name.startswith("_saved_") or name.endswith("_strides"):
+            if not name.startswith("_saved_") or name.endswith(("_strides", "_keepdim", "_numel")):
                 continue
             try:
                 value = getattr(node, name)
@@ -103,14 +108,14 @@ class GraphLaw:
     def __init__(
         self, seen: Walk, asked: list[tuple[int, tuple[str, ...]]], base: list[int], slopes: list[int]
     ) -> None:
-        self._kinds, self._outputs = seen.kinds, seen.outputs
+        self._kinds, self._outputs = seen.kinds(), seen.outputs()
         self._asked, self._base, self._slopes = asked, base, slopes
         self._expected: dict[int, list[int]] = {}
 
     @staticmethod
     def of(two: Walk, three: Walk) -> "GraphLaw | None":
         """The law through the graphs of two and of three examples; None if these are different graphs."""
-        if two.kinds != three.kinds or two.outputs != three.outputs:
+        if two.kinds() != three.kinds() or two.outputs() != three.outputs():
             return None
         asked = [(place, names) for place, node in enumerate(two.nodes) if (names := _fields(node))]
         low, high = _integers(two.nodes, asked), _integers(three.nodes, asked)
@@ -120,7 +125,7 @@ class GraphLaw:
 
     def holds(self, seen: Walk, batch: int) -> bool:
         """Whether the graph of a lot of so many examples is the one that was learnt."""
-        if seen.kinds != self._kinds or seen.outputs != self._outputs:
+        if seen.kinds() != self._kinds or seen.outputs() != self._outputs:
             return False
         expected = self._expected.get(batch)
         if expected is None:

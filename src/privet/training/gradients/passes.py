@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from privet.training.gradients.couplings import Couplings
 from privet.training.gradients.graphs import Walk
 from privet.training.gradients.plans import Plan, Prober, Stray
-from privet.training.gradients.proofs import Look, Site, gradients_of
+from privet.training.gradients.proofs import NO_LOOK, Look, Site, gradients_of
 from privet.training.gradients.refusals import require_losses
 from privet.training.gradients.strays import Graph, Reach
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
@@ -123,22 +123,27 @@ class Passes:
                 plan = Plan.unknown(uses)  # the calls depend on the values: no tap is used for this lot
         seen = Walk(losses)
         followed = self._follow(plan, seen, uses, batch)
-        sites = _sites(plan, uses, followed)
-        is_open = plan.proof.watch(sites)
-        look = plan.proof.look(seen, batch, checks.rows) if sites and batch > 1 else None
-        keep = look is not None and (look.due or is_open)
+        proof = plan.proof
+        look = proof.look(seen, batch, checks.rows) if batch > 1 else NO_LOOK
+        del seen  # nodes that are held would outlive the backward pass
+        is_quick = proof.settled is not None and not look.due and not followed
+        sites = [] if is_quick else _sites(plan, uses, followed)
+        keep = (proof.watch(sites) or look.due) and batch > 1
         found, outside = self._backward(losses, uses, followed, known, keep)
-        if keep and look is not None:
+        if keep:
             self._prove(plan, losses, sites, found, look)
-        elif look is not None:
-            plan.proof.rely()
-        places: list[Placement | None] = [
-            None if place is None else plan.proof.place((i, -1)) for i, place in enumerate(plan.places)
-        ]
+        elif batch > 1:
+            proof.rely()
+        if proof.settled is None:
+            places = [None if p is None else proof.place((i, -1)) for i, p in enumerate(plan.places)]
+            if not followed and not any(proof.is_open(s.key) for s in sites):
+                proof.settled = places
+        else:
+            places = proof.settled
         unproved: set[int] = set()
         for stray, reaches in followed:
             for number, reach in enumerate(reaches):
-                place = plan.proof.place(_key(stray, number))
+                place = proof.place(_key(stray, number))
                 if place is None:
                     unproved.update(uses[stray.number].tap.indices.values() if stray.call else [stray.number])
                 else:

@@ -30,7 +30,7 @@ from privet.training.gradients.refusals import RowsMoved
 from privet.training.gradients.row_moves import RowMoves
 from privet.training.gradients.tape import Placement, Use
 
-__all__ = ["Look", "Proof", "Site", "gradients_of", "rows_apart"]
+__all__ = ["NO_LOOK", "Look", "Proof", "Site", "gradients_of", "rows_apart"]
 
 BASE = 17
 """How many powers of two are used as weights."""
@@ -125,11 +125,25 @@ class Look:
     same: bool
 
 
+NO_LOOK = Look(due=False, unique=False, same=True)
+_DUE = Look(due=True, unique=False, same=True)
+
+
 @final
 class Proof:
     """What the lots so far have shown of one plan: the layouts that are left at each site, and when to look again."""
 
-    __slots__ = ("_checked", "_generator", "_law", "_left", "_moves", "_relied", "_shown")
+    __slots__ = (
+        "_checked",
+        "_generator",
+        "_law",
+        "_left",
+        "_moves",
+        "_relied",
+        "_shown",
+        "_wait",
+        "settled",
+    )
 
     def __init__(self, law: GraphLaw | None, moves: RowMoves) -> None:
         self._law = law
@@ -139,6 +153,9 @@ class Proof:
         self._checked = False
         self._relied = False  # whether a lot went without a certificate
         self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
+        self._wait = self._drawn()
+        self.settled: list[Placement | None] | None = None
+        """The layouts of all calls, once each of them has one or none; until a lot is certified again."""
 
     def place(self, key: Key) -> Placement | None:
         """The layout of a site, or None if none is left."""
@@ -161,8 +178,17 @@ class Proof:
         same = self._law is not None and self._law.holds(seen, batch)
         if not same or not self._moves.stay(seen, batch):
             return Look(due=True, unique=True, same=same)
-        due = milestone or not self._checked or bool(self._generator.random() < RATE)
-        return Look(due, unique=not self._checked, same=True)
+        if not self._checked:
+            return Look(due=True, unique=True, same=True)
+        self._wait -= 1
+        if self._wait < 1:
+            self._wait = self._drawn()
+            return _DUE
+        return _DUE if milestone else NO_LOOK
+
+    def _drawn(self) -> int:
+        """In how many lots the next certificate is due: each lot is as likely as any other, whatever came before."""
+        return int(self._generator.geometric(RATE)) if RATE else 1 << 62
 
     def check(
         self,
@@ -188,7 +214,7 @@ class Proof:
             self._left[site.key] = fitting
             if fitting and look.unique and _shows(fitting[0], rows, losses.shape[0]):
                 self._shown.add(site.key)
-        self._checked = True
+        self._checked, self.settled = True, None
         if wrong and look.same and self._relied:
             raise RowsMoved(
                 f"'model' must keep the rows of an example where they were in earlier lots, got others at '{names[wrong[0]]}'. "
