@@ -2,6 +2,7 @@
 
 import csv
 import io
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -76,6 +77,33 @@ def test_lines_without_quotes_are_split_as_all_others_are(body):
     assert end == len(body)
     tokens = [tuple(text_files._field(record, place) or None for place in (0, 1)) for record in records]
     assert split == tokens
+
+
+@given(
+    st.lists(st.lists(CELL, min_size=1, max_size=3), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"])
+)
+@settings(max_examples=150)
+def test_records_by_the_letter_are_split_as_all_others_are(records, end):
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(records)
+    body = buffer.getvalue().encode()
+    assert text_files._BY_THE_LETTER.fullmatch(body)
+    tokens = [[text_files._field(r, p) for p in (0, 1, 2)] for r in text_files._tokens(body, 0, last=True)[0]]
+    assert tokens == [[*record, *[None] * (3 - len(record))] for record in records]
+    if text_files._is_clear(body):
+        assert [list(row) for row in text_files._split(body, 3).rows()] == tokens
+
+
+@pytest.mark.slow
+def test_many_records_by_the_letter_are_read(read):
+    """Large enough for Polars to cut a block into pieces of its own, with line feeds and commas inside of quotes."""
+    draw = random.Random(1)
+    cells = ["plain", "with,comma", "line\nbreak", 'quo"te', "a\nb\nc\n", "1,2\n3,4", "z" * 40, '"', "\n"]
+    for share in (0.9, 0.01):
+        records = [
+            (str(n), draw.choice(cells) if draw.random() < share else "z", str(n % 7)) for n in range(300_000)
+        ]
+        assert read(written(records), 1 << 24, ("x", "y", "z")) == records
 
 
 @given(st.one_of(QUOTED, PLAIN, st.tuples(PLAIN, QUOTED).map(b"\n".join)), st.integers(1, 12))

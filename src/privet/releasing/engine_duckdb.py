@@ -8,6 +8,7 @@ pairs of each unit in the order of a keyed hash; pairs to groups. Any engine wit
 from collections.abc import Iterator, Mapping
 from itertools import compress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, final
 
 import numpy as np
@@ -114,7 +115,11 @@ def _asked(frame: pl.LazyFrame, query: str) -> list[tuple[Any, ...]]:
             read += batch.height
             yield from batch.to_arrow().cast(schema).to_batches()
 
-    with duckdb.connect(":memory:") as connection:
+    # What does not fit into memory goes to a folder of its own, which only its owner can read, and which is removed.
+    with (
+        TemporaryDirectory(prefix="privet-duckdb-") as folder,
+        duckdb.connect(":memory:", config={"temp_directory": folder}) as connection,
+    ):
         connection.execute("SET preserve_insertion_order = false")
         connection.execute("SET enable_progress_bar = false")
         connection.register("given", pa.RecordBatchReader.from_batches(schema, batches()))

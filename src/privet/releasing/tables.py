@@ -148,6 +148,10 @@ class PandasTable(Table):
     def __init__(self, frame: Any) -> None:  # noqa: ANN401 - pandas is not imported here
         names = [name for name in frame.columns if isinstance(name, str)]
         _check_names(names)
+        if any("\x00" in name for name in names):  # which parts of mixed columns are named with
+            raise InvalidArgument(
+                "'data' must have columns whose names have no character of code 0, and one has. Rename it."
+            )
         self._frame = frame
         self._mixed = frozenset(name for name in names if _is_mixed(frame[name].dtype))
         self._types = {name: self._type(name) for name in names}
@@ -197,7 +201,12 @@ def table_for(data: Any) -> Table:  # noqa: ANN401 - a frame of any library
     """The table that a Polars or pandas frame, or an Arrow table, is."""
     module, name = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, (pl.DataFrame, pl.LazyFrame)):
-        return FrameTable(data.lazy())
+        try:
+            return FrameTable(data.lazy())
+        except pl.exceptions.PolarsError:
+            raise InvalidArgument(
+                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. Collect it first."
+            ) from None
     if module == "pandas" and name == "DataFrame":
         return PandasTable(data)
     if module == "pyarrow" and name in ("Table", "RecordBatch"):
