@@ -113,8 +113,8 @@ def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> 
         "attacker trained in the same way. By chance its AUC is 0.5.",
         f"Accuracy is on records that were not trained on. TPR at {percent(_FPR)}: the share of members that the attack finds, where it "
         f"names {percent(_FPR)} of the others too.",
-        f"ε at δ = {_DELTA:g}. Measured: at least this, at {percent(report.audits[0].confidence)} confidence, by these attacks; on private models "
-        f"also by canaries in the training, told by an adversary who sees every step of it. Proved: at most this, by any attack.",
+        f"ε at δ = {_DELTA:g}. On records: at least this, at {percent(report.audits[0].confidence)} confidence, by these attacks. "
+        f"On canaries: at least this, by an adversary who sees every step of the training. Proved: at most this, by any attack.",
         "The plain model trains until it knows records by heart. Stopped early it would leak less too, and nothing would bound it.",
         "The number of epochs was chosen by trials on this survey, which a proof of one training does not cover. Noise is fresh: "
         "private models differ from run to run.",
