@@ -5,6 +5,7 @@
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,11 @@ from hypothesis import HealthCheck, Phase, settings
 if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
+
+# A shell that runs a program in the background makes it ignore Ctrl-C, and its children inherit that. Tests of Ctrl-C need the usual
+# handler, here and in what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile(

@@ -391,3 +391,26 @@ def test_references_do_not_share_the_coins_of_a_target_with_the_same_seed(split,
         assert np.all(
             np.abs(agreement - 0.5) < 6 * 0.5 / n**0.5
         )  # six standard deviations: 1 in 10⁷ for all of these
+
+
+def test_cores_are_counted_where_the_system_does_not_say_which_are_usable(monkeypatch):
+    """macOS has no os.sched_getaffinity."""
+    from privet.attacks.shadows.cores import usable_cores
+
+    assert 1 <= usable_cores() <= (__import__("os").cpu_count() or 1)
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    assert (usable_cores(), Processes().count) == (6, 6)
+    monkeypatch.setattr("os.cpu_count", lambda: None)
+    assert usable_cores() == 1
+
+
+def test_no_module_asks_for_what_macos_lacks():
+    """A law: system calls of Linux alone are asked for in one place each, behind a check that they are there."""
+    from pathlib import Path
+
+    import privet
+
+    sources = Path(privet.__file__).parent.rglob("*.py")
+    askers = [path.name for path in sources if "sched_getaffinity" in path.read_text(encoding="utf-8")]
+    assert askers == ["cores.py"]

@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import final
 
 from privet.arguments import positive
@@ -11,6 +10,7 @@ from privet.attacks.shadows import HalvesBesideRest, Recipe, Study, conduct
 from privet.attacks.shadows.kept import train_shadows
 from privet.attacks.white_box import Shadow
 from privet.loop.rows import Asked
+from privet.private_folders import private_folder
 from privet.views import BlackBox, Labels, Rows
 
 __all__ = ["Budget", "references_within", "shadows_for"]
@@ -68,7 +68,7 @@ def references_within(
 
     if budget is None:
         return study(models, cache)
-    with TemporaryDirectory(prefix="privet-") as own:
+    with private_folder() as own:
         began, count = time.monotonic(), min(_FEWEST, models)
         while True:
             done = study(count, cache or own)

@@ -6,7 +6,6 @@ first model is trained and timed; it is kept.
 """
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import final
 import numpy as np
 
 from privet.attacks.shadows.cluster import Ray, cluster_size
+from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
 from privet.attacks.shadows.processes import Processes
 
@@ -58,7 +58,7 @@ def choose(job: Job, models: Sequence[int]) -> Choice:
     """The engine that should be done first with these models."""
     from privet.attacks.shadows import torch_engines
 
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if cluster_size() > cores and len(models) > 1:
         return Choice(
             Ray(), f"a cluster of {cluster_size()} cores is initialised, and there are {cores} here"

@@ -2,7 +2,8 @@
 
 The recipe is pickled: by cloudpickle where it is installed, which takes lambdas and what is defined in the script, and by
 pickle elsewhere, which takes what can be imported. The script is never run again in a worker. Records go through files that
-all workers map. Workers end when this process does, however it ends.
+all workers map, in a private folder that is removed on every way out (``private_folders``). Workers end when this process does,
+however it ends, and remove the folder where this process could not.
 """
 
 import contextlib
@@ -12,7 +13,6 @@ import pickle
 import queue
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,11 @@ from typing import final
 import numpy as np
 
 from privet.arguments import whole
+from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told
 from privet.attacks.shadows.worker import ARRAYS
 from privet.errors import PrivetError
+from privet.private_folders import private_folder
 
 __all__ = ["Processes", "WorkerFailed", "pickled"]
 
@@ -48,7 +50,7 @@ class Processes(Engine):
     @property
     def count(self) -> int:
         """How many processes there are."""
-        return self.workers or len(os.sched_getaffinity(0))
+        return self.workers or usable_cores()
 
     @property
     def name(self) -> str:
@@ -58,8 +60,7 @@ class Processes(Engine):
         return _unsendable(job)
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
-        with tempfile.TemporaryDirectory(prefix="privet-shadows-") as name:
-            folder = Path(name)
+        with private_folder() as folder:
             _write(job, folder)
             wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
             for model in models:

@@ -5,7 +5,6 @@ cache, one thread for each core: threads that never meet are not held up by each
 cut up is. Any other module is stepped by ``torch.func`` (``functional``), one tile at a time.
 """
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -20,6 +19,7 @@ from privet.arguments import whole
 from privet.attacks.shadows import functional
 from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.choice import timed
+from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
@@ -85,7 +85,7 @@ class Stacked(Engine):
         size = max(1, min(self.tile, models, self.memory // _bytes(recipe, example, inputs)))
         if not isinstance(layers_of(example, inputs.shape[1:], recipe.outputs(example, inputs)), list):
             return size, 1
-        busy = min(self.threads or torch.get_num_threads(), len(os.sched_getaffinity(0)), size)
+        busy = min(self.threads or torch.get_num_threads(), usable_cores(), size)
         return min(_TOGETHER, -(-size // busy)), busy
 
 
