@@ -222,7 +222,7 @@ def laplace(monkeypatch):
 
 @pytest.mark.usefixtures("laplace")
 def test_neighbours_have_one_outcome(tmp_path):
-    assert different(random.Random(1), 40, tmp_path) == []
+    assert different(random.Random(1), 30, tmp_path) == []
 
 
 @pytest.mark.slow

@@ -193,8 +193,6 @@ def _text(value: object) -> str | None:
 
 
 def _written(value: object) -> str | None:
-    if isinstance(value, str):
-        return _text(value)
     name = _name(value)
     return None if name is None else name[1:]
 
