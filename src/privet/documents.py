@@ -69,8 +69,8 @@ def event_from_json(text: str) -> Event:
     return from_plain(document.get("event"))
 
 
-def opened(text: str, form: str, version: int) -> dict[str, Any]:
-    """The document's fields, after its format and version were found right."""
+def opened(text: str, form: str, *versions: int) -> dict[str, Any]:
+    """The document's fields, after its format and version were found right; ``versions`` are those that can be read."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except Unreadable:
@@ -82,9 +82,9 @@ def opened(text: str, form: str, version: int) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != form:
         raise Unreadable(f"The document must have the format '{form}'. Check that it is the right file.")
     found = document.get("version")
-    if isinstance(found, bool) or found != version:
+    if isinstance(found, bool) or found not in versions:
         raise Unreadable(
-            f"'version' must be {version}, got {shown(found)}. "
+            f"'version' must be {' or '.join(map(str, versions))}, got {shown(found)}. "
             f"Read the document with the version of Privet that wrote it."
         )
     return document

@@ -26,6 +26,7 @@ PLAN = Plan(
     population=1000, sampling=PoissonSampling(0.01), steps=STEPS, noise_multiplier=1.0, clip_bound=1.0
 )
 AHEAD = 4
+OPERATIONS = ("fsync", "write", "open", "replace", "unlink")
 
 
 def run(folder: Path, used: Path, *, plan: Plan = PLAN, last: int = STEPS, every: int = 3) -> Ledger:
@@ -60,11 +61,11 @@ class Killer:
         self.at, self.after, self.seen = at, after, 0
 
     def __call__(self, real):
-        def operation(*arguments):
+        def operation(*arguments, **options):
             self.seen += 1
             if self.seen == self.at and not self.after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            found = real(*arguments)
+            found = real(*arguments, **options)
             if self.seen == self.at and self.after:
                 os.kill(os.getpid(), signal.SIGKILL)
             return found
@@ -78,9 +79,8 @@ def killed(folder: Path, used: Path, at: int, *, after: bool, plan: Plan = PLAN)
     if child == 0:
         try:
             strike = Killer(at, after=after)
-            for name in ("fsync", "write", "open"):
+            for name in OPERATIONS:
                 setattr(os, name, strike(getattr(os, name)))
-            Path.replace = strike(Path.replace)
             run(folder, used, plan=plan)
         except BaseException:
             os._exit(3)
@@ -103,11 +103,11 @@ class Dying:
         self.at, self.after, self.seen = at, after, 0
 
     def __call__(self, real):
-        def operation(*arguments):
+        def operation(*arguments, **options):
             self.seen += 1
             if self.seen > self.at or (self.seen == self.at and not self.after):
                 raise Death
-            found = real(*arguments)
+            found = real(*arguments, **options)
             if self.seen == self.at:
                 raise Death
             return found
@@ -119,8 +119,8 @@ def died(folder: Path, used: Path, at: int, *, after: bool) -> bool:
     """As ``killed``, without a child, which takes most of the time."""
     with pytest.MonkeyPatch.context() as patched:
         strike = Dying(at, after=after)
-        for place, name in ((os, "fsync"), (os, "write"), (os, "open"), (Path, "replace")):
-            patched.setattr(place, name, strike(getattr(place, name)))
+        for name in OPERATIONS:
+            patched.setattr(os, name, strike(getattr(os, name)))
         try:
             run(folder, used)
         except Death:

@@ -29,12 +29,12 @@ from privet.adjacency import Adjacency
 from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.documents import from_plain, to_plain
+from privet.durable_files import append_durably, locked, read_whole, replace_durably
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
 from privet.releasing.budget import Budget, extended
-from privet.releasing.durable_files import append_durably, locked, read_text, replace_durably
 from privet.releasing.store import Store
 
 __all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger", "stored_ledger"]
@@ -85,7 +85,7 @@ class DurableLedger:
     @contextmanager
     def held(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
-        path = self.path.resolve()  # one lock, however the file is called
+        path = _resolved(self.path)  # one lock, however the file is called
         if path.is_dir():
             raise InvalidArgument(
                 f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it."
@@ -95,8 +95,9 @@ class DurableLedger:
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
             )
         with locked(path):
-            ledger = stored_ledger(path, self.adjacency)
-            held = HeldLedger(path, ledger, self.budget, _kept(path, ledger))
+            content = read_whole(path)
+            ledger = _read(path, content, self.adjacency)
+            held = HeldLedger(path, ledger, self.budget, _kept(path, ledger), content)
             try:
                 yield held
             finally:
@@ -108,12 +109,18 @@ class HeldLedger(Store):
     """A ledger file while its lock is held: the store that a plan spends from."""
 
     def __init__(
-        self, path: Path, ledger: Ledger, budget: Budget | Filter | None, kept: dict[str, Answer]
+        self,
+        path: Path,
+        ledger: Ledger,
+        budget: Budget | Filter | None,
+        kept: dict[str, Answer],
+        content: bytes | None,
     ) -> None:
         self._path = path
         self._ledger = ledger
         self._budget = budget
         self._kept = kept
+        self._content = content  # of the file, as this store last read or wrote it
         self._before = len(ledger)
         self._owner: int | None = os.getpid()
         self._one_at_a_time = Lock()
@@ -143,9 +150,20 @@ class HeldLedger(Store):
             if not entries:
                 return self._ledger
             after = extended(self._ledger, entries, caveats, self._budget)
-            replace_durably(self._path, after.to_json())
-            self._ledger = after
+            self._commit(after)
             return after
+
+    def _commit(self, after: Ledger) -> None:
+        content = after.to_json().encode()
+        try:
+            replace_durably(self._path, content, expected=self._content)
+        except BaseException:
+            # It may be in the file although its flush failed; then it counts.
+            with suppress(PrivetError):
+                if read_whole(self._path) == content:
+                    self._ledger, self._content = after, content
+            raise
+        self._ledger, self._content = after, content
 
     def keep(self, answers: Mapping[str, Answer]) -> None:
         with self._one_at_a_time:
@@ -195,14 +213,28 @@ def _answers(path: Path) -> Path:
 
 def stored_ledger(path: Path, adjacency: Adjacency) -> Ledger:
     """The ledger of a file as it is now; a missing file is an empty ledger."""
-    text = read_text(path)
-    if text is None:
+    path = _resolved(path)
+    return _read(path, read_whole(path), adjacency)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as failed:
+        raise InvalidArgument(
+            f"A ledger must be a file with a path that leads somewhere, got {str(path)!r}. Check its links."
+        ) from failed
+
+
+def _read(path: Path, content: bytes | None, adjacency: Adjacency) -> Ledger:
+    if content is None:
         return Ledger(adjacency)
     try:
-        ledger = Ledger.from_json(text)
-    except PrivetError as broken:
+        ledger = Ledger.from_json(content.decode())
+    except (PrivetError, UnicodeDecodeError) as broken:
+        why = str(broken) if isinstance(broken, PrivetError) else "It is not text."
         raise Unreadable(
-            f"{str(path)!r} must be a Privet ledger, and is not, so what was spent is not known: {broken} "
+            f"{str(path)!r} must be a Privet ledger, and is not, so what was spent is not known: {why} "
             f"Nothing was spent or written; restore the file from a backup."
         ) from broken
     if ledger.adjacency != adjacency:
@@ -216,17 +248,8 @@ def stored_ledger(path: Path, adjacency: Adjacency) -> Ledger:
 def _kept(path: Path, ledger: Ledger) -> dict[str, Answer]:
     """The last answer to each question. A line that is none was cut by a crash, and is passed over."""
     file = _answers(path)
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return {}
-    except OSError as failed:
-        raise Unreadable(
-            f"{str(file)!r} must be a file that can be read, and is not ({failed.strerror}). "
-            f"Make it readable, or move it away: asking again then costs again."
-        ) from failed
     found: dict[str, Answer] = {}
-    for line in text.split("\n"):
+    for line in (read_whole(file) or b"").decode(errors="replace").split("\n"):
         row = _row(line)
         if row is None:
             continue

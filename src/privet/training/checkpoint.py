@@ -10,6 +10,13 @@ more: those of the reservation that it did not reach. Saving a state gives back 
 resuming, the steps between the saved state and the reservation are taken as lost: they ran, perhaps, and will run
 again with fresh noise, so they count twice. A state whose journal is missing is refused.
 
+*Lineage*. Journal and state have the random number of their run, and a state says which stretches were lost before it. So a journal of
+another run, or one that is older than its state, is refused. A folder that was put back as a whole from a backup is not
+noticed: nothing in it is newer than the rest. Nor is a copy of it that goes on elsewhere. What these spent must be added.
+
+*Two processes*. The lock keeps them apart. Where somebody removed its file, the journal does: it is replaced only by whom it was last
+written by, and otherwise the run ends with ``ChangedMeanwhile``.
+
 *Never above ε*. A run that lost steps ends early: ``last`` is the last step that ε pays for, with all that was lost, and no step
 beyond it is reserved. So it may be killed at any point, any number of times (see ``Executions``). ε is the one that was asked for,
 at its δ; without one it is what the plan promises.
@@ -22,6 +29,7 @@ runs no code.
 import io
 import json
 import os
+import secrets
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,16 +42,21 @@ import torch
 from privet.arguments import whole
 from privet.caveats import Caveat
 from privet.documents import only, opened
-from privet.errors import BudgetExceeded, InvalidArgument, MissingPackage, Unreadable
+from privet.durable_files import ChangedMeanwhile, is_locked_by, lock_file, read_whole, replace_durably
+from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
 from privet.ledger import Ledger
 from privet.training.plan import Plan
+from privet.training.plan_documents import differing_fields, plan_from_plain, plan_to_plain, repr_of_0_1_0
 
 __all__ = ["Checkpoint", "Journal"]
 
-_FORMAT, _VERSION = "privet-training", 1
+_FORMAT, _VERSION = "privet-training", 2
+_STATE_FORMAT = "privet-training-state"
+_WITH_REPR = 1  # documents of 0.1.0, which had repr(plan) in place of a plan
 _DELTA = 1e-6
 _AHEAD = 32
 _JOURNAL, _STATE, _LOCK = "spent.json", "state.pt", "lock"
+_OWNER = 0o600
 
 
 @final
@@ -94,6 +107,8 @@ class Checkpoint:
         self._target = None if epsilon is None or delta is None else (epsilon, delta)
         self.last = plan.steps
         self._journal = Journal()
+        self._run: str | None = None
+        self._written: bytes | None = None
         self._lock: int | None = None
         self._announced = 0
         self.step = 0
@@ -103,7 +118,11 @@ class Checkpoint:
         if not self._writes:
             return self
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(self._folder / _LOCK)
+        self._lock = lock_file(self._folder / _LOCK, wait=False)
+        if self._lock is None:
+            raise InvalidArgument(
+                f"{str(self._folder)!r} is in use by another run. Wait for it to end, or use another folder."
+            )
         try:
             self._read()
         except BaseException:
@@ -149,8 +168,22 @@ class Checkpoint:
             )
         if self._writes:
             content = io.BytesIO()
-            torch.save({"step": step, "plan": _text(self._plan), "state": dict(state)}, content)
-            _replace(self._folder / _STATE, content.getbuffer())
+            found = {
+                "format": _STATE_FORMAT,
+                "version": _VERSION,
+                "run": self._run,
+                "abandoned": len(self._journal.abandoned),
+                "step": step,
+                "plan": json.dumps(plan_to_plain(self._plan)),
+                "state": dict(state),
+            }
+            torch.save(found, content)
+            if self._lock is None or not is_locked_by(self._folder / _LOCK, self._lock):
+                raise ChangedMeanwhile(
+                    f"{str(self._folder / _LOCK)!r} must stay while a run goes on, and was removed or replaced. "
+                    f"The state was not written; end all runs in this folder, and resume one."
+                )
+            replace_durably(self._folder / _STATE, content.getbuffer(), mode=_OWNER)
         self.step, self.state = step, None
         if self._journal.reserved > step:
             # Only now: a journal that gives steps back beside an older state would take them for not having run.
@@ -211,19 +244,21 @@ class Checkpoint:
         return low
 
     def _read(self) -> None:
-        text = _content(self._folder / _JOURNAL)
-        saved = _content(self._folder / _STATE)
+        text = read_whole(self._folder / _JOURNAL)
+        saved = read_whole(self._folder / _STATE)
         if text is None:
             if saved is not None:
                 raise Unreadable(
                     f"{str(self._folder / _JOURNAL)!r} is missing beside a saved state, so what was spent is not known. "
                     f"Put the file back, or start anew in another folder and count the first run in full."
                 )
+            self._run = secrets.token_hex(16)
             self._write(self._journal)
             return
-        journal = self._opened(text)
+        self._written = text
+        self._journal = journal = self._opened(text)
         if saved is not None:
-            self.step, self.state = self._loaded(saved)
+            self.step, self.state = self._loaded(saved, journal)
             self._announced = self.step
         if self.step > journal.reserved:
             raise Unreadable(
@@ -231,19 +266,24 @@ class Checkpoint:
                 f"{journal.reserved}. Put back the journal that was written with it."
             )
         if journal.reserved > self.step:
-            lost = (*journal.abandoned, (self.step, journal.reserved))
-            self._write(Journal(self.step, lost))
-        else:
-            self._journal = journal
+            journal = Journal(self.step, (*journal.abandoned, (self.step, journal.reserved)))
+        if journal != self._journal or self._run is None:
+            self._run = self._run or secrets.token_hex(16)  # 0.1.0 gave none
+            self._write(journal)
         self.last = self._affordable()
 
     def _opened(self, text: bytes) -> Journal:
         try:
-            document = opened(text.decode(), _FORMAT, _VERSION)
+            document = opened(text.decode(), _FORMAT, _VERSION, _WITH_REPR)
         except UnicodeDecodeError:
             raise Unreadable("The journal must be text, and is not. Restore the file.") from None
-        only(document, "A journal", ("format", "version", "plan", "reserved", "abandoned", "ledger"))
-        self._same(document.get("plan"))
+        known = ("format", "version", "plan", "reserved", "abandoned", "ledger")
+        if document["version"] == _WITH_REPR:
+            only(document, "A journal", known)
+        else:
+            only(document, "A journal", (*known, "run"))
+            self._run = _checked_run(document.get("run"))
+        self._check_same(document.get("plan"), has_repr=document["version"] == _WITH_REPR)
         try:
             reserved = whole("reserved", document.get("reserved", -1), least=0, most=self._plan.steps)
             lost = tuple(
@@ -260,39 +300,59 @@ class Checkpoint:
             ) from None
         return Journal(reserved, lost)
 
-    def _loaded(self, content: bytes) -> tuple[int, dict[str, Any]]:
+    def _loaded(self, content: bytes, journal: Journal) -> tuple[int, dict[str, Any]]:
         try:
             found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-            step, plan, state = found["step"], found["plan"], found["state"]
+            has_repr = "format" not in found
+            if not has_repr and (found["format"], found["version"]) != (_STATE_FORMAT, _VERSION):
+                raise ValueError
+            step, state, lost = found["step"], found["state"], found.get("abandoned", 0)
+            plan = found["plan"] if has_repr else json.loads(found["plan"])
         except Exception:
             raise Unreadable(
                 f"{str(self._folder / _STATE)!r} must be a state that Privet saved, and is not. "
                 f"Remove it to begin again; the journal will count the first run as lost."
             ) from None
-        self._same(plan)
+        self._check_same(plan, has_repr=has_repr)
         if not isinstance(state, dict) or isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise Unreadable("The saved state must have a step and a state. Restore the file.")
+        if not has_repr and (found.get("run") != self._run or lost > len(journal.abandoned)):
+            raise Unreadable(
+                f"{str(self._folder / _JOURNAL)!r} must be of the same run as the saved state and no older, and is not, so what "
+                f"was spent is not known. Put back the journal that was written with it."
+            )
         return step, state
 
-    def _same(self, plan: object) -> None:
-        if plan != _text(self._plan):
-            raise InvalidArgument(
-                f"The folder {str(self._folder)!r} belongs to a run with another plan. "
-                f"Resume with the plan it began with, or use another folder."
-            )
+    def _check_same(self, plan: object, *, has_repr: bool) -> None:
+        if has_repr:
+            if plan == repr_of_0_1_0(self._plan):
+                return
+            differs = ""
+        else:
+            found = plan_from_plain(plan)
+            if found == self._plan:
+                return
+            differs = f" (it differs in {', '.join(differing_fields(found, self._plan))})"
+        raise InvalidArgument(
+            f"The folder {str(self._folder)!r} belongs to a run with another plan{differs}. "
+            f"Resume with the plan it began with, or use another folder."
+        )
 
     def _write(self, journal: Journal) -> None:
         ledger = self._plan.ledger(journal.reserved, abandoned=journal.abandoned, caveats=self._caveats)
         document = {
             "format": _FORMAT,
             "version": _VERSION,
-            "plan": _text(self._plan),
+            "run": self._run,
+            "plan": plan_to_plain(self._plan),
             "reserved": journal.reserved,
             "abandoned": journal.abandoned,
             "ledger": json.loads(ledger.to_json()),
         }
         if self._writes:
-            _replace(self._folder / _JOURNAL, json.dumps(document, indent=2).encode())
+            content = json.dumps(document, indent=2).encode()
+            replace_durably(self._folder / _JOURNAL, content, expected=self._written, mode=_OWNER)
+            self._written = content
         self._journal = journal  # only when the disk has it
 
     def _held(self) -> None:
@@ -302,52 +362,7 @@ class Checkpoint:
             )
 
 
-def _text(plan: Plan) -> str:
-    """What a folder knows a plan by. Plans of earlier versions had no ``size_is_public``, and their folders go on."""
-    return repr(plan).replace(", size_is_public=False", "")
-
-
-def _locked(path: Path) -> int:
-    """A lock that the system drops when the process ends, in whatever way."""
-    try:
-        import fcntl
-    except ImportError as missing:
-        raise MissingPackage(
-            "Checkpoints need 'fcntl' to keep two processes apart, and this system has none. "
-            "Use a POSIX system, such as Linux, macOS or WSL."
-        ) from missing
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise InvalidArgument(
-            f"{str(path.parent)!r} is in use by another run. Wait for it to end, or use another folder."
-        ) from None
-    return descriptor
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _replace(path: Path, content: bytes | memoryview) -> None:
-    """Old content or new, never half: a file beside it, synced, renamed, and the folder synced."""
-    waiting = path.with_name(path.name + ".new")
-    descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    waiting.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _checked_run(found: object) -> str:
+    if not isinstance(found, str) or not found:
+        raise Unreadable("The journal must have the number of its run, and has not. Restore the file.")
+    return found

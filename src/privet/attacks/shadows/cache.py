@@ -7,9 +7,8 @@ written beside its place and moved there, so it is whole or not there, whenever 
 """
 
 import hashlib
-import os
+import io
 import sys
-import tempfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from privet.attacks.shadows.engine import Job, Told
+from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
 from privet.views import Rows
 
@@ -67,16 +67,9 @@ class Cache:
         arrays = {"signals": told.signals}
         if told.log_confidences is not None:
             arrays["log_confidences"] = told.log_confidences
-        handle, name = tempfile.mkstemp(dir=place.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(place)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **arrays)
+        replace_durably(place, content.getbuffer(), mode=0o600)
 
     def _place(self, model: int) -> Path:
         digest = self._common.copy()
