@@ -361,7 +361,7 @@ class TestRefusals:
     def test_no_file_and_a_folder(self, refuse, tmp_path):
         assert "No such file" in refuse("account", tmp_path / "missing.json", "--delta", "1e-5")
         assert "directory" in refuse("account", tmp_path, "--delta", "1e-5")
-        assert "null" in refuse("account", "a\0b", "--delta", "1e-5")
+        assert "NUL" in refuse("account", "a\0b", "--delta", "1e-5")
 
     def test_a_ledger_keeps_its_adjacency(self, refuse, tmp_path):
         path = tmp_path / "ledger.json"

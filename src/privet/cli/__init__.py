@@ -5,17 +5,16 @@ question that has no answer (why is one sentence, and the fix another), 3 where 
 """
 
 import argparse
-import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from io import TextIOWrapper
 
 from privet.cli.exit_codes import ExitCode, code_of
 from privet.cli.output import Answer, write_answer, write_error
 from privet.cli.parser import arguments_from
-from privet.errors import OutOfReach, PrivetError, ProgramFailed
+from privet.cli.streams import OutputFailed, check_output, drop_output, flush_output, open_streams
+from privet.errors import InvalidArgument, OutOfReach, PrivetError, ProgramFailed
 
 __all__ = ["main"]
 
@@ -27,45 +26,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # ε, δ and ≤ also where the locale has none of them
+    open_streams()
     try:
         return int(_answered(words, as_json="--json" in words))
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return ExitCode.PIPE_CLOSED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except Exception:  # a defect, or a device that cannot be written: never the code of an answer
+    except OutputFailed as failed:  # also where an error was to be printed as JSON
+        write_error(failed, as_json=False)
+        drop_output()
+        return ExitCode.FAILED
+    except Exception:  # a defect: never the code of an answer
         traceback.print_exc()
-        _drop_output()
+        drop_output()
         return ExitCode.FAILED
 
 
 def _answered(words: list[str], *, as_json: bool) -> int:
     try:
         try:
+            if any("\0" in word for word in words):
+                raise InvalidArgument("An argument must not hold the character NUL, got one. Take it out.")
             arguments = arguments_from(words)
         except SystemExit:  # argparse has printed --help or --version; its errors are refusals
-            sys.stdout.flush()
+            flush_output()
             return ExitCode.HELD
         arguments.words = words
+        check_output()
         answer = _run(arguments)
         write_answer(answer, as_json=as_json)
+    except OutputFailed:
+        raise
     except PrivetError as refused:
         write_error(refused, as_json=as_json)
         return code_of(refused)
-    sys.stdout.flush()
     return answer.code
-
-
-def _drop_output() -> None:
-    """What was not written stays unwritten: Python would try again at its exit, fail, and change the exit code."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # no file is behind it
-        return
 
 
 def _run(arguments: argparse.Namespace) -> Answer:

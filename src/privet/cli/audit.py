@@ -11,11 +11,13 @@ from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_f
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
 from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
+from privet.cli.printable import one_line
 from privet.cli.report_file import key_for, report_file
 from privet.cli.saving import Saved, save_report
 from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.fingerprints import FingerprintKey
 from privet.loop import Budget, audit, audit_scores
+from privet.paths import is_folder
 from privet.reporting import ModelAudit, Report
 from privet.reporting.caution import attack_strength
 from privet.reporting.plain import attack_figures, model_figures
@@ -38,7 +40,9 @@ def run(arguments: argparse.Namespace) -> Answer:
         report = _of_scores(arguments, key) if arguments.subject is None else _of_model(arguments, key)
     except MemoryError:
         raise ProgramFailed(_NO_MEMORY) from None
-    report = replace(report, origin=replace(report.origin, command=shlex.join(["privet", *arguments.words])))
+    report = replace(
+        report, origin=replace(report.origin, command=one_line(shlex.join(["privet", *arguments.words])))
+    )
     saved = save_report(report, out, kept)
     broken = [limit for limit in limits if limit.broken_by(report)]
     return Answer(
@@ -69,7 +73,7 @@ def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
         name=arguments.name or "model",
         ledger=None if arguments.ledger is None else ledger_from(arguments.ledger),
         delta=_delta(arguments),
-        confidence=arguments.confidence or 0.95,
+        confidence=_confidence(arguments),
         key=key,
     )
 
@@ -100,7 +104,7 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             public=subject.public,
             ledger=ledger,
             delta=_delta(arguments),
-            confidence=arguments.confidence or 0.95,
+            confidence=_confidence(arguments),
             gives=subject.gives,
             budget=_budget(arguments.budget),
             cache=cache,
@@ -141,7 +145,7 @@ def _cache(name: str | None, subject: Subject) -> Path | None:
 
 
 def _kept(cache: Path | None) -> str:
-    if cache is None or not cache.exists():
+    if cache is None or not is_folder(cache):
         return "Nothing was kept."
     return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
 
@@ -268,6 +272,10 @@ def _names(text: str | None) -> list[str] | None:
 
 def _delta(arguments: argparse.Namespace) -> float:
     return 1e-5 if arguments.delta is None else float(arguments.delta)
+
+
+def _confidence(arguments: argparse.Namespace) -> float:
+    return 0.95 if arguments.confidence is None else float(arguments.confidence)
 
 
 def _budget(text: str | None) -> Budget | None:

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from privet.attacks import Outputs
 from privet.attacks.shadows import Recipe
 from privet.cli.audit_tables import columns_of, readable, records_from
+from privet.cli.printable import one_line
 from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramFailed, Unreadable
 from privet.ledger import Ledger
+from privet.paths import is_file, resolved
 
 __all__ = ["Subject", "ledger_from", "scores_from", "subject_from", "told"]
 
@@ -41,7 +43,7 @@ class Subject:
 
 def subject_from(path: Path) -> Subject:
     """What a ``.py`` or ``.toml`` file names."""
-    if not path.is_file():
+    if not is_file(path):
         raise Unreadable(f"{str(path)!r} must be a file that exists, and is not. Check the name.")
     if path.suffix == ".toml":
         return _from_toml(path)
@@ -55,7 +57,7 @@ def subject_from(path: Path) -> Subject:
 def scores_from(name: str, path: str) -> NDArray[np.float64]:
     """One column of numbers: .csv or .txt (a header is skipped; with several columns the one named score), .npy, .parquet."""
     file = Path(path)
-    if not file.is_file():
+    if not is_file(file):
         raise Unreadable(f"'{name}' must be a file that exists, got {path!r}. Check the name.")
     if file.suffix == ".npy":
         with readable(file):
@@ -82,7 +84,9 @@ def ledger_from(path: str | Path) -> Ledger:
     """A ledger, as JSON."""
     try:
         return Ledger.from_json(Path(path).read_text(encoding="utf-8"))
-    except OSError:
+    except (OSError, ValueError) as failed:
+        if isinstance(failed, PrivetError):
+            raise
         raise Unreadable(
             f"{str(path)!r} must be a ledger in a file that exists, and is not. Check the name."
         ) from None
@@ -97,7 +101,7 @@ def _from_python(path: Path) -> Subject:
             f"{path.name!r} must set {', '.join(missing)}, and does not. Give it a value in the file."
         )
     return Subject(
-        name=str(names.get("name", path.stem)),
+        name=str(names.get("name", one_line(path.stem))),
         model=names["model"],
         members=names["members"],
         nonmembers=names["nonmembers"],
@@ -112,7 +116,7 @@ def _ran(path: Path) -> Mapping[str, object]:
     """The names of a Python file after it has run."""
     try:
         sys.path.insert(
-            0, str(path.resolve().parent)
+            0, str(resolved(path).parent)
         )  # as Python does for a program: a file may import its neighbours
         return runpy.run_path(str(path))
     except (PrivetError, MemoryError):
@@ -147,7 +151,7 @@ def _typed(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) 
 def _from_toml(path: Path) -> Subject:
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failed:
+    except (ValueError, OSError, RecursionError) as failed:  # TOML itself, its encoding, the file, its depth
         raise Unreadable(f"{path.name!r} must be TOML, and is not: {failed}. Mend the file.") from None
     _known(path, said, _TOML, "it")
     missing = [name for name in ("model", "members", "nonmembers") if name not in said]
@@ -164,7 +168,7 @@ def _from_toml(path: Path) -> Subject:
     recipe = None if "recipe" not in said else _recipe(path, make, said["recipe"]).giving(gives)
     members = records_from(here / str(said["members"]), label)
     return Subject(
-        name=str(said.get("name", path.stem)),
+        name=str(said.get("name", one_line(path.stem))),
         model=_model(path, make, said.get("weights"), recipe, members),
         members=members,
         nonmembers=records_from(here / str(said["nonmembers"]), label),
@@ -219,7 +223,7 @@ def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file 
     """``file.py:function``, beside the TOML file."""
     file, _, name = text.partition(":")
     source = path.parent / file
-    if not name or not source.is_file():
+    if not name or not is_file(source):
         raise Unreadable(
             f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. Name a function that makes the model."
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import MissingPackage, PrivetError, Unreadable
+from privet.paths import is_file
 from privet.scores import Records
 
 __all__ = ["columns_of", "readable", "records_from"]
@@ -33,7 +34,7 @@ def readable(path: Path) -> Iterator[None]:
 
 def records_from(path: Path, label: str) -> Records:
     """Records of a file. In an .npz: arrays x and y (or inputs and labels); in a table: ``label`` is the class, all else are inputs."""
-    if not path.is_file():
+    if not is_file(path):
         raise Unreadable(f"{str(path)!r} must be a file with records, and there is none. Check the name.")
     if path.suffix == ".npz":
         with readable(path), np.load(path, allow_pickle=False) as arrays:

@@ -25,6 +25,7 @@ from privet.cli.output import (
 from privet.cli.spent import asked
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
+from privet.paths import is_folder
 
 __all__ = ["FALSE_ALARMS", "PRIORS", "Meaning", "checked_plot", "meaning_of", "run", "save_plot"]
 
@@ -106,7 +107,7 @@ def checked_plot(name: str | None) -> Path | None:
     path = Path(name)
     if path.suffix.lower() != ".svg":
         raise InvalidArgument(f"'--plot' must name a file that ends in .svg, got {name!r}. Rename it.")
-    if not path.parent.is_dir() or path.is_dir():
+    if not is_folder(path.parent) or is_folder(path):
         raise InvalidArgument(
             f"'--plot' must name a file in a folder that exists, got {name!r}. "
             f"Make the folder, or choose another."

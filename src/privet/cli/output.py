@@ -7,11 +7,14 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import final
 
 from privet.caveats import Caveat
+from privet.cli.printable import one_line, printable, printable_json
+from privet.cli.streams import write_output
 from privet.errors import OutOfReach, PrivetError
 
 __all__ = [
@@ -39,29 +42,36 @@ _WIDTH = 92
 @final
 @dataclass(frozen=True)
 class Answer:
-    """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``; and the exit code."""
+    """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``; and the exit code.
+
+    ``if_lost`` says what to do where the answer was paid for and could not be printed.
+    """
 
     blocks: Sequence[str]
     document: Mapping[str, object]
     code: int = 0
+    if_lost: str = ""
 
 
 def write_answer(answer: Answer, *, as_json: bool) -> None:
     """Print an answer to standard output."""
-    print(_as_json(answer.document) if as_json else "\n\n".join(answer.blocks))
+    text = _as_json(answer.document) if as_json else printable("\n\n".join(answer.blocks))
+    write_output(text, answer.if_lost)
 
 
 def write_error(error: PrivetError, *, as_json: bool) -> None:
     """Print an error to standard error, and as JSON to standard output for a program that reads only that."""
-    print(f"privet: {error}", file=sys.stderr)
+    with suppress(OSError, ValueError):  # standard error may be full or closed; the exit code still says it
+        print(f"privet: {printable(str(error))}", file=sys.stderr, flush=True)
     if as_json:
-        print(_as_json({"error": {"type": type(error).__name__, "message": str(error)}}))
+        write_output(_as_json({"error": {"type": type(error).__name__, "message": str(error)}}))
 
 
 def write_progress(sentence: str) -> None:
     """Show on a terminal what is going on, on a line that the next one replaces; an empty one clears it."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{sentence}", end="", file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(f"\r\033[K{one_line(sentence)}", end="", file=sys.stderr, flush=True)
 
 
 def rounded_up(value: float, digits: int = 6) -> str:
@@ -126,11 +136,12 @@ def percent_down(value: float) -> str:
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and values in two aligned columns."""
     width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"  {name:<{width}}   {value}" for name, value in pairs)
+    return "\n".join(f"  {name:<{width}}   {one_line(value)}" for name, value in pairs)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with a rule under its header; the first column is words and the others are numbers."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [_line(header, widths), "  " + "─" * (sum(widths) + 3 * (len(widths) - 1))]
     return "\n".join([*lines, *(_line(row, widths) for row in rows)])
@@ -161,7 +172,7 @@ def _ordered(caveats: Iterable[Caveat]) -> list[Caveat]:
 
 def _as_json(document: Mapping[str, object]) -> str:
     try:
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+        return printable_json(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
     except ValueError as infinite:
         raise OutOfReach(
             "The answer has no finite value in float64. Add noise, or ask at a larger δ."

@@ -218,7 +218,8 @@ def _audit(command: _Parser) -> None:
     command.add_argument(
         "subject",
         nargs="?",
-        help="a .py file that sets model, members and nonmembers (and recipe), or a .toml file that names them",
+        help="a .py file that sets model, members and nonmembers (and recipe), or a .toml file that names them; "
+        "the .py file, also one that the .toml file names, is run as a program: audit only files that you trust",
     )
     own = command.add_argument_group("instead of a model: scores of an attack of your own, higher = member")
     own.add_argument("--members", metavar="FILE", help="scores of records that were trained on")
@@ -239,7 +240,7 @@ def _audit(command: _Parser) -> None:
     how.add_argument(
         "--cache", metavar="FOLDER", help="where reference models are remembered (default: .privet-cache)"
     )
-    how.add_argument("--seed", type=_count, metavar="N", help="of the reference models' splits (default: 0)")
+    how.add_argument("--seed", type=_seed, metavar="N", help="of the reference models' splits (default: 0)")
     how.add_argument("--confidence", type=_number, metavar="P", help="of the measured bound (default: 0.95)")
     claim = command.add_argument_group("what was claimed")
     claim.add_argument(
@@ -274,7 +275,8 @@ def _verify(command: _Parser) -> None:
     command.add_argument(
         "subject",
         nargs="?",
-        help="the .py or .toml file of the audit; it names model, members and nonmembers",
+        help="the .py or .toml file of the audit; it names model, members and nonmembers; "
+        "the .py file is run as a program: give only files that you trust",
     )
     own = command.add_argument_group("instead of that file, or beside it")
     own.add_argument("--model", metavar="FILE.pt", help="a state dict, as torch.save writes it")
@@ -362,11 +364,19 @@ def _number(text: str) -> float:
 
 
 def _count(text: str) -> int:
+    return _whole(text, least=1)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, least=0)
+
+
+def _whole(text: str, least: int) -> int:
     value = _number(text)
     if not math.isfinite(value) or value != math.floor(value):
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
-    if not 1 <= value <= _LARGEST_COUNT:
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_LARGEST_COUNT:.0e}, got {text!r}")
+    if not least <= value <= _LARGEST_COUNT:
+        raise argparse.ArgumentTypeError(f"must be from {least} to {_LARGEST_COUNT:.0e}, got {text!r}")
     return int(value)
 
 

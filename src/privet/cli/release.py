@@ -22,6 +22,7 @@ from privet.cli.spent import Asked
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
+from privet.paths import is_file, resolved
 from privet.releasing import Budget, FilterState, MemoryStore, Plan, Released, Store, filter_state
 from privet.releasing.budget import extended
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
@@ -124,13 +125,19 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         facts(rows),
         *caveat_text(caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
-    return Told(blocks, document)
+    return Told(blocks, document, if_lost="" if warned else _if_lost(arguments.ledger))
+
+
+def _if_lost(ledger: str | None) -> str:
+    if ledger is None:
+        return ""
+    return f"What it cost is in {ledger}, and its answers are kept beside it: the same command shows them and costs nothing more."
 
 
 def _table(name: str) -> Path:
     """The file, refused before the ledger is looked at when there is none."""
     path = Path(name)
-    if not path.is_file():
+    if not is_file(path):
         raise Unreadable(
             f"{name!r} must be a table in a file that exists, and is not. Give a .csv or .parquet file."
         )
@@ -143,7 +150,7 @@ def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> 
         yield MemoryStore(plan.relation)
         return
     path = Path(arguments.ledger)
-    if path.resolve() == Path(arguments.data).resolve():
+    if resolved(path) == resolved(Path(arguments.data)):
         raise InvalidArgument(
             f"'--ledger' must not be the table itself, got {arguments.ledger!r}. Name another file."
         )
@@ -155,7 +162,7 @@ def _run(plan: Plan, path: Path, store: Store) -> Released:
     write_progress(f"Reading {path.name} …")
     try:
         with _silent_engine():
-            return plan.run(path, store=store, data_name=str(path.resolve()))
+            return plan.run(path, store=store, data_name=str(resolved(path)))
     except PrivetError:
         raise
     except Exception:

@@ -4,8 +4,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from privet.errors import InvalidArgument, Unreadable
+from privet.arguments import shown
+from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.fingerprints import FingerprintKey
+from privet.paths import can_be_named, is_folder
 
 __all__ = ["key_file", "key_for", "read_key", "report_file"]
 
@@ -15,9 +17,13 @@ _PROBE = 2**16  # bytes that must find room before the work begins
 def report_file(name: str) -> Path:
     """The path of ``--out``, after it was found that a report can be written there in the form that its ending asks for."""
     path = Path(name)
-    if not path.parent.is_dir() or path.is_dir():
+    if (
+        not is_folder(path.parent)
+        or is_folder(path)
+        or not can_be_named(path.with_name(f".{path.name}.part"))
+    ):
         raise InvalidArgument(
-            f"'--out' must be a file in a folder that exists, got {name!r}. Make the folder first."
+            f"'--out' must be a file in a folder that exists, got {shown(name)}. Make the folder first."
         )
     if path.suffix.lower() not in (".html", ".json", ".md"):
         raise InvalidArgument(
@@ -66,7 +72,9 @@ def read_key(path: Path) -> FingerprintKey:
     """The key in a file."""
     try:
         return FingerprintKey.from_text(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError) as failed:
+        if isinstance(failed, PrivetError):
+            raise
         raise Unreadable(
             f"{str(path)!r} must be a file with a key of fingerprints, and cannot be read. Check the name."
         ) from None
@@ -78,10 +86,10 @@ def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path |
     Without a name and without a report that is written, the key is kept nowhere.
     """
     path = Path(named) if named is not None else None if out is None else key_file(out)
-    if path is not None and not path.parent.is_dir():
+    if path is not None and not (is_folder(path.parent) and can_be_named(path)):
         raise InvalidArgument(
-            f"'--key' must be a file in a folder that exists, got {str(path)!r}. Make the folder first."
+            f"'--key' must be a file in a folder that exists, got {shown(str(path))}. Make the folder first."
         )
-    if path is None or not path.exists():
+    if path is None or not os.path.lexists(path):
         return FingerprintKey.fresh(), path
     return read_key(path), path

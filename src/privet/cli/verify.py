@@ -18,7 +18,7 @@ from privet.cli.audit_tables import records_from
 from privet.cli.exit_codes import ExitCode
 from privet.cli.output import Answer, paragraph, table
 from privet.cli.report_file import key_file, read_key
-from privet.errors import InvalidArgument, MissingPackage, Unreadable
+from privet.errors import InvalidArgument, MissingPackage, PrivetError, Unreadable
 from privet.fingerprints import (
     Fingerprint,
     FingerprintKey,
@@ -33,6 +33,7 @@ from privet.fingerprints import (
 from privet.ledger import Ledger
 from privet.loop.identification import bare_model, ledger_of, model_fingerprint, parameters_content
 from privet.loop.rows import records_of
+from privet.paths import is_file
 from privet.reporting.document import read_document
 
 __all__ = ["run"]
@@ -110,7 +111,9 @@ def _told(name: str, found: list[Compared], failed: list[Compared]) -> str:
 def _report(path: Path) -> Mapping[str, Any]:
     try:
         return read_document(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError) as failed:
+        if isinstance(failed, PrivetError):
+            raise
         raise Unreadable(
             f"{str(path)!r} must be a report.json that can be read, and is not. Check the name; other forms are for people."
         ) from None
@@ -243,7 +246,7 @@ def _code(report: Mapping[str, Any]) -> Compared:
 def _key(stored: Mapping[str, Any], arguments: argparse.Namespace) -> FingerprintKey | None:
     """The key that was named, or the one beside the report; it must be that of the report."""
     usual = key_file(Path(arguments.report))
-    path = Path(arguments.key) if arguments.key is not None else usual if usual.is_file() else None
+    path = Path(arguments.key) if arguments.key is not None else usual if is_file(usual) else None
     key = None if path is None else read_key(path)
     if key is not None and stored and key.name != stored.get("key"):
         raise InvalidArgument(

@@ -33,6 +33,7 @@ from privet.durable_files import append_durably, locked, read_whole, replace_dur
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.filters import Filter
 from privet.ledger import Entry, Ledger
+from privet.paths import is_folder
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
 from privet.releasing.budget import Budget, extended
 from privet.releasing.store import Store
@@ -86,11 +87,11 @@ class DurableLedger:
     def held(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
         path = _resolved(self.path)  # one lock, however the file is called
-        if path.is_dir():
+        if is_folder(path):
             raise InvalidArgument(
                 f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it."
             )
-        if not path.parent.is_dir():
+        if not is_folder(path.parent):
             raise InvalidArgument(
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
             )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privet.arguments import shown
 from privet.errors import InvalidArgument
+from privet.paths import is_file
 from privet.releasing.aggregates import Aggregation, CellCounts, Totals
 
 __all__ = ["ColumnKind", "Engine", "engine_for"]
@@ -78,7 +79,7 @@ def _for_path(path: Path) -> Engine:
         raise InvalidArgument(
             f"'data' must be the path of a .csv or .parquet file, got {shown(str(path))}. Name the file by its format."
         )
-    if not path.is_file():
+    if not is_file(path):
         raise InvalidArgument(f"'data' must be the path of a file, got {shown(str(path))}. Check the path.")
     if path.stat().st_size * _EXPANSION[suffix] > _SHARE_OF_MEMORY * _memory():
         from privet.releasing.engine_duckdb import DuckDBEngine

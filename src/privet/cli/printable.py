@@ -1,0 +1,44 @@
+"""Text for a terminal: nothing in it moves the cursor, changes colours, or turns the direction of what follows.
+
+Keys that a release discovers, names of columns, files and models come from data and from other people. A terminal obeys control
+characters in them. They are shown by their number instead.
+"""
+
+import re
+
+__all__ = ["one_line", "printable", "printable_json"]
+
+_CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f"
+_UNSEEN = (
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"  # directions, joiners, separators
+)
+_SURROGATES = "\ud800-\udfff"
+_BAD = re.compile(f"[{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
+_BAD_OR_NEWLINE = re.compile(f"[\n{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
+
+
+def printable(text: str) -> str:
+    """Text of several lines, with every other control character by its number.
+
+    >>> printable("a\\x1b[31mb\\nc")
+    'a\\\\x1b[31mb\\nc'
+    """
+    return _BAD.sub(_number, text)
+
+
+def one_line(text: str) -> str:
+    """Text for one cell of a table: a newline is shown by its number too, so that no cell can look like a row.
+
+    >>> one_line("a\\nb")
+    'a\\\\nb'
+    """
+    return _BAD_OR_NEWLINE.sub(_number, text)
+
+
+def printable_json(document: str) -> str:
+    """A JSON document with the same meaning: such characters stand only inside of its strings, where JSON has escapes for them."""
+    return _BAD.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+def _number(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
