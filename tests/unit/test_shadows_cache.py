@@ -2,12 +2,14 @@
 
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,13 +182,88 @@ def test_estimators_and_functions(tmp_path):
     assert how(CallableRecipe(train, "2"), cache=tmp_path, engine=Sequential()).reused == 0
 
 
-def test_a_broken_file_is_trained_again(tmp_path):
-    how(cache=tmp_path)
-    broken, cut, *_ = sorted(tmp_path.glob("*/*.npz"))
-    broken.write_bytes(b"not a table")
-    cut.write_bytes(cut.read_bytes()[:100])
-    assert how(cache=tmp_path).reused == 2
-    assert how(cache=tmp_path).reused == 4
+def _bomb(path):
+    """A small file that grows to 256 MB when it is read."""
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as zipped,
+        zipped.open("signals.npy", "w", force_zip64=True) as part,
+    ):
+        described = {"descr": "<f8", "fortran_order": False, "shape": (1, 2**25)}
+        np.lib.format.write_array_header_1_0(part, described)
+        for _ in range(16):
+            part.write(bytes(2**24))
+
+
+def _promise(path):
+    """A header that promises more than any memory holds."""
+    with zipfile.ZipFile(path, "w") as zipped, zipped.open("signals.npy", "w") as part:
+        np.lib.format.write_array_header_1_0(
+            part, {"descr": "<f8", "fortran_order": False, "shape": (1, 2**50)}
+        )
+
+
+def _as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _as_link(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _as_other_method(path):
+    data = bytearray(path.read_bytes())
+    data[8:10] = (99).to_bytes(2, "little")
+    central = data.rindex(b"PK\x01\x02")
+    data[central + 10 : central + 12] = (99).to_bytes(2, "little")
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "text": lambda path: path.write_bytes(b"not a table"),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "one bit": lambda path: path.write_bytes(
+        path.read_bytes()[:200] + bytes([path.read_bytes()[200] ^ 1]) + path.read_bytes()[201:]
+    ),
+    "other shape": lambda path: np.savez(path, signals=np.zeros((1, 3))),
+    "other type": lambda path: np.savez(path, signals=np.zeros((1, 40), np.float32)),
+    "objects": lambda path: np.savez(path, signals=np.array([[{}] * 40], dtype=object)),
+    "more": lambda path: np.savez(path, signals=np.zeros((1, 40)), more=np.zeros(3)),
+    "compressed": lambda path: np.savez_compressed(path, signals=np.zeros((1, 40))),
+    "method": _as_other_method,
+    "bomb": _bomb,
+    "promise": _promise,
+    "pipe": _as_pipe,
+    "endless": _as_link,
+}
+
+
+def test_a_broken_file_is_trained_again_whatever_is_wrong_with_it(tmp_path):
+    """The cache promises it. Nothing large is read: of the bomb no more than the file itself holds."""
+    first = how(cache=tmp_path).references.signals
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kind, damage in DAMAGE.items():
+        broken = min(tmp_path.glob("*/*.npz"))
+        damage(broken)
+        again = how(cache=tmp_path)
+        assert again.reused == 3, kind
+        np.testing.assert_allclose(again.references.signals, first, atol=1e-4)
+        assert how(cache=tmp_path).reused == 4
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # kB
+
+
+def test_a_cache_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgument, match="'cache' must be a folder that can be written"):
+        how(cache=tmp_path / "file")
+
+
+def test_the_cache_is_for_its_owner(tmp_path):
+    how(cache=tmp_path / "new")
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "new").glob("*/*"))
 
 
 SCRIPT = """

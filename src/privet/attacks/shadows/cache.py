@@ -3,28 +3,38 @@
 The address of an answer is made of the bytes of the data, the recipe followed down to its code, the model's seed and
 members, the versions of Privet, Python, numpy and torch, and Privet's own code here. Whatever changes, the address changes: an
 old answer is not found rather than found out. Engines are not part of it, because they differ in rounding alone. A file is
-written beside its place and moved there, so it is whole or not there, whenever the run is killed.
+written beside its place and moved there, so it is whole or not there, whenever the run is killed. A file that is not exactly what
+this model would have written (damaged, planted, compressed to be huge) counts as missing, and the model is trained again; no more is
+read of it than such a file can hold. The folder is for its owner alone: signals tell of records.
 """
 
 import hashlib
 import io
+import math
+import os
+import stat
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import final
-from zipfile import BadZipFile
+from typing import IO, BinaryIO, final
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
+from privet.arguments import shown
 from privet.attacks.shadows.engine import Job, Told
 from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
-from privet.views import Rows
+from privet.views import Numbers, Rows
 
 __all__ = ["Cache"]
 
 _FORMAT = 1
+_MOST_CLASSES, _AROUND = 2**16, 2**16  # of confidences; bytes of names and headers
+_READ = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)  # a pipe in its place is not waited for
 
 
 @final
@@ -48,22 +58,28 @@ class Cache:
 
     def get(self, model: int) -> Told | None:
         """What the model said, if it was asked before."""
+        records = len(self._job.labels)
+        shapes: dict[str, tuple[int | None, ...]] = {"signals": (len(self._job.shown), records)}
+        if self._job.keep_confidences:
+            shapes["log_confidences"] = (records, None)
         try:
-            with self._place(model).open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                return Told(model, kept["signals"], kept.get("log_confidences"))
-        except (
-            OSError,
-            EOFError,
-            BadZipFile,
-            KeyError,
-            ValueError,
-        ):  # missing, or not ours: it is trained again
+            with os.fdopen(os.open(self._place(model), _READ), "rb") as file:
+                found = _arrays(file, shapes)
+        except Exception:  # whatever a library says of a file that is missing or damaged: it is trained again
             return None
+        return Told(model, found["signals"], found.get("log_confidences"))
 
     def put(self, told: Told) -> None:
         """Keep it; a run that is killed leaves it whole or not at all."""
         place = self._place(told.model)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.parent.mkdir(exist_ok=True)
+        except OSError as failed:
+            raise InvalidArgument(
+                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} ({failed.strerror}). "
+                f"Make it one, or name another folder."
+            ) from failed
         arrays = {"signals": told.signals}
         if told.log_confidences is not None:
             arrays["log_confidences"] = told.log_confidences
@@ -77,6 +93,39 @@ class Cache:
         _absorb(digest, np.packbits(self._job.members[model]))
         name = digest.hexdigest()
         return self._folder / name[:2] / f"{name}.npz"
+
+
+def _arrays(file: BinaryIO, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, Numbers]:
+    """The arrays of a file as ``put`` writes it: float64 of these shapes (None: any length), not compressed, and nothing else.
+
+    So an array is never larger than the file, and is allocated after its header was found to be right.
+    """
+    about = os.fstat(file.fileno())
+    longest = [[_MOST_CLASSES if length is None else length for length in shape] for shape in shapes.values()]
+    most = _AROUND + sum(8 * math.prod(shape) for shape in longest)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+        raise ValueError("no file of ours")
+    with ZipFile(file) as zipped:
+        parts = zipped.infolist()
+        if sorted(part.filename for part in parts) != sorted(f"{name}.npy" for name in shapes):
+            raise ValueError("other parts")
+        if any(part.compress_type != ZIP_STORED or part.file_size > about.st_size for part in parts):
+            raise ValueError("compressed")
+        found = {}
+        for name, shape in shapes.items():
+            with zipped.open(f"{name}.npy") as stream:
+                found[name] = _array(stream, shape)
+    return found
+
+
+def _array(stream: IO[bytes], wanted: tuple[int | None, ...]) -> Numbers:
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("another format")
+    shape, by_columns, kind = np.lib.format.read_array_header_1_0(stream)
+    right = [length if known is None else known for length, known in zip(shape, wanted, strict=True)]
+    if kind != np.float64 or by_columns or list(shape) != right:
+        raise ValueError("another array")
+    return np.frombuffer(stream.read(), np.float64).reshape(shape)
 
 
 def _absorb(digest: "hashlib._Hash", table: Rows) -> None:
