@@ -157,10 +157,8 @@ class Passes:
         alive = [s for s in sites if found[s.position] is not None and plan.proof.place(s.key) is not None]
         rows = [s.along(g) for s in alive if (g := found[s.position]) is not None]
         if not look.due:
-            undecided = [
-                bool(r.count_nonzero()) for s, r in zip(alive, rows, strict=True) if plan.proof.is_open(s.key)
-            ]
-            if not any(undecided):
+            pairs = zip(alive, rows, strict=True)
+            if not any(plan.proof.is_open(s.key) and plan.proof.asks(s, r, len(losses)) for s, r in pairs):
                 plan.proof.rely()
                 return
             look = Look(due=True, unique=True, same=look.same)

@@ -11,8 +11,9 @@ are exchanged between two examples escape it with a probability of at most 1/17.
 
 *What is proved.* On a lot that was certified, the division of the rows is right, whatever the model is: rows that are not
 zero have their owner, and the others count for nothing. Between two certificates a layout is used only if all others were
-refuted by rows of at least two examples, and if the graph is the same (``graphs``) and moves no rows by value
-(``row_moves``). What this cannot see is a dependence through values that are cut from the graph: ``couplings`` looks for that.
+refuted, if the graph is the same (``graphs``) and moves no rows by value (``row_moves``), and if each position (token) of an example
+that is not zero now was not zero in certified lots before, in two rows at least: a position that has been zero so far (tokens that a
+class token hides, a gate that opens for few examples) has shown nothing. What this cannot see is a dependence through values that are cut from the graph: ``couplings`` looks for that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,9 @@ TOLERANCE = 1e-4
 
 TINY = 1e-30
 """Rows below are zero: what they add to a gradient is nothing beside any clip bound."""
+
+ENOUGH = 2
+"""How many rows of a position must not have been zero in certified lots before the position goes without."""
 
 RATE = 1 / 48
 """The share of lots that are certified once a plan has been for long in use."""
@@ -92,6 +96,16 @@ class Site:
         shaped = gradient if self.use is None else self.use.shaped(gradient)
         return shaped.movedim(self.place.axis, 0) if self.place.axis else shaped
 
+    def apart(self, rows: Tensor, layout: Placement, batch: int) -> Tensor:
+        """[examples, positions, …], from rows with the axis of the examples in front."""
+        leading = max(1, rows.dim() - 1) if self.use is None else len(self.use.leading)
+        return Placement(0, layout.each, layout.outer).rows(rows, leading, batch)
+
+    def alive(self, rows: Tensor, layout: Placement, batch: int) -> Tensor:
+        """[examples, positions]: which rows are not zero; ``rows`` has the axis of the examples in front."""
+        apart = self.apart(rows, layout, batch)
+        return (apart.flatten(2).abs().amax(2) if apart.dim() > 2 else apart.abs()) > TINY
+
 
 def same_rows(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
     """Whether weighted = factors·plain, row by row along the first axis; rows that are zero fit, and so do those not finite."""
@@ -142,6 +156,7 @@ class Proof:
         "_relied",
         "_shown",
         "_wait",
+        "_whole",
         "settled",
     )
 
@@ -149,7 +164,8 @@ class Proof:
         self._law = law
         self._moves = moves
         self._left: dict[Key, tuple[Placement, ...]] = {}
-        self._shown: set[Key] = set()
+        self._shown: dict[Key, Tensor] = {}  # how many rows of each position were not zero in certified lots
+        self._whole: set[Key] = set()  # sites of which every position was shown
         self._checked = False
         self._relied = False  # whether a lot went without a certificate
         self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
@@ -163,8 +179,17 @@ class Proof:
         return left[0] if left else None
 
     def is_open(self, key: Key) -> bool:
-        """Whether several layouts are left, or one that no row has shown."""
-        return len(self._left[key]) > 1 or (key not in self._shown and bool(self._left[key]))
+        """Whether several layouts are left, or one that has not been shown at every position of an example."""
+        return len(self._left[key]) > 1 or (key not in self._whole and bool(self._left[key]))
+
+    def asks(self, site: Site, rows: Tensor, batch: int) -> bool:
+        """Whether rows of an open site are not zero where nothing was shown yet."""
+        left = self._left[site.key]
+        shown = self._shown.get(site.key)
+        if len(left) > 1 or shown is None:
+            return bool(rows.count_nonzero())
+        alive = site.alive(rows, left[0], batch)
+        return len(shown) != alive.shape[1] or bool(alive[:, shown < ENOUGH].any())
 
     def watch(self, sites: list[Site]) -> bool:
         """Takes up sites that are new; whether one is open."""
@@ -203,25 +228,49 @@ class Proof:
         ``plain`` has the gradients of the plain pass, with the axis of the examples in front.
         """
         left = [self._left[site.key] for site in sites]
+        moved: list[int] = []
         codes = unique_codes(losses) if look.unique else random_codes(losses, self._generator)
         for number, weights in enumerate(codes):
             found = gradients_of(losses, weights, [s.edge for s in sites], keep=number + 1 < len(codes))
             for i, (site, gradient) in enumerate(zip(sites, found, strict=True)):
                 assert gradient is not None
-                left[i] = tuple(_fitting(left[i], plain[i], site.along(gradient), weights))
-        wrong = [i for i, fitting in enumerate(left) if not fitting and self._left[sites[i].key]]
+                rows = site.along(gradient)
+                fitting = tuple(_fitting(left[i], plain[i], rows, weights))
+                if left[i] and not fitting and self._relied and self._moved(site, plain[i], rows, weights):
+                    moved.append(i)
+                left[i] = fitting
         for site, fitting, rows in zip(sites, left, plain, strict=True):
             self._left[site.key] = fitting
-            if fitting and look.unique and _shows(fitting[0], rows, losses.shape[0]):
-                self._shown.add(site.key)
+            if len(fitting) == 1 and look.unique and site.key not in self._whole:
+                self._show(site, site.alive(rows, fitting[0], losses.shape[0]).sum(0))
         self._checked, self.settled = True, None
-        if wrong and look.same and self._relied:
+        if moved and look.same:
             raise RowsMoved(
-                f"'model' must keep the rows of an example where they were in earlier lots, got others at '{names[wrong[0]]}'. "
+                f"'model' must keep the rows of an example where they were in earlier lots, got others at '{names[moved[0]]}'. "
                 f"Nothing of this step was added, but earlier steps of this run may have been clipped by wrong rows: do not use "
                 f"its guarantee. Take the order of rows out of the model's own state, or sort and select with torch.gather or "
                 f"x[index], which are seen; then train anew."
             )
+
+    def _moved(self, site: Site, plain: Tensor, weighted: Tensor, weights: Tensor) -> bool:
+        """Whether rows do not fit at positions that went without a certificate; at others, earlier lots were not wrong."""
+        left, shown = self._left[site.key], self._shown.get(site.key)
+        if len(left) != 1 or shown is None:
+            return False
+        known = shown >= ENOUGH
+        rows = [site.apart(t, left[0], len(weights)) for t in (plain, weighted)]
+        if rows[0].shape[1] != len(known):
+            return True
+        return not same_rows(rows[0][:, known], rows[1][:, known], weights.to(plain.dtype))
+
+    def _show(self, site: Site, counts: Tensor) -> None:
+        """Adds up how many rows of each position were not zero."""
+        before = self._shown.get(site.key)
+        if before is not None and len(before) == len(counts):
+            counts = counts + before
+        self._shown[site.key] = counts
+        if bool((counts >= ENOUGH).all()):
+            self._whole.add(site.key)
 
     def rely(self) -> None:
         """Notes that a lot went without a certificate."""
@@ -235,10 +284,3 @@ def _fitting(
         factors = weights.to(plain.dtype)[layout.owners(weights.shape[0], weights.device)]
         if same_rows(plain, weighted, factors):
             yield layout
-
-
-def _shows(layout: Placement, plain: Tensor, batch: int) -> bool:
-    """Whether rows of two examples at least are not zero."""
-    alive = plain.flatten(1).abs().amax(1) > TINY if plain.dim() > 1 else plain.abs() > TINY
-    owners = layout.owners(batch, plain.device)[alive]
-    return bool(owners.numel()) and bool((owners != owners[0]).any())

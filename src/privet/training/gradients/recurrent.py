@@ -13,13 +13,14 @@ from typing import Any, final
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 
 from privet.training.gradients.layers import matrix_products
 from privet.training.gradients.products import Gradient, Product, compiled
 from privet.training.gradients.tape import Tap, Use, plain_parameters
 from privet.training.threads import threads_for
 
-__all__ = ["GRUTap", "LSTMTap"]
+__all__ = ["GRUTap", "LSTMTap", "is_own_recurrence"]
 
 
 WORTH_SHARING = 1 << 12
@@ -166,6 +167,14 @@ class _GRU(torch.autograd.Function):
             if t:
                 dh += gradients[0][t - 1]
         return inner.view_as(gates), outer.view_as(gates), dh, None
+
+
+def is_own_recurrence(node: Node) -> bool:
+    """Whether a node is a recurrence of this module, which keeps the examples apart along the second axis.
+
+    By its class: a function of the user may have any name.
+    """
+    return getattr(node, "_forward_cls", None) in (_LSTM, _GRU)
 
 
 class _Recurrent(Tap):

@@ -4,6 +4,10 @@ A signature of the graph (``graphs``) does not see what such an operation did in
 it is known to leave rows where they are, or if it works along axes whose size does not follow the number of examples. An
 index ``x[arange(n), position]`` is harmless too, which is looked at in each lot. All others, and all that are not known here (functions
 of users among them), make the plan of the model one that is certified in every lot.
+
+Two things follow from that. *Sizes must go on following.* A batch that is padded to a fixed capacity has axes that hold examples and do not follow
+them. So an operation that was given a size that follows, and gives none, is not harmless. *Fixed moves are moves.* ``where(swap, h, h.flip(0))``
+exchanges examples by value with operations that do not, so flips, shifts, parts and joins along the axis of the examples are not harmless.
 """
 
 from collections.abc import Callable
@@ -16,15 +20,13 @@ from torch.autograd.graph import Node
 
 from privet.training.gradients.graphs import Walk
 from privet.training.gradients.operations import ELEMENTWISE, INSIDE, SHAPES, nodes_of
+from privet.training.gradients.recurrent import is_own_recurrence
 
 __all__ = ["RowMoves"]
 
 
 _STAYS = ELEMENTWISE | SHAPES | INSIDE
 """What leaves every row where it is, or takes it where the integers of the signature say."""
-
-_OWN = frozenset({"_LSTMBackward", "_GRUBackward"})
-"""The recurrences of ``recurrent``, which keep the examples apart along their second axis."""
 
 
 def _axis(dim: int, shape: tuple[int, ...]) -> int:
@@ -42,7 +44,8 @@ def _shape(node: Any) -> tuple[int, ...]:  # noqa: ANN401 - its fields depend on
 
 def _along(node: Any) -> tuple[int, ...]:  # noqa: ANN401
     """The sizes of the axes that the operation names."""
-    shape, dim = _shape(node), node._saved_dim
+    shape = _shape(node)
+    dim = node._saved_dims if hasattr(node, "_saved_dims") else node._saved_dim
     dims = tuple(range(len(shape))) if dim is None else (dim if isinstance(dim, tuple) else (dim,))
     return tuple(shape[_axis(d, shape)] for d in dims or range(len(shape)))
 
@@ -76,6 +79,17 @@ def _contracted(first: str, second: str, axes: tuple[int, int]) -> Callable[[Any
     return sizes
 
 
+def _behind_the_first(node: Any) -> tuple[int, ...]:  # noqa: ANN401
+    """All sizes but the first, of what an operation over images was given and of what it gave, with those of its kernel."""
+    sizes = [*node._input_metadata[0].shape[1:]]
+    for name in ("self", "input", "grid"):
+        given = getattr(node, f"_saved_{name}", None)
+        if isinstance(given, Tensor):
+            sizes += given.shape[1:]
+    kernel = getattr(node, "_saved_weight", None)
+    return tuple(int(n) for n in (*sizes, *(kernel.shape if isinstance(kernel, Tensor) else ())))
+
+
 def _keys(node: Any) -> tuple[int, ...]:  # noqa: ANN401
     return (int(node._saved_key.shape[-2]),)
 
@@ -85,12 +99,23 @@ _ALONG: dict[str, Callable[[Any], tuple[int, ...]]] = {
         nodes_of(
             "Amax Amin Aminmax Cummax Cummin Cumprod Cumsum Gather IndexAdd IndexCopy IndexFill IndexSelect Kthvalue LinalgVectorNorm "
             "LogSoftmax Logcumsumexp Logsumexp Max Mean Median Min Mode Nanmedian Nansum Norm Prod SafeSoftmax Scatter ScatterAdd "
-            "ScatterReduce Softmax Sort Std StdMean Sum Topk Var VarMean",
+            "ScatterReduce Softmax Sort Std StdMean Sum Topk Var VarMean "
+            "Cat FftC2C FftC2R FftR2C Flip Roll Select Slice Split SplitWithSizes Unfold UnsafeSplit",
             *(0, 1, 2),
         ),
         _along,
     ),
-    **dict.fromkeys(("SumBackward0", "MeanBackward0", "MaxBackward1", "MinBackward1"), _shape),
+    **dict.fromkeys(
+        nodes_of(
+            "AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool2D AdaptiveMaxPool3D AvgPool2D AvgPool3D Col2Im Convolution GridSampler2D "
+            "GridSampler3D Im2Col MaxPool2DWithIndices MaxPool3DWithIndices MkldnnAdaptiveAvgPool2D",
+            0,
+        ),
+        _behind_the_first,
+    ),
+    **dict.fromkeys(
+        ("SumBackward0", "MeanBackward0", "MaxBackward1", "MinBackward1", "AsStridedBackward0"), _shape
+    ),
     **{f"{name}Backward0": _picked for name in ("Index", "IndexPut", "IndexPutImpl", "UnsafeIndexPut")},
     "MmBackward0": _contracted("self", "mat2", (1, 0)),
     "AddmmBackward0": _contracted("mat1", "mat2", (1, 0)),
@@ -126,10 +151,12 @@ class RowMoves:
         indexed: list[tuple[int, int]] = []
         for place, (small, large) in enumerate(zip(two.nodes, three.nodes, strict=True)):
             name = large.name()
-            if name in _OWN or name in _STAYS:
-                continue
+            if _ends_following(small, large, two.sources[place], three.sources[place]):
+                return RowMoves(free=True, indexed=())
             sizes = _ALONG.get(name)
             if sizes is None:
+                if name in _STAYS or is_own_recurrence(large):
+                    continue
                 return RowMoves(free=True, indexed=())
             try:
                 harmless = sizes(small) == sizes(large)
@@ -148,6 +175,25 @@ class RowMoves:
         return not self.free and all(
             _in_order(seen.nodes[place], axis, batch) for place, axis in self.indexed
         )
+
+
+Sources = tuple[tuple[Node | None, int], ...]
+
+
+def _ends_following(small: Any, large: Any, few: Sources, more: Sources) -> bool:  # noqa: ANN401
+    """Whether something that was given follows the number of examples, and nothing that came out does."""
+    given = any(
+        a is not None and b is not None and _size(a, i) != _size(b, j)
+        for (a, i), (b, j) in zip(few, more, strict=True)
+    )
+    return given and all(
+        _size(small, i) == _size(large, i)
+        for i in range(min(len(small._input_metadata), len(large._input_metadata)))
+    )
+
+
+def _size(node: Any, output: int) -> tuple[int, ...]:  # noqa: ANN401
+    return tuple(node._input_metadata[output].shape)
 
 
 def _followed_axis(small: Node, large: Node) -> int | None:
