@@ -62,7 +62,7 @@ TIMES = [
 ]
 DAYS = [date(2020, 1, 1), date(1969, 12, 31), None]
 STRANGE = [
-    b"1", (1,), [2], {"a": 1}, object(), 1 + 2j, 10**400, -(10**400), 10**5000, "\ud800", "a\udfff",
+    b"1", (1,), [2], {"a": 1}, object(), 10**400, -(10**400), 10**5000, "\ud800", "a\udfff",
     Decimal("1.50"), Decimal(7), Decimal("NaN"), Decimal("sNaN"), Decimal("1e999999"), Fraction(1, 2),
     np.float32(0.5), np.int8(7), np.bool_(True), np.str_("x"), np.datetime64("2020-01-01T00:00:00.000000001"), np.datetime64("NaT"),
     pd.NA, pd.NaT, pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.Timestamp("2020-01-01", tz="UTC"),
@@ -126,7 +126,10 @@ def counted(engine, *, numbers=True):
 
 
 def inferred(values):
-    return pd.DataFrame({"c": values})
+    try:
+        return pd.DataFrame({"c": values})
+    except UnicodeEncodeError:  # pandas itself makes no column of nothing but text that is no Unicode
+        return objects(values)
 
 
 def objects(values):
@@ -139,6 +142,21 @@ def categories(values):
 
 CONTAINERS = {"inferred": inferred, "object": objects}
 ENGINES = {"polars": PolarsEngine.over, "duckdb": DuckDBEngine}
+
+
+def test_rows_are_counted_whatever_the_type_of_their_columns():
+    """Also where no engine knows the type, or the name is one that no engine can have."""
+    tables = [
+        pd.DataFrame({"c": [1j, 2j, 3j]}),
+        pd.DataFrame({3: [1, 2, 3]}),
+        pl.DataFrame({"a\x00b": [[1], None, [2]]}),
+        pa.table({"c": pa.array([None, 1, 2]), "d": pa.array([1, 2, 3], pa.duration("s"))}),
+        objects([object(), None, "\ud800"]),
+    ]
+    for table in tables:
+        for make in ENGINES.values():
+            found = make(table).totals(Aggregation(None, Grouping(), (Rows(),), Contribution(), 1))
+            assert found.sums[Rows()].tolist() == [3]
 
 
 def is_refused(frame):
@@ -172,7 +190,7 @@ def test_what_a_table_counts_is_the_sum_of_what_its_rows_count(name, container):
 
 
 def test_the_same_on_the_engine_for_files():
-    check_additive(MIXED, inferred, DuckDBEngine, random.Random(3), 2)
+    check_additive(POOLS["mixed"], inferred, DuckDBEngine, random.Random(3), 2)
 
 
 @pytest.mark.slow
@@ -418,7 +436,7 @@ def test_no_value_makes_an_error():
         __int__ = __eq__ = __ne__ = __float__
         __hash__ = None
 
-    for value in [*MIXED, Hostile("x"), Number(3.0), float, ..., np.array([1]), pd.Series([1])]:
+    for value in [*MIXED, 1j, Hostile("x"), Number(3.0), float, ..., np.array([1]), pd.Series([1])]:
         for part in ValuePart:
             found = part_of(part, value)
             assert found is None or isinstance(found, (str, float, int))

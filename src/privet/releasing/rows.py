@@ -10,8 +10,7 @@ from privet.releasing.aggregates import Aggregation, CellCounts
 from privet.releasing.columns import Columns, KeyCodec, kind_of
 from privet.releasing.engine import ColumnKind
 from privet.releasing.statistics import Category
-from privet.releasing.tables import Table, part_name, pl
-from privet.releasing.values import ValuePart
+from privet.releasing.tables import Table, pl
 
 __all__ = ["Keys", "RowSource"]
 
@@ -70,22 +69,12 @@ class RowSource:
             kept.append(self.columns.unit(unit).alias("unit"))
         chosen = [*kept, *values]
         roots = dict.fromkeys(name for expression in chosen for name in expression.meta.root_names())
-        # Without a column that is read, a table would have no rows to be counted.
-        frame = self._table.scan(roots or self._any_column())
-        if not roots:
-            # Under a name of our own: one of the table's may be one that an engine cannot have.
-            frame = frame.select(pl.all().is_null().name.map(lambda _: "row")).with_columns(*chosen)
+        if roots:
+            frame = self._table.scan(roots).select(*chosen)
         else:
-            frame = frame.select(*chosen)
+            frame = self._table.row_marks().with_columns(*chosen)
         needed = [*_names(codecs), *(["unit"] if unit is not None else []), *required]
         return frame.filter(pl.all_horizontal(pl.col(*needed).is_not_null())) if needed else frame
-
-    def _any_column(self) -> list[str]:
-        plain = [name for name, kind in self.schema.items() if kind is not ColumnKind.NESTED]
-        name = next(iter(plain or self._table.types), None)
-        if name is None:
-            return []
-        return [part_name(name, ValuePart.TEXT) if name in self._table.mixed else name]
 
 
 def _names(codecs: list[KeyCodec]) -> list[str]:

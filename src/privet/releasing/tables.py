@@ -67,6 +67,12 @@ class Table(ABC):
     def scan(self, names: Iterable[str]) -> pl.LazyFrame:
         """These columns, or parts of mixed ones."""
 
+    def row_marks(self) -> pl.LazyFrame:
+        """A column ``row`` that is as long as the table, for questions that need no other."""
+        name = next(iter(self.types), None)
+        # Under a name of our own: one of the table's may be one that an engine cannot have.
+        return pl.LazyFrame() if name is None else self.scan([name]).select(pl.first().is_null().alias("row"))
+
 
 @final
 class FrameTable(Table):
@@ -105,6 +111,9 @@ class ArrowTable(Table):
 
     def scan(self, names: Iterable[str]) -> pl.LazyFrame:
         return pl.DataFrame(self._table.select(list(names))).lazy()
+
+    def row_marks(self) -> pl.LazyFrame:
+        return _marks(self._table.num_rows)
 
 
 @final
@@ -178,6 +187,9 @@ class PandasTable(Table):
             return frame.lazy()
         return (frame.with_columns(parts) if plain else pl.DataFrame(parts)).lazy()
 
+    def row_marks(self) -> pl.LazyFrame:
+        return _marks(len(self._frame))
+
     def _type(self, name: str) -> pl.DataType:
         """The type that a column is read as, without a look at its rows; an object where Polars has none."""
         if name in self._mixed:
@@ -227,6 +239,10 @@ def table_in(path: Path) -> Table:
             f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "
             f"Check the file."
         ) from None
+
+
+def _marks(rows: int) -> pl.LazyFrame:
+    return pl.LazyFrame().select(pl.repeat(False, rows, dtype=pl.Boolean).alias("row"))
 
 
 def _check_names(names: list[str]) -> None:
