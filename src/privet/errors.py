@@ -10,6 +10,7 @@
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
+    ├── ChangedMeanwhile               another program wrote a file that this one has open; lives in privet.durable_files
     ├── ProgramFailed                  a file, model or recipe of yours failed, or ended itself, while Privet ran it
     ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
     ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training

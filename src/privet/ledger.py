@@ -3,20 +3,27 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
-from privet.adjacency import Adjacency, adjacency_from_name
+from privet.adjacency import Adjacency, Unit, adjacency_from_name
 from privet.arguments import shown
+from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
 from privet.documents import from_plain, only, opened, to_plain
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 from privet.filters import Filter, filter_from_plain, filter_to_plain
+from privet.lineage import Head, canonical, chained, checked_identity, sealed
 
 __all__ = ["Entry", "Ledger"]
 
 FORMAT = "privet-ledger"
 VERSION = 1
+_FIELDS = (
+    *("format", "version", "adjacency", "unit", "unit_column", "caveats", "filter", "changes", "entries"),
+    "lineage",
+)
 
 
 @final
@@ -35,6 +42,11 @@ class Entry:
                 f"'event' must be an event, got {type(self.event).__name__}. Describe what ran as an event."
             )
 
+    @cached_property
+    def text(self) -> str:
+        """The entry as a link of a chain."""
+        return canonical({"label": self.label, "event": to_plain(self.event)})
+
 
 @final
 @dataclass(frozen=True)
@@ -47,13 +59,18 @@ class Ledger:
     >>> [entry.label for entry in ledger]
     ['a count', 'a sum']
 
-    ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no budget.
+    ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no budget. ``changes`` tells of
+    budgets that came or changed later. ``unit_column`` is the column that says whose row it is, where that is known.
+    ``identity`` is the number of a ledger in a file; with it, the ledger has a chain of hashes (see ``lineage``).
     """
 
     adjacency: Adjacency
     entries: tuple[Entry, ...] = ()
     caveats: frozenset[Caveat] = frozenset()
     filter: Filter | None = None
+    unit_column: str | None = None
+    changes: tuple[BudgetChange, ...] = ()
+    identity: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -74,13 +91,32 @@ class Ledger:
             raise InvalidArgument(
                 f"'filter' must be a filter or None, got {shown(self.filter)}. Use one of privet.filters."
             )
+        if self.unit_column is not None and (
+            not isinstance(self.unit_column, str) or self.adjacency.unit is Unit.RECORD
+        ):
+            raise InvalidArgument(
+                f"'unit_column' must name the column of a user or client, got {shown(self.unit_column)} under {self.adjacency}. "
+                f"Leave it out where each row is protected by itself."
+            )
+        if not isinstance(self.changes, tuple) or not all(isinstance(c, BudgetChange) for c in self.changes):
+            raise InvalidArgument(
+                f"'changes' must be a tuple of budget changes, got {shown(self.changes)}. Leave it out for none."
+            )
+        places = [change.place for change in self.changes]
+        if places != sorted(places) or (places and places[-1] > len(self.entries)):
+            raise InvalidArgument(
+                f"'changes' must stand in order and after entries that are there, got the places {places}. Leave them as they were."
+            )
 
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
         return replace(self, entries=(*self.entries, Entry(label, event)), caveats=self.caveats | caveats)
 
     def __add__(self, other: "Ledger") -> "Ledger":
-        """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of both."""
+        """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of both.
+
+        The sum is a new ledger: it has no number, and the column of the unit only if both name the same.
+        """
         if not isinstance(other, Ledger):
             return NotImplemented
         if self.adjacency != other.adjacency:
@@ -88,7 +124,18 @@ class Ledger:
                 f"Ledgers can be added under one adjacency only, got {self.adjacency} and "
                 f"{other.adjacency}. Account for both under the same one."
             )
-        return Ledger(self.adjacency, self.entries + other.entries, self.caveats | other.caveats)
+        columns = {self.unit_column, other.unit_column}
+        if len(columns - {None}) > 1:
+            raise InvalidArgument(
+                f"Ledgers can be added for one column of units only, got {self.unit_column!r} and "
+                f"{other.unit_column!r}. Account for them apart."
+            )
+        return Ledger(
+            self.adjacency,
+            self.entries + other.entries,
+            self.caveats | other.caveats,
+            unit_column=self.unit_column if len(columns) == 1 else None,
+        )
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -101,27 +148,71 @@ class Ledger:
         """All entries as one event."""
         return Compose(tuple(entry.event for entry in self.entries))
 
-    def to_json(self) -> str:
-        """The ledger as a document that ``from_json`` reads back, with the same ε."""
-        document: dict[str, Any] = {
+    @property
+    def head(self) -> Head | None:
+        """The state of a ledger that has a number, for ``is_beyond``."""
+        return (
+            None if self.identity is None else Head(self.identity, len(self._digests) - 1, self._digests[-1])
+        )
+
+    def is_beyond(self, head: Head) -> bool:
+        """Whether this is that state of that ledger, or a later one."""
+        return (
+            self.identity == head.identity
+            and head.links < len(self._digests)
+            and self._digests[head.links] == head.digest
+        )
+
+    @cached_property
+    def _digests(self) -> tuple[str, ...]:
+        """The chain: entries in their order, each change of the budget after the entries that were there."""
+        links: list[str] = [entry.text for entry in self.entries]
+        for change in reversed(self.changes):
+            links.insert(change.place, change.text)
+        return chained(f"{FORMAT} {self.identity} {self.adjacency}", links)
+
+    def _fields(self) -> dict[str, Any]:
+        """All but the entries and the chain, as JSON can hold it."""
+        fields: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "adjacency": self.adjacency.relation,
             "unit": str(self.adjacency.unit),
-            "caveats": sorted(caveat.code for caveat in self.caveats),
-            "entries": [{"label": entry.label, "event": to_plain(entry.event)} for entry in self.entries],
         }
+        if self.unit_column is not None:
+            fields["unit_column"] = self.unit_column
+        fields["caveats"] = sorted(caveat.code for caveat in self.caveats)
         if self.filter is not None:
-            document["filter"] = filter_to_plain(self.filter)
-        return json.dumps(document, indent=2)
+            fields["filter"] = filter_to_plain(self.filter)
+        if self.changes:
+            fields["changes"] = [change.to_plain() for change in self.changes]
+        return fields
+
+    def _lineage(self) -> dict[str, Any]:
+        digest = self._digests[-1]
+        return {"id": self.identity, "head": digest, "seal": sealed(digest, canonical(self._fields()))}
+
+    def to_json(self) -> str:
+        """The ledger as a document that ``from_json`` reads back, with the same ε. An entry is a line."""
+        fields = self._fields()
+        if self.identity is not None:
+            fields["lineage"] = self._lineage()
+        lines = [f'  "{name}": {json.dumps(value)},' for name, value in fields.items()]
+        rows = ",".join(f"\n    {entry.text}" for entry in self.entries)
+        return "\n".join(["{", *lines, f'  "entries": [{rows}{chr(10) + "  " if rows else ""}]', "}"])
 
     @staticmethod
     def from_json(text: str) -> "Ledger":
         """The ledger of a document."""
         document = opened(text, FORMAT, VERSION)
-        only(document, "A ledger", ("format", "version", "adjacency", "unit", "caveats", "entries", "filter"))
-        rows, codes = document.get("entries"), document.get("caveats", [])
-        if not isinstance(rows, list) or not isinstance(codes, list):
+        only(document, "A ledger", _FIELDS)
+        rows, codes, changes = (document.get(name, []) for name in ("entries", "caveats", "changes"))
+        if (
+            "entries" not in document
+            or not isinstance(rows, list)
+            or not isinstance(codes, list)
+            or not isinstance(changes, list)
+        ):
             raise Unreadable(
                 "A ledger must have a list of 'entries' and a list of 'caveats'. Check the file."
             )
@@ -131,12 +222,29 @@ class Ledger:
                     f"'caveats' must hold codes that this version knows, got {shown(code)}. "
                     f"Read the document with the version of Privet that wrote it."
                 )
-        return Ledger(
-            adjacency_from_name(str(document.get("adjacency")), str(document.get("unit"))),
-            tuple(_entry(row) for row in rows),
-            frozenset(Caveat[code] for code in codes),
-            filter_from_plain(document["filter"]) if "filter" in document else None,
-        )
+        lineage = document.get("lineage")
+        if lineage is not None and not isinstance(lineage, dict):
+            raise Unreadable("'lineage' must be an object with 'id', 'head' and 'seal'. Restore the file.")
+        adjacency = adjacency_from_name(str(document.get("adjacency")), str(document.get("unit")))
+        entries = tuple(_entry(row) for row in rows)
+        try:
+            ledger = Ledger(
+                adjacency,
+                entries,
+                frozenset(Caveat[code] for code in codes),
+                filter_from_plain(document["filter"]) if "filter" in document else None,
+                document.get("unit_column"),
+                tuple(BudgetChange.from_plain(change) for change in changes),
+                None if lineage is None else checked_identity(lineage.get("id")),
+            )
+        except InvalidArgument as wrong:
+            raise Unreadable(f"A ledger must have fields in their range: {wrong} Check the file.") from wrong
+        if lineage is not None and lineage != ledger._lineage():
+            raise Unreadable(
+                "The entries of a ledger must be those that its chain of hashes was made of, and are not: it was damaged, cut or edited. "
+                "Restore the file from a backup."
+            )
+        return ledger
 
 
 def _entry(row: object) -> Entry:

@@ -128,11 +128,64 @@ class TestAFileKeepsItsFilter:
         assert Caveat.LATE_BUDGET in self.spend(path, _BUDGET, _COUNT).caveats
         assert Caveat.LATE_BUDGET in self.spend(path, None, _COUNT).caveats
 
-    def test_so_is_one_that_is_changed(self, path):
-        assert Caveat.LATE_BUDGET not in self.spend(path, _BUDGET, _COUNT).caveats
-        changed = self.spend(path, Budget(epsilon=2.0, delta=1e-5), _COUNT)
-        assert Caveat.LATE_BUDGET in changed.caveats
-        assert changed.filter.epsilon == 2.0
+    def test_a_late_budget_is_recorded(self, path):
+        self.spend(path, None, _COUNT, _COUNT)
+        (change,) = self.spend(path, _BUDGET, _COUNT).changes
+        assert (change.place, change.before, change.reason) == (2, None, "given after the first answer")
+
+    def test_another_budget_is_refused_and_nothing_is_spent(self, path):
+        self.spend(path, _BUDGET, _COUNT)
+        before = path.read_bytes()
+        for other in (Budget(epsilon=2.0, delta=1e-5), Budget(epsilon=0.5, delta=1e-5), Budget(epsilon=1.0)):
+            with pytest.raises(InvalidArgument, match="which was given once.*--change-budget"):
+                self.spend(path, other, _COUNT)
+        assert path.read_bytes() == before
+        assert len(self.spend(path, _BUDGET, _COUNT)) == 2  # the same one may be repeated
+
+    def test_a_budget_is_changed_by_a_command_that_is_recorded(self, path):
+        self.spend(path, _BUDGET, _COUNT)
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=_BUDGET).held() as held:
+            held.change_budget(Budget(epsilon=2.0, delta=1e-5), reason="a second wave")
+            held.spend((Entry("much", Opaque(epsilon=1.5)),))
+        ledger = Ledger.from_json(path.read_text())
+        assert Caveat.LATE_BUDGET in ledger.caveats
+        assert ledger.filter.epsilon == 2.0
+        (change,) = ledger.changes
+        assert (change.place, change.before.epsilon, change.after, change.reason) == (
+            1,
+            1.0,
+            ledger.filter,
+            "a second wave",
+        )
+        with pytest.raises(InvalidArgument, match="given once"):
+            self.spend(path, _BUDGET, _COUNT)
+        with pytest.raises(BudgetExceeded):
+            self.spend(path, None, Entry("much", Opaque(epsilon=1.0)))
+
+    def test_a_budget_cannot_go_below_what_was_spent(self, path):
+        self.spend(path, _BUDGET, Entry("much", Opaque(epsilon=0.9)))
+        before = path.read_bytes()
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).held() as held:
+            with pytest.raises(BudgetExceeded, match=r"reaches ε = 0\.9.*nothing was changed"):
+                held.change_budget(Budget(epsilon=0.5, delta=1e-5), reason="less")
+            for wrong, match in ((_BUDGET, "already"), (None, "must be a Budget")):
+                with pytest.raises(InvalidArgument, match=match):
+                    held.change_budget(wrong, reason="none")
+            with pytest.raises(InvalidArgument, match="Say why"):
+                held.change_budget(Budget(epsilon=3.0), reason=" ")
+        assert path.read_bytes() == before
+
+    def test_an_empty_ledger_has_no_budget_to_change(self, path):
+        durable = DurableLedger(path=path, adjacency=AddRemove(), budget=None)
+        with durable.held() as held, pytest.raises(InvalidArgument, match="with the first release"):
+            held.change_budget(_BUDGET, reason="early")
+        assert not path.exists()
+
+    def test_a_ledger_that_one_request_closed_is_opened_by_a_larger_budget(self, path):
+        self.spend(path, _BUDGET, *[_COUNT] * 180)
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).held() as held:
+            held.change_budget(Budget(epsilon=2.0, delta=1e-5), reason="more")
+            assert len(held.spend((_COUNT,))) == 181
 
     def test_a_filter_that_cannot_be_read_refuses_the_file(self, path):
         self.spend(path, _BUDGET, _COUNT)

@@ -3,6 +3,7 @@
 from enum import IntEnum
 from typing import final
 
+from privet.durable_files import ChangedMeanwhile
 from privet.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -18,12 +19,20 @@ __all__ = ["EXIT_CODES", "ExitCode", "code_of"]
 EXIT_CODES = """\
 exit codes:
   0  the answer was given, and every limit held
-  1  the answer was given, and a limit of --fail-above is broken, or what verify compared differs
+  1  the answer was given, and a limit of --fail-above is broken, or what verify or ledger compared differs
   2  refused: wrong use, or a question that has no answer; nothing was run or spent
   3  failed: an error, also in the audited file or model; there is no answer, or the report could not be written
   130 interrupted, 141 the reader of the output went away
 """
-_REFUSALS = (InvalidArgument, NotProved, OutOfReach, BudgetExceeded, Unreadable, MissingPackage)
+_REFUSALS = (
+    InvalidArgument,
+    NotProved,
+    OutOfReach,
+    BudgetExceeded,
+    Unreadable,
+    MissingPackage,
+    ChangedMeanwhile,
+)
 
 
 @final

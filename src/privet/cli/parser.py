@@ -59,6 +59,7 @@ examples:
   privet calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.004 --steps 1000
   privet explain --epsilon 3 --delta 1e-5 --plot out.svg
   privet release data.csv --privacy-unit user_id --count --mean age:0:100 --epsilon 1
+  privet ledger ledger.json --change-budget 2 --reason 'second wave of the survey'
   privet audit my_model.py --references 16 --out report.html
   privet audit --members m.csv --nonmembers n.csv --fail-above tpr@0.001=0.05
   privet verify report.json my_model.py
@@ -97,6 +98,7 @@ def _parser() -> _Parser:
     _release(
         _command(commands, "release", "statistics of a table, with noise, error bars and what they cost")
     )
+    _ledger_file(_command(commands, "ledger", "what a ledger file is, and the one way to change its budget"))
     _audit(_command(commands, "audit", "attack a model, bound its leakage from both sides, and report"))
     _verify(
         _command(commands, "verify", "whether a model, data and a ledger are those that a report is about")
@@ -199,7 +201,9 @@ def _release(command: _Parser) -> None:
         help="write there what is spent, before it is answered; made if missing",
     )
     spent.add_argument(
-        "--budget", metavar="ε[:δ]", help="refuse what would take the ledger beyond this (δ: that of --delta)"
+        "--budget",
+        metavar="ε[:δ]",
+        help="refuse what would take the ledger beyond this (δ: that of --delta); given once, the ledger keeps it",
     )
     bounds = command.add_argument_group("how much of one person counts")
     bounds.add_argument("--rows-per-person", type=_count, metavar="N", help="in one group (default: 1)")
@@ -211,6 +215,21 @@ def _release(command: _Parser) -> None:
         type=_count,
         metavar="n",
         help="number of people, to check that δ is small enough for it",
+    )
+
+
+def _ledger_file(command: _Parser) -> None:
+    command.add_argument("ledger", help="the file that --ledger of a release names")
+    command.add_argument(
+        "--change-budget",
+        metavar="ε[:δ]",
+        help="give it another budget, at least what was spent; the ledger keeps a record, and says that the budget came late",
+    )
+    command.add_argument("--reason", metavar="TEXT", help="why; written into the ledger")
+    command.add_argument(
+        "--beyond",
+        metavar="HEAD",
+        help="exit with 1 if the ledger is behind this head, as after a restored backup; note the head that this command shows",
     )
 
 

@@ -26,6 +26,7 @@ from privet.paths import is_file, resolved
 from privet.releasing import Budget, FilterState, MemoryStore, Plan, Released, Store, filter_state
 from privet.releasing.budget import extended
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
+from privet.releasing.store import check_unit_column
 
 __all__ = ["run"]
 
@@ -210,7 +211,8 @@ def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Inte
 
 def _permitted(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
     """Where the ledger's filter would stand after the plan, and why it would be refused, if it would."""
-    ledger = stored_ledger(path, plan.relation)
+    ledger = stored_ledger(path, plan.relation) or Ledger(plan.relation)
+    check_unit_column(ledger, plan.unit)
     try:
         after = extended(ledger, _planned(plan).entries, frozenset(), budget)
     except BudgetExceeded as refused:

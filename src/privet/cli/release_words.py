@@ -28,7 +28,7 @@ from privet.releasing import (
 )
 from privet.releasing.statistics import Category, Key, Scalar
 
-__all__ = ["budget_of", "key_text", "plan_of"]
+__all__ = ["budget_from", "budget_of", "key_text", "plan_of"]
 
 _BOUNDED: dict[str, type[Sum] | type[Mean] | type[Variance]] = {
     "sum": Sum,
@@ -70,11 +70,13 @@ def budget_of(arguments: argparse.Namespace) -> Budget | None:
             "--budget must be given with --ledger, which holds what was spent before. Name a ledger, such as "
             "--ledger ledger.json."
         )
-    epsilon, colon, delta = arguments.budget.partition(":")
-    return Budget(
-        epsilon=_real("--budget", epsilon),
-        delta=_real("--budget", delta) if colon else arguments.delta or 0.0,
-    )
+    return budget_from("--budget", arguments.budget, arguments.delta or 0.0)
+
+
+def budget_from(option: str, words: str, delta: float) -> Budget:
+    """``ε`` or ``ε:δ`` as a budget; ``delta`` is the one that it has without a δ of its own."""
+    epsilon, colon, own = words.partition(":")
+    return Budget(epsilon=_real(option, epsilon), delta=_real(option, own) if colon else delta)
 
 
 def key_text(key: Key) -> str:

@@ -8,18 +8,20 @@ all had been fixed beforehand; it is smaller, it is shown beside, and nothing is
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import final
 
 from privet.accounting import PrivacyLoss, account
 from privet.accounting.filtering import Filtered, Spending, choose_filter
 from privet.accounting.fold import fold
 from privet.arguments import finite, positive
+from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
 from privet.errors import BudgetExceeded, InvalidArgument, NotProved, OutOfReach
 from privet.filters import Filter, OneRequestFilter
 from privet.ledger import Entry, Ledger
 
-__all__ = ["Budget", "Cost", "FilterState", "extended", "filter_state"]
+__all__ = ["Budget", "Cost", "FilterState", "changed_budget", "extended", "filter_state"]
 
 
 @final
@@ -66,19 +68,23 @@ def extended(
 ) -> Ledger:
     """The ledger with these entries; ``BudgetExceeded`` where its filter does not permit them.
 
-    The filter is chosen at the first entries and stays in the ledger. A budget that comes after answers, or that is
-    changed then, was not fixed beforehand: the ledger is marked, because no filter is valid for that.
+    The filter is chosen at the first entries and stays in the ledger; another budget is refused. A first budget that comes
+    after answers was not fixed beforehand: the ledger is marked and has a record of it, because no filter is valid for that.
     """
     rule = ledger.filter
     after = replace(ledger, entries=(*ledger.entries, *entries), caveats=ledger.caveats | caveats)
     if not entries:
         return after
+    if budget is not None and rule is not None and _differs(rule, budget):
+        raise InvalidArgument(
+            f"The ledger has the budget {_shown(rule)}, which was given once, and {_shown(budget)} was given now. Leave the budget out, "
+            f"or change it with a reason: 'privet ledger FILE --change-budget', or change_budget of a held ledger."
+        )
     try:
-        if budget is not None and (rule is None or _differs(rule, budget)):
-            first = ledger.entries[:1] or entries
-            rule = _fixed(budget, first, ledger)
+        if budget is not None and rule is None:
+            rule = _fixed(budget, ledger.entries[:1] or entries, ledger)
             if ledger.entries:
-                after = replace(after, caveats=after.caveats | {Caveat.LATE_BUDGET})
+                after = _with_change(after, None, rule, "given after the first answer", len(ledger))
         if rule is None:
             return after
         if isinstance(rule, OneRequestFilter):
@@ -100,6 +106,53 @@ def extended(
     if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
         return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
     raise BudgetExceeded(_refusal(meter, spent, _spent(meter, ledger)))
+
+
+def changed_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
+    """The ledger with another budget, and a record of the change.
+
+    The budget must have room for what was spent. No filter is valid for a budget that somebody changed in view of answers, so
+    the ledger carries ``LATE_BUDGET`` from then on.
+    """
+    if not isinstance(budget, (Budget, Filter)):
+        raise InvalidArgument(
+            f"'budget' must be a Budget or a filter, got {type(budget).__name__}. Write Budget(epsilon=2.0)."
+        )
+    if not ledger.entries:
+        raise InvalidArgument(
+            "A ledger must have an entry before its budget can be changed, and has none. Give the budget with the first release."
+        )
+    if ledger.filter is not None and not _differs(ledger.filter, budget):
+        raise InvalidArgument(f"The ledger has the budget {_shown(ledger.filter)} already. Give another one.")
+    try:
+        rule = _fixed(budget, ledger.entries[:1], ledger)
+        meter = Filtered(rule)
+        spent = _spent(meter, ledger)
+    except (NotProved, OutOfReach) as unknown:
+        raise BudgetExceeded(
+            f"What was spent is not proved to be within {_shown(budget)}: {unknown} Nothing was changed."
+        ) from unknown
+    if isinstance(rule, OneRequestFilter) or not meter.permits(spent):
+        raise BudgetExceeded(
+            f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above the budget {_shown(budget)}; "
+            f"nothing was changed. Give at least that: what was answered cannot be taken back."
+        )
+    return replace(_with_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule)
+
+
+def _with_change(ledger: Ledger, before: Filter | None, after: Filter, reason: str, place: int) -> Ledger:
+    change = BudgetChange(
+        place=place,
+        before=before,
+        after=after,
+        reason=reason,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return replace(ledger, changes=(*ledger.changes, change), caveats=ledger.caveats | {Caveat.LATE_BUDGET})
+
+
+def _shown(limit: Budget | Filter) -> str:
+    return f"ε = {limit.epsilon:g} at δ = {limit.delta:g}"
 
 
 def filter_state(ledger: Ledger) -> FilterState | None:

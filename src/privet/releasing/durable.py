@@ -10,7 +10,11 @@ for twice as long as its answer is kept. A process that is killed anywhere on th
 and answered nothing, or its spend is in the file. A spend is never taken back, also when what follows fails.
 
 The answers may be lost: asking again then costs again. The ledger may not: if answers are there that it does
-not hold the cost of, it was cut, replaced or removed, and everything is refused until it is back.
+not hold the cost of, it was cut, replaced or removed, and everything is refused until it is back. Each answer names the state of the
+ledger that paid for it, by the ledger's chain of hashes; ``lineage`` says what that notices, and what it cannot.
+
+The lock keeps two processes apart. If somebody removes its file they are not; so a spend replaces the file only if it is as it was when
+it was opened (``ChangedMeanwhile`` otherwise, and nothing was spent).
 
 *Leaks*: the file holds questions and noisy answers, which are public, and nothing else of the data.
 """
@@ -20,27 +24,29 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
-from privet.adjacency import Adjacency
+from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
 from privet.caveats import Caveat
-from privet.documents import from_plain, to_plain
+from privet.documents import from_plain
 from privet.durable_files import append_durably, locked, read_whole, replace_durably
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.filters import Filter
 from privet.ledger import Entry, Ledger
+from privet.lineage import Head, fresh_identity
 from privet.paths import is_folder
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
-from privet.releasing.budget import Budget, extended
-from privet.releasing.store import Store
+from privet.releasing.budget import Budget, changed_budget, extended
+from privet.releasing.store import Store, with_unit_column
 
 __all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger", "stored_ledger"]
 
-_FORMAT, _VERSION = "privet-answer", 1
+_FORMAT, _VERSION = "privet-answer", 2
+_WITH_RECEIPTS = 1  # lines of 0.1.0, which repeat the entries that paid for them
 
 
 @final
@@ -98,7 +104,8 @@ class DurableLedger:
         with locked(path):
             content = read_whole(path)
             ledger = _read(path, content, self.adjacency)
-            held = HeldLedger(path, ledger, self.budget, _kept(path, ledger), content)
+            kept = _kept(path, ledger, read_whole(_answers(path)))
+            held = HeldLedger(path, ledger, self.budget, kept, content)
             try:
                 yield held
             finally:
@@ -122,7 +129,7 @@ class HeldLedger(Store):
         self._budget = budget
         self._kept = kept
         self._content = content  # of the file, as this store last read or wrote it
-        self._before = len(ledger)
+        self._unit_column: str | None = None
         self._owner: int | None = os.getpid()
         self._one_at_a_time = Lock()
 
@@ -150,9 +157,27 @@ class HeldLedger(Store):
             self._check_held()
             if not entries:
                 return self._ledger
-            after = extended(self._ledger, entries, caveats, self._budget)
+            after = extended(self._present(), entries, caveats, self._budget)
             self._commit(after)
             return after
+
+    def use_unit_column(self, column: str | None) -> None:
+        super().use_unit_column(column)
+        self._unit_column = column
+
+    def change_budget(self, budget: Budget | Filter, *, reason: str) -> Ledger:
+        """Give the ledger another budget, and write down in it when and why. It must have room for what was spent."""
+        with self._one_at_a_time:
+            self._check_held()
+            after = changed_budget(self._present(), budget, reason=reason)
+            self._commit(after)
+            self._budget = None  # that of the file
+            return after
+
+    def _present(self) -> Ledger:
+        """The ledger as it is about to be extended: with a number, and with the column that it is spent for."""
+        ledger = with_unit_column(self._ledger, self._unit_column)
+        return ledger if ledger.identity is not None else replace(ledger, identity=fresh_identity())
 
     def _commit(self, after: Ledger) -> None:
         content = after.to_json().encode()
@@ -178,7 +203,7 @@ class HeldLedger(Store):
                     "format": _FORMAT,
                     "version": _VERSION,
                     "question": question,
-                    "paid": self._receipts(answer),
+                    "paid": str(self._ledger.head),
                     "label": answer.label,
                     "answer": answer_to_plain(answer),
                 }
@@ -198,24 +223,26 @@ class HeldLedger(Store):
             )
         self._kept.update(answers)
 
-    def _receipts(self, answer: Answer) -> list[dict[str, Any]]:
-        """Where in the ledger the answer's cost stands: at its own entry, or else at all that was just spent."""
-        just = list(enumerate(self._ledger.entries))[self._before :]
-        own = [(place, entry) for place, entry in just if entry == Entry(answer.label, answer.event)]
-        return [
-            {"place": place, "label": entry.label, "event": to_plain(entry.event)}
-            for place, entry in own or just
-        ]
-
 
 def _answers(path: Path) -> Path:
     return path.with_name(path.name + ".answers.jsonl")
 
 
-def stored_ledger(path: Path, adjacency: Adjacency) -> Ledger:
-    """The ledger of a file as it is now; a missing file is an empty ledger."""
+def stored_ledger(path: Path, adjacency: Adjacency | None = None) -> Ledger | None:
+    """The ledger of a file as it is now, and as its answers say that it is; nothing where there is neither.
+
+    Nobody waits for it, and nothing is held. With ``adjacency``, a ledger under another one is refused.
+    """
     path = _resolved(path)
-    return _read(path, read_whole(path), adjacency)
+    answers = read_whole(_answers(path))  # first: the ledger, read later, is no older
+    content = read_whole(path)
+    if content is None and answers is None:
+        return None
+    ledger = Ledger(adjacency or AddRemove()) if content is None else _parsed(path, content)
+    if adjacency is not None:
+        _check_adjacency(ledger, adjacency)
+    _kept(path, ledger, answers)
+    return None if content is None else ledger
 
 
 def _resolved(path: Path) -> Path:
@@ -228,35 +255,43 @@ def _resolved(path: Path) -> Path:
 
 
 def _read(path: Path, content: bytes | None, adjacency: Adjacency) -> Ledger:
+    """The ledger under this adjacency; an empty one where there is no file."""
     if content is None:
         return Ledger(adjacency)
+    ledger = _parsed(path, content)
+    _check_adjacency(ledger, adjacency)
+    return ledger
+
+
+def _parsed(path: Path, content: bytes) -> Ledger:
     try:
-        ledger = Ledger.from_json(content.decode())
+        return Ledger.from_json(content.decode())
     except (PrivetError, UnicodeDecodeError) as broken:
         why = str(broken) if isinstance(broken, PrivetError) else "It is not text."
         raise Unreadable(
             f"{str(path)!r} must be a Privet ledger, and is not, so what was spent is not known: {why} "
             f"Nothing was spent or written; restore the file from a backup."
         ) from broken
+
+
+def _check_adjacency(ledger: Ledger, adjacency: Adjacency) -> None:
     if ledger.adjacency != adjacency:
         raise InvalidArgument(
             f"A release and its ledger must protect the same unit, got {adjacency} and {ledger.adjacency}. "
             f"Ask under the adjacency of the ledger, or name another ledger."
         )
-    return ledger
 
 
-def _kept(path: Path, ledger: Ledger) -> dict[str, Answer]:
+def _kept(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer]:
     """The last answer to each question. A line that is none was cut by a crash, and is passed over."""
-    file = _answers(path)
     found: dict[str, Answer] = {}
-    for line in (read_whole(file) or b"").decode(errors="replace").split("\n"):
+    for line in (content or b"").decode(errors="replace").split("\n"):
         row = _row(line)
         if row is None:
             continue
-        if not all(_is_in(ledger, receipt) for receipt in row["paid"]):
+        if not _is_paid(ledger, row):
             raise Unreadable(
-                f"{str(path)!r} must hold the cost of every answer in {file.name!r}, and does not, so what was "
+                f"{str(path)!r} must hold the cost of every answer in {_answers(path).name!r}, and does not, so what was "
                 f"spent is not known. Restore the ledger from a backup; if you removed it because the data is "
                 f"new, move the answers away too."
             )
@@ -277,12 +312,23 @@ def _row(line: str) -> Mapping[str, Any] | None:
             "format": str(form),
             "version": int(version),
             "question": str(),
-            "paid": list(),
+            "paid": paid,
             "label": str(),
             "answer": _,
-        }:
-            return row if (form, version) == (_FORMAT, _VERSION) else None
+        } if form == _FORMAT:
+            wanted = {_VERSION: str, _WITH_RECEIPTS: list}.get(version)
+            return row if wanted is not None and isinstance(paid, wanted) else None
     return None
+
+
+def _is_paid(ledger: Ledger, row: Mapping[str, Any]) -> bool:
+    """Whether the ledger holds what the answer cost: it is at the state that paid for it, or beyond."""
+    if row["version"] == _WITH_RECEIPTS:
+        return all(_is_in(ledger, receipt) for receipt in row["paid"])
+    try:
+        return ledger.is_beyond(Head.from_text(row["paid"]))
+    except InvalidArgument:
+        return False
 
 
 def _is_in(ledger: Ledger, receipt: object) -> bool:

@@ -124,6 +124,7 @@ class Plan:
             )
         if not isinstance(data_name, str):
             raise InvalidArgument(f"'data_name' must be text, got {shown(data_name)}. Name the table.")
+        kept.use_unit_column(self.unit)
         engine = engine_for(data)
         check_columns(self.parts, engine.schema)
         questions = tuple(question_key(part, data_name) for part in self.parts)

@@ -8,6 +8,7 @@ would not be.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import final
 
@@ -19,7 +20,22 @@ from privet.ledger import Entry, Ledger
 from privet.releasing.answers import Answer
 from privet.releasing.budget import Budget, extended
 
-__all__ = ["MemoryStore", "Store"]
+__all__ = ["MemoryStore", "Store", "check_unit_column", "with_unit_column"]
+
+
+def check_unit_column(ledger: Ledger, column: str | None) -> None:
+    """Refuse a ledger that protects what another column names: its entries say nothing of this one's people."""
+    if None not in (ledger.unit_column, column) and ledger.unit_column != column:
+        raise InvalidArgument(
+            f"The ledger protects whom the column {ledger.unit_column!r} names, and {column!r} is asked for. "
+            f"Ask with the unit {ledger.unit_column!r}, or name another ledger."
+        )
+
+
+def with_unit_column(ledger: Ledger, column: str | None) -> Ledger:
+    """The ledger with the column that it is spent for, if it had none; a ledger of other people is refused."""
+    check_unit_column(ledger, column)
+    return ledger if column is None else replace(ledger, unit_column=column)
 
 
 class Store(ABC):
@@ -41,6 +57,13 @@ class Store(ABC):
         When this returns they are as durable as the store is. ``BudgetExceeded`` means that none was written.
         """
 
+    def use_unit_column(self, column: str | None) -> None:
+        """Say whose rows are meant before anything is recalled or spent; a ledger of another column is refused.
+
+        A store of your own may do more: keep the column in its ledger at the first spend, as Privet's stores do.
+        """
+        check_unit_column(self.ledger, column)
+
     @abstractmethod
     def keep(self, answers: Mapping[str, Answer]) -> None:
         """Keep answers by their questions; a later answer to the same question replaces the earlier one."""
@@ -61,6 +84,7 @@ class MemoryStore(Store):
                 f"'budget' must be a Budget, a filter or None, got {type(budget).__name__}. Write Budget(epsilon=1.0)."
             )
         self._ledger = Ledger(adjacency)
+        self._unit_column: str | None = None
         self._budget = budget
         self._answers: dict[str, Answer] = {}
         self._lock = Lock()
@@ -72,9 +96,14 @@ class MemoryStore(Store):
     def recall(self, question: str) -> Answer | None:
         return self._answers.get(question)
 
+    def use_unit_column(self, column: str | None) -> None:
+        super().use_unit_column(column)
+        self._unit_column = column
+
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
         with self._lock:  # two threads never overspend together
-            self._ledger = extended(self._ledger, entries, caveats, self._budget)
+            ledger = with_unit_column(self._ledger, self._unit_column)
+            self._ledger = extended(ledger, entries, caveats, self._budget)
             return self._ledger
 
     def keep(self, answers: Mapping[str, Answer]) -> None:
