@@ -8,13 +8,18 @@ A form that samples the sizes runs by default, all sizes from 20 to 600 are ``sl
 
 import dataclasses
 import functools
+import itertools
+import math
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.optimize import linprog
 from scipy.special import gammaln
 from scipy.stats import binom, hypergeom
 
 from privet.auditing import (
+    EVERYBODY,
     PLAN,
     ApproximateCurves,
     ClopperPearson,
@@ -140,7 +145,7 @@ def _right_guesses(line, records):
 
 @pytest.mark.parametrize("sizes", _either((2, 4, 10, 26, 40, 62, 124, 300)))
 def test_one_guess_less_covers_a_random_half(sizes):
-    """P[V ≥ v] ≤ P[Binomial(r, ½) ≥ v − 1] for every line, wherever the latter is at most ½: why ``Draw.told`` leaves one out."""
+    """P[V ≥ v] ≤ P[Binomial(r, ½) ≥ v − 1] for every line, wherever the latter is at most ½: why ``Draw.counted`` leaves one out."""
     for size in sizes:
         records = 2 * (size // 2)
         for line in planned(PLAN, records):
@@ -155,8 +160,8 @@ def test_without_it_a_random_half_is_above_the_level():
     """The mutation: 13 + 13 records, everybody guessed. The binomial p-value of 18 right is 3.8 %, the true one 5.8 %."""
     law = _right_guesses(Counted(13, 13), 26)
     assert binom.sf(17, 26, 0.5) < 0.05 < law[18:].sum()
-    assert not Draw(np.zeros(26), np.arange(26) < 13, halved=True).told(Guessed(26, 18), 0.05)
-    assert Draw(np.zeros(26), np.arange(26) < 13, halved=False).told(Guessed(26, 18), 0.05)
+    assert Draw(np.zeros(26), np.arange(26) < 13, halved=True).counted(Guessed(26, 18)) == Guessed(26, 17)
+    assert Draw(np.zeros(26), np.arange(26) < 13, halved=False).counted(Guessed(26, 18)) == Guessed(26, 18)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
@@ -174,6 +179,65 @@ def test_a_random_half_at_epsilon_is_the_law_for_coins_but_for_evenness(half, ep
     binomial = binom.sf(2 * hits - 2, 2 * half, 1 / (1 + np.exp(-epsilon)))
     tail = binomial <= 0.2
     assert (at_least[tail] <= binomial[tail] * (1 + 1e-9)).all()
+
+
+def _most_likely(line, half, right, epsilon):
+    """The largest P[V ≥ right] over *all* ε-DP runs whose members are a random half of 2·half records: a linear program.
+
+    Averaged over permutations a run is a law f of what it calls, by how many members are among those whom it calls members,
+    among those whom it denies, and among the rest. f is ε-Lipschitz in its logarithm, and its mass is 1 for every number of members.
+    """
+    records, sizes = 2 * half, (line.members, line.others, 2 * half - sum(line))
+    cells = list(itertools.product(*(range(size + 1) for size in sizes)))
+    place = {cell: number for number, cell in enumerate(cells)}
+    chance = np.array(
+        [math.prod(map(math.comb, sizes, cell)) / math.comb(records, sum(cell)) for cell in cells]
+    )
+    masses = sparse.csr_array((chance, ([sum(cell) for cell in cells], range(len(cells)))))
+    steps = [
+        (place[cell], place[near])
+        for cell in cells
+        for near in ((cell[0] + 1, *cell[1:]), (cell[0], cell[1] + 1, cell[2]), (*cell[:2], cell[2] + 1))
+        if near in place
+    ]
+    pairs = np.array(steps + [(below, above) for above, below in steps])
+    rows = np.repeat(np.arange(len(pairs)), 2)
+    ratios = sparse.csr_array((np.tile([1.0, -math.exp(epsilon)], len(pairs)), (rows, pairs.ravel())))
+    hit = [sum(cell) == half and cell[0] + line.others - cell[1] >= right for cell in cells]
+    found = linprog(
+        -chance * hit, A_ub=ratios, b_ub=np.zeros(len(pairs)), A_eq=masses, b_eq=np.ones(records + 1)
+    )
+    assert found.status == 0
+    return -found.fun
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("called", "denied", "half"), [(10, 10, 10), (15, 15, 15), (5, 5, 10), (8, 8, 15), (7, 0, 10), (3, 9, 10)]
+)
+def test_no_private_run_on_a_random_half_is_refuted_more_often_than_the_level_allows(
+    called, denied, half, epsilon
+):
+    """Over all runs there are, by a linear program: not only at ε = 0, and with abstention."""
+    line, draw = Counted(called, denied), Draw(np.zeros(2), np.array([True, False]), halved=True)
+    made = called + denied
+    refuting = [
+        right
+        for right in range(made + 1)
+        if one_run_p_value(draw.counted(Guessed(made, right)), 2 * half, epsilon, 0.0) < 0.05
+    ]
+    if refuting:
+        assert _most_likely(line, half, refuting[0], epsilon) <= 0.05 + 1e-9
+
+
+def test_a_perfect_guess_of_a_random_half_shows_no_more_than_it_may():
+    """15 + 15 records, all guessed rightly: an ε = 2 run has that in 9.5 % of all runs, so it does not refute ε = 2."""
+    assert _most_likely(Counted(15, 15), 15, 30, 2.0) > 0.09
+    audit = OneRun(plan=EVERYBODY)
+    shown = audit.epsilon(Scores.of(np.ones(15), np.zeros(15)), delta=1e-12)
+    assert shown == pytest.approx(audit.ceiling(15, 15, delta=1e-12))
+    assert 1.5 < shown < 2.0
+    assert _most_likely(Counted(15, 15), 15, 30, shown) <= 0.05
 
 
 # ---- two values: the probability of ε > 0, summed
@@ -203,7 +267,7 @@ def _fewest(audit, line, records, level):
 
     def shown(right):
         found = Guessed(made, right)
-        return draw.told(found, level) and _refutes_nothing(audit, found, records, level)
+        return _refutes_nothing(audit, draw.counted(found), records, level)
 
     low, high = made // 2, made + 1
     while high - low > 1:

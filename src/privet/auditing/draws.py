@@ -8,18 +8,20 @@ before all others or the other way round, which is how ``Scores.of`` writes them
 (n + 1)/2ⁿ⁻¹ at most.) Of the larger side as many are then drawn as the smaller one has, and a part of the records is set apart for
 choosing with as many of one side as of the other.
 
-*What a random half changes.* At ε = 0 the members are a uniformly random half of N records. Of k₊ + k₋ = r guesses the number of
-right ones, V, then has the variance ¼(r + (r − (k₊ − k₋)²)/(N − 1)), that of a binomial count times N/(N − 1) at most; and if everybody
-is guessed, V is even. So P[V ≥ v] can be larger than P[Binomial(r, ½) ≥ v]. It is at most P[Binomial(r, ½) ≥ v − 1], which the tests
-check for every N up to 600 without simulation. A bound on a random half is therefore 0 unless one right guess less would still refute ε = 0.
+*What a random half changes.* Let V be the number of right ones of r = k₊ + k₋ guesses, among N records. At ε = 0 its variance is
+¼(r + (r − (k₊ − k₋)²)/(N − 1)), that of a binomial count times N/(N − 1) at most; and if everybody is guessed, V is even. So P[V ≥ v] can
+be larger than for coins, at ε = 0 and at every other ε. It is at most what the theorem for coins says of v − 1. So one right
+guess less is counted wherever the members are a random half.
 
-*At ε > 0*, with δ = 0 and everybody guessed. Let the run be ε-DP when a record is added or removed. Then two halves that differ by a
-swap have outputs within the factor e^{2ε}. Let h of n calls "member" be right. From a half with h each swap of a wrongly called member
-with a wrongly denied one leads to a half with h + 1. Counting these pairs from both ends, P[h + 1]/P[h] ≤ e^{2ε} N_{h+1}/N_h for
-the numbers N_h of halves with h: h is at most a Fisher's non-central hypergeometric count with the odds e^{2ε}, in the
-likelihood-ratio order. Its mean share is e^ε/(1 + e^ε) up to O(1/n), and V = 2h has the variance of the binomial count of the theorem for
-coins. So the two designs agree but for the evenness of V. With abstention or δ > 0 nothing is proved for a random half; the
-theorem for coins is used.
+*Why one is enough*, with δ = 0. Let the run be ε-DP when a record is added or removed. Then two halves that differ by a swap have
+outputs within the factor e^{2ε}. Let everybody be guessed, and h of n calls "member" be right. From a half with h each swap of a
+wrongly called member with a wrongly denied one leads to a half with h + 1. Counting these pairs from both ends, P[h + 1]/P[h] ≤
+e^{2ε} N_{h+1}/N_h for the numbers N_h of halves with h: h is at most a Fisher's non-central hypergeometric count with the odds
+e^{2ε}, in the likelihood-ratio order. In the tail, P[2h ≥ v] ≤ P[Binomial(2n, e^ε/(1 + e^ε)) ≥ v − 1]; the tests check it for sizes
+and ε on a grid. That v itself is not enough is no matter of the proof: 15 + 15 records, of which an ε = 2 run may have all guessed rightly
+with probability 9.5 %, and 30 of 30 would refute ε = 2 at 5 % by the theorem for coins. With abstention the largest P[V ≥ v]
+over *all* ε-DP runs is a linear program; the tests solve it for small N, and find it below the binomial tail at v − 1. With
+abstention at larger N, and with δ > 0, nothing is proved for a random half; the theorem for coins is used, one guess less.
 """
 
 from typing import NamedTuple
@@ -27,12 +29,11 @@ from typing import NamedTuple
 import numpy as np
 
 from privet.auditing.guesses import Guessed, need_fair_coins
-from privet.auditing.proportions import few_errors
 from privet.auditing.thresholds import Split
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["Draw", "draw_of", "most_left"]
+__all__ = ["Draw", "counted_of_half", "draw_of", "most_left"]
 
 
 class Draw(NamedTuple):
@@ -46,11 +47,14 @@ class Draw(NamedTuple):
         """Which records to choose on."""
         return split.of_both(self.members) if self.halved else split.blind(len(self.members))
 
-    def told(self, line: Guessed, level: float) -> bool:
-        """Whether ε = 0 may be refuted at all at this level."""
-        if not self.halved:
-            return True
-        return float(few_errors(line.made - line.right + 1, line.made, 0.5)) < level
+    def counted(self, line: Guessed) -> Guessed:
+        """The right guesses that the theorem for coins may be asked about."""
+        return counted_of_half(line) if self.halved else line
+
+
+def counted_of_half(line: Guessed) -> Guessed:
+    """One right guess less: see the head of this module."""
+    return Guessed(line.made, max(line.right - 1, 0))
 
 
 def draw_of(scores: Scores) -> Draw:

@@ -33,11 +33,12 @@ class OneRun(OneRunAudit):
     """Steinke, Nasr & Jagielski's bound, with k₊ and k₋ by a plan.
 
     Guarantee: whatever the mechanism does with the canaries together, the bound exceeds the true ε in no more than
-    1 − ``confidence`` of all runs. It is far from tight where δ·m is not small.
+    1 − ``confidence`` of all runs, where a coin decided of each (see ``draws`` for a random half). It is far from tight where
+    δ·m is not small.
 
     >>> full = OneRun(0.95, plan=(Guesses(members=0.5, others=0.5),))
-    >>> round(full.ceiling(500, 500, delta=1e-5), 2)
-    5.78
+    >>> round(full.ceiling(501, 499, delta=1e-5), 2), round(full.ceiling(500, 500, delta=1e-5), 2)  # coins, a random half
+    (5.78, 5.33)
     """
 
     confidence: float = 0.95

@@ -10,7 +10,7 @@ from typing import final
 
 from privet.arguments import open_fraction, whole
 from privet.auditing.audits import Audit, small_delta
-from privet.auditing.draws import draw_of, most_left
+from privet.auditing.draws import counted_of_half, draw_of, most_left
 from privet.auditing.guesses import Guessed, Guesses, between_ties, guessed, planned
 from privet.auditing.thresholds import Split
 from privet.scores import Bits, Scores
@@ -63,7 +63,7 @@ class OneRunAudit(Audit):
             values, count = values[~seen], count - int(seen.sum())
             chosen = self._chosen(drawn.values[seen], members[seen], count, delta)
             lines = guessed(values, members[~seen], [chosen.counts(count)])
-        return self.best([line for line in lines if drawn.told(line, level)], count, level, delta)
+        return self.best([drawn.counted(line) for line in lines], count, level, delta)
 
     @final
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
@@ -72,6 +72,8 @@ class OneRunAudit(Audit):
         split = self._split(records)
         rest = records if split is None else most_left(members, others, split)
         perfect = [Guessed(sum(line), sum(line)) for line in planned(self.plan, rest)]
+        if members == others:
+            perfect = [counted_of_half(line) for line in perfect]
         return self.best(perfect, rest, (1 - self.confidence) / (len(perfect) if split is None else 1), delta)
 
     def _split(self, records: int) -> Split | None:

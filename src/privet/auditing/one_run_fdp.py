@@ -51,8 +51,8 @@ class OneRunFDP(OneRunAudit):
         drawn = draw_of(scores)
         lines = guessed(drawn.values, drawn.members, planned(self.plan, len(drawn.values)))
         level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
-        told = [line for line in lines if drawn.told(line, level)]
-        return any(refuted(line, len(drawn.values), curve, 0.0, level) for line in told)
+        counted = [drawn.counted(line) for line in lines]
+        return any(refuted(line, len(drawn.values), curve, 0.0, level) for line in counted)
 
     def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
         del delta
