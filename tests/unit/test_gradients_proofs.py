@@ -61,6 +61,9 @@ def test_rows_that_are_zero_or_tiny_fit_and_others_do_not():
     assert not proofs.same_rows(plain, plain * factors.flip(0)[:, None], factors)
     assert proofs.same_rows(torch.zeros(2, 2), torch.zeros(2, 2), factors)
     assert proofs.same_rows(1e-35 * plain, 1e-35 * plain, factors)
+    # Zero because the gradients of two examples cancel: the row belongs to neither.
+    both = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
+    assert not proofs.same_rows(both, torch.tensor([[2.0, 6.0], [1.5, -1.5]]), factors)
     # Rows of very different sizes: a small one is not hidden behind a large one.
     wrong = plain * torch.tensor([[1.0], [1e-6]])
     assert not proofs.same_rows(wrong, wrong * torch.tensor([[2.0], [2.0]]), factors)

@@ -50,6 +50,13 @@ def test_layers_that_mix_examples(layer, fix):
         add(nn.Sequential(layer, nn.Linear(3, 2)))
 
 
+def test_scripted_layers_cannot_be_looked_into():
+    with pytest.warns(DeprecationWarning, match="torch.jit.script"):
+        scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+    with pytest.raises(InvalidArgument, match="TorchScript module at '0'"):
+        add(nn.Sequential(scripted, nn.Linear(3, 2)))
+
+
 def test_embeddings_that_divide_by_counts_over_the_batch():
     with pytest.raises(CrossExample, match="scale_grad_by_freq=False"):
         add(nn.Sequential(nn.Embedding(4, 3, scale_grad_by_freq=True), nn.Linear(3, 2)))

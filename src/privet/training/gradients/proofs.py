@@ -108,15 +108,19 @@ class Site:
 
 
 def same_rows(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
-    """Whether weighted = factors·plain, row by row along the first axis; rows that are zero fit, and so do those not finite."""
-    expected = plain * factors.view(-1, *[1] * (plain.dim() - 1))
+    """Whether weighted = factors·plain, row by row along the first axis; rows that are zero in both fit, and so do those not finite.
+
+    A row that is zero in the plain pass alone is one in which the gradients of several examples cancel.
+    """
+    scale = factors.view(-1, *[1] * (plain.dim() - 1))
+    expected = plain * scale
     if torch.equal(weighted, expected):
         return True
     apart, size = (weighted - expected).abs_(), expected.abs_()
-    least = TINY * factors.view(-1, *[1] * (plain.dim() - 1))
     if plain.dim() > 1:
         apart, size = apart.amax(-1, keepdim=True), size.amax(-1, keepdim=True)
-    return bool(((apart <= TOLERANCE * size) | (size <= least) | ~size.isfinite()).all())
+    is_zero = (size <= TINY * scale) & (apart <= TOLERANCE * plain.abs().amax() * scale + TINY * scale)
+    return bool(((apart <= TOLERANCE * size) | is_zero | ~size.isfinite()).all())
 
 
 def rows_apart(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:

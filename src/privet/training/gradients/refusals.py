@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument, PrivetError
@@ -36,6 +37,11 @@ def cross_example_modules(model: nn.Module) -> list[nn.Module]:
     """
     frozen: list[nn.Module] = []
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise InvalidArgument(
+                f"'model' must be made of Python modules, got a TorchScript module at '{name}', whose layers cannot be seen. "
+                f"Give the module that was scripted or traced, and script the trained one."
+            )
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             if module.training or not module.track_running_stats:
                 raise CrossExample(
