@@ -733,6 +733,19 @@ def graph_network(s, x, lengths):
     return s.head((rows + y).view(batch, nodes, WIDTH).mean(1))
 
 
+def forces(share):
+    """An energy and its derivative by the inputs, which uses the weights once more; ``share`` is the derivative's part."""
+
+    def run(s, x, lengths):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = s.other(s.norm(s.body(x).tanh()))
+            (force,) = torch.autograd.grad(y.pow(2).sum(), x, create_graph=True)
+        return s.head((y + share * force).mean(1))
+
+    return run
+
+
 def by_hand():
     found = [
         class_token(layers, b, n, head)
@@ -786,6 +799,20 @@ def by_hand():
                 sequences(),
             )
         )
+    found += [
+        Entry(
+            f"forces/{share}",
+            lambda share=share: Model(
+                forces(share),
+                body=linear(),
+                norm=nn.LayerNorm(WIDTH),
+                other=linear(),
+                head=linear(WIDTH, CLASSES),
+            ),
+            sequences(),
+        )
+        for share in (1.0, 1e-3)
+    ]
     found += [
         Entry(
             "pointer",

@@ -128,8 +128,12 @@ class Couplings:
             )
 
     def _losses(self, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
-        with torch.no_grad():
-            losses: Tensor = self._loss(self._model(*inputs), targets)
+        try:
+            with torch.no_grad():
+                losses: Tensor = self._loss(self._model(*inputs), targets)
+        except RuntimeError:  # a model that differentiates inside of its forward pass
+            with torch.enable_grad():
+                losses = self._loss(self._model(*inputs), targets).detach()
         if not isinstance(losses, Tensor) or losses.shape != targets.shape[:1]:
             require_losses(losses if isinstance(losses, Tensor) else torch.zeros(()), targets.shape[0])
         return losses

@@ -161,11 +161,18 @@ class Prober:
         uses = three[1]
         if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
             return Plan.unknown(uses)
-        places = [_place(a.leading, b.leading) for a, b in zip(two[1], uses, strict=True)]
         walks = Walk(two[0]), Walk(three[0])
+        again = _used_again(walks[1], uses, self._parameters)
+        places = [
+            None if again.intersection(b.tap.indices.values()) else _place(a.leading, b.leading)
+            for a, b in zip(two[1], uses, strict=True)
+        ]
         law = GraphLaw.of(*walks)
         proof = Proof(law, RowMoves(free=True, indexed=()) if law is None else RowMoves.of(*walks))
         strays = self._strays((Graph(walks[0]), Graph(walks[1])), (two[1], uses), places)
+        strays = [
+            s for s in strays if not (s.call and again.intersection(uses[s.number].tap.indices.values()))
+        ]
         calls = tuple((u.tap.number, u.role) for u in uses)
         return Plan(calls, tuple(places), tuple(strays), _straight(uses, places, strays), proof)
 
@@ -195,6 +202,34 @@ class Prober:
             if tree is not None and found is not None and not (call and any(r.matrix for r in found)):
                 strays.append(Stray(number, call, tree, tuple(r.place for r in found)))
         return strays
+
+
+def _used_again(seen: Walk, uses: list[Use], parameters: list[nn.Parameter]) -> set[int]:
+    """Parameters of tapped layers that the losses depend on in another way than through the output of the layer.
+
+    A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``) uses the weights once more in that
+    derivative. A tap does not see this use, and the parameter itself has no part in it: it is the copy that is cut from the graph.
+    """
+    numbers = {p.data_ptr(): i for i, p in enumerate(parameters)}
+    own, outputs = set(map(id, parameters)), {use.edge.node for use in uses}
+    consumers: dict[Node, list[tuple[Node, int]]] = {}
+    leaves: list[tuple[Node, int]] = []
+    for node, sources in zip(seen.nodes, seen.sources, strict=True):
+        for child, _ in sources:
+            if child is not None:
+                consumers.setdefault(child, []).append((node, len(sources)))
+        if not sources and node.name() == "torch::autograd::AccumulateGrad":
+            variable: Tensor = node.variable  # type: ignore[attr-defined]
+            if id(variable) not in own and variable.data_ptr() in numbers:
+                leaves.append((node, numbers[variable.data_ptr()]))
+    found: set[int] = set()
+    for leaf, number in leaves:
+        node = leaf  # through transpositions and the like, to where it meets something else
+        while len(after := consumers.get(node, [])) == 1 and after[0][1] == 1 and after[0][0] not in outputs:
+            node = after[0][0]
+        if len(after) > 1:
+            found.add(number)
+    return found
 
 
 def _straight(uses: list[Use], places: list[Placement | None], strays: list[Stray]) -> tuple[bool, ...]:
