@@ -243,3 +243,38 @@ def test_a_private_run_of_a_binary_model_has_canaries():
     assert len(found.canaries.scores) == 50
     flock = with_canaries((data()[0], data()[1].long()), Canaries(50, Mislabelled(classes=2), seed=1))
     assert len(flock.scores(logits())) == 50
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda y: 1 / (1 + torch.exp(-y)),
+        lambda y: torch.cat([-y, y], 1).softmax(1)[:, 1],
+        lambda y: torch.cat([y, y + 1], 1).sigmoid().mean(1),
+        lambda y: 0.99 * y.sigmoid() + 0.005,
+        lambda y: (y.tanh() + 1) / 2,
+    ],
+    ids=["written-out", "softmax", "ensemble", "mixture", "tanh"],
+)
+def test_a_probability_that_does_not_end_in_a_sigmoid_is_not_taken_as_a_logit(last):
+    class Ends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = logits()
+
+        def forward(self, x):
+            return last(self.model(x))
+
+    inputs, targets = data(50)
+    with pytest.raises(InvalidArgument, match="'loss' must be given .* between 0 and 1"):
+        prepared(Ends(), (inputs, targets.long()), None)
+    assert isinstance(prepared(Ends(), (inputs, targets.long()), nn.BCELoss())[1], nn.BCELoss)
+
+
+@pytest.mark.parametrize("zero", [True, False])
+def test_logits_are_still_logits_also_of_a_head_that_begins_at_zero(zero):
+    model, (inputs, targets) = logits(), data(50)
+    if zero:
+        nn.init.zeros_(model[-1].weight)
+        nn.init.constant_(model[-1].bias, 0.5)
+    assert isinstance(prepared(model, (inputs, targets.long()), None)[1], nn.BCEWithLogitsLoss)

@@ -18,6 +18,12 @@ from privet.training.step import split
 
 __all__ = ["default_lot", "default_rate", "prepared", "tried"]
 
+TRIES = 64
+"""How many random rows a model with one output is tried on; the logits of a fresh model leave [0, 1] on some of them."""
+
+SPREAD = 1e-3
+"""Outputs closer together are constant, as those of a head that begins at zero, and tell nothing."""
+
 _RATE = 2.0  # found on MNIST and Adult, where others did worse
 _GATHERED = 0.3
 _LARGEST_LOT = 8192
@@ -77,6 +83,11 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
         with _put_back(model):
             probabilities = ends_in_sigmoid(model, _zeros(empty))
     if loss is None:
+        if binary and not probabilities and _stays_within_a_unit(model, empty):
+            raise InvalidArgument(
+                "'loss' must be given for a model whose one output stays between 0 and 1 but does not end in a sigmoid, got None: it may be a "
+                "probability or a logit. Give nn.BCELoss() for a probability, or nn.BCEWithLogitsLoss() for a logit."
+            )
         loss = _default_loss(empty, binary=binary, probabilities=probabilities)
     if probabilities and isinstance(loss, nn.BCEWithLogitsLoss):
         raise InvalidArgument(
@@ -121,6 +132,20 @@ def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: b
 
 def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
+
+
+def _stays_within_a_unit(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
+    """Whether outputs for wide random inputs differ, and all lie between 0 and 1. Sees no data; tells nothing of inputs that are whole numbers."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = tuple(
+        10 * torch.randn((TRIES, *x.shape[1:]), generator=generator).to(x)
+        if x.is_floating_point()
+        else x.new_zeros((TRIES, *x.shape[1:]))
+        for x in split(empty)[0]
+    )
+    with torch.no_grad(), _put_back(model):
+        found = model(*inputs).double()
+    return bool(found.min() >= 0 and found.max() <= 1 and found.max() - found.min() > SPREAD)
 
 
 def tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
