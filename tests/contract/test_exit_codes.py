@@ -93,6 +93,12 @@ class TestAudit:
         assert "called exit(0) in line " in ended.stderr
         assert "Passed" not in ended.stdout
 
+    @pytest.mark.parametrize("failure", ["raise asyncio.CancelledError", "raise GeneratorExit"])
+    @pytest.mark.parametrize("where", ["in_file", "in_model"])
+    def test_what_is_no_ordinary_exception_is_no_broken_limit(self, file, where, failure):
+        """Neither is an ``Exception``: both would end Python with 1, the code of a broken limit."""
+        assert main(["audit", file(**{where: f"import asyncio; {failure}"}), *HELD]) == ExitCode.FAILED
+
     def test_a_defect_is_no_broken_limit(self, file, monkeypatch, capsys):
         def fail(*_):
             raise LookupError("a defect")

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_error(failed, as_json=False)
         drop_output()
         return ExitCode.FAILED
-    except Exception:  # a defect: never the code of an answer
+    except BaseException:  # a defect, or what is no Exception (a cancelled task): never the code of an answer
         traceback.print_exc()
         drop_output()
         return ExitCode.FAILED
