@@ -120,9 +120,9 @@ def _prepared(count: int, epsilon: float) -> dict[str, Prepared]:
     # A random tilt b costs at most ‖b‖²/2Λ, Λ = nλ, and ‖b‖ is about σ√d; regularising ½ΛR². The sum is least here:
     objective = scale * math.sqrt(DIMENSION) / (RADIUS * count)
     # Rows in all directions have a curvature of at most β/d: steps half as long as the longest that are stable.
-    descent = NoisySGD(steps=60, radius=RADIUS, step_size=4.0 * DIMENSION, averaged_share=0.5)
+    descent = NoisySGD(steps=60, radius=RADIUS, step_size=4.0 * DIMENSION, momentum=0.0)
     # Where the loss is a plane, one long step goes where the noisy mean of the people points.
-    one_step = NoisySGD(steps=2, radius=SMALL_RADIUS, step_size=1e6, averaged_share=0.5)
+    one_step = NoisySGD(steps=1, radius=SMALL_RADIUS, step_size=1e6)
     each = (
         (one_step, SmoothedHinge(0.5), 0.0),
         (OutputPerturbation(), Logistic(), output),

@@ -65,16 +65,7 @@ def features(table):
 SOLVERS = {
     "output perturbation": lambda epsilon: (OutputPerturbation(), 7e-4 / math.sqrt(epsilon)),
     "objective perturbation": lambda epsilon: (ObjectivePerturbation(), 1e-4 / math.sqrt(epsilon)),
-    "noisy SGD": lambda epsilon: (
-        NoisySGD(
-            steps=min(max(round(200 * math.sqrt(epsilon)), 50), 400),
-            sampling_rate=1.0,
-            radius=20.0,
-            step_size=16.0,
-            averaged_share=0.5,
-        ),
-        0.0,
-    ),
+    "noisy SGD": lambda _: (NoisySGD(), None),
 }
 
 # diffprivlib takes C of scikit-learn; it gets the best of these for each ε, on the test rows.

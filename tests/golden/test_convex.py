@@ -9,6 +9,7 @@ from scipy.stats import norm
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.errors import InvalidArgument
+from privet.learning.choosing import Pace, least_strength, starting_radius, strength_for_noisy_weights
 from privet.learning.losses import Logistic, SmoothedHinge
 from privet.learning.noisy_sgd import NoisySGD, averaged_descent, theory_event, theory_scale
 from privet.learning.objective_perturbation import ObjectivePerturbation, profile
@@ -88,40 +89,95 @@ def test_too_few_steps_for_the_theory():
 
 @pytest.mark.parametrize("steps", [16, 100, 1000])
 def test_descent_without_noise(steps):
-    """Shalev-Shwartz & Ben-David 2014, Theorem 14.8 (and Lemma 14.1): η = R/(G√T) leaves at most RG/√T."""
+    """Bubeck 2015, Theorem 6.3 without noise, his R² our ½R²: η = 1/β leaves at most βR²/(2T)."""
     generator = np.random.default_rng(3)
     rows = generator.normal(size=(200, 5))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     targets = np.sign(rows @ generator.normal(size=5) + 0.3 * generator.normal(size=200))
-    risk, radius = Risk(SmoothedHinge(0.01), rows, targets, 0.0), 2.0
+    loss, radius = SmoothedHinge(0.05), 2.0
+    risk = Risk(loss, rows, targets, 0.0)
     found = averaged_descent(
         lambda weights: risk.pull(weights) / 200,
         dimension=5,
         steps=steps,
         radius=radius,
-        step_size=radius / math.sqrt(steps),
+        step_size=1 / loss.smoothness,
     )
     best = min(
         risk.value(weights * min(1, radius / np.linalg.norm(weights)))
-        for weights in (
-            minimum(Risk(SmoothedHinge(0.01), rows, targets, s), 1e-6) for s in np.geomspace(1e-3, 100, 40)
-        )
+        for weights in (minimum(Risk(loss, rows, targets, s), 1e-6) for s in np.geomspace(1e-3, 100, 40))
     )
-    assert (risk.value(found) - best) / 200 <= radius / math.sqrt(steps)
+    assert (risk.value(found) - best) / 200 <= loss.smoothness * radius**2 / (2 * steps)
+
+
+@pytest.mark.parametrize("steps", [20, 60, 120])
+def test_momentum_without_noise(steps):
+    """Nesterov 2004, Theorem 2.2.3 for a constant momentum: at most (f(0) − f* + ½λ‖θ*‖²)(1 − 1/√κ)^T above the minimum.
+
+    The momentum grows to its constant over the first steps, for which the theorem does not speak; and without it the
+    excess after 120 steps is above this bound by orders of magnitude.
+    """
+    generator = np.random.default_rng(5)
+    rows = generator.normal(size=(300, 6)) * np.array([1.0, 0.5, 0.2, 0.1, 0.05, 0.02])
+    rows /= np.linalg.norm(rows, axis=1).max()
+    targets = np.sign(rows @ generator.normal(size=6) + 0.05 * generator.normal(size=300))
+    public = terms(dimension=6, population=300, regularization=2e-4)
+    risk = Risk(Logistic(), rows, targets, public.strength)
+    kappa = 1 + 0.25 / 2e-4
+    constant = (math.sqrt(kappa) - 1) / (math.sqrt(kappa) + 1)
+
+    def excess(momentum):
+        found = averaged_descent(
+            lambda weights: risk.gradient(weights) / 300,
+            dimension=6,
+            steps=steps,
+            radius=1e3,
+            step_size=1 / (0.25 + 2e-4),
+            averaged_share=1e-9,
+            momentum=momentum,
+        )
+        return (risk.value(found) - risk.value(best)) / 300
+
+    best = minimum(risk, 1e-8)
+    start = (risk.value(np.zeros(6)) - risk.value(best)) / 300 + 1e-4 * float(best @ best)
+    bound = start * (1 - 1 / math.sqrt(kappa)) ** steps
+    assert excess(constant) <= bound
+    assert excess(0.0) > 2 * excess(constant)
+
+
+def test_steps_and_regularization_by_hand():
+    """Λ = σ/s = 8/4; √κ = √(1 + 0.25 · 10⁴/2); T = ½√κ ln(1 + 8Λn ln 2/(dσ²)), here ½ · 35.369 · ln(1 + 173.287)."""
+    assert least_strength(Logistic(), 8.0) == 2.0
+    assert least_strength(Logistic(), 1e-9) == 0.25 / 16
+    # 3 (2 · ¼ · 64 · 10⁴/(16 · 10))^⅓ = 3 · 2000^⅓
+    on_weights = strength_for_noisy_weights(Logistic(), 8.0, population=10_000, dimension=10)
+    assert on_weights == pytest.approx(3 * 12.59921, rel=1e-6)
+    assert strength_for_noisy_weights(Logistic(), 8.0, population=1, dimension=10**6) == 2.0
+    public = {"strength": 2.0, "noise_multiplier": 8.0, "population": 10_000, "dimension": 10}
+    pace = Pace.choose(Logistic(), **public, momentum=None)
+    assert pace.steps == math.ceil(0.5 * 35.3695 * math.log(174.287)) == 92
+    assert pace.momentum == pytest.approx(34.3695 / 36.3695, rel=1e-5)
+    plain = Pace.choose(Logistic(), **public, momentum=0.0)
+    assert plain.steps == 1000
+    assert starting_radius(Logistic(), strength=2.0, population=10_000) == pytest.approx(83.2555, rel=1e-5)
 
 
 def test_excess_risk_with_noise():
-    """Bassily, Smith & Thakurta 2014, Theorem 2.4: the expected excess is at most RG/√T, G with its noise."""
+    """Bubeck 2015, Theorem 6.3: the expected excess is at most Rv/√T + βR²/(2T), v with sampling and noise."""
     generator = np.random.default_rng(4)
     rows = generator.normal(size=(2000, 5))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     targets = np.sign(rows @ np.array([1.0, -1, 0, 0, 0.5]))
     public = terms(dimension=5, population=2000, regularization=0.0)
-    prepared = NoisySGD(steps=100, radius=2.0, sampling_rate=0.1).prepare(public, epsilon=1.0, delta=1e-5)
+    solver = NoisySGD(steps=100, radius=2.0, sampling_rate=0.1, averaged_share=1.0)
+    prepared = solver.prepare(public, epsilon=1.0, delta=1e-5)
+    v = math.sqrt(prepared.gradient_variance)
+    assert prepared.excess_bound == pytest.approx(2 * v / 10 + 0.25 * 4 / 200, rel=1e-12)
     risk = Risk(Logistic(), rows, targets, 0.0)
     best = risk.value(minimum(Risk(Logistic(), rows, targets, 150.0), 1e-3))
     risks = [risk.value(prepared.run(rows, targets, SeededNoise(seed))) for seed in range(5)]
     assert (np.mean(risks) - best) / 2000 <= prepared.excess_bound
+    assert NoisySGD().prepare(public, epsilon=1.0, delta=1e-5).excess_bound == math.inf
 
 
 def test_profile_of_objective_perturbation():

@@ -1,6 +1,7 @@
 """What the private linear models share: public arguments, rows in the unit ball, one fit for each column of targets."""
 
 from abc import ABCMeta, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     epsilon: float
     delta: float
     solver: Solver | None
-    alpha: float
+    alpha: float | None
     norm_bound: float
     fit_intercept: bool
     population: int | None
@@ -68,12 +69,15 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             loss=loss,
             dimension=features.shape[1] + ball.intercept,
             population=self._population(features.shape[0], relation),
-            regularization=plain(self.alpha),
+            regularization=0.0 if self.alpha is None else plain(self.alpha),
             adjacency=relation,
         )
         terms.check_rows(features.shape[0])
-        delta = plain(self.delta)
-        prepared = self._solver().prepare(terms, epsilon=plain(self.epsilon), delta=delta, times=len(columns))
+        solver, epsilon, delta = self._solver(), plain(self.epsilon), plain(self.delta)
+        if self.alpha is None:
+            chosen = solver.choose_regularization(terms, epsilon=epsilon, delta=delta, times=len(columns))
+            terms = replace(terms, regularization=chosen)
+        prepared = solver.prepare(terms, epsilon=epsilon, delta=delta, times=len(columns))
         rows = ball.rows(features)
         if 10 * terms.population * delta >= 1:
             caveats |= {Caveat.DELTA_TOO_LARGE}
@@ -88,6 +92,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             fits.append(ball.unscaled(prepared.run(rows[known], targets[known], source)))
         self.coef_ = np.stack([weights for weights, _ in fits])
         self.intercept_ = np.array([constant for _, constant in fits])
+        self.alpha_ = prepared.regularization
         self.prepared_ = prepared
 
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401

@@ -100,10 +100,12 @@ class LogisticRegression(LinearClassifier):
     delta : float
         δ of one ``fit``. There is no default: it belongs far below 1/n.
     solver : Solver, default=None
-        ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()`` (which None is).
-    alpha : float, default=1e-3
-        The regularisation of the scaled problem, which is that of the mean loss. With ``OutputPerturbation`` the noise
-        is ∝ 1/(n alpha); ``ObjectivePerturbation`` raises it where its theorem needs more.
+        ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()``. None is ``NoisySGD()``, whose steps and
+        momentum follow from n, d, ε, δ and alpha (``privet.learning.choosing``).
+    alpha : float, default=None
+        The regularisation of the scaled problem, which is that of the mean loss. None chooses it from n, ε, δ and the
+        solver: less for more rows and for a larger ε. With ``OutputPerturbation`` the noise is ∝ 1/(n alpha);
+        ``ObjectivePerturbation`` raises it where its theorem needs more.
     norm_bound : float, default=1.0
         The Euclidean norm of a row, from public knowledge. Longer rows are shortened to it.
     fit_intercept : bool, default=True
@@ -127,6 +129,8 @@ class LogisticRegression(LinearClassifier):
         What ``fit`` spent.
     coef_, intercept_ : arrays
         Of the features as they were given.
+    alpha_ : float
+        The regularisation that was used.
     prepared_ : Prepared
         The solver with all its public numbers: noise, sensitivity, grid.
 
@@ -149,7 +153,7 @@ class LogisticRegression(LinearClassifier):
         *,
         delta: float,
         solver: Solver | None = None,
-        alpha: float = 1e-3,
+        alpha: float | None = None,
         norm_bound: float = 1.0,
         fit_intercept: bool = True,
         classes: Sequence[Any] | None = None,
@@ -210,7 +214,7 @@ class LinearSVC(LinearClassifier):
         *,
         delta: float,
         solver: Solver | None = None,
-        alpha: float = 1e-3,
+        alpha: float | None = None,
         smoothing: float = 0.5,
         norm_bound: float = 1.0,
         fit_intercept: bool = True,
@@ -267,7 +271,7 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
         *,
         delta: float,
         solver: Solver | None = None,
-        alpha: float = 1e-3,
+        alpha: float | None = None,
         target_bound: float = 1.0,
         residual_bound: float | None = None,
         norm_bound: float = 1.0,

@@ -25,6 +25,9 @@ class Loss(ABC):
     monotone: ClassVar[bool]
     """Whether f′(·; y) never changes its sign: a person pulls the score one way only."""
 
+    typical_score: ClassVar[float]
+    """The size of a good model's score: a public guess that regularisation is chosen by, never a bound."""
+
     @property
     @abstractmethod
     def lipschitz(self) -> float:
@@ -34,6 +37,11 @@ class Loss(ABC):
     @abstractmethod
     def smoothness(self) -> float:
         """sup f″."""
+
+    @property
+    def at_zero(self) -> float:
+        """sup f(0; y) over |y| ≤ 1."""
+        return float(self.value(np.zeros(1), np.ones(1))[0])
 
     @abstractmethod
     def value(self, scores: Floats, targets: Floats) -> Floats:
@@ -58,6 +66,7 @@ class Logistic(Loss):
     """
 
     monotone: ClassVar[bool] = True
+    typical_score: ClassVar[float] = 4.0
 
     @property
     def lipschitz(self) -> float:
@@ -87,6 +96,7 @@ class SmoothedHinge(Loss):
 
     width: float = 0.5
     monotone: ClassVar[bool] = True
+    typical_score: ClassVar[float] = 4.0
 
     def __post_init__(self) -> None:
         positive("width", self.width)
@@ -125,6 +135,7 @@ class ClippedSquare(Loss):
 
     bound: float = 1.0
     monotone: ClassVar[bool] = False
+    typical_score: ClassVar[float] = 0.8
 
     def __post_init__(self) -> None:
         positive("bound", self.bound)

@@ -1,4 +1,4 @@
-"""Noisy projected stochastic gradient descent with the averaged iterate, as the theory has it."""
+"""Noisy gradient descent in a ball, with momentum and averaged iterates."""
 
 import math
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from privet.adjacency import Adjacency
 from privet.arguments import fraction, open_fraction, positive, whole
 from privet.errors import InvalidArgument
 from privet.events import Event, FixedSize, Gaussian, Repeat, dp_sgd
+from privet.learning.choosing import Pace, least_strength, starting_radius
 from privet.learning.losses import Floats
 from privet.learning.risk import Risk, summation_error
 from privet.learning.solver import (
@@ -73,57 +74,72 @@ def averaged_descent(
     radius: float,
     step_size: float,
     averaged_share: float = 1.0,
+    momentum: float = 0.0,
 ) -> Floats:
-    """The mean of θ₁ = 0, …, θ_T with θ_{t+1} = Π(θ_t − η ĝ(θ_t)), Π onto the ball of this radius.
+    """The mean of θ₁, …, θ_T with θ_{t+1} = Π(ϑ_t − η ĝ(ϑ_t)), θ₀ = ϑ₀ = 0, Π onto the ball of this radius.
 
-    Or of the last ones: as many as ``averaged_share`` says.
+    ϑ_{t+1} = Π(θ_{t+1} + m_t(θ_{t+1} − θ_t)) looks ahead by the momentum m_t = min(``momentum``, t/(t + 3)). Without momentum
+    ϑ is θ. With ``averaged_share`` below 1 it is the mean of that share of iterates, the last ones.
 
-    For a convex function and an unbiased ĝ with E‖ĝ‖² ≤ G², η = R/(G√T) gives an expected excess over the best
-    point of the ball of at most RG/√T. *Reference.* Zinkevich 2003; Shalev-Shwartz & Ben-David 2014, Theorem 14.8.
+    For a convex, β-smooth function on the ball, no momentum, and an unbiased ĝ with E‖ĝ − g‖² ≤ v², the step
+    η = 1/(β + v√T/R) gives an expected excess of the mean of all iterates over the best point of at most
+    Rv/√T + βR²/(2T). *Reference.* Bubeck 2015, Theorem 6.3 (his R² is our ½R²); momentum: Nesterov 2004, section 2.2.
     """
-    here, total = np.zeros(dimension), np.zeros(dimension)
+    here, ahead, total = np.zeros(dimension), np.zeros(dimension), np.zeros(dimension)
     counted = max(1, round(averaged_share * steps))
     for step in range(steps):
+        moved = _into_ball(ahead - step_size * gradient(ahead), radius)
+        ahead = _into_ball(moved + min(momentum, step / (step + 3)) * (moved - here), radius)
+        here = moved
         total += here * (step >= steps - counted)
-        here = here - step_size * gradient(here)
-        norm = float(np.linalg.norm(here))
-        if norm > radius:
-            here *= radius / norm
     return total / counted
+
+
+def _into_ball(point: Floats, radius: float) -> Floats:
+    norm = float(np.linalg.norm(point))
+    return point * (radius / norm) if norm > radius else point
 
 
 @final
 @dataclass(frozen=True)
 class NoisySGD(Solver):
-    """T steps along noisy sums of gradients over Poisson lots, projected onto a ball; the mean of all iterates.
+    """T steps along noisy sums of gradients over Poisson lots, with momentum, in a ball; the mean of the last iterates.
 
     *Guarantee.* ‖z‖ ≤ 1, so each row's gradient has norm at most L = sup |f′|: there is nothing to clip. Each step adds
     N(0, (m C)² I) to the lot's sum, where kC = kL + 2ρ + √d g bounds the distance of neighbours' sums: ρ is a bound on
     float64's rounding and g the grid on which the noise is exact. The event is ``dp_sgd`` at m, and m is the
-    least for (ε, δ) by the privacy-loss distribution. Step, radius and regularisation are post-processing.
+    least for (ε, δ) by the privacy-loss distribution. Step, radius, momentum, mean and regularisation are
+    post-processing. How many steps there are is public: it is chosen from n, d, ε, δ and λ.
 
-    *Utility.* η = R/(G√T), where G² bounds the second moment of the noisy gradient; the expected excess risk in the ball
-    of radius R is then at most RG/√T. ``step_size`` overrules η: a larger one often does better where the gradient is
-    far below its bound. ``averaged_share`` below 1 averages the last iterates only, which forgets the start sooner, but the
-    bound is for 1. ``sampling_rate`` 1 looks at every row in every step, which costs time but no privacy to speak of.
+    *Utility.* None leaves a number to the rules of ``privet.learning.choosing``. ``steps``: as many as bring the excess risk
+    down to that of the noise, which is more for a larger ε. ``momentum``: Nesterov's for the condition number, or 0 where
+    lots are sampled, because their noise does not fall with ε. ``radius``: what the minimiser cannot be beyond.
+    ``step_size``: 1/(β + λ) with momentum; without, the η of ``averaged_descent``. ``averaged_share`` 0.5
+    forgets the start and still averages the noise out. As ε grows, the weights converge to the minimiser of the
+    regularised risk, where ``sampling_rate`` is 1 and the limit of 1000 steps is not reached.
 
-    *Reference.* Bassily, Smith & Thakurta 2014, Algorithm 1; lots and accounting: Abadi et al. 2016.
-    ``theory_scale`` has the theory's own noise for lots of one.
+    *Reference.* Bassily, Smith & Thakurta 2014, Algorithm 1; lots and accounting: Abadi et al. 2016. Deviations: momentum,
+    and the mean of the last iterates. ``theory_scale`` has the theory's own noise for lots of one.
     """
 
-    steps: int = 200
+    steps: int | None = None
     sampling_rate: float = 1.0
-    radius: float = 10.0
+    radius: float | None = None
     step_size: float | None = None
-    averaged_share: float = 1.0
+    averaged_share: float = 0.5
+    momentum: float | None = None
 
     def __post_init__(self) -> None:
-        whole("steps", self.steps)
+        if self.steps is not None:
+            whole("steps", self.steps)
         fraction("sampling_rate", self.sampling_rate)
-        positive("radius", self.radius)
+        if self.radius is not None:
+            positive("radius", self.radius)
         fraction("averaged_share", self.averaged_share)
         if self.step_size is not None:
             positive("step_size", self.step_size)
+        if self.momentum is not None and self.momentum != 0:
+            open_fraction("momentum", self.momentum)
 
     def prepare(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> "PreparedSGD":
         self.check_budget(epsilon, delta)
@@ -133,8 +149,24 @@ class NoisySGD(Solver):
                 f"'sampling_rate' times the number of rows must be at least 1, got {self.sampling_rate!r} with "
                 f"n_samples = {terms.population}, because most lots would be empty. Raise the rate, or bring more rows."
             )
-        noise = _multiplier(epsilon, delta, self.sampling_rate, self.steps * times, terms.adjacency)
-        return PreparedSGD(terms, self, noise * (1 + SLACK))
+        once = gaussian_multiplier(epsilon, delta, times, terms.adjacency)
+        strength = max(terms.strength, least_strength(terms.loss, once))
+        radius, momentum = self.radius, self.momentum
+        if radius is None:
+            radius = starting_radius(terms.loss, strength=strength, population=terms.population)
+        if momentum is None and self.sampling_rate < 1:
+            momentum = 0.0
+        pace = Pace.choose(
+            terms.loss,
+            strength=strength,
+            noise_multiplier=once,
+            population=terms.population,
+            dimension=terms.dimension,
+            momentum=momentum,
+        )
+        steps = pace.steps if self.steps is None else self.steps
+        noise = _multiplier(epsilon, delta, self.sampling_rate, steps * times, terms.adjacency)
+        return PreparedSGD(terms, self, steps, radius, pace.momentum, noise * (1 + SLACK))
 
 
 @final
@@ -144,17 +176,24 @@ class PreparedSGD(Prepared):
 
     terms: Terms
     solver: NoisySGD
+    steps: int
+    radius: float
+    momentum: float
     noise_multiplier: float
 
     @property
     def event(self) -> Event:
         if self.solver.sampling_rate == 1:
-            return Repeat(Gaussian(self.noise_multiplier), self.solver.steps)
+            return Repeat(Gaussian(self.noise_multiplier), self.steps)
         return dp_sgd(
             noise_multiplier=self.noise_multiplier,
             sampling_rate=self.solver.sampling_rate,
-            steps=self.solver.steps,
+            steps=self.steps,
         )
+
+    @property
+    def regularization(self) -> float:
+        return self.terms.regularization
 
     @property
     def lot(self) -> float:
@@ -171,7 +210,7 @@ class PreparedSGD(Prepared):
     def sensitivity(self) -> float:
         """How far apart two neighbours' computed sums of gradients can be, at one θ of the ball."""
         terms = self.terms
-        rows, radius = MORE_ROWS * terms.population, self.solver.radius * (1 + 1e-9)
+        rows, radius = MORE_ROWS * terms.population, self.radius * (1 + 1e-9)
         rounding = summation_error(terms.loss, rows=rows, dimension=terms.dimension, radius=radius)
         fine = math.sqrt(terms.dimension) * self.grid.granularity
         return (terms.apart + 2 * rounding + fine) * (1 + SLACK)
@@ -182,24 +221,37 @@ class PreparedSGD(Prepared):
         return self.noise_multiplier * self.sensitivity / self.terms.adjacency.contribution_distance
 
     @property
-    def second_moment(self) -> float:
-        """G²: of the mean gradient with its regularisation, plus the variances of sampling and of noise."""
-        terms, rate = self.terms, self.solver.sampling_rate
-        mean = terms.loss.lipschitz + terms.regularization * self.solver.radius
-        sampling = (1 - rate) * terms.loss.lipschitz**2 / self.lot
-        return mean**2 + sampling + terms.dimension * (self.scale / self.lot) ** 2
+    def gradient_variance(self) -> float:
+        """v²: how far the noisy gradient of the mean risk is from the true one, squared, by sampling and by noise."""
+        sampling = (1 - self.solver.sampling_rate) * self.terms.loss.lipschitz**2 / self.lot
+        return sampling + self.terms.dimension * (self.scale / self.lot) ** 2
+
+    @property
+    def smoothness(self) -> float:
+        """β of the mean risk with its regularisation."""
+        return self.terms.loss.smoothness + self.terms.regularization
 
     @property
     def step_size(self) -> float:
         """η."""
         if self.solver.step_size is not None:
             return self.solver.step_size
-        return self.solver.radius / math.sqrt(self.second_moment * self.solver.steps)
+        if self.momentum > 0:
+            return 1 / self.smoothness
+        return 1 / (self.smoothness + math.sqrt(self.gradient_variance * self.steps) / self.radius)
 
     @property
     def excess_bound(self) -> float:
-        """RG/√T: the expected excess of the mean risk over the best in the ball, for the theory's η."""
-        return self.solver.radius * math.sqrt(self.second_moment / self.solver.steps)
+        """(Rv/√T + βR²/(2T))/share: the expected excess of the mean risk over the best in the ball, for the rule's η.
+
+        The bound of ``averaged_descent``, divided by the share: no iterate's excess is negative. Infinite with momentum or
+        a given step, for which no bound is proved here.
+        """
+        if self.momentum > 0 or self.solver.step_size is not None:
+            return math.inf
+        noise = self.radius * math.sqrt(self.gradient_variance / self.steps)
+        start = 0.5 * self.smoothness * self.radius**2 / self.steps
+        return (noise + start) * self.steps / max(1, round(self.solver.averaged_share * self.steps))
 
     def run(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Floats:
         self.terms.check_rows(rows.shape[0])
@@ -212,10 +264,11 @@ class PreparedSGD(Prepared):
         return averaged_descent(
             gradient,
             dimension=self.terms.dimension,
-            steps=self.solver.steps,
-            radius=self.solver.radius,
+            steps=self.steps,
+            radius=self.radius,
             step_size=self.step_size,
             averaged_share=self.solver.averaged_share,
+            momentum=self.momentum,
         )
 
     def _lot(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Risk:

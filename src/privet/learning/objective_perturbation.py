@@ -30,6 +30,12 @@ from privet.randomness import NoiseSource
 
 __all__ = ["ObjectivePerturbation", "PreparedObjective", "profile"]
 
+_MOST_CURVATURE = (
+    7.0  # with less regularisation than this costs, the error of the minimiser would need much noise
+)
+_MARGIN = (
+    2.0**-20
+)  # of ε and δ: more than what the accountant adds when it composes the two events on its grid
 _ENOUGH = 1e-9  # how closely a noise multiplier is found
 
 
@@ -94,7 +100,7 @@ class ObjectivePerturbation(Solver):
     """The minimiser of Σ f + ½Λ‖θ‖² + bᵀθ with b ~ N(0, σ² I), found nearly, plus a very little noise.
 
     *Guarantee.* The exact minimiser is (ε₁, δ₁)-DP by ``profile``. Λ is n·λ, or as much more as keeps the price of
-    curvature ln(1 + β/Λ) at ``curvature_share`` of ε₁ and below ln 2. The minimiser that is released is off by at most
+    curvature ln(1 + β/Λ) at ``curvature_share`` of ε₁ and at 7, which is Λ = β/1096: so for a large ε, Λ is n·λ. The minimiser that is released is off by at most
     r = (τ + ½√d g)/Λ: the gradient was certainly at most τ = ``tolerance`` · L, rounding included, and b was drawn on a
     grid g, exactly as the rounding of real Gaussian noise. Two neighbours' errors are at most 2r apart, so they are
     covered by Gaussian noise for ``finish_share`` of ε and δ, which is tiny because r is. The events are
@@ -116,12 +122,12 @@ class ObjectivePerturbation(Solver):
     def prepare(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> "PreparedObjective":
         self.check_budget(epsilon, delta)
         whole("times", times)
-        last, first = self.finish_share * (1 - SLACK), (1 - self.finish_share) * (1 - SLACK)
+        last, first = self.finish_share * (1 - _MARGIN), (1 - self.finish_share) * (1 - _MARGIN)
         finish = gaussian_multiplier(last * epsilon, last * delta, times, terms.adjacency) * (1 + SLACK)
         each_epsilon, each_delta = _shares(first * epsilon, first * delta, times)
         smoothness, monotone = terms.loss.smoothness, terms.loss.monotone
         strength = max(
-            terms.strength, smoothness / math.expm1(min(self.curvature_share * each_epsilon, math.log(2)))
+            terms.strength, smoothness / math.expm1(min(self.curvature_share * each_epsilon, _MOST_CURVATURE))
         )
         noise = _multiplier(each_epsilon, each_delta, strength, smoothness, monotone, terms.adjacency)
         spent = Opaque(epsilon=each_epsilon, delta=each_delta)
@@ -149,6 +155,10 @@ class PreparedObjective(Prepared):
         return frozenset(
             {Caveat.UNVETTED}
         )  # the proof in ``profile`` is our own, and nobody else has read it yet
+
+    @property
+    def regularization(self) -> float:
+        return self.strength / self.terms.population
 
     @property
     def scale(self) -> float:

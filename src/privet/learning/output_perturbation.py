@@ -7,6 +7,7 @@ from typing import final
 from privet.arguments import open_fraction, positive, whole
 from privet.errors import InvalidArgument
 from privet.events import Event, Gaussian
+from privet.learning.choosing import strength_for_noisy_weights
 from privet.learning.losses import Floats
 from privet.learning.risk import Risk, minimum
 from privet.learning.solver import (
@@ -69,6 +70,14 @@ class OutputPerturbation(Solver):
     def __post_init__(self) -> None:
         open_fraction("tolerance", self.tolerance)
 
+    def choose_regularization(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> float:
+        self.check_budget(epsilon, delta)
+        noise = gaussian_multiplier(epsilon, delta, whole("times", times), terms.adjacency)
+        strength = strength_for_noisy_weights(
+            terms.loss, noise, population=terms.population, dimension=terms.dimension
+        )
+        return strength / terms.population
+
     def prepare(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> "PreparedOutput":
         self.check_budget(epsilon, delta)
         whole("times", times)
@@ -94,6 +103,10 @@ class PreparedOutput(Prepared):
     @property
     def event(self) -> Event:
         return Gaussian(self.noise_multiplier)
+
+    @property
+    def regularization(self) -> float:
+        return self.terms.regularization
 
     @property
     def gradient_bound(self) -> float:

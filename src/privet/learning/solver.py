@@ -14,6 +14,7 @@ from privet.arguments import at_least, open_fraction, positive, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Gaussian, Repeat
+from privet.learning.choosing import least_strength
 from privet.learning.losses import Floats, Loss
 from privet.learning.risk import summation_error
 from privet.mechanisms.grids import Grid, grid_below
@@ -90,6 +91,11 @@ class Prepared(ABC):
         """What the ledger must say beside the event."""
         return frozenset()
 
+    @property
+    @abstractmethod
+    def regularization(self) -> float:
+        """The λ that is used: that of the terms, or more where a theorem needs more."""
+
     @abstractmethod
     def run(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Floats:
         """The private weights. Every call spends ``event`` once more."""
@@ -101,6 +107,12 @@ class Solver(ABC):
     @abstractmethod
     def prepare(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> Prepared:
         """A fit that may run ``times`` times for (ε, δ) together; refuses what no theorem covers."""
+
+    def choose_regularization(self, terms: Terms, *, epsilon: float, delta: float, times: int = 1) -> float:
+        """λ for terms that have none, by public numbers: as much as the noise of (ε, δ) calls for."""
+        self.check_budget(epsilon, delta)
+        noise = gaussian_multiplier(epsilon, delta, whole("times", times), terms.adjacency)
+        return least_strength(terms.loss, noise) / terms.population
 
     def check_budget(self, epsilon: float, delta: float) -> None:
         """Refuses an (ε, δ) that Gaussian noise cannot have."""
