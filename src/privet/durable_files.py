@@ -37,6 +37,7 @@ __all__ = [
     "locked",
     "read_whole",
     "replace_durably",
+    "unlock",
 ]
 
 _HELD: set[tuple[int, str]] = (
@@ -77,20 +78,26 @@ def lock_file(path: Path, *, wait: bool) -> int | None:
         with _telling(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _PLAIN, _NEW)
         try:
-            _check_regular(path, os.fstat(descriptor))
             with _telling(path):
+                _check_regular(path, os.fstat(descriptor))
                 fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             if is_locked_by(path, descriptor):
                 return descriptor
         except BlockingIOError:
-            os.close(descriptor)
+            unlock(descriptor)
             return None
         except BaseException:
-            os.close(descriptor)
+            unlock(descriptor)
             raise
-        os.close(
+        unlock(
             descriptor
         )  # it was removed while this one waited: the next lock is on the file that is there now
+
+
+def unlock(descriptor: int) -> None:
+    """Close what was locked or read. The descriptor is gone also where the system reports an error, and nothing was written to it."""
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 def is_locked_by(path: Path, descriptor: int) -> bool:
@@ -117,7 +124,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         _HELD.discard(mine)
-        os.close(descriptor)  # which drops the lock
+        unlock(descriptor)
 
 
 def replace_durably(
@@ -180,7 +187,7 @@ def append_durably(path: Path, line: str) -> None:
             try:
                 _sync(folder)
             finally:
-                os.close(folder)
+                unlock(folder)
 
 
 def read_whole(path: Path) -> bytes | None:
@@ -204,7 +211,7 @@ def read_whole(path: Path) -> bytes | None:
             f"{str(path)!r} must be a file that can be read, and is not ({failed.strerror}). Check the disk."
         ) from failed
     finally:
-        os.close(descriptor)
+        unlock(descriptor)
 
 
 def _check_regular(path: Path, found: os.stat_result) -> None:
@@ -237,7 +244,7 @@ def _locked_folder(folder: Path) -> Iterator[int]:
                 raise
         yield descriptor
     finally:
-        os.close(descriptor)
+        unlock(descriptor)
 
 
 def _write(descriptor: int, content: bytes | memoryview) -> None:

@@ -28,7 +28,6 @@ runs no code.
 
 import io
 import json
-import os
 import secrets
 import warnings
 from collections.abc import Mapping
@@ -42,7 +41,14 @@ import torch
 from privet.arguments import whole
 from privet.caveats import Caveat
 from privet.documents import only, opened
-from privet.durable_files import ChangedMeanwhile, is_locked_by, lock_file, read_whole, replace_durably
+from privet.durable_files import (
+    ChangedMeanwhile,
+    is_locked_by,
+    lock_file,
+    read_whole,
+    replace_durably,
+    unlock,
+)
 from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
 from privet.ledger import Ledger
 from privet.training.plan import Plan
@@ -138,7 +144,7 @@ class Checkpoint:
     def close(self) -> None:
         """Let others have the folder."""
         if self._lock is not None:
-            os.close(self._lock)
+            unlock(self._lock)
             self._lock = None
 
     def before(self, step: int) -> None:
