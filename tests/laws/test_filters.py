@@ -12,7 +12,7 @@ from scipy.stats import norm
 from privet.accounting import account
 from privet.accounting.filtering import Filtered, choose_filter, renyi_filter
 from privet.accounting.fold import fold
-from privet.adjacency import AddRemove, ReplaceOne
+from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved, Unreadable
 from privet.events import (
@@ -277,3 +277,23 @@ def test_filters_as_documents(rule):
 def test_arguments(make):
     with pytest.raises(InvalidArgument):
         make()
+
+
+def test_of_parallel_parts_the_larger_delta_counts():
+    """A unit may be in the part with the larger claim."""
+    parts = Parallel((Opaque(epsilon=0.1, delta=3e-6), Opaque(epsilon=0.2, delta=1e-6)))
+    for used in fold(Filtered(BasicFilter(epsilon=1.0, delta=1e-5)), parts, AddRemove()):
+        assert used.infinity == 3e-6
+        assert used.largest == 0.2
+
+
+def test_gaussian_dp_of_an_event_whose_orders_differ_is_that_of_the_larger_loss():
+    """Under zero-out a randomised answer has the losses ln 1.5 and ln 2; a Gaussian curve must lie below both of its orders."""
+    rule = GaussianFilter(epsilon=1.0, delta=1e-5, claims=0.0)
+    first, second = fold(Filtered(rule), RandomizedResponse(0.75), ZeroOut())
+    assert {round(first.largest, 9), round(second.largest, 9)} == {
+        round(math.log(1.5), 9),
+        round(math.log(2), 9),
+    }
+    pure = fold(Filtered(rule), Opaque(epsilon=math.log(2)), ZeroOut())[0]
+    assert first.measure == second.measure == pytest.approx(pure.measure, rel=1e-12)

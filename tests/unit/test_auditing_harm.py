@@ -161,3 +161,19 @@ def test_nobody_is_found_where_no_threshold_finds_anybody():
     scores = Scores.of(side, side)
     assert measure(scores).at(0.01).tpr.value == 0
     assert all(group.at_common.value == 0 for group in by_group(scores, np.arange(400) % 2))
+
+
+def test_intervals_and_flags_of_groups_share_the_failure():
+    """Half of it for Holm's flags, and the other half for two intervals of each group: all of them hold together."""
+    generator = np.random.default_rng(3)
+    members = np.arange(600) % 2 == 0
+    groups = np.repeat(["a", "b", "c"], 200)
+    scores = Scores(generator.normal(size=600) + 0.5 * (members & (groups == "a")), members)
+    found = by_group(scores, groups, confidence=0.9)
+    assert [group.leakage.confidence for group in found] == pytest.approx([1 - 0.1 / 4 / 3] * 3)
+    least = min(group.p_value for group in found)
+    flagged = {
+        share: any(group.flagged for group in by_group(scores, groups, confidence=1 - share * 2 * 3 * least))
+        for share in (0.99, 1.01)
+    }
+    assert flagged == {0.99: False, 1.01: True}

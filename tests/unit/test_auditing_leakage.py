@@ -176,3 +176,14 @@ def test_a_perfect_order_of_a_handful_does_not_exclude_chance(members, others):
     assert area.lower <= 0.5
     area = measure(Scores.of(np.arange(members) * 1.0, np.arange(others) + 100.0)).auc
     assert area.upper >= 0.5
+
+
+def test_both_rates_of_a_threshold_share_the_failure():
+    """Precision takes one rate from below and the other from above, so each interval has half of the failure."""
+    generator = np.random.default_rng(4)
+    leakage = measure(Scores.of(generator.normal(size=400) + 1, generator.normal(size=400)), confidence=0.9)
+    told, each = leakage.telling_point, leakage.roc.at(0.01, 0.95)
+    assert told == each
+    found = leakage.precision(prior=0.5, fpr=0.01)
+    assert found.lower == pytest.approx(each.tpr.lower / (each.tpr.lower + each.fpr.upper))
+    assert found.upper == pytest.approx(each.tpr.upper / (each.tpr.upper + each.fpr.lower))
