@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow lint docs bench clean
+.PHONY: help demo test slow lint docs bench faults clean
 
 help:
 	@echo "make demo    install into $(VENV), attack plain and private models, and write privet-report.html"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    check format, style, types and who imports whom"
 	@echo "make docs    build the documentation into site/; a warning is an error"
 	@echo "make bench   measure beside the peers"
+	@echo "make faults  kill ledgers, training and caches some thousand times, and count what is lost"
 	@echo "make clean   remove everything that make has made"
 
 demo: $(VENV)/.installed-demo
@@ -42,6 +43,9 @@ bench:
 	bash bench/synthetic/run.sh
 	bash bench/training/run.sh
 	bash bench/attacks/run.sh
+
+faults: $(VENV)/.installed-dev
+	$(BIN)/python bench/faults/run.py
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache privet-report.html examples-out
