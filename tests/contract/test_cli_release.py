@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from privet import Ledger, account
+from privet.accounting import fixed_price
 from privet.cli import main
 
 pytest.importorskip("polars")
@@ -351,7 +352,7 @@ class TestLedger:
         found = ask(*words, "--sum", "age:0:100", *own)
         assert found["ledger"]["delta"] == 1e-6
         assert (
-            account(Ledger.from_json(ledger.read_text())).epsilon(delta=1e-6)
+            fixed_price(Ledger.from_json(ledger.read_text())).epsilon(delta=1e-6)
             == found["ledger"]["epsilon"]
             <= 1.01
         )

@@ -2,14 +2,16 @@
 
 import pytest
 
-from privet.accounting import account
+from privet.accounting import account, fixed_price
 from privet.adjacency import AddRemove
 from privet.caveats import Caveat
+from privet.cli import main
 from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
 from privet.events import DiscreteGaussian, Opaque
 from privet.filters import BasicFilter, GaussianFilter, OneRequestFilter, RenyiFilter
 from privet.ledger import Entry, Ledger
 from privet.releasing import Budget, MemoryStore, filter_state
+from privet.releasing.budget import extended
 from privet.releasing.durable import DurableLedger
 
 _BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -44,7 +46,7 @@ def test_a_ledger_ends_where_its_filter_does(spend):
     assert 0.99 < state.reached <= 1.0
     assert 0 < state.remaining < 0.02
     assert spend(Entry("rest", Opaque(epsilon=state.remaining * 0.999))).filter == ledger.filter
-    assert account(ledger).epsilon(delta=1e-5) < state.reached  # the price beside it
+    assert fixed_price(ledger).epsilon(delta=1e-5) < state.reached  # the price beside it
 
 
 def test_a_refusal_leaves_all_as_it_was(spend):
@@ -200,3 +202,41 @@ def test_two_ledgers_together_have_no_filter():
     assert filter_state(one + one) is None
     with pytest.raises(InvalidArgument, match="privet.filters"):
         Ledger(AddRemove(), filter=_BUDGET)
+
+
+class TestGuarantee:
+    """A ledger that was extended in view of its answers is worth what its filter proves, not what fixed questions cost."""
+
+    def ledger(self, budget, count=20):
+        found = Ledger(AddRemove())
+        for _ in range(count):
+            found = extended(found, [Entry("count", Opaque(epsilon=0.02))], frozenset(), budget)
+        return found
+
+    def test_it_is_that_of_the_filter_and_the_price_of_fixed_questions_is_smaller(self):
+        ledger = self.ledger(Budget(epsilon=1.0, delta=1e-5))
+        claim = account(ledger)
+        assert claim.accountant == "privacy filter"
+        assert claim.epsilon(delta=1e-5) == pytest.approx(1.0)
+        assert Caveat.FIXED_PARAMETERS not in claim.caveats
+        price = fixed_price(ledger)
+        assert price.epsilon(delta=1e-5) < 0.5
+        assert Caveat.FIXED_PARAMETERS in price.caveats
+
+    def test_at_delta_zero_the_sum_so_far_holds(self):
+        assert account(self.ledger(Budget(epsilon=1.0))).epsilon(delta=0.0) == pytest.approx(0.4)
+
+    def test_a_late_budget_proves_nothing_by_its_filter(self):
+        late = extended(self.ledger(None), [_COUNT], frozenset(), Budget(epsilon=1.0, delta=1e-5))
+        assert Caveat.LATE_BUDGET in late.caveats
+        assert account(late).accountant != "privacy filter"
+
+    def test_the_command_line_heads_with_the_filter(self, tmp_path, capsys):
+        path = tmp_path / "ledger.json"
+        path.write_text(self.ledger(Budget(epsilon=1.0, delta=1e-5)).to_json(), encoding="utf-8")
+        assert main(["account", str(path), "--delta", "1e-5"]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("ε ≤ 1 at δ = 1e-05")
+        assert "if every question had been fixed beforehand" in said
+        assert main(["explain", str(path), "--delta", "1e-5"]) == 0
+        assert capsys.readouterr().out.startswith("ε ≤ 1 at δ = 1e-05")

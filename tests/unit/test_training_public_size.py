@@ -291,13 +291,13 @@ def test_canaries_have_places_beside_the_declared_size():
     assert len(trained.canaries.scores) == 40
 
 
-def test_a_folder_of_an_earlier_version_goes_on_and_a_declared_size_is_another_plan(tmp_path):
+def test_a_declared_size_is_another_plan(tmp_path):
     fields = {"population": 100, "steps": 5, "noise_multiplier": 2.0, "clip_bound": 1.0}
     plan = Plan(sampling=PoissonSampling(0.1), **fields)
     with Checkpoint(tmp_path, plan) as kept:
         kept.before(1)
         kept.save(1, {})
-    assert "size_is_public" not in json.loads((tmp_path / "spent.json").read_text())["plan"]
+    assert json.loads((tmp_path / "spent.json").read_text())["plan"]["size_is_public"] is False
     public = Plan(sampling=PoissonSampling(0.1), size_is_public=True, **fields)
     with pytest.raises(InvalidArgument, match="another plan"), Checkpoint(tmp_path, public):
         pass

@@ -4,7 +4,7 @@
 """
 
 from privet.accounting.calibration import Calibration, calibrate
-from privet.accounting.choice import account
+from privet.accounting.choice import account, fixed_price
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, GaussianDP, Renyi
@@ -29,5 +29,6 @@ __all__ = [
     "TprTarget",
     "account",
     "calibrate",
+    "fixed_price",
     "fold",
 ]

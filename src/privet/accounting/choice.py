@@ -1,6 +1,6 @@
 """``account``: the tightest guarantee that can be proved for a ledger, and by which accountant."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from privet.accounting.filtering import Filtered
@@ -23,10 +23,11 @@ from privet.events import (
     Poisson,
     Repeat,
 )
+from privet.filters import OneRequestFilter
 from privet.guarantees import Curve, Guarantee, LossHistogram
 from privet.ledger import Ledger
 
-__all__ = ["account"]
+__all__ = ["account", "fixed_price"]
 
 
 def account(
@@ -39,7 +40,9 @@ def account(
 
     An event alone needs an ``adjacency``; a ledger has its own. Without an ``accountant``, the tightest one that
     can take the ledger is chosen: the privacy-loss distribution, and beside it Rényi DP where the bounded range
-    of an exponential mechanism can make that the smaller.
+    of an exponential mechanism can make that the smaller. A ledger whose budget is kept by a filter was extended in
+    view of its answers, so its guarantee is that of the filter; ``fixed_price`` is what the same events cost if they
+    were fixed beforehand.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.events import Gaussian, Repeat
@@ -59,7 +62,10 @@ def _accounted(
     spent: Ledger | Event, adjacency: Adjacency | None, accountant: Accountant[Any] | None
 ) -> Guarantee:
     event, relation, caveats = _opened(spent, adjacency)
-    if Caveat.ADAPTIVE_PARAMETERS in caveats:
+    kept = None if accountant is not None else _kept_by(spent)
+    if kept is not None:
+        accountant = kept
+    elif Caveat.ADAPTIVE_PARAMETERS in caveats:
         accountant = _adaptive(event, relation, accountant)
     if accountant is not None:
         cost = fold(accountant, event, relation)
@@ -80,6 +86,26 @@ def _accounted(
         f"{exact.accountant} or {moments.accountant}, the smaller",
         exact.caveats | moments.caveats,
     )
+
+
+def fixed_price(ledger: Ledger, accountant: Accountant[Any] | None = None) -> Guarantee:
+    """What the entries of a ledger cost if all of them were fixed beforehand, whatever filter the ledger has."""
+    return account(replace(ledger, filter=None), accountant=accountant)
+
+
+def _kept_by(spent: Ledger | Event) -> Filtered | None:
+    """The filter that proves the guarantee of a ledger, where the ledger has one that was fixed in time and keeps to it.
+
+    A filter at δ = 0 is left out: there the sum of the ε so far holds on every way, and is the smaller. A single request
+    was fixed beforehand.
+    """
+    if not isinstance(spent, Ledger) or spent.filter is None or Caveat.LATE_BUDGET in spent.caveats:
+        return None
+    rule = spent.filter
+    if rule.delta == 0 or isinstance(rule, OneRequestFilter):
+        return None
+    kept = Filtered(rule)
+    return kept if kept.permits(fold(kept, spent.event, spent.adjacency)) else None
 
 
 def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:

@@ -1,13 +1,14 @@
 """``privet account``: how much this leaks."""
 
 import argparse
+from contextlib import suppress
 
 from privet.adjacency import Adjacency
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.output import Answer, caveat_rows, caveat_text, facts, paragraph, rounded_down, rounded_up
 from privet.cli.spent import Asked, asked
-from privet.errors import OutOfReach
+from privet.errors import OutOfReach, PrivetError
 
 __all__ = ["claim_document", "claim_sentence", "neighbours", "run", "warnings_of"]
 
@@ -24,10 +25,7 @@ def run(arguments: argparse.Namespace) -> Answer:
         ("accountant", guarantee.accountant),
         ("adjacency", neighbours(guarantee.adjacency, chosen=question.chosen)),
     ]
-    rule = question.filter
-    if rule is not None:
-        whose = "for questions that were chosen in view of answers; the bounds above are for fixed ones"
-        rows.append(("budget", f"ε = {rule.epsilon:g} at δ = {rule.delta:g}, {whose}"))
+    rows += _prices(question)
     blocks = [
         claim_sentence(question, bounds) + ".",
         *warnings_of(guarantee.caveats),
@@ -35,6 +33,16 @@ def run(arguments: argparse.Namespace) -> Answer:
         *caveat_text(guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
     return Answer(blocks, claim_document(question, bounds))
+
+
+def _prices(question: Asked) -> list[tuple[str, str]]:
+    """Of a ledger with a filter: what the same entries cost if every question had been fixed beforehand."""
+    if question.fixed is None:
+        return []
+    with suppress(PrivetError):
+        price = question.fixed.epsilon(delta=question.delta)
+        return [("price", f"ε ≤ {rounded_up(price)}, if every question had been fixed beforehand")]
+    return []
 
 
 def epsilon_of(question: Asked) -> Interval:

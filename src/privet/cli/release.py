@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
-from privet.accounting import Renyi, account
+from privet.accounting import Renyi, account, fixed_price
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
@@ -229,7 +229,7 @@ def _spent_in(ledger: Ledger, delta: float) -> float | None:
     many = len({entry.event for entry in ledger}) > _MANY and delta > 0
     for accountant in (Renyi(), None) if many else (None,):
         with suppress(PrivetError):
-            return account(ledger, accountant=accountant).epsilon(delta=delta)
+            return fixed_price(ledger, accountant).epsilon(delta=delta)
     return None
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from privet.accounting import account
+from privet.accounting import account, fixed_price
 from privet.adjacency import Adjacency, adjacency_from_name
 from privet.arguments import at_least, finite
 from privet.caveats import Caveat
 from privet.documents import event_from_json
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Event, Gaussian, Repeat, dp_sgd
-from privet.filters import Filter
 from privet.guarantees import Guarantee, PairCurve, delta_warning
 from privet.ledger import Ledger
 
@@ -26,13 +25,13 @@ __all__ = ["Asked", "adjacency_of", "asked", "delta_of", "mechanism"]
 class Asked:
     """A guarantee, the δ at which it was asked for, and whether the adjacency was chosen for the user.
 
-    ``filter`` is that of the ledger, where it is one that has a budget.
+    ``fixed`` is the guarantee of a ledger with a filter if every question had been fixed beforehand.
     """
 
     guarantee: Guarantee
     delta: float
     chosen: bool
-    filter: Filter | None = None
+    fixed: Guarantee | None = None
 
 
 def asked(arguments: argparse.Namespace) -> Asked:
@@ -56,17 +55,17 @@ def asked(arguments: argparse.Namespace) -> Asked:
         raise InvalidArgument(
             f"--sampling-rate and --steps describe a mechanism, got them with {given[0]}. Leave them out."
         )
-    delta, rule = delta_of(arguments), None
+    delta, fixed = delta_of(arguments), None
     if claim is not None:
         found, chosen = _claimed(claim, delta, adjacency_of(arguments)), arguments.adjacency is None
     elif arguments.ledger is not None:
-        found, chosen, rule = _filed(arguments)
+        found, chosen, fixed = _filed(arguments)
     else:
         event = mechanism(arguments.noise_multiplier, arguments.sampling_rate, arguments.steps or 1)
         found, chosen = _accounted(event, arguments), arguments.adjacency is None
     if arguments.population is not None:
         found = replace(found, caveats=found.caveats | delta_warning(delta, arguments.population))
-    return Asked(found, delta, chosen, rule)
+    return Asked(found, delta, chosen, fixed)
 
 
 def mechanism(noise_multiplier: float, sampling_rate: float | None, steps: int) -> Event:
@@ -105,14 +104,15 @@ def _accounted(event: Event, arguments: argparse.Namespace) -> Guarantee:
     return account(event, adjacency=adjacency_of(arguments))
 
 
-def _filed(arguments: argparse.Namespace) -> tuple[Guarantee, bool, Filter | None]:
+def _filed(arguments: argparse.Namespace) -> tuple[Guarantee, bool, Guarantee | None]:
     text = _read(arguments.ledger)
     if _format(text) == "privet-event":
         return _accounted(event_from_json(text), arguments), arguments.adjacency is None, None
     ledger = Ledger.from_json(text)
     own = ledger.adjacency
     wanted = adjacency_from_name(arguments.adjacency or own.relation, arguments.unit or own.unit)
-    return account(ledger, adjacency=wanted), False, ledger.filter
+    found = account(ledger, adjacency=wanted)
+    return found, False, None if ledger.filter is None else fixed_price(ledger)
 
 
 def _format(text: str) -> object:

@@ -24,7 +24,7 @@ def concentrated_budget(*, epsilon: float, delta: float) -> float:
     """The largest ρ for which ρ-zCDP gives (ε, δ)-DP by the Concentrated accountant, less a little slack.
 
     >>> f"{concentrated_budget(epsilon=1.0, delta=1e-9):.5f}"
-    '0.01496'
+    '0.01497'
     """
     positive("epsilon", epsilon)
     open_fraction("delta", delta)
