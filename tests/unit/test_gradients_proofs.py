@@ -6,7 +6,7 @@ from torch import nn
 
 from privet.errors import InvalidArgument
 from privet.training.gradients import ClippedSums, passes, per_example, proofs, row_moves
-from privet.training.gradients.graphs import GraphLaw, Walk
+from privet.training.gradients.graphs import GraphLaw, GraphWalk
 from privet.training.gradients.refusals import RowsMoved
 from privet.training.gradients.tape import Placement
 
@@ -244,11 +244,11 @@ def test_a_graph_has_a_law_in_the_number_of_examples():
         y = torch.ones(batch, 4, 2, requires_grad=True).reshape(-1, 2).view(batch, 4, 2)
         return (y.transpose(1, 2) if transposed else y.transpose(0, 0)).flatten(1).sum(1)
 
-    law = GraphLaw.of(Walk(losses(2)), Walk(losses(3)))
+    law = GraphLaw.of(GraphWalk(losses(2)), GraphWalk(losses(3)))
     assert law is not None
-    assert all(law.holds(Walk(losses(batch)), batch) for batch in (1, 2, 3, 7, 100))
-    assert not law.holds(Walk(losses(7, transposed=True)), 7)
-    assert not law.holds(Walk(losses(6)), 7)
+    assert all(law.holds(GraphWalk(losses(batch)), batch) for batch in (1, 2, 3, 7, 100))
+    assert not law.holds(GraphWalk(losses(7, transposed=True)), 7)
+    assert not law.holds(GraphWalk(losses(6)), 7)
 
 
 def test_a_position_is_certified_until_two_of_its_rows_were_shown(monkeypatch):

@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 
 from privet.training.gradients.operations import ELEMENTWISE, INSIDE, nodes_of
 
-__all__ = ["GraphLaw", "Walk"]
+__all__ = ["GraphLaw", "GraphWalk"]
 
 _KEPT = 64
 """For how many sizes of a lot the expected integers are kept."""
@@ -30,7 +30,7 @@ _NUMBERS = (int, bool)
 
 
 @final
-class Walk:
+class GraphWalk:
     """Every node between the losses and the parameters, with what it was computed from, in a fixed order."""
 
     __slots__ = ("nodes", "sources")
@@ -106,14 +106,14 @@ class GraphLaw:
     __slots__ = ("_asked", "_base", "_expected", "_kinds", "_outputs", "_slopes")
 
     def __init__(
-        self, seen: Walk, asked: list[tuple[int, tuple[str, ...]]], base: list[int], slopes: list[int]
+        self, seen: GraphWalk, asked: list[tuple[int, tuple[str, ...]]], base: list[int], slopes: list[int]
     ) -> None:
         self._kinds, self._outputs = seen.kinds(), seen.outputs()
         self._asked, self._base, self._slopes = asked, base, slopes
         self._expected: dict[int, list[int]] = {}
 
     @staticmethod
-    def of(two: Walk, three: Walk) -> "GraphLaw | None":
+    def of(two: GraphWalk, three: GraphWalk) -> "GraphLaw | None":
         """The law through the graphs of two and of three examples; None if these are different graphs."""
         if two.kinds() != three.kinds() or two.outputs() != three.outputs():
             return None
@@ -123,7 +123,7 @@ class GraphLaw:
             return None
         return GraphLaw(two, asked, low, [b - a for a, b in zip(low, high, strict=True)])
 
-    def holds(self, seen: Walk, batch: int) -> bool:
+    def holds(self, seen: GraphWalk, batch: int) -> bool:
         """Whether the graph of a lot of so many examples is the one that was learnt."""
         if seen.kinds() != self._kinds or seen.outputs() != self._outputs:
             return False

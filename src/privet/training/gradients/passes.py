@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from privet.training.gradients.couplings import Couplings
-from privet.training.gradients.graphs import Walk
+from privet.training.gradients.graphs import GraphWalk
 from privet.training.gradients.plans import Plan, Prober, Stray
-from privet.training.gradients.proofs import NO_LOOK, Look, Site, gradients_of
+from privet.training.gradients.proofs import NO_LOOK, CertificateNeed, Site, gradients_of
 from privet.training.gradients.refusals import require_losses
 from privet.training.gradients.strays import Graph, Reach
 from privet.training.gradients.tape import Placement, Tap, Tape, Use, tapped
@@ -121,7 +121,7 @@ class Passes:
             plan = self._plans[key] = self._prober.plan(inputs, targets)
             if not plan.matches(uses, batch):
                 plan = Plan.unknown(uses)  # the calls depend on the values: no tap is used for this lot
-        seen = Walk(losses)
+        seen = GraphWalk(losses)
         followed = self._follow(plan, seen, uses, batch)
         proof = plan.proof
         look = proof.look(seen, batch, checks.rows) if batch > 1 else NO_LOOK
@@ -151,7 +151,12 @@ class Passes:
         return Pass(plan, uses, places, followed, found, outside, unproved)
 
     def _prove(
-        self, plan: Plan, losses: Tensor, sites: list[Site], found: Sequence[Tensor | None], look: Look
+        self,
+        plan: Plan,
+        losses: Tensor,
+        sites: list[Site],
+        found: Sequence[Tensor | None],
+        look: CertificateNeed,
     ) -> None:
         """Certifies the lot where that is due, or where a layout is still open and has rows that are not zero."""
         alive = [s for s in sites if found[s.position] is not None and plan.proof.place(s.key) is not None]
@@ -161,7 +166,7 @@ class Passes:
             if not any(plan.proof.is_open(s.key) and plan.proof.asks(s, r, len(losses)) for s, r in pairs):
                 plan.proof.rely()
                 return
-            look = Look(due=True, unique=True, same=look.same)
+            look = CertificateNeed(due=True, unique=True, same=look.same)
         if alive:
             with tapped(self._taps):
                 plan.proof.check(losses, alive, rows, [self._name(s) for s in alive], look)
@@ -181,7 +186,9 @@ class Passes:
             tape.uses = []
         return losses, uses
 
-    def _follow(self, plan: Plan, seen: Walk, uses: list[Use], batch: int) -> list[tuple[Stray, list[Reach]]]:
+    def _follow(
+        self, plan: Plan, seen: GraphWalk, uses: list[Use], batch: int
+    ) -> list[tuple[Stray, list[Reach]]]:
         """The strays of this step whose every consumer is where the plan says."""
         if not plan.strays:
             return []

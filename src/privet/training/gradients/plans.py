@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 from privet.training.gradients.couplings import Couplings, some, undisturbed
-from privet.training.gradients.graphs import GraphLaw, Walk
+from privet.training.gradients.graphs import GraphLaw, GraphWalk
 from privet.training.gradients.proofs import Proof
 from privet.training.gradients.refusals import require_losses
 from privet.training.gradients.row_moves import RowMoves
@@ -161,7 +161,7 @@ class Prober:
         uses = three[1]
         if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
             return Plan.unknown(uses)
-        walks = Walk(two[0]), Walk(three[0])
+        walks = GraphWalk(two[0]), GraphWalk(three[0])
         again = _used_again(walks[1], uses, self._parameters)
         places = [
             None if again.intersection(b.tap.indices.values()) else _place(a.leading, b.leading)
@@ -204,7 +204,7 @@ class Prober:
         return strays
 
 
-def _used_again(seen: Walk, uses: list[Use], parameters: list[nn.Parameter]) -> set[int]:
+def _used_again(seen: GraphWalk, uses: list[Use], parameters: list[nn.Parameter]) -> set[int]:
     """Parameters of tapped layers that the losses depend on in another way than through the output of the layer.
 
     A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``) uses the weights once more in that

@@ -26,12 +26,12 @@ from torch import Tensor
 from torch.autograd import Variable
 from torch.autograd.graph import GradientEdge
 
-from privet.training.gradients.graphs import GraphLaw, Walk
+from privet.training.gradients.graphs import GraphLaw, GraphWalk
 from privet.training.gradients.refusals import RowsMoved
 from privet.training.gradients.row_moves import RowMoves
 from privet.training.gradients.tape import Placement, Use
 
-__all__ = ["NO_LOOK", "Look", "Proof", "Site", "gradients_of", "rows_apart"]
+__all__ = ["NO_LOOK", "CertificateNeed", "Proof", "Site", "gradients_of", "rows_apart"]
 
 BASE = 17
 """How many powers of two are used as weights."""
@@ -135,7 +135,7 @@ def rows_apart(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Look:
+class CertificateNeed:
     """Whether a lot needs a certificate, whether one that tells all examples apart, and whether its graph is the known one."""
 
     due: bool
@@ -143,8 +143,8 @@ class Look:
     same: bool
 
 
-NO_LOOK = Look(due=False, unique=False, same=True)
-_DUE = Look(due=True, unique=False, same=True)
+NO_LOOK = CertificateNeed(due=False, unique=False, same=True)
+_DUE = CertificateNeed(due=True, unique=False, same=True)
 
 
 @final
@@ -202,13 +202,13 @@ class Proof:
                 self._left[site.key] = site.place.layouts()
         return any(self.is_open(s.key) for s in sites)
 
-    def look(self, seen: Walk, batch: int, milestone: bool) -> Look:
+    def look(self, seen: GraphWalk, batch: int, milestone: bool) -> CertificateNeed:
         """What the graph of the lot asks for."""
         same = self._law is not None and self._law.holds(seen, batch)
         if not same or not self._moves.stay(seen, batch):
-            return Look(due=True, unique=True, same=same)
+            return CertificateNeed(due=True, unique=True, same=same)
         if not self._checked:
-            return Look(due=True, unique=True, same=True)
+            return CertificateNeed(due=True, unique=True, same=True)
         self._wait -= 1
         if self._wait < 1:
             self._wait = self._drawn()
@@ -225,7 +225,7 @@ class Proof:
         sites: list[Site],
         plain: list[Tensor],
         names: list[str],
-        look: Look,
+        look: CertificateNeed,
     ) -> None:
         """Certifies the lot: what does not fit is no longer a layout. Refused if lots of this graph went without a look before.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from privet.training.gradients.graphs import Walk
+from privet.training.gradients.graphs import GraphWalk
 from privet.training.gradients.operations import ELEMENTWISE, INSIDE, SHAPES, nodes_of
 from privet.training.gradients.recurrent import is_own_recurrence
 
@@ -146,7 +146,7 @@ class RowMoves:
     ]  # places in the walk of indices, with the axis along which they must be 0, 1, 2, …
 
     @staticmethod
-    def of(two: Walk, three: Walk) -> "RowMoves":
+    def of(two: GraphWalk, three: GraphWalk) -> "RowMoves":
         """From the graphs of two and of three examples, which have the same nodes in the same order."""
         indexed: list[tuple[int, int]] = []
         for place, (small, large) in enumerate(zip(two.nodes, three.nodes, strict=True)):
@@ -170,7 +170,7 @@ class RowMoves:
             indexed.append((place, axis))
         return RowMoves(free=False, indexed=tuple(indexed))
 
-    def stay(self, seen: Walk, batch: int) -> bool:
+    def stay(self, seen: GraphWalk, batch: int) -> bool:
         """Whether no row of this lot was moved by its values."""
         return not self.free and all(
             _in_order(seen.nodes[place], axis, batch) for place, axis in self.indexed

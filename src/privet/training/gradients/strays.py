@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-from privet.training.gradients.graphs import Walk
+from privet.training.gradients.graphs import GraphWalk
 from privet.training.gradients.outers import Outer
 from privet.training.gradients.products import Direct, Gradient, Product
 from privet.training.gradients.tape import Placement
@@ -61,7 +61,7 @@ class Graph:
 
     __slots__ = ("_consumers", "leaves")
 
-    def __init__(self, seen: Walk) -> None:
+    def __init__(self, seen: GraphWalk) -> None:
         self._consumers: dict[Node, list[tuple[Node, int, int]]] = {}
         self.leaves: dict[int, Node] = {}
         for node, sources in zip(seen.nodes, seen.sources, strict=True):
