@@ -21,9 +21,9 @@ from privet.training import (
     Mislabelled,
     OutOfDistribution,
     Trained,
-    noise_laws,
     train,
 )
+from privet.training.noise import distributions as noise_laws
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "mnist.npz"
 DELTA = 1e-6

@@ -37,7 +37,7 @@ from privet.accounting import account
 from privet.bounds import Finding
 from privet.scores import Scores
 from privet.training import Flat, Plan, PoissonSampling, PrivateLoop
-from privet.training.rows import Rows
+from privet.training.sampling.rows import Rows
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1].parent / "shared" / "data" / "mnist.npz"

@@ -24,9 +24,9 @@ from privet.events import DiscreteLaplace, Event, Repeat
 from privet.ledger import Entry, Ledger
 from privet.releasing import Answer, Budget, Cost, ErrorKind, filter_state
 from privet.releasing.durable import DurableLedger, stored_ledger
-from privet.training.checkpoint import Checkpoint
+from privet.training.loop.checkpoint import Checkpoint
 from privet.training.plan import Plan
-from privet.training.sampling_schemes import PoissonSampling
+from privet.training.sampling.schemes import PoissonSampling
 
 Tell = Callable[[str], None]
 

@@ -70,7 +70,7 @@ class PrivetOnDuckDB(Privet):
 
     def load(self) -> None:
         super().load()
-        from privet.releasing.engine_duckdb import DuckDBEngine
+        from privet.releasing.engines.duckdb_engine import DuckDBEngine
 
         self.data = DuckDBEngine(self.table)
 

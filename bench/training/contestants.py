@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 from privet.training import FixedSizeSampling, Flat, Plan, PrivateLoop
-from privet.training.rows import Rows
+from privet.training.sampling.rows import Rows
 
 FOREVER = 10_000_000  # steps that a plan allows for
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from privet.randomness import SecureNoise
 from privet.training import Flat, Plan, PoissonSampling, PrivateLoop
-from privet.training.rows import rows_of
+from privet.training.sampling.rows import rows_of
 
 PARAMETERS = 1_300_000
 POPULATION = 20_000

@@ -13,7 +13,7 @@ import torch
 from models import TASKS, mean_loss
 from torch import nn
 
-from privet.training.gradients import ClippedSums, per_example
+from privet.training.per_example import ClippedSums, per_example_loss
 
 
 class Flat:
@@ -26,7 +26,7 @@ class Flat:
 def measure(name, batch, rounds):
     task = TASKS[name]
     model, (x, y) = task.model(), task.data(batch)
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat())
     out = sums.layout.zeros()
     parameters = list(model.parameters())

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from privet.randomness import SecureNoise, SeededNoise
-from privet.training import compiled_normals, secure_stream
-from privet.training.lots import FixedLots, Lots, PoissonLots
-from privet.training.noise import gaussian_
-from privet.training.secure_stream import expanded
+from privet.training.noise import compiled_normals, secure_stream
+from privet.training.noise.gradient_noise import gaussian_
+from privet.training.noise.secure_stream import expanded
+from privet.training.sampling.lots import FixedLots, Lots, PoissonLots
 
 Case = Callable[[], object]
 LOTS = 64

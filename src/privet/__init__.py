@@ -11,12 +11,13 @@ Names are loaded when they are first used, so that ``import privet`` is quick.
 '2.38160'
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from privet.lazy_loading import load_lazily
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "account": "accounting",
     "calibrate": "accounting",
     "AdvantageTarget": "accounting",
@@ -32,8 +33,8 @@ _HOMES = {
     "Guarantee": "guarantees",
     "Ledger": "ledger",
     "release": "releasing.release",
-    "audit": "loop",
-    "audit_scores": "loop",
+    "audit": "pipeline",
+    "audit_scores": "pipeline",
     "Report": "reporting",
     "train": "training",
     "accounting": "",
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
-    from privet.loop import audit, audit_scores
+    from privet.pipeline import audit, audit_scores
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -103,12 +104,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'privet' has no attribute {name!r}")
-    return import_module(f"privet.{name}") if home == "" else getattr(import_module(f"privet.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = load_lazily(__name__, _MODULES)

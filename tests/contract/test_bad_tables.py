@@ -40,8 +40,8 @@ pl = pytest.importorskip("polars")
 pd = pytest.importorskip("pandas")
 pytest.importorskip("duckdb")
 
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402 - where the packages are there
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402 - where the packages are there
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
 EVERYTHING = (
     ("count", Count()),

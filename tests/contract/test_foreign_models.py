@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from privet.training.gradients import ClippedSums, per_example
+from privet.training.per_example import ClippedSums, per_example_loss
 
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 SMALL = {
     "vocab_size": 60,
     "hidden_size": 16,

@@ -18,8 +18,8 @@ import pytest
 from privet.adjacency import AddRemove
 from privet.events import Gaussian
 from privet.ledger import Ledger
-from privet.loop import audit_scores
-from privet.reporting.cnil import cnil_document
+from privet.pipeline import audit_scores
+from privet.reporting.documents.cnil import cnil_document
 
 TEXT = [111, 112, 113, 121, 122, 123, 211, 212, 213, 214, 215, 221, 222, 223, 224, 225, 226, 227]
 LISTS = [10 * risk + question for risk in (32, 33, 34) for question in (1, 2, 3, 4)]

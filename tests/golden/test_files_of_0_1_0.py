@@ -12,13 +12,13 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.ledger import Ledger
 from privet.releasing.durable import DurableLedger
-from privet.training.checkpoint import Checkpoint
-from privet.training.correlated import Banded, Tree
-from privet.training.encoding import Signs
-from privet.training.noise_laws import Student
+from privet.training.extras.encoding import Signs
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.loop.plan_documents import plan_from_plain
+from privet.training.noise.correlated import Banded, Tree
+from privet.training.noise.distributions import Student
 from privet.training.plan import Plan, QuantileClip
-from privet.training.plan_documents import plan_from_plain
-from privet.training.sampling_schemes import (
+from privet.training.sampling.schemes import (
     CyclicSampling,
     FixedSizeSampling,
     PartSampling,

@@ -40,12 +40,12 @@ from privet.attacks import (
     Population,
     Probabilities,
 )
-from privet.attacks.bavaria import StudentLaw, predictive
-from privet.attacks.boundary import _known
-from privet.attacks.pairwise import dominated, refined
-from privet.attacks.referenced import inside, outside
-from privet.attacks.registry import ATTACKS, Knowledge
-from privet.attacks.signals import log_confidence, log_mean
+from privet.attacks.membership.bavaria import StudentLaw, predictive
+from privet.attacks.membership.boundary import _known
+from privet.attacks.membership.pairwise import dominated, refined
+from privet.attacks.membership.referenced import inside, outside
+from privet.attacks.membership.registry import ATTACKS, Knowledge
+from privet.attacks.membership.signals import log_confidence, log_mean
 from privet.scores import Challenge, Records, References
 from privet.views import Adversary, BlackBox, LabelOnly, WhiteBox
 

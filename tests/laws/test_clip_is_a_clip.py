@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from privet.training.gradients import ClippedSums, CrossExample, couplings, per_example, proofs, row_moves
-from privet.training.gradients.refusals import RowsMoved
+from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
+from privet.training.per_example.graph import couplings, proofs, row_moves
+from privet.training.per_example.refusals import RowsMoved
 
 _PATH = Path(__file__).with_name("model_zoo.py")
 _SPEC = importlib.util.spec_from_file_location("privet_tests_model_zoo", _PATH)
@@ -21,7 +22,7 @@ zoo = importlib.util.module_from_spec(_SPEC)
 sys.modules["privet_tests_model_zoo"] = zoo
 _SPEC.loader.exec_module(zoo)
 
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 
 
 class Flat:

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from privet.training.gradients import ClippedSums, per_example, proofs, row_moves
+from privet.training.per_example import ClippedSums, per_example_loss
+from privet.training.per_example.graph import proofs, row_moves
 
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 WIDTH, TOKENS, CLASSES, CAPACITY = 8, 3, 3, 16
 
 

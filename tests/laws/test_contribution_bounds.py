@@ -14,7 +14,7 @@ pytest.importorskip("duckdb")
 
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut  # noqa: E402
 from privet.events import DiscreteGaussian, DiscreteLaplace, Repeat  # noqa: E402
-from privet.releasing import (  # noqa: E402  # noqa: E402
+from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
@@ -25,11 +25,14 @@ from privet.releasing import (  # noqa: E402  # noqa: E402
     Quantile,
     Sum,
     Variance,
+)
+from privet.releasing.budget_split import allot  # noqa: E402
+from privet.releasing.engines import (  # noqa: E402
     aggregates,
     columns,
-    engine_polars,
 )
-from privet.releasing.aggregates import (  # noqa: E402
+from privet.releasing.engines import polars_engine as engine_polars  # noqa: E402
+from privet.releasing.engines.aggregates import (  # noqa: E402
     Aggregation,
     CellCounts,
     Cells,
@@ -41,13 +44,12 @@ from privet.releasing.aggregates import (  # noqa: E402
     Steps,
     Units,
 )
-from privet.releasing.allotment import allot  # noqa: E402
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
-from privet.releasing.laws import LaplaceLaw  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
+from privet.releasing.executor import _combined, _measures, _on_grid  # noqa: E402
+from privet.releasing.noise_distributions import LaplaceLaw  # noqa: E402
 from privet.releasing.queries import NoiseKind, compiled  # noqa: E402
 from privet.releasing.questions import Part  # noqa: E402
-from privet.releasing.running import _combined, _measures, _on_grid  # noqa: E402
 
 KEYS = ("a", "b", "c", "d")
 SCHEMA = {"unit": pl.Int64, "key": pl.String, "value": pl.Float64, "flag": pl.Boolean}
@@ -156,7 +158,7 @@ def test_neighbours_are_as_close_as_the_events_say(kind, tables, adjacency, rows
 
 def allot_as(kind, part, budget):
     """The allotment with this law, whichever the plan itself would take."""
-    from privet.releasing import allotment
+    from privet.releasing import budget_split as allotment
 
     if kind is NoiseKind.LAPLACE:
         return allotment._laplace((compiled(part, kind),), (1.0,), budget)

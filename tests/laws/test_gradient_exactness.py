@@ -13,20 +13,15 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from privet.training.gradients import (
-    ClippedSums,
-    CrossExample,
-    chains,
-    couplings,
-    layers,
-    lookups,
-    outers,
-    per_example,
-    products,
-    recurrent,
-    straight,
-    windows,
-)
+from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
+from privet.training.per_example.forms import conv_form as windows
+from privet.training.per_example.forms import embedding_form as lookups
+from privet.training.per_example.forms import linear_form as outers
+from privet.training.per_example.forms import mlp as chains
+from privet.training.per_example.forms import products
+from privet.training.per_example.forms import single_token_linear as straight
+from privet.training.per_example.graph import couplings
+from privet.training.per_example.taps import layers, recurrent
 
 BATCH = 5
 
@@ -55,7 +50,7 @@ def looped(model, loss, inputs, targets, bound):
 
 def error(model, inputs, targets, loss=None, bound=0.3):
     """The relative error of the sum and of the worst norm, for clips that do and do not bind."""
-    loss = per_example(nn.CrossEntropyLoss()) if loss is None else loss
+    loss = per_example_loss(nn.CrossEntropyLoss()) if loss is None else loss
     sums = ClippedSums(model, loss, Flat(bound))
     out = sums.layout.zeros()
     norms = sums.add(inputs, targets, out)
@@ -73,7 +68,7 @@ def error(model, inputs, targets, loss=None, bound=0.3):
 
 def loose(model, inputs, targets, loss=None):
     """The parameters that went to brute force."""
-    sums = ClippedSums(model, loss or per_example(nn.CrossEntropyLoss()), Flat(1.0))
+    sums = ClippedSums(model, loss or per_example_loss(nn.CrossEntropyLoss()), Flat(1.0))
     sums.add(inputs, targets, sums.layout.zeros())
     return {sums.layout.names[i] for i in sums.brute_forced}
 
@@ -245,8 +240,8 @@ def test_a_fresh_buffer_is_overwritten_and_another_is_added_to():
     model = nn.Sequential(nn.Embedding(5, 4), Rows(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 3))
     model.register_parameter("unused", nn.Parameter(torch.ones(2)))
     ids, y = torch.randint(0, 5, (BATCH, 4)), classes()
-    sums = ClippedSums(model, per_example(nn.CrossEntropyLoss()), Flat(0.3))
-    total, _ = looped(model, per_example(nn.CrossEntropyLoss()), (ids,), y, 0.3)
+    sums = ClippedSums(model, per_example_loss(nn.CrossEntropyLoss()), Flat(0.3))
+    total, _ = looped(model, per_example_loss(nn.CrossEntropyLoss()), (ids,), y, 0.3)
     out = torch.full((sums.layout.size,), math.nan)
     sums.add((ids,), y, out, fresh=True)
     assert torch.allclose(out.double(), total, rtol=1e-5, atol=1e-6)
@@ -266,7 +261,7 @@ def test_what_is_learnt_of_a_model_does_not_outlive_a_change():
         total, _ = looped(model, loss, (x,), y, 0.3)
         assert torch.allclose(out.double(), total, rtol=1e-4, atol=1e-6)
 
-    loss, y = per_example(nn.CrossEntropyLoss()), classes()
+    loss, y = per_example_loss(nn.CrossEntropyLoss()), classes()
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), Tokens(), nn.Linear(6, 3))
     sums = ClippedSums(model, loss, Flat(0.3))
     check(torch.randn(BATCH, 4))
@@ -552,7 +547,7 @@ def test_frozen_parameters_are_left_out():
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     model[0].weight.requires_grad_(False)
     model[2].bias.requires_grad_(False)
-    assert ClippedSums(model, per_example(nn.CrossEntropyLoss()), Flat(1.0)).layout.names == (
+    assert ClippedSums(model, per_example_loss(nn.CrossEntropyLoss()), Flat(1.0)).layout.names == (
         "0.bias",
         "2.weight",
     )
@@ -652,7 +647,7 @@ def test_gradients_that_share_memory():
 
 
 def test_ignored_tokens_are_counted_within_an_example():
-    loss = per_example(nn.CrossEntropyLoss(ignore_index=0))
+    loss = per_example_loss(nn.CrossEntropyLoss(ignore_index=0))
     model = nn.Sequential(nn.Embedding(7, 5), nn.Linear(5, 7))
     ids = torch.randint(1, 7, (BATCH, 6))
     targets = ids.clone()
@@ -672,7 +667,7 @@ def test_sum_and_mean_differ_by_the_number_of_outputs():
     x, y = torch.randn(BATCH, 4), torch.randn(BATCH, 6)
     flat = []
     for reduction in ("sum", "mean"):
-        loss = per_example(nn.MSELoss(reduction=reduction))
+        loss = per_example_loss(nn.MSELoss(reduction=reduction))
         assert error(model, (x,), y, loss) < 3e-6
         sums = ClippedSums(model, loss, Flat(math.inf))
         flat.append(sums.layout.zeros())
@@ -689,7 +684,7 @@ def test_norms_are_summed_in_float64():
 def test_without_a_clip_the_sum_is_the_gradient_of_plain_training():
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
     x, y = torch.randn(8, 1, 8, 8), classes(3, 8)
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat(math.inf))
     out = sums.layout.zeros()
     sums.add((x,), y, out)
@@ -701,7 +696,7 @@ def test_without_a_clip_the_sum_is_the_gradient_of_plain_training():
 @pytest.mark.parametrize("bound", [0.01, 1.0])
 def test_no_example_adds_more_than_the_bound(bound):
     model = nn.Sequential(nn.Linear(30, 40), nn.Tanh(), nn.Linear(40, 3))
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat(bound))
     for i in range(20):
         out = sums.layout.zeros()
@@ -758,7 +753,7 @@ def test_random_networks(kinds, seed, tokens, bias):
                 parts.append(Model(lambda s, x: x + s.a(x), a=nn.Linear(width, width)))
     head = nn.Linear(width, 3, bias=bias)
     model = nn.Sequential(*parts, head)
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     ids, y = torch.randint(0, 9, (BATCH, tokens)), torch.randint(0, 3, (BATCH, tokens))
     if tokens == 3:
 

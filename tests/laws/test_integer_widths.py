@@ -9,18 +9,9 @@ pl = pytest.importorskip("polars")
 pytest.importorskip("duckdb")
 
 from privet.adjacency import AddRemove  # noqa: E402
-from privet.releasing import (  # noqa: E402
-    Budget,
-    Contribution,
-    Count,
-    Mean,
-    Plan,
-    Quantile,
-    Sum,
-    Variance,
-    aggregates,
-)
-from privet.releasing.aggregates import (  # noqa: E402
+from privet.releasing import Budget, Contribution, Count, Mean, Plan, Quantile, Sum, Variance  # noqa: E402
+from privet.releasing.engines import aggregates  # noqa: E402
+from privet.releasing.engines.aggregates import (  # noqa: E402
     MOST_ROWS,
     SHARE_STEPS,
     WEIGHT,
@@ -33,11 +24,11 @@ from privet.releasing.aggregates import (  # noqa: E402
     Steps,
     weighed,
 )
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
+from privet.releasing.executor import _combined, _on_grid  # noqa: E402
 from privet.releasing.quantiles import Chooser  # noqa: E402
 from privet.releasing.queries import Choice, compiled  # noqa: E402
-from privet.releasing.running import _combined, _on_grid  # noqa: E402
 
 INT64 = 2**63 - 1
 EDGES = [2**k + d for k in (1, 12, 20, 30, 31, 32, 45, 46, 52, 61) for d in (-1, 0, 1)]

@@ -28,11 +28,11 @@ from privet.mechanisms import (
 from privet.mechanisms.grids import ONE
 from privet.randomness import SeededNoise
 from privet.releasing import Budget, GroupBy, Mean, Plan, Variance
-from privet.releasing.aggregates import Aggregation
 from privet.releasing.durable import DurableLedger
-from privet.releasing.engine import engine_for
-from privet.releasing.engine_duckdb import DuckDBEngine
-from privet.releasing.running import _combined, _measures, _on_grid
+from privet.releasing.engines.aggregates import Aggregation
+from privet.releasing.engines.duckdb_engine import DuckDBEngine
+from privet.releasing.engines.engine import engine_for
+from privet.releasing.executor import _combined, _measures, _on_grid
 from privet.releasing.synthetic import Categories, Domain
 
 BIG = (2**53, 2**53 + 1)

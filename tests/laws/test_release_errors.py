@@ -32,11 +32,11 @@ from privet.releasing import (  # noqa: E402
     Sum,
     TopK,
     Variance,
-    allotment,
-    laws,
 )
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
+from privet.releasing import budget_split as allotment  # noqa: E402
+from privet.releasing import noise_distributions as laws  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
 USERS = AddRemove(Unit.USER)
 TABLE = pl.DataFrame(

@@ -20,15 +20,15 @@ import pytest
 import privet
 from privet.auditing import OneRun, OneRunFDP, Shares, by_group, measure, most_at_risk
 from privet.events import Gaussian, Opaque, Poisson, Repeat
-from privet.loop import audit_scores
-from privet.loop.both_bounds import _only_where_detected
+from privet.pipeline import audit_scores
+from privet.pipeline.audit_model import _only_where_detected
 from privet.reporting import AttackResult, ModelAudit, Origin, Report
 from privet.reporting.caution import look_of
-from privet.reporting.document import document
-from privet.reporting.evidence import measured, proved
+from privet.reporting.documents.evidence import measured, proved
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.report_json import document
 from privet.reporting.facts import Harm
 from privet.reporting.meaning import meaning
-from privet.reporting.model_card import model_card
 from privet.scores import Scores
 from privet.views import Adversary
 

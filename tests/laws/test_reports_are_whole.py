@@ -17,13 +17,13 @@ from privet.checks import Check, Outcome
 from privet.cli import main
 from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
-from privet.loop import audit, audit_scores
+from privet.pipeline import audit, audit_scores
 from privet.reporting import Standing, Strength
 from privet.reporting.caution import attack_strength, look_of
-from privet.reporting.cnil import cnil_document
-from privet.reporting.document import document, read_document
-from privet.reporting.dpia import dpia_page
-from privet.reporting.model_card import model_card
+from privet.reporting.documents.cnil import cnil_document
+from privet.reporting.documents.dpia import dpia_page
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.report_json import document, read_document
 from privet.reporting.numbers import percent
 from privet.scores import Records
 

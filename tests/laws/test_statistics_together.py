@@ -27,10 +27,10 @@ from privet.releasing import (  # noqa: E402
     Sum,
     TopK,
     Variance,
-    allotment,
 )
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
+from privet.releasing import budget_split as allotment  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
 KEYS = ("a", "b", "c")
 SCALARS = (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 pl = pytest.importorskip("polars")
 
 from privet.errors import InvalidArgument  # noqa: E402
-from privet.releasing import text_files  # noqa: E402
-from privet.releasing.text_files import field_names, text_batches  # noqa: E402
+from privet.releasing.tables import text_files  # noqa: E402
+from privet.releasing.tables.text_files import field_names, text_batches  # noqa: E402
 
 PLAIN = st.lists(
     st.sampled_from(

@@ -20,8 +20,8 @@ from privet.training import (
     crops_and_flips,
 )
 from privet.training.clipping import Clip
-from privet.training.rows import rows_of
-from privet.training.step import NoisyGradient
+from privet.training.loop.step import NoisyGradient
+from privet.training.sampling.rows import rows_of
 
 LOSS = nn.CrossEntropyLoss()
 COUNT = 23

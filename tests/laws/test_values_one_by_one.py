@@ -20,7 +20,8 @@ pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
-from privet.releasing.aggregates import (  # noqa: E402
+from privet.releasing.contribution import Contribution  # noqa: E402
+from privet.releasing.engines.aggregates import (  # noqa: E402
     WEIGHT,
     Aggregation,
     CellCounts,
@@ -34,12 +35,11 @@ from privet.releasing.aggregates import (  # noqa: E402
     Steps,
     Units,
 )
-from privet.releasing.columns import Columns  # noqa: E402
-from privet.releasing.contribution import Contribution  # noqa: E402
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
-from privet.releasing.tables import PandasTable, table_for  # noqa: E402
-from privet.releasing.values import (  # noqa: E402
+from privet.releasing.engines.columns import Columns  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
+from privet.releasing.tables.sources import PandasTable, table_for  # noqa: E402
+from privet.releasing.tables.values import (  # noqa: E402
     ValuePart,
     category_of,
     date_text,

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from privet.attacks import Predictions, Probabilities
 from privet.attacks.shadows import CallableRecipe
-from privet.loop import audit, audit_scores
+from privet.pipeline import audit, audit_scores
 
 SHAPES = {
     "continuous": lambda generator, count: generator.normal(size=count),

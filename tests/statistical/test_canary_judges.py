@@ -13,7 +13,7 @@ from privet.auditing import OneRun, OneRunFDP
 from privet.auditing.curves import gaussian_epsilon
 from privet.caveats import Caveat
 from privet.events import Compose, Gaussian, Laplace, Opaque, Poisson, Repeat
-from privet.loop.judging import canary_judge
+from privet.pipeline.judging import canary_judge
 from privet.scores import Scores
 
 DELTA = 1e-5

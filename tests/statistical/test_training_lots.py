@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from privet.randomness import SecureNoise
-from privet.training import subsets
-from privet.training.lots import FixedLots, PoissonLots, ShuffledLots
-from privet.training.secure_stream import expanded
-from privet.training.subsets import binomial
+from privet.training.noise.secure_stream import expanded
+from privet.training.sampling import subsets
+from privet.training.sampling.lots import FixedLots, PoissonLots, ShuffledLots
+from privet.training.sampling.subsets import binomial
 
 SMALLEST = 1e-8
 

@@ -14,10 +14,10 @@ import torch
 from scipy import stats
 
 from privet.randomness import SecureNoise
-from privet.training import compiled_normals
-from privet.training.correlated import Banded, Tree
-from privet.training.noise import gaussian_, student_
-from privet.training.secure_stream import expanded
+from privet.training.noise import compiled_normals
+from privet.training.noise.correlated import Banded, Tree
+from privet.training.noise.gradient_noise import gaussian_, student_
+from privet.training.noise.secure_stream import expanded
 
 SIZE = 2**19
 Z = 6.2  # P[|N| > 6.2] < 10⁻⁹

@@ -5,10 +5,10 @@ import pytest
 
 import privet.attacks
 from privet.attacks import Attack, Predictions, Probabilities
-from privet.attacks.registry import ATTACKS, Means, attacks_named
+from privet.attacks.membership.registry import ATTACKS, Means, attacks_named
 from privet.attacks.shadows import CallableRecipe, ScikitRecipe, study
 from privet.errors import InvalidArgument
-from privet.loop import audit
+from privet.pipeline import audit
 from privet.scores import Records
 
 CLASSES = {

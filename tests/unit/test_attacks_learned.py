@@ -30,7 +30,7 @@ from privet.attacks import (
     see,
     shifts,
 )
-from privet.attacks.white_box import layer_features, ranked
+from privet.attacks.membership.white_box import layer_features, ranked
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Challenge, Records, References
 

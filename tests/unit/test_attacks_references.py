@@ -18,11 +18,11 @@ from privet.attacks import (
     Population,
     Shokri,
     identity,
-    signals,
 )
-from privet.attacks.lira import both_means, pooled_variance
-from privet.attacks.pairwise import dominated
-from privet.attacks.referenced import inside, outside
+from privet.attacks.membership import signals
+from privet.attacks.membership.lira import both_means, pooled_variance
+from privet.attacks.membership.pairwise import dominated
+from privet.attacks.membership.referenced import inside, outside
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
 from privet.views import BlackBox, WhiteBox

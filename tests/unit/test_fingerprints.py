@@ -26,12 +26,12 @@ from privet.fingerprints import (
     taken,
 )
 from privet.ledger import Ledger
-from privet.loop import audit, audit_scores
-from privet.loop.identification import bare_model, ledger_of, model_fingerprint, parameters_content
-from privet.reporting.cnil import cnil_document
-from privet.reporting.document import document, read_document
-from privet.reporting.dpia import dpia_page
-from privet.reporting.model_card import model_card
+from privet.pipeline import audit, audit_scores
+from privet.pipeline.identification import bare_model, ledger_of, model_fingerprint, parameters_content
+from privet.reporting.documents.cnil import cnil_document
+from privet.reporting.documents.dpia import dpia_page
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.report_json import document, read_document
 from privet.scores import Records
 
 KEY = FingerprintKey(bytes(range(32)))
@@ -156,7 +156,7 @@ _FIT = """
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from privet.loop.identification import model_fingerprint
+from privet.pipeline.identification import model_fingerprint
 generator = np.random.default_rng(0)
 rows, labels = generator.normal(size=(60, 3)), np.arange(60) % 2
 models = DecisionTreeClassifier(random_state=0), KNeighborsClassifier(algorithm="kd_tree")

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from privet.errors import InvalidArgument
-from privet.training.gradients import ClippedSums, NotFinite, chains, per_example
+from privet.training.per_example import ClippedSums, NotFinite, per_example_loss
+from privet.training.per_example.forms import mlp as chains
 
 pytestmark = pytest.mark.skipif(chains.compiled() is None, reason="numba is not installed")
 
@@ -73,16 +74,16 @@ def test_chains_are_as_exact_as_loops(activation, frozen, passes):
     model = mlp(activation)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name != frozen and not (frozen == "all of 0" and name.startswith("0")))
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     check(ClippedSums(model, loss, Flat()), model, loss, *data())
     assert passes
 
 
 LOSSES = {
-    "entropy": (per_example(nn.CrossEntropyLoss()), True),
-    "smoothed": (per_example(nn.CrossEntropyLoss(label_smoothing=0.2)), True),
-    "weighted": (per_example(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0]))), True),
-    "sum": (per_example(nn.CrossEntropyLoss(reduction="sum")), True),
+    "entropy": (per_example_loss(nn.CrossEntropyLoss()), True),
+    "smoothed": (per_example_loss(nn.CrossEntropyLoss(label_smoothing=0.2)), True),
+    "weighted": (per_example_loss(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0]))), True),
+    "sum": (per_example_loss(nn.CrossEntropyLoss(reduction="sum")), True),
     "a function": (lambda o, y: o.square().sum(1) * (1 + y), True),
     "a column": (lambda o, y: o[:, 0], True),
     "written to": (lambda o, y: F.cross_entropy(o.mul_(2.0), y, reduction="none"), False),
@@ -98,7 +99,7 @@ def test_any_loss(name, passes):
 
 
 def test_ignored_labels_have_no_gradient(passes):
-    loss = per_example(nn.CrossEntropyLoss(ignore_index=1))
+    loss = per_example_loss(nn.CrossEntropyLoss(ignore_index=1))
     model, (x, _) = nn.Linear(5, 3), data()
     sums = ClippedSums(model, loss, Flat())
     y = torch.tensor([0, 1, 2, 1, 1, 0])
@@ -121,7 +122,7 @@ def test_a_loss_that_looks_at_a_parameter(passes):
 
 def test_hooks_are_called(passes):
     model, (x, y) = mlp(), data()
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat())
     check(sums, model, loss, x, y)
     before = len(passes)
@@ -135,7 +136,7 @@ def test_hooks_are_called(passes):
 
 
 def test_lots_of_other_sizes_and_layouts():
-    model, loss = mlp(), per_example(nn.CrossEntropyLoss())
+    model, loss = mlp(), per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat())
     for size in (6, 9, 1, 4):
         x, y = torch.randn(size, 10), torch.randint(0, 3, (size,))
@@ -161,7 +162,7 @@ def test_outputs_that_a_loss_keeps_stay_as_they_are():
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_numbers_that_are_not_finite_add_nothing(bad, passes):
     model, (x, y) = mlp(), data()
-    loss = per_example(nn.CrossEntropyLoss())
+    loss = per_example_loss(nn.CrossEntropyLoss())
     sums = ClippedSums(model, loss, Flat())
     check(sums, model, loss, x, y)
     before, out = len(passes), sums.layout.zeros()
@@ -198,7 +199,7 @@ def kinds():
 
 
 def learnt(model):
-    loss, (x, y) = per_example(nn.CrossEntropyLoss()), data()
+    loss, (x, y) = per_example_loss(nn.CrossEntropyLoss()), data()
     sums = ClippedSums(model, loss, Flat())
     check(sums, model, loss, x, y)
     return sums, loss, x, y

@@ -5,12 +5,13 @@ import torch
 from torch import nn
 
 from privet.errors import InvalidArgument
-from privet.training.gradients import ClippedSums, passes, per_example, proofs, row_moves
-from privet.training.gradients.graphs import GraphLaw, GraphWalk
-from privet.training.gradients.refusals import RowsMoved
-from privet.training.gradients.tape import Placement
+from privet.training.per_example import ClippedSums, passes, per_example_loss
+from privet.training.per_example.graph import proofs, row_moves
+from privet.training.per_example.graph.graphs import GraphLaw, GraphWalk
+from privet.training.per_example.refusals import RowsMoved
+from privet.training.per_example.taps.tape import Placement
 
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 
 
 class Flat:

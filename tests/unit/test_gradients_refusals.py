@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from privet.errors import InvalidArgument, PrivetError
-from privet.training.gradients import ClippedSums, CrossExample, Layout, NotFinite, per_example
+from privet.training.per_example import ClippedSums, CrossExample, Layout, NotFinite, per_example_loss
 
 
 class Flat:
@@ -18,7 +18,7 @@ class Flat:
         return (1.0 / squared_norms.sqrt()).clamp(max=1.0)
 
 
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 
 
 def add(model, loss=LOSS, inputs=None, targets=None):
@@ -111,7 +111,7 @@ def test_tokens_averaged_over_the_batch_couple_examples():
         return losses.view(targets.shape).sum(1) / (targets != 0).sum()
 
     ids = torch.tensor([[1, 2, 0], [3, 1, 2], [2, 2, 2], [1, 0, 0]])
-    with pytest.raises(CrossExample, match="per_example does"):
+    with pytest.raises(CrossExample, match="per_example_loss does"):
         add(nn.Sequential(nn.Embedding(4, 3), nn.Linear(3, 4)), coupled, (ids,), ids)
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from privet.randomness import SeededNoise
-from privet.training.gradients import ClippedSums, per_example
-from privet.training.gradients.products import compiled
-from privet.training.noise import gaussian_
+from privet.training.noise.gradient_noise import gaussian_
+from privet.training.per_example import ClippedSums, per_example_loss
+from privet.training.per_example.forms.products import compiled
 from privet.training.threads import threads_for
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
@@ -44,7 +44,7 @@ def cases():
     labels, loops, chains = (
         np.random.default_rng(2).integers(0, 40, 17),
         compiled(),
-        compiled("chain_loops"),
+        compiled("mlp_loops"),
     )
     nothing, no_matrix = numbers(0), numbers(0, 0)
     tokens, rows = numbers(17, 35, 20), numbers(17, 35, 33)
@@ -192,7 +192,7 @@ def test_clipped_sums_are_the_same_on_several_threads(name):
     found = []
     for count in (1, *THREADS):
         torch.set_num_threads(count)
-        sums = ClippedSums(model, per_example(nn.CrossEntropyLoss()), Flat())
+        sums = ClippedSums(model, per_example_loss(nn.CrossEntropyLoss()), Flat())
         for _ in range(2):  # the second may be a chain's
             out = sums.layout.zeros()
             norms = sums.add((x,), y, out)

@@ -5,12 +5,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from privet.training.gradients import windows as windows_module
-from privet.training.gradients.products import Gradient, compiled
-from privet.training.gradients.scratch import SMALL, Scratch
-from privet.training.gradients.windows import Windows
+from privet.training.per_example.forms import conv_form as windows_module
+from privet.training.per_example.forms.conv_form import Windows
+from privet.training.per_example.forms.products import Gradient, compiled
+from privet.training.per_example.scratch import SMALL, Scratch
 
-LOOPS = compiled("window_loops")
+LOOPS = compiled("conv_loops")
 needs_loops = pytest.mark.skipif(
     LOOPS is None or not LOOPS.has_registers(), reason="numba or registers of 512 bits are not there"
 )

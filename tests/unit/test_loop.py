@@ -6,14 +6,14 @@ from scipy.stats import binom
 
 import privet
 from privet.attacks import Loss, Predictions, Probabilities
-from privet.attacks.registry import Knowledge, Means
+from privet.attacks.membership.registry import Knowledge, Means
 from privet.attacks.shadows import CallableRecipe
 from privet.errors import InvalidArgument
 from privet.events import Opaque
-from privet.loop import Budget, audit, audit_scores
-from privet.loop.budget import references_within
-from privet.loop.choosing import choose_attacks
-from privet.loop.rows import challenge_of, records_of
+from privet.pipeline import Budget, audit, audit_scores
+from privet.pipeline.choosing import choose_attacks
+from privet.pipeline.records import challenge_of, records_of
+from privet.pipeline.time_limit import references_within
 from privet.reporting import Standing
 from privet.scores import Records, References
 

@@ -9,9 +9,9 @@ from privet.attacks.shadows import CallableRecipe, HalvesBesideRest, ScikitRecip
 from privet.auditing import measure
 from privet.checks import Outcome
 from privet.errors import InvalidArgument
-from privet.loop import Budget, audit
-from privet.loop.budget import references_within
-from privet.loop.rows import challenge_of
+from privet.pipeline import Budget, audit
+from privet.pipeline.records import challenge_of
+from privet.pipeline.time_limit import references_within
 from privet.scores import Challenge, Records, References
 
 GENERATOR = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from privet.attacks.shadows import ScikitRecipe, Sequential, Stacked, TorchRecip
 from privet.attacks.torch_outputs import last_layer_gives, last_operation_gives  # noqa: E402
 from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
-from privet.loop import audit  # noqa: E402
+from privet.pipeline import audit  # noqa: E402
 from privet.scores import Records  # noqa: E402
 
 GENERATOR = np.random.default_rng(0)

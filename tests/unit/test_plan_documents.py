@@ -9,14 +9,19 @@ import torch
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, Unreadable
-from privet.training import plan_documents
-from privet.training.checkpoint import Checkpoint
-from privet.training.correlated import Banded, Correlation, Independent, Tree
-from privet.training.encoding import Encoding, Signs
-from privet.training.noise_laws import NoiseLaw, Normal, Student
+from privet.training.extras.encoding import Encoding, Signs
+from privet.training.loop import plan_documents
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.loop.plan_documents import (
+    differing_fields,
+    plan_from_plain,
+    plan_to_plain,
+    repr_of_0_1_0,
+)
+from privet.training.noise.correlated import Banded, Correlation, Independent, Tree
+from privet.training.noise.distributions import NoiseLaw, Normal, Student
 from privet.training.plan import Plan, QuantileClip
-from privet.training.plan_documents import differing_fields, plan_from_plain, plan_to_plain, repr_of_0_1_0
-from privet.training.sampling_schemes import (
+from privet.training.sampling.schemes import (
     CyclicSampling,
     FixedSizeSampling,
     PartSampling,

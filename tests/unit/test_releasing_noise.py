@@ -9,16 +9,16 @@ import pytest
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import Compose, DiscreteGaussian, DiscreteLaplace, Repeat
-from privet.releasing.aggregates import Steps, weighed
-from privet.releasing.finishing import (
+from privet.releasing.engines.aggregates import Steps, weighed
+from privet.releasing.engines.packing import _by_columns, bounded_pairs
+from privet.releasing.noise_distributions import GaussianLaw, LaplaceLaw
+from privet.releasing.postprocessing import (
     MeanOfMoments,
     MeanOfParts,
     Noisy,
     VarianceOfMoments,
     VarianceOfParts,
 )
-from privet.releasing.laws import GaussianLaw, LaplaceLaw
-from privet.releasing.packing import _by_columns, bounded_pairs
 from privet.releasing.thresholds import threshold
 
 

@@ -33,11 +33,11 @@ from privet.releasing import (  # noqa: E402
     Variance,
     answer_from_plain,
     answer_to_plain,
-    engine,
     engine_for,
 )
-from privet.releasing.engine_duckdb import DuckDBEngine  # noqa: E402
-from privet.releasing.engine_polars import PolarsEngine  # noqa: E402
+from privet.releasing.engines import engine  # noqa: E402
+from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
+from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
 CLEAR = 1e5  # an ε at which noise is next to nothing, to see the sums themselves
 
@@ -412,7 +412,10 @@ def test_pandas_columns_of_every_type():
 
 @pytest.mark.parametrize("package", ["polars", "duckdb"])
 def test_a_missing_package_is_named_with_its_line(package, monkeypatch):
-    module = {"polars": "privet.releasing.tables", "duckdb": "privet.releasing.engine_duckdb"}[package]
+    module = {
+        "polars": "privet.releasing.tables.sources",
+        "duckdb": "privet.releasing.engines.duckdb_engine",
+    }[package]
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(MissingPackage, match="pip install"):

@@ -19,16 +19,16 @@ from privet.cli import main
 from privet.errors import Unreadable
 from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
-from privet.loop import audit, audit_scores
+from privet.pipeline import audit, audit_scores
 from privet.reporting import Report, Standing
-from privet.reporting.cnil import LEFT, cnil_document
-from privet.reporting.document import document, read_document
-from privet.reporting.dpia import dpia_page
-from privet.reporting.evidence import CONTROLLER
-from privet.reporting.model_card import model_card
+from privet.reporting.documents.cnil import LEFT, cnil_document
+from privet.reporting.documents.dpia import dpia_page
+from privet.reporting.documents.evidence import CONTROLLER
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.plain_data import LISTED, POINTS
+from privet.reporting.documents.report_json import document, read_document
+from privet.reporting.documents.schema import conform, report_schema
 from privet.reporting.numbers import at_least
-from privet.reporting.plain import LISTED, POINTS
-from privet.reporting.schema import conform, report_schema
 
 SCHEMA_PAGE = Path(__file__).parents[2] / "docs" / "report-schema.md"
 CREATED = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)

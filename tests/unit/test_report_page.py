@@ -19,21 +19,21 @@ from privet.bounds import EpsilonBound, Finding, Side
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
 from privet.guarantees import Guarantee, PairCurve
-from privet.loop import audit_scores
+from privet.pipeline import audit_scores
 from privet.reporting import AttackResult, ModelAudit, Origin, Report, Standing
 from privet.reporting.advice import advice
-from privet.reporting.chart_epsilon import Span, epsilon_chart
-from privet.reporting.chart_frontier import frontier_chart
-from privet.reporting.chart_roc import models_roc, roc_chart
-from privet.reporting.chart_scores import histogram, scores_chart
+from privet.reporting.charts.epsilon import Span, epsilon_chart
+from privet.reporting.charts.frontier import frontier_chart
+from privet.reporting.charts.plotting import embedded
+from privet.reporting.charts.proved_curve import ceiling_curve, pair_ceiling
+from privet.reporting.charts.roc import models_roc, roc_chart
+from privet.reporting.charts.scores import histogram, scores_chart
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.plain_data import report_figures
 from privet.reporting.facts import Harm, ReferenceModels
 from privet.reporting.meaning import crowd, meaning
-from privet.reporting.model_card import model_card
 from privet.reporting.numbers import at_least, at_most, percent, percent_at_most, small
 from privet.reporting.page import page
-from privet.reporting.plain import report_figures
-from privet.reporting.plotting import embedded
-from privet.reporting.proved import ceiling_curve, pair_ceiling
 from privet.scores import Scores
 from privet.views import Adversary
 

@@ -26,8 +26,8 @@ from privet.attacks.shadows import (
     TorchRecipe,
     conduct,
 )
-from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.orders import Order
+from privet.attacks.shadows.stacked_mlp import layers_of
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import fresh, table, train_one
 from privet.errors import InvalidArgument

@@ -8,8 +8,8 @@ from torch import nn
 
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
-from privet.training import ClippedSums, Flat, LoRA, Plan, last_layer, merged, per_example, train
-from privet.training.adapters import Adapted
+from privet.training import ClippedSums, Flat, LoRA, Plan, last_layer, merged, per_example_loss, train
+from privet.training.extras.adapters import Adapted
 
 _calibrated = functools.cache(Plan.calibrated)
 
@@ -59,7 +59,7 @@ def test_clipped_sums_equal_a_loop(begun):
     model = LoRA(rank=2, scale=0.7, also=("4",)).into(network())
     if begun:
         disturb(model)
-    loss, (inputs, targets) = per_example(nn.CrossEntropyLoss()), data(7)
+    loss, (inputs, targets) = per_example_loss(nn.CrossEntropyLoss()), data(7)
     sums = ClippedSums(model, loss, Flat(0.3))
     for _ in range(2):
         out = sums.layout.zeros()

@@ -10,11 +10,11 @@ from torch import nn
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
 from privet.training import Canaries, Flat, Mislabelled, OutOfDistribution, make_private, train, with_canaries
-from privet.training.binary import ends_in_sigmoid, has_one_output, log_probabilities
-from privet.training.losses import loss_of
-from privet.training.preparing import prepared
-from privet.training.rows import rows_of
-from privet.training.step import NoisyGradient
+from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
+from privet.training.loop.inputs import prepared
+from privet.training.loop.losses import loss_of
+from privet.training.loop.step import NoisyGradient
+from privet.training.sampling.rows import rows_of
 
 
 class Flattened(nn.Module):

@@ -32,12 +32,12 @@ from privet.training import (
     PoissonSampling,
     Student,
     make_private,
-    noise_laws,
     train,
     with_canaries,
 )
-from privet.training import step as step_module
-from privet.training.gradients import Layout
+from privet.training.loop import step as step_module
+from privet.training.noise import distributions as noise_laws
+from privet.training.per_example import Layout
 
 LOSS = nn.CrossEntropyLoss()
 KINDS = [DiracGradient(), Mislabelled(classes=3), OutOfDistribution(classes=3)]

@@ -15,11 +15,11 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Repeat
 from privet.ledger import Ledger
-from privet.training import checkpoint
-from privet.training.checkpoint import Checkpoint
-from privet.training.correlated import Tree
+from privet.training.loop import checkpoint
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.noise.correlated import Tree
 from privet.training.plan import Plan
-from privet.training.sampling_schemes import CyclicSampling, PoissonSampling
+from privet.training.sampling.schemes import CyclicSampling, PoissonSampling
 
 STEPS = 7
 PLAN = Plan(

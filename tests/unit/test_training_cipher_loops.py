@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from privet.training import normals
+from privet.training.noise import normals
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
 ciphers = pytest.importorskip(
     "cryptography.hazmat.primitives.ciphers", reason="cryptography is not installed"
 )
-cipher_loops = pytest.importorskip("privet.training.cipher_loops")
+cipher_loops = pytest.importorskip("privet.training.noise.cipher_loops")
 
 pytestmark = pytest.mark.skipif(
     not cipher_loops.is_available(), reason="the processor has no instructions for AES"
@@ -94,7 +94,7 @@ SCALES = (np.float32(2**20), np.float32(2**20), np.float32(2.0**-20))
 
 def test_noise_in_the_loop_is_made_of_the_stream():
     """The same numbers as from the same bits by the loop that is given its bits; chunk 1 begins at block 768."""
-    kernels = pytest.importorskip("privet.training.normal_kernels")
+    kernels = pytest.importorskip("privet.training.noise.normal_kernels")
     secret = np.arange(3, dtype=np.uint64)
     found = np.zeros(4 * kernels.CHUNK, dtype=np.float32)
     kernels.add(2, secret, found, *SCALES)
@@ -109,7 +109,7 @@ def test_noise_in_the_loop_is_made_of_the_stream():
 
 
 def test_words_that_are_too_coarse_get_further_bits_of_their_own():
-    kernels = pytest.importorskip("privet.training.normal_kernels")
+    kernels = pytest.importorskip("privet.training.noise.normal_kernels")
     words = np.array([0, 5, normals.COARSE - 1, normals.COARSE, 2**30, 0], dtype=np.int32)
     before = words.copy()
     kernels._refine(words, schedule(KEY), np.uint64(1), 100)
@@ -123,7 +123,7 @@ def test_words_that_are_too_coarse_get_further_bits_of_their_own():
 
 def test_coarse_words_are_refined_in_the_loop():
     """Of 2²² pairs about 8 are too coarse; the length of such a pair is that of its refined word."""
-    kernels = pytest.importorskip("privet.training.normal_kernels")
+    kernels = pytest.importorskip("privet.training.noise.normal_kernels")
     secret = np.array([1, 2, 3], dtype=np.uint64)
     key, found = secret[:2].tobytes(), np.zeros(2**23, dtype=np.float32)
     kernels.add(2, secret, found, *SCALES)

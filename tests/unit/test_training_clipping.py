@@ -10,10 +10,10 @@ from torch import nn
 
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
-from privet.training import Adaptive, Automatic, ClippedSums, Flat, PerLayer, per_example
+from privet.training import Adaptive, Automatic, ClippedSums, Flat, PerLayer, per_example_loss
+from privet.training.loop.step import NoisyGradient
 from privet.training.plan import QuantileClip
-from privet.training.rows import rows_of
-from privet.training.step import NoisyGradient
+from privet.training.sampling.rows import rows_of
 
 NORMS = torch.tensor([0.0, 0.3, 1.0, 5.0, 1e6], dtype=torch.float64)
 
@@ -61,7 +61,7 @@ def test_layers_in_the_engine():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     clip = PerLayer(0.1)
     names = [name for name, _ in model.named_parameters()]
-    sums = ClippedSums(model, per_example(nn.CrossEntropyLoss()), clip, groups=clip.groups(names))
+    sums = ClippedSums(model, per_example_loss(nn.CrossEntropyLoss()), clip, groups=clip.groups(names))
     total = sums.layout.zeros()
     sums.add((torch.randn(1, 3),), torch.tensor([1]), total)
     first, second = total[:16].norm(), total[16:].norm()

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("numba", reason="numba is not installed")
-compiling = pytest.importorskip("privet.training.compiling")
+compiling = pytest.importorskip("privet.training.compilation")
 
 
 class Terminal(io.StringIO):

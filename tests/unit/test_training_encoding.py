@@ -30,14 +30,14 @@ from privet.training import (
     Student,
     Tree,
     make_private,
-    per_example,
+    per_example_loss,
     train,
 )
-from privet.training.encoded_sums import EncodedSums
-from privet.training.noise_laws import Normal
+from privet.training.extras.encoded_sums import EncodedSums
+from privet.training.noise.distributions import Normal
 
 DELTA = 1e-6
-LOSS = per_example(nn.CrossEntropyLoss())
+LOSS = per_example_loss(nn.CrossEntropyLoss())
 
 _calibrated = functools.cache(Plan.calibrated)
 
@@ -175,7 +175,7 @@ def looped(model, inputs, targets, share, bound):
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("chunk", [1, 200, 1 << 25])
 def test_sums_of_codes_equal_a_loop(share, chunk, monkeypatch):
-    monkeypatch.setattr("privet.training.encoded_sums._NUMBERS", chunk)
+    monkeypatch.setattr("privet.training.extras.encoded_sums._NUMBERS", chunk)
     model, (inputs, targets) = network(classes=3), separable(9)  # two classes would have equal coordinates
     sums = EncodedSums(model, LOSS, Flat(0.7), Signs(share))
     out = sums.layout.zeros() + 5.0

@@ -314,8 +314,8 @@ def test_the_bar_shows_what_was_lost(tmp_path, monkeypatch):
         def show(self, step):
             shown.append(self.spent(step))
 
-    monkeypatch.setattr("privet.training.run.Bar", Noted)
-    monkeypatch.setattr("privet.training.run._BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("privet.training.loop.run.Bar", Noted)
+    monkeypatch.setattr("privet.training.loop.run._BETWEEN_SAVES", 0.0)
     settings = {"epsilon": 3.0, "delta": 1e-5, "epochs": 5, "lot_size": 30, "checkpoint": tmp_path}
 
     def fails(model):

@@ -8,7 +8,14 @@ import pytest
 
 import privet.training
 
-LATE = ("numba", "cryptography", "scipy", "privet.accounting", "privet.training.run", "torch.distributed.rpc")
+LATE = (
+    "numba",
+    "cryptography",
+    "scipy",
+    "privet.accounting",
+    "privet.training.loop.run",
+    "torch.distributed.rpc",
+)
 
 
 def loaded(code):
@@ -30,7 +37,7 @@ def test_the_import_is_light():
 @pytest.mark.slow
 def test_what_is_not_asked_for_is_not_loaded():
     found = loaded("from privet.training import train")
-    assert "privet.training.run" in found
+    assert "privet.training.loop.run" in found
     assert not {"numba", "cryptography", "scipy", "privet.accounting"} & set(found)
 
 

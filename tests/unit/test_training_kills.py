@@ -17,13 +17,13 @@ from privet.adjacency import AddRemove, ZeroOut
 from privet.errors import BudgetExceeded, InvalidArgument
 from privet.events import Compose, Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
-from privet.training import run as run_module
 from privet.training import train
-from privet.training.checkpoint import Checkpoint
-from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
-from privet.training.executions import Executions
+from privet.training.loop import run as run_module
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.loop.executions import Executions
+from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
 from privet.training.plan import Plan, QuantileClip
-from privet.training.sampling_schemes import (
+from privet.training.sampling.schemes import (
     CyclicSampling,
     FixedSizeSampling,
     PartSampling,

@@ -11,10 +11,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
-from privet.training import subsets
-from privet.training.lots import CyclicLots, FixedLots, PartLots, PoissonLots, ShuffledLots
-from privet.training.rows import DatasetRows, TensorRows, micro_batches, rows_of
-from privet.training.subsets import binomial, subset
+from privet.training.sampling import subsets
+from privet.training.sampling.lots import CyclicLots, FixedLots, PartLots, PoissonLots, ShuffledLots
+from privet.training.sampling.rows import DatasetRows, TensorRows, micro_batches, rows_of
+from privet.training.sampling.subsets import binomial, subset
 
 
 class Bits(NoiseSource):

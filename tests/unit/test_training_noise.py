@@ -9,9 +9,10 @@ import torch
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
-from privet.training import compiled_normals, noise, normals, secure_stream
-from privet.training.noise import gaussian_, grid, student_
-from privet.training.secure_stream import expanded
+from privet.training.noise import compiled_normals, normals, secure_stream
+from privet.training.noise import gradient_noise as noise
+from privet.training.noise.gradient_noise import gaussian_, grid, student_
+from privet.training.noise.secure_stream import expanded
 
 with_numba = pytest.mark.skipif(not compiled_normals.is_available(), reason="numba is not installed")
 

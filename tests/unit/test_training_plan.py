@@ -24,10 +24,10 @@ from privet.events import (
     dp_sgd,
 )
 from privet.randomness import SeededNoise
-from privet.training import correlated
-from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
+from privet.training.noise import correlated
+from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
 from privet.training.plan import Plan, QuantileClip, steps_for
-from privet.training.sampling_schemes import (
+from privet.training.sampling.schemes import (
     CyclicSampling,
     FixedSizeSampling,
     PartSampling,

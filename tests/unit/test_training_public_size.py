@@ -17,20 +17,20 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Gaussian
 from privet.ledger import Ledger
-from privet.loop import audit
+from privet.pipeline import audit
 from privet.randomness import SeededNoise
 from privet.scores import Scores
-from privet.training.beginning import plan_for
-from privet.training.canaries import Canaries, OutOfDistribution
-from privet.training.checkpoint import Checkpoint
+from privet.training.canaries.kinds import Canaries, OutOfDistribution
 from privet.training.clipping import Flat
-from privet.training.correlated import Banded, Independent, Tree
-from privet.training.noise_laws import Normal
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.loop.private_loop import PrivateLoop, make_private
+from privet.training.loop.run import train
+from privet.training.loop.setup import plan_for
+from privet.training.noise.correlated import Banded, Independent, Tree
+from privet.training.noise.distributions import Normal
 from privet.training.plan import Plan
-from privet.training.private_loop import PrivateLoop, make_private
-from privet.training.rows import rows_of
-from privet.training.run import train
-from privet.training.sampling_schemes import (
+from privet.training.sampling.rows import rows_of
+from privet.training.sampling.schemes import (
     CyclicSampling,
     FixedSizeSampling,
     PartSampling,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from privet.randomness import SecureNoise, SeededNoise
-from privet.training import secure_stream
-from privet.training.secure_stream import CipherNoise, expanded
+from privet.training.noise import secure_stream
+from privet.training.noise.secure_stream import CipherNoise, expanded
 
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 

@@ -19,12 +19,12 @@ from privet.training import (
     PoissonSampling,
     PrivateLoop,
 )
-from privet.training import rows as rows_module
-from privet.training.checkpoint import Checkpoint
-from privet.training.gradients import ClippedSums, per_example
-from privet.training.losses import require_labels
-from privet.training.rows import piece, rows_of
-from privet.training.step import NoisyGradient
+from privet.training.loop.checkpoint import Checkpoint
+from privet.training.loop.losses import require_labels
+from privet.training.loop.step import NoisyGradient
+from privet.training.per_example import ClippedSums, per_example_loss
+from privet.training.sampling import rows as rows_module
+from privet.training.sampling.rows import piece, rows_of
 
 LOSS = nn.CrossEntropyLoss()
 
@@ -330,7 +330,7 @@ class TestPieces:
     def test_the_engine_says_how_much_it_holds(self):
         """A chain: the inputs and outputs of its layers. Others: inputs and gradients of outputs; brute force: parameters too."""
         x, y = torch.randn(6, 5), torch.randint(0, 3, (6,))
-        loss = per_example(nn.CrossEntropyLoss())
+        loss = per_example_loss(nn.CrossEntropyLoss())
         chain = ClippedSums(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), loss, Flat(1.0))
         assert chain.held is None
         for _ in range(2):

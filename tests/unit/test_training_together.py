@@ -36,7 +36,7 @@ from privet.training import (
     make_private,
     train,
 )
-from privet.training.workers import workers_of
+from privet.training.loop.distributed import workers_of
 
 LOSS = nn.CrossEntropyLoss()
 WORLD = 2
@@ -78,7 +78,7 @@ class Pair:
 
     def __init__(self, folder):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch.distributed", "privet.training.run"])  # once for both
+        context.set_forkserver_preload(["torch.distributed", "privet.training.loop.run"])  # once for both
         self._pipes, self._processes = [], []
         for rank in range(WORLD):
             mine, theirs = context.Pipe()

@@ -33,10 +33,10 @@ from privet.training import (
     fix,
     train,
 )
-from privet.training import run as module
+from privet.training.loop import run as module
+from privet.training.loop.inputs import default_lot, default_rate, prepared
+from privet.training.loop.progress import Bar
 from privet.training.plan import Plan
-from privet.training.preparing import default_lot, default_rate, prepared
-from privet.training.progress import Bar
 
 DELTA = 1e-6
 

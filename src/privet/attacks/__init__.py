@@ -8,11 +8,11 @@
 [-0.11, -0.51, -0.22, -1.2]
 """
 
-from privet.attacks.attack import Attack
-from privet.attacks.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
-from privet.attacks.boundary import BoundaryDistance
 from privet.attacks.estimators import BoostedTrees, Logistic
-from privet.attacks.label_only import (
+from privet.attacks.membership.attack import Attack
+from privet.attacks.membership.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
+from privet.attacks.membership.boundary import BoundaryDistance
+from privet.attacks.membership.label_only import (
     AugmentationRobustness,
     BitFlips,
     GaussianNoise,
@@ -20,14 +20,14 @@ from privet.attacks.label_only import (
     mirrored,
     shifts,
 )
-from privet.attacks.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
-from privet.attacks.lira import LiRA, OfflineLiRA, PerRecord, Pooled
+from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
+from privet.attacks.membership.lira import LiRA, OfflineLiRA, PerRecord, Pooled
+from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
+from privet.attacks.membership.shokri import Shokri
+from privet.attacks.membership.signals import Query, identity, signal, signals
+from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
+from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
-from privet.attacks.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
-from privet.attacks.shokri import Shokri
-from privet.attacks.signals import Query, identity, signal, signals
-from privet.attacks.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
-from privet.attacks.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 
 __all__ = [
     "BASE",

@@ -7,7 +7,7 @@ from privet.adjacency import Adjacency
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.output import Answer, caveat_rows, caveat_text, facts, paragraph, rounded_down, rounded_up
-from privet.cli.spent import Asked, asked
+from privet.cli.query import Asked, asked
 from privet.errors import OutOfReach, PrivetError
 
 __all__ = ["claim_document", "claim_sentence", "neighbours", "run", "warnings_of"]

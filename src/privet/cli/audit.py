@@ -16,11 +16,11 @@ from privet.cli.report_file import key_for, report_file
 from privet.cli.saving import Saved, save_report
 from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.fingerprints import FingerprintKey
-from privet.loop import Budget, audit, audit_scores
 from privet.paths import is_folder
+from privet.pipeline import Budget, audit, audit_scores
 from privet.reporting import ModelAudit, Report
 from privet.reporting.caution import attack_strength
-from privet.reporting.plain import attack_figures, model_figures
+from privet.reporting.documents.plain_data import attack_figures, model_figures
 
 __all__ = ["run"]
 

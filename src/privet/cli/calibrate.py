@@ -18,7 +18,7 @@ from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, epsilon_of, neighbours, warnings_of
 from privet.cli.output import Answer, caveat_text, facts, percent, rounded_down, rounded_up
-from privet.cli.spent import Asked, adjacency_of, delta_of, mechanism
+from privet.cli.query import Asked, adjacency_of, delta_of, mechanism
 from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.guarantees import Guarantee, delta_warning

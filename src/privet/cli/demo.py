@@ -15,7 +15,7 @@ from privet.cli.report_file import report_file
 from privet.cli.saving import Saved, save_report
 from privet.datasets.affairs import affairs
 from privet.fingerprints import FingerprintKey
-from privet.loop import audit
+from privet.pipeline import audit
 from privet.reporting import ModelAudit, Origin, Report
 from privet.scores import Records
 

@@ -22,7 +22,7 @@ from privet.cli.output import (
     rounded_up,
     table,
 )
-from privet.cli.spent import asked
+from privet.cli.query import asked
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.paths import is_folder

@@ -51,7 +51,7 @@ _ATTACKS = (
         "gradient-norm",
     ),
     *("gradient-alignment", "layer-classifier"),
-)  # as privet.attacks.registry has them, which is not loaded for --help
+)  # as privet.attacks.membership.registry has them, which is not loaded for --help
 _EXAMPLES = """\
 examples:
   privet account --noise-multiplier 1.1 --sampling-rate 256/60000 --steps 14063 --delta 1e-5

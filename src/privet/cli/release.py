@@ -15,10 +15,10 @@ from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
 from privet.cli.output import Answer as Told
 from privet.cli.output import caveat_rows, caveat_text, facts, paragraph, write_progress
+from privet.cli.query import Asked
 from privet.cli.release_budget import filter_document, ledger_caveats, ledger_rows, quote_rows
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
-from privet.cli.spent import Asked
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger

@@ -30,7 +30,7 @@ def report_file(name: str) -> Path:
             f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
         )
     if path.name.lower().endswith(".html") and not path.name.lower().endswith(".dpia.html"):
-        from privet.reporting.plotting import library
+        from privet.reporting.charts.plotting import library
 
         library()  # says now what would be missing afterwards
     try:

@@ -31,10 +31,10 @@ from privet.fingerprints import (
     taken,
 )
 from privet.ledger import Ledger
-from privet.loop.identification import bare_model, ledger_of, model_fingerprint, parameters_content
-from privet.loop.rows import records_of
 from privet.paths import is_file
-from privet.reporting.document import read_document
+from privet.pipeline.identification import bare_model, ledger_of, model_fingerprint, parameters_content
+from privet.pipeline.records import records_of
+from privet.reporting.documents.report_json import read_document
 
 __all__ = ["run"]
 

@@ -12,10 +12,11 @@ Sensitivity follows from a bounded query, score or utility and from the adjacenc
 (10.0, 30)
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-_HOMES = {
+from privet.lazy_loading import load_lazily
+
+_MODULES = {
     "DiscreteGaussian": "gaussian",
     "Gaussian": "gaussian",
     "BernoulliLikelihood": "interval",
@@ -93,12 +94,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'privet.mechanisms' has no attribute {name!r}")
-    return getattr(import_module(f"privet.mechanisms.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = load_lazily(__name__, _MODULES)

@@ -11,17 +11,17 @@ from privet.errors import InvalidArgument
 from privet.events import Compose, Event
 from privet.ledger import Entry, Ledger
 from privet.randomness import NoiseSource, SecureNoise
-from privet.releasing.allotment import Allotted, allot
 from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
+from privet.releasing.budget_split import Allotted, allot
 from privet.releasing.contribution import Contribution
-from privet.releasing.engine import Engine, engine_for
+from privet.releasing.engines.engine import Engine, engine_for
+from privet.releasing.executor import Run, quoted
 from privet.releasing.failure import ReleaseFailed, contained
 from privet.releasing.questions import Part, question_key
-from privet.releasing.running import Run, quoted
-from privet.releasing.schema import check_columns
 from privet.releasing.statistics import Statistic
 from privet.releasing.store import MemoryStore, Store
+from privet.releasing.tables.schema import check_columns
 
 __all__ = ["Plan"]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from privet.events import Event, ExponentialMechanism, Repeat
 from privet.randomness import NoiseSource
-from privet.releasing.aggregates import WEIGHT
+from privet.releasing.engines.aggregates import WEIGHT
 from privet.releasing.queries import Choice
 
 __all__ = ["Chooser"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import final
 
-from privet.releasing.aggregates import (
+from privet.releasing.engines.aggregates import (
     SHARE_STEPS,
     Cells,
     Grouping,
@@ -27,7 +27,7 @@ from privet.releasing.aggregates import (
     Steps,
     Units,
 )
-from privet.releasing.finishing import (
+from privet.releasing.postprocessing import (
     Finish,
     MeanOfMoments,
     MeanOfParts,
@@ -36,7 +36,7 @@ from privet.releasing.finishing import (
     VarianceOfParts,
 )
 from privet.releasing.questions import Part
-from privet.releasing.reach import Bounds, Reach
+from privet.releasing.sensitivity import Bounds, Reach
 from privet.releasing.statistics import (
     Category,
     Count,

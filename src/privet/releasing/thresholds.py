@@ -15,7 +15,7 @@ Desfontaines, Voss & Gipson 2022, adds the union over g.
 
 import math
 
-from privet.releasing.laws import Law
+from privet.releasing.noise_distributions import Law
 
 __all__ = ["threshold"]
 
@@ -23,7 +23,7 @@ __all__ = ["threshold"]
 def threshold(law: Law, *, groups: int, delta: float) -> int:
     """τ − 1: the smallest noise that shows a key of one unit, with probability δ at most for g keys together.
 
-    >>> from privet.releasing.laws import LaplaceLaw
+    >>> from privet.releasing.noise_distributions import LaplaceLaw
     >>> threshold(LaplaceLaw(1.0), groups=1, delta=1e-6)
     14
     """

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from privet.auditing import OneRun
+from privet.reporting.charts.proved_curve import most_found, pair_ceiling
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
-from privet.reporting.proved import most_found, pair_ceiling
 from privet.reporting.report import Report
 from privet.reporting.verdicts import breach
 

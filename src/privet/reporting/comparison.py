@@ -1,11 +1,11 @@
 """Several models side by side: one table, the frontier between accuracy and leakage, and ε of each from both sides."""
 
 from privet.reporting.caution import look_of
-from privet.reporting.chart_epsilon import epsilon_chart, model_spans
-from privet.reporting.chart_frontier import accuracy_rate, frontier_chart
-from privet.reporting.chart_roc import models_roc
+from privet.reporting.charts.epsilon import epsilon_chart, model_spans
+from privet.reporting.charts.figures import drawn
+from privet.reporting.charts.frontier import accuracy_rate, frontier_chart
+from privet.reporting.charts.roc import models_roc
 from privet.reporting.facts import ModelAudit
-from privet.reporting.figures import drawn
 from privet.reporting.markup import Html, element, joined, section, table, text
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import at_least, at_most, fraction, percent

@@ -20,7 +20,7 @@ from privet.errors import InvalidArgument
 from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, package_versions
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
-from privet.reporting.proved import most_found
+from privet.reporting.charts.proved_curve import most_found
 from privet.scores import Scores
 from privet.views import Adversary
 

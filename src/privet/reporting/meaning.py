@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from privet.errors import PrivetError
+from privet.reporting.charts.proved_curve import most_found
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import (
     at_least,
@@ -16,7 +17,6 @@ from privet.reporting.numbers import (
     small,
     some_in_a_thousand,
 )
-from privet.reporting.proved import most_found
 
 __all__ = ["Crowd", "crowd", "meaning", "telling_rate"]
 

@@ -9,11 +9,11 @@ from hashlib import sha256
 from importlib.resources import files
 
 from privet.reporting.caution import attack_strength, look_of
+from privet.reporting.charts.plotting import library
 from privet.reporting.comparison import comparison
 from privet.reporting.facts import ModelAudit, Strength
 from privet.reporting.identified import identified_section
 from privet.reporting.markup import Html, element, joined, listed, paragraph, text
-from privet.reporting.plotting import library
 from privet.reporting.report import Report
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
 from privet.reporting.sections_people import harm_section, meaning_section

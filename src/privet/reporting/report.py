@@ -94,11 +94,11 @@ def _writer(path: Path) -> Callable[[Report], str]:
     """Loaded late: a reader of JSON needs no plotting library."""
     name = path.name.lower()
     if name.endswith(".pia.json"):
-        from privet.reporting.cnil import cnil_document
+        from privet.reporting.documents.cnil import cnil_document
 
         return cnil_document
     if name.endswith(".dpia.html"):
-        from privet.reporting.dpia import dpia_page
+        from privet.reporting.documents.dpia import dpia_page
 
         return dpia_page
     if name.endswith(".html"):
@@ -106,11 +106,11 @@ def _writer(path: Path) -> Callable[[Report], str]:
 
         return page
     if name.endswith(".json"):
-        from privet.reporting.document import document
+        from privet.reporting.documents.report_json import document
 
         return document
     if name.endswith(".md"):
-        from privet.reporting.model_card import model_card
+        from privet.reporting.documents.model_card import model_card
 
         return model_card
     raise InvalidArgument(

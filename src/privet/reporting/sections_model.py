@@ -1,11 +1,12 @@
 """One model: its standing and key figures, its ROC, its ε from both sides, its scores."""
 
 from privet.auditing.leakage import RATES
-from privet.reporting.chart_epsilon import attack_spans, epsilon_chart
-from privet.reporting.chart_roc import roc_chart
-from privet.reporting.chart_scores import histogram, scores_chart
+from privet.reporting.charts.epsilon import attack_spans, epsilon_chart
+from privet.reporting.charts.figures import drawn
+from privet.reporting.charts.proved_curve import most_found
+from privet.reporting.charts.roc import roc_chart
+from privet.reporting.charts.scores import histogram, scores_chart
 from privet.reporting.facts import AttackResult, ModelAudit
-from privet.reporting.figures import drawn
 from privet.reporting.markup import Html, element, joined, paragraph, section, table, text
 from privet.reporting.meaning import telling_rate
 from privet.reporting.numbers import (
@@ -18,7 +19,6 @@ from privet.reporting.numbers import (
     rate_range,
     small,
 )
-from privet.reporting.proved import most_found
 
 __all__ = ["attacks_table", "epsilon_section", "key_figures", "roc_section", "scores_section", "tiles"]
 

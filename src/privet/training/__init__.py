@@ -3,10 +3,10 @@
 Names are loaded when they are first used, so that the import adds little to that of torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from privet.errors import MissingPackage
+from privet.lazy_loading import load_lazily
 
 try:
     import torch as _torch  # noqa: F401
@@ -16,90 +16,90 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from privet.training.adapters import LoRA, last_layer, merged
-    from privet.training.augmentation import Augmentation, crops_and_flips
-    from privet.training.averaging import MovingAverage
-    from privet.training.canaries import (
+    from privet.training.canaries.canary_datasets import Planted
+    from privet.training.canaries.kinds import (
         Canaries,
         DiracGradient,
         Mislabelled,
         OutOfDistribution,
         with_canaries,
     )
-    from privet.training.checkpoint import Checkpoint
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
-    from privet.training.correlated import Banded, Independent, Tree, square_root_coefficients
-    from privet.training.denoising import Denoising
-    from privet.training.encoding import Encoding, Signs
-    from privet.training.fixing import Fixed, fix
-    from privet.training.flocks import Planted
-    from privet.training.gradients import ClippedSums, CrossExample, NotFinite, per_example
-    from privet.training.noise_laws import NoiseLaw, Normal, Student
-    from privet.training.optimizers import CorrectedAdam
+    from privet.training.extras.adapters import LoRA, last_layer, merged
+    from privet.training.extras.augmentation import Augmentation, crops_and_flips
+    from privet.training.extras.averaging import MovingAverage
+    from privet.training.extras.denoising import Denoising
+    from privet.training.extras.encoding import Encoding, Signs
+    from privet.training.extras.module_validation import Fixed, fix
+    from privet.training.extras.optimizers import CorrectedAdam
+    from privet.training.loop.checkpoint import Checkpoint
+    from privet.training.loop.distributed import Alone, ProcessFailed, Together, Workers
+    from privet.training.loop.private_loop import Lot, PrivateLoop, make_private
+    from privet.training.loop.run import Moment, Trained, train
+    from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
+    from privet.training.noise.distributions import NoiseLaw, Normal, Student
+    from privet.training.per_example import ClippedSums, CrossExample, NotFinite, per_example_loss
     from privet.training.plan import Plan
-    from privet.training.private_loop import Lot, PrivateLoop, make_private
-    from privet.training.run import Moment, Trained, train
-    from privet.training.sampling_schemes import (
+    from privet.training.sampling.schemes import (
         CyclicSampling,
         FixedSizeSampling,
         PartSampling,
         PoissonSampling,
         ShuffledSampling,
     )
-    from privet.training.workers import Alone, ProcessFailed, Together, Workers
 
-_HOMES = {
+_MODULES = {
     "Adaptive": "clipping",
-    "Alone": "workers",
-    "Augmentation": "augmentation",
+    "Alone": "loop.distributed",
+    "Augmentation": "extras.augmentation",
     "Automatic": "clipping",
-    "Banded": "correlated",
-    "Canaries": "canaries",
-    "Checkpoint": "checkpoint",
+    "Banded": "noise.correlated",
+    "Canaries": "canaries.kinds",
+    "Checkpoint": "loop.checkpoint",
     "Clip": "clipping",
-    "ClippedSums": "gradients",
-    "CorrectedAdam": "optimizers",
-    "CrossExample": "gradients",
-    "CyclicSampling": "sampling_schemes",
-    "Denoising": "denoising",
-    "DiracGradient": "canaries",
-    "Encoding": "encoding",
-    "Fixed": "fixing",
-    "FixedSizeSampling": "sampling_schemes",
+    "ClippedSums": "per_example",
+    "CorrectedAdam": "extras.optimizers",
+    "CrossExample": "per_example",
+    "CyclicSampling": "sampling.schemes",
+    "Denoising": "extras.denoising",
+    "DiracGradient": "canaries.kinds",
+    "Encoding": "extras.encoding",
+    "Fixed": "extras.module_validation",
+    "FixedSizeSampling": "sampling.schemes",
     "Flat": "clipping",
-    "Independent": "correlated",
-    "LoRA": "adapters",
-    "Lot": "private_loop",
-    "Mislabelled": "canaries",
-    "Moment": "run",
-    "MovingAverage": "averaging",
-    "NoiseLaw": "noise_laws",
-    "Normal": "noise_laws",
-    "NotFinite": "gradients",
-    "OutOfDistribution": "canaries",
-    "PartSampling": "sampling_schemes",
+    "Independent": "noise.correlated",
+    "LoRA": "extras.adapters",
+    "Lot": "loop.private_loop",
+    "Mislabelled": "canaries.kinds",
+    "Moment": "loop.run",
+    "MovingAverage": "extras.averaging",
+    "NoiseLaw": "noise.distributions",
+    "Normal": "noise.distributions",
+    "NotFinite": "per_example",
+    "OutOfDistribution": "canaries.kinds",
+    "PartSampling": "sampling.schemes",
     "PerLayer": "clipping",
     "Plan": "plan",
-    "Planted": "flocks",
-    "PoissonSampling": "sampling_schemes",
-    "PrivateLoop": "private_loop",
-    "ProcessFailed": "workers",
-    "ShuffledSampling": "sampling_schemes",
-    "Signs": "encoding",
-    "Student": "noise_laws",
-    "Together": "workers",
-    "Trained": "run",
-    "Tree": "correlated",
-    "Workers": "workers",
-    "crops_and_flips": "augmentation",
-    "fix": "fixing",
-    "last_layer": "adapters",
-    "make_private": "private_loop",
-    "merged": "adapters",
-    "per_example": "gradients",
-    "square_root_coefficients": "correlated",
-    "train": "run",
-    "with_canaries": "canaries",
+    "Planted": "canaries.canary_datasets",
+    "PoissonSampling": "sampling.schemes",
+    "PrivateLoop": "loop.private_loop",
+    "ProcessFailed": "loop.distributed",
+    "ShuffledSampling": "sampling.schemes",
+    "Signs": "extras.encoding",
+    "Student": "noise.distributions",
+    "Together": "loop.distributed",
+    "Trained": "loop.run",
+    "Tree": "noise.correlated",
+    "Workers": "loop.distributed",
+    "crops_and_flips": "extras.augmentation",
+    "fix": "extras.module_validation",
+    "last_layer": "extras.adapters",
+    "make_private": "loop.private_loop",
+    "merged": "extras.adapters",
+    "per_example_loss": "per_example",
+    "square_root_coefficients": "noise.correlated",
+    "train": "loop.run",
+    "with_canaries": "canaries.kinds",
 }
 
 __all__ = [
@@ -150,19 +150,11 @@ __all__ = [
     "last_layer",
     "make_private",
     "merged",
-    "per_example",
+    "per_example_loss",
     "square_root_coefficients",
     "train",
     "with_canaries",
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'privet.training' has no attribute {name!r}")
-    return getattr(import_module(f"privet.training.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = load_lazily(__name__, _MODULES)

@@ -28,11 +28,11 @@ from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Poisson, Repeat
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
-from privet.training.correlated import Correlation, Independent
-from privet.training.encoding import Encoding
-from privet.training.executions import Executions
-from privet.training.noise_laws import NoiseLaw, Normal
-from privet.training.sampling_schemes import Sampling
+from privet.training.extras.encoding import Encoding
+from privet.training.loop.executions import Executions
+from privet.training.noise.correlated import Correlation, Independent
+from privet.training.noise.distributions import NoiseLaw, Normal
+from privet.training.sampling.schemes import Sampling
 
 if TYPE_CHECKING:
     from privet.accounting import Target
@@ -92,7 +92,7 @@ class Plan:
     normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
     is, and not its bound. ``size_is_public`` says that ``population`` does not come from the data (see the module).
 
-    >>> from privet.training.sampling_schemes import PoissonSampling
+    >>> from privet.training.sampling.schemes import PoissonSampling
     >>> plan = Plan(
     ...     population=60_000, sampling=PoissonSampling(256 / 60_000), steps=14_062, noise_multiplier=1.1, clip_bound=1.0
     ... )
@@ -333,7 +333,7 @@ def steps_for(epochs: float, population: int, sampling: Sampling) -> int:
 
     A quotient that misses a whole number by float rounding alone is that number.
 
-    >>> from privet.training.sampling_schemes import PoissonSampling
+    >>> from privet.training.sampling.schemes import PoissonSampling
     >>> steps_for(1, 60_000, PoissonSampling(256 / 60_000)), steps_for(1, 9, PoissonSampling(1 / 3))
     (235, 3)
     """

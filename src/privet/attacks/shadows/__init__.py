@@ -11,16 +11,15 @@
 Names are loaded when they are first used: torch is needed for ``TorchRecipe`` and ``Stacked`` alone.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from privet.errors import MissingPackage
+from privet.lazy_loading import load_lazily
 
 if TYPE_CHECKING:
     from privet.attacks.shadows.choice import Choice, Estimate, choose
     from privet.attacks.shadows.cluster import Ray
-    from privet.attacks.shadows.descents import SGD, Adam, AdamW, Descent
     from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
+    from privet.attacks.shadows.optimizers import SGD, Adam, AdamW, Descent
     from privet.attacks.shadows.processes import Processes, WorkerFailed
     from privet.attacks.shadows.recipe import CallableRecipe, Recipe, ScikitRecipe
     from privet.attacks.shadows.schedules import Constant, Cosine, Schedule, Steps
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
     from privet.attacks.shadows.studies import Study, conduct, study
     from privet.attacks.shadows.torch_recipe import TorchRecipe
 
-_HOMES = {
-    "SGD": "descents",
-    "Adam": "descents",
-    "AdamW": "descents",
+_MODULES = {
+    "SGD": "optimizers",
+    "Adam": "optimizers",
+    "AdamW": "optimizers",
     "CallableRecipe": "recipe",
     "Choice": "choice",
     "Coins": "splits",
     "Constant": "schedules",
     "Cosine": "schedules",
-    "Descent": "descents",
+    "Descent": "optimizers",
     "Engine": "engine",
     "Estimate": "choice",
     "Halves": "splits",
@@ -96,14 +95,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        raise MissingPackage(
-            f"{name} needs the package 'torch', which is not installed. Run pip install 'privet[torch]'."
-        ) from None
+__getattr__, __dir__ = load_lazily(__name__, _MODULES)

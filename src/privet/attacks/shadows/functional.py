@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from privet.attacks.model_views import Outputs
-from privet.attacks.shadows.descents import Descent, Rate
+from privet.attacks.shadows.optimizers import Descent, Rate
 from privet.attacks.torch_outputs import row_losses
 
 __all__ = ["Functional", "couples_rows", "refusal"]

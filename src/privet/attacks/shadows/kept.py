@@ -3,9 +3,9 @@
 import numpy as np
 
 from privet.arguments import whole
+from privet.attacks.membership.white_box import Shadow
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.splits import Split, model_seed
-from privet.attacks.white_box import Shadow
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records
 from privet.views import WhiteBox

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from privet.arguments import whole
 from privet.attacks.shadows import functional
-from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.choice import timed
 from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
+from privet.attacks.shadows.stacked_mlp import layers_of
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
 

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privet.attacks.shadows.chains import Chain, layers_of
-from privet.attacks.shadows.descents import Rate
 from privet.attacks.shadows.engine import Tick
 from privet.attacks.shadows.functional import Functional
+from privet.attacks.shadows.optimizers import Rate
 from privet.attacks.shadows.orders import Order
+from privet.attacks.shadows.stacked_mlp import Chain, layers_of
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, changes
 from privet.attacks.torch_outputs import refuse_other_classes
 

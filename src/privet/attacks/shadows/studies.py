@@ -13,6 +13,7 @@ from typing import TextIO, final
 import numpy as np
 
 from privet.arguments import whole
+from privet.attacks.membership.signals import Query, identity
 from privet.attacks.shadows.cache import Cache
 from privet.attacks.shadows.choice import Choice, choose
 from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
@@ -20,7 +21,6 @@ from privet.attacks.shadows.processes import WorkerFailed
 from privet.attacks.shadows.progress import Bar
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.splits import Halves, Split, model_seed
-from privet.attacks.signals import Query, identity
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
 

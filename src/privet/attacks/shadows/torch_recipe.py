@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from privet.arguments import positive, whole
 from privet.attacks.model_views import Outputs
-from privet.attacks.shadows.descents import SGD, Descent
 from privet.attacks.shadows.fingerprints import fingerprint
+from privet.attacks.shadows.optimizers import SGD, Descent
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule

@@ -1,0 +1,143 @@
+"""What the attacks with reference models share: φ of the target in, what the references say beside it, a score out.
+
+``judge`` is pure: it takes the target's signals, queries × records, and asks no model. A side is the set of models that
+were trained on a record (IN), or that were not (OUT).
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast, final
+
+import numpy as np
+
+from privet.attacks.membership.attack import Attack
+from privet.attacks.membership.signals import Query, signals
+from privet.errors import InvalidArgument
+from privet.scores import Bits, Records, References
+from privet.views import Adversary, BlackBox, Numbers
+
+__all__ = [
+    "OFFLINE",
+    "ONLINE",
+    "ReferenceAttack",
+    "Side",
+    "checked_target",
+    "inside",
+    "outside",
+    "requires_outside",
+]
+
+_FARTHEST = 745.0  # −ln of the least number above 0
+
+ONLINE = Adversary(
+    sees="the confidence in every class",
+    knows="the record and its label, and reference models trained the same way, with it and without it",
+    wants="whether a record was trained on",
+)
+OFFLINE = Adversary(
+    sees="the confidence in every class",
+    knows="the record and its label, and reference models trained the same way, none of them with it",
+    wants="whether a record was trained on",
+)
+
+
+class ReferenceAttack(Attack[BlackBox]):
+    """An attack that compares the target with reference models; pure on their signals.
+
+    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them as they are.
+    """
+
+    references: References
+    queries: tuple[Query, ...]
+
+    sees = BlackBox
+
+    @abstractmethod
+    def judge(self, target: Numbers) -> Numbers:
+        """One score for each record from the target's φ, queries × records."""
+
+    def score(self, view: BlackBox, records: Records) -> Numbers:
+        return self.about(records).judge(self.asked(view, records))
+
+    def about(self, records: Records) -> Self:
+        """The same attack with its references in the order of these records."""
+        aligned = self.references.aligned(records)
+        return cast(Self, replace(cast(Any, self), references=aligned))
+
+    def asked(self, view: BlackBox, records: Records) -> Numbers:
+        """The target's φ of every query and record; the queries must be those of the references."""
+        if len(self.queries) != self.references.signals.shape[1]:
+            raise InvalidArgument(
+                f"'queries' must be the {self.references.signals.shape[1]} that the references were asked, got "
+                f"{len(self.queries)}. Give the same queries to the study and to the attack."
+            )
+        return signals(view, records, self.queries)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Side:
+    """φ over the models of one side: how many there are for each record, their mean, and squares about it."""
+
+    counts: Numbers  # records
+    means: Numbers  # queries × records; NaN where there is no model
+    squares: Numbers  # queries × records: Σ (φ − mean)²
+
+    @property
+    def known(self) -> Bits:
+        """Records that have a model on this side."""
+        return np.asarray(self.counts > 0)
+
+    @property
+    def freedom(self) -> float:
+        """How many independent deviations there are over all records."""
+        return float(np.maximum(self.counts - 1.0, 0.0).sum())
+
+
+def inside(references: References) -> Side:
+    """What models say that were trained on the record."""
+    return _side(references.signals, references.members)
+
+
+def outside(references: References) -> Side:
+    """What models say that were not trained on the record."""
+    return _side(references.signals, ~references.members)
+
+
+def requires_outside(references: References) -> None:
+    """Refuse records that every reference model was trained on: an offline attack knows nothing of them."""
+    everywhere = int(np.asarray(references.members.all(axis=0)).sum())
+    if everywhere:
+        raise InvalidArgument(
+            f"'references' must hold a model without each record, and {everywhere} of {references.members.shape[1]} records "
+            f"are in all of them. Split so that each record is left out somewhere, or take the online attack."
+        )
+
+
+def checked_target(target: Numbers, references: References) -> Numbers:
+    """The target's signals, or a refusal where they do not fit the references or are not numbers.
+
+    An infinite one is as far as ``scaled`` goes, ±745: the difference of two infinite densities would be no number.
+    """
+    target = np.asarray(target, dtype=np.float64)
+    if target.shape != references.signals.shape[1:]:
+        raise InvalidArgument(
+            f"'target' must be queries × records as in the references, {references.signals.shape[1:]}, got shape "
+            f"{target.shape}. Ask the target what the references were asked."
+        )
+    if np.isnan(target).any():
+        raise InvalidArgument(
+            "'target' must be numbers, got NaN among the signals. Look for records that hold NaN, or for a model that "
+            "diverged."
+        )
+    answer: Numbers = np.clip(target, -_FARTHEST, _FARTHEST)
+    return answer
+
+
+def _side(signals_: Numbers, among: Bits) -> Side:
+    weights = among[:, None, :]
+    counts = among.sum(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = np.where(weights, signals_, 0.0).sum(axis=0) / counts
+    squares = np.where(weights, (signals_ - means) ** 2, 0.0).sum(axis=0)
+    return Side(counts, means, squares)

@@ -1,0 +1,7 @@
+"""Engines: bounded sums of whole numbers over a table.
+
+``aggregates`` says what a plan asks of an engine, ``columns`` and ``rows`` bring values into the one form that all engines read, ``engine``
+chooses the engine for a table. ``polars_engine`` works in memory (over ``packing``), ``duckdb_engine`` on files of any size.
+
+A new engine is a module here and one line in ``engine``. It must give the same sums as the others.
+"""

@@ -1,0 +1,173 @@
+"""Bounded aggregation of files that do not fit into memory, by DuckDB, which spills to disk.
+
+DuckDB is given whole numbers and units, batch by batch, as ``rows`` makes them for every engine; it reads no file and
+interprets no value. Two groupings and a window, in one query: rows to pairs of a unit and a group; the first so many
+pairs of each unit in the order of a keyed hash; pairs to groups. Any engine with GROUP BY and ROW_NUMBER runs the same plan.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import compress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privet.errors import MissingPackage
+from privet.releasing.engines.aggregates import (
+    WEIGHT,
+    Aggregation,
+    CellCounts,
+    Measure,
+    Present,
+    Rows,
+    Share,
+    Steps,
+    Summed,
+    Totals,
+    Units,
+    check_rows,
+    summed_by_row,
+)
+from privet.releasing.engines.columns import cell, row_value
+from privet.releasing.engines.engine import ColumnKind, Engine
+from privet.releasing.engines.packing import ORDER_BITS
+from privet.releasing.engines.rows import RowSource
+from privet.releasing.tables.sources import Table, pl, table_for, table_in
+
+try:
+    import duckdb
+    import pyarrow as pa  # type: ignore[import-untyped]
+except ImportError as missing:
+    raise MissingPackage(
+        "Tables beyond memory need the packages 'duckdb' and 'pyarrow', and one is not installed. "
+        "Run: pip install 'privet[tables]'."
+    ) from missing
+
+__all__ = ["DuckDBEngine"]
+
+_BATCH = 1 << 17  # rows
+
+
+@final
+class DuckDBEngine(Engine):
+    """Over a ``.csv`` or ``.parquet`` file, a frame, or an Arrow table."""
+
+    def __init__(self, data: Path | Table | Any) -> None:  # noqa: ANN401 - a frame of any library
+        if isinstance(data, Path):
+            data = table_in(data)
+        self._source = RowSource(data if isinstance(data, Table) else table_for(data))
+
+    @property
+    def schema(self) -> Mapping[str, ColumnKind]:
+        return self._source.schema
+
+    def totals(self, request: Aggregation) -> Totals:
+        summed = summed_by_row(request.measures)
+        names: dict[Summed, str] = {measure: f"value{place}" for place, measure in enumerate(summed)}
+        values = [row_value(self._source.columns, measure).alias(name) for measure, name in names.items()]
+        frame, keys = self._source.rows(request, values, in_memory=False)
+        over_rows = [f"CAST(sum({name}) AS BIGINT) AS {name}" for name in names.values()]
+        if request.unit is None:
+            given = f'SELECT "group", {", ".join(["count(*) AS n", *over_rows])} FROM given GROUP BY "group"'
+            parts = [names[m] if isinstance(m, Summed) else "n" for m in request.measures]
+        else:
+            given = _pairs(request, over_rows, bounded="order" in frame.collect_schema())
+            most = request.contribution.rows
+            parts = [_contributed(measure, names, most) for measure in request.measures]
+        sums = ", ".join(f"CAST(sum({part}) AS BIGINT)" for part in parts)
+        found = _asked(frame, f'SELECT "group", {sums} FROM ({given}) GROUP BY "group"')
+        totals = {measure: np.zeros(len(keys), dtype=np.int64) for measure in request.measures}
+        for group, *line in found:
+            for measure, total in zip(request.measures, line, strict=True):
+                totals[measure][group] = total
+        if request.grouping.keys is not None:
+            return Totals(keys, totals)
+        # A key of which every unit was left out is no key: it would be a place for noise that shows a unit.
+        left = np.zeros(len(keys), dtype=bool)
+        left[[group for group, *_ in found]] = True
+        return Totals(
+            tuple(compress(keys, left)), {measure: total[left] for measure, total in totals.items()}
+        )
+
+    def cells(self, request: CellCounts) -> NDArray[np.int64]:
+        place = cell(self._source.columns, request.cells).alias("cell")
+        counts = np.zeros((len(request.grouping.keys or ()), request.cells.count), dtype=np.int64)
+        frame, _ = self._source.rows(request, [place], ("cell",), in_memory=False)
+        if request.unit is None:
+            query = f'SELECT "group", cell, count(*) * {WEIGHT} FROM given GROUP BY 1, 2'
+        else:
+            query = _weighted_cells(request, bounded="order" in frame.collect_schema())
+        for group, column, weight in _asked(frame, query):
+            counts[group, column] = weight
+        return counts
+
+
+def _asked(frame: pl.LazyFrame, query: str) -> list[tuple[Any, ...]]:
+    """The answer to a query over the rows, which DuckDB calls ``given`` and sees once."""
+    schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema
+    read = 0
+
+    def batches() -> Iterator[Any]:
+        nonlocal read
+        for batch in frame.collect_batches(chunk_size=_BATCH, maintain_order=False, engine="streaming"):
+            read += batch.height
+            yield from batch.to_arrow().cast(schema).to_batches()
+
+    # What does not fit into memory goes to a folder of its own, which only its owner can read, and which is removed.
+    with (
+        TemporaryDirectory(prefix="privet-duckdb-") as folder,
+        duckdb.connect(":memory:", config={"temp_directory": folder}) as connection,
+    ):
+        connection.execute("SET preserve_insertion_order = false")
+        connection.execute("SET enable_progress_bar = false")
+        connection.register("given", pa.RecordBatchReader.from_batches(schema, batches()))
+        found = connection.execute(query).fetchall()
+    check_rows(read)
+    return found
+
+
+def _rank(request: Aggregation | CellCounts, rank: str) -> str:
+    """Which of a unit's groups count: the first in the order of the hash, as in ``packing``."""
+    order = f'"order" >> {64 - ORDER_BITS}, "group"'
+    return f"QUALIFY {rank}() OVER (PARTITION BY unit ORDER BY {order}) <= {request.contribution.groups}"
+
+
+def _pairs(request: Aggregation, over_rows: list[str], *, bounded: bool) -> str:
+    """One line for each unit and group, and of each unit no more lines than may count."""
+    order = ['any_value("order") AS "order"'] if bounded else []
+    columns = ", ".join(['unit, "group", count(*) AS n', *order, *over_rows])
+    pairs = f'SELECT {columns} FROM given GROUP BY unit, "group"'
+    return f"SELECT * FROM ({pairs}) {_rank(request, 'row_number')}" if bounded else pairs
+
+
+def _weighted_cells(request: CellCounts, *, bounded: bool) -> str:
+    """Rows in each cell, each with the weight of its pair of a unit and a group."""
+    order = ', any_value("order") AS "order"' if bounded else ""
+    lines = f'SELECT unit, "group", cell, count(*) AS c{order} FROM given GROUP BY unit, "group", cell'
+    sized = f'SELECT *, CAST(sum(c) OVER (PARTITION BY unit, "group") AS BIGINT) AS n FROM ({lines})'
+    chosen = f"SELECT * FROM ({sized}) {_rank(request, 'dense_rank') if bounded else ''}"
+    weight = f"least(n, {request.contribution.rows}) * {WEIGHT} // n"
+    return f'SELECT "group", cell, CAST(sum(c * ({weight})) AS BIGINT) FROM ({chosen}) GROUP BY 1, 2'
+
+
+def _contributed(measure: Measure, values: Mapping[Summed, str], most: int) -> str:
+    """What each pair of a unit and a group adds, from the sums over its rows and its number of rows."""
+    match measure:
+        case Units():
+            return "1"
+        case Rows():
+            return f"least(n, {most})"
+        case Present():
+            return f"least({values[measure]}, {most})"
+        case Steps(column) | Share(column):
+            present, total = values[Present(column)], values[measure]
+            # Division of whole numbers rounds towards zero, so the sum is made non-negative before. Quotient and rest
+            # are weighed apart, because an overflow would be an error that depends on a row.
+            least = measure.bounds[0] if isinstance(measure, Steps) else 0
+            above, weight = f"({total} - ({least}) * {present})", f"least({present}, {most})"
+            rest = f"{weight} * ({above} % {present}) // {present}"
+            whole = f"{weight} * ({above} // {present} + ({least})) + {rest}"
+            return f"CASE WHEN {present} = 0 THEN 0 ELSE {whole} END"
+    raise AssertionError(f"{type(measure).__name__} is no measure")

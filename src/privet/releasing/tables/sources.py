@@ -1,0 +1,264 @@
+"""Where rows come from. A table knows the types of its columns before a row is read, and reads rows when it is asked.
+
+A column of pandas that has no type of its own (``object``, categories) is *mixed*: it is read value by value (``values``), as
+the parts that a question needs. Each part is a column under a name of its own.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from privet.errors import InvalidArgument, MissingPackage
+from privet.releasing.tables.values import ValuePart, part_of
+
+try:
+    import polars as pl
+except ImportError as missing:
+    raise MissingPackage(
+        "Tables need the package 'polars', and it is not installed. Run: pip install 'privet[tables]'."
+    ) from missing
+
+__all__ = [
+    "ArrowTable",
+    "FrameTable",
+    "PandasTable",
+    "Table",
+    "TextTable",
+    "part_name",
+    "pl",
+    "table_for",
+    "table_in",
+]
+
+_PART_TYPES = {
+    ValuePart.NUMBER: pl.Float64(),
+    ValuePart.WHOLE: pl.Int64(),
+    ValuePart.TEXT: pl.String(),
+    ValuePart.WRITTEN: pl.String(),
+    ValuePart.NAME: pl.String(),
+}
+
+
+def part_name(column: str, part: ValuePart) -> str:
+    """What a part of a mixed column is called."""
+    return f"{column}\x00{part}"
+
+
+class Table(ABC):
+    """The columns that are asked for, when they are asked for."""
+
+    @property
+    @abstractmethod
+    def types(self) -> Mapping[str, pl.DataType]:
+        """The schema. It is public, and no row is read for it."""
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        """Columns without a type, of which parts are asked for."""
+        return frozenset()
+
+    @property
+    def of_text(self) -> bool:
+        """Whether it is a text file, where an empty field is no value and what is no UTF-8 was replaced."""
+        return False
+
+    @abstractmethod
+    def scan(self, names: Iterable[str]) -> pl.LazyFrame:
+        """These columns, or parts of mixed ones."""
+
+    def row_marks(self) -> pl.LazyFrame:
+        """A column ``row`` that is as long as the table, for questions that need no other."""
+        name = next(iter(self.types), None)
+        # Under a name of our own: one of the table's may be one that an engine cannot have.
+        return pl.LazyFrame() if name is None else self.scan([name]).select(pl.first().is_null().alias("row"))
+
+
+@final
+class FrameTable(Table):
+    """A Polars frame, lazy or not; a Parquet file is one too."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        self._frame = frame
+        self._types = dict(frame.collect_schema())
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        return self._types
+
+    def scan(self, names: Iterable[str]) -> pl.LazyFrame:
+        return self._frame.select(*names)
+
+
+@final
+class ArrowTable(Table):
+    """An Arrow table. Its rows are converted when they are read, and not before they are paid for."""
+
+    def __init__(self, table: Any) -> None:  # noqa: ANN401 - pyarrow is not imported here
+        names = list(table.schema.names)
+        _check_names(names)
+        self._table = table
+        self._types: dict[str, pl.DataType] = {}
+        for name in names:
+            try:
+                self._types[name] = pl.DataFrame(table.slice(0, 0).select([name])).schema[name]
+            except Exception:  # whatever Polars or Arrow raise for a type that they do not share
+                self._types[name] = pl.Object()
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        return self._types
+
+    def scan(self, names: Iterable[str]) -> pl.LazyFrame:
+        return pl.DataFrame(self._table.select(list(names))).lazy()
+
+    def row_marks(self) -> pl.LazyFrame:
+        return _marks(self._table.num_rows)
+
+
+@final
+class TextTable(Table):
+    """A CSV file: text throughout, because to guess types would be to look at the rows."""
+
+    def __init__(self, path: Path) -> None:
+        from privet.releasing.tables.text_files import field_names
+
+        self._path = path
+        self._names = field_names(path)
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        return {name: pl.String() for name in self._names if name}
+
+    @property
+    def of_text(self) -> bool:
+        return True
+
+    def scan(self, names: Iterable[str]) -> pl.LazyFrame:
+        from polars.io.plugins import register_io_source
+
+        wanted = list(names)
+        return register_io_source(self._batches, schema={name: pl.String() for name in wanted})
+
+    def _batches(
+        self, columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        from privet.releasing.tables.text_files import text_batches
+
+        wanted = list(self.types) if columns is None else columns
+        for batch in text_batches(self._path, self._names, wanted):
+            yield batch if predicate is None else batch.filter(predicate)
+
+
+@final
+class PandasTable(Table):
+    """A pandas frame."""
+
+    def __init__(self, frame: Any) -> None:  # noqa: ANN401 - pandas is not imported here
+        names = [name for name in frame.columns if isinstance(name, str)]
+        _check_names(names)
+        if any("\x00" in name for name in names):  # which parts of mixed columns are named with
+            raise InvalidArgument(
+                "'data' must have columns whose names have no character of code 0, and one has. Rename it."
+            )
+        self._frame = frame
+        self._mixed = frozenset(name for name in names if _is_mixed(frame[name].dtype))
+        self._types = {name: self._type(name) for name in names}
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        return self._types
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        return self._mixed
+
+    def scan(self, names: Iterable[str]) -> pl.LazyFrame:
+        plain, parts = [], []
+        for name in names:
+            column, _, part = name.rpartition("\x00")
+            if column in self._mixed and name not in self._types:
+                values = _parts_of(self._frame[column], ValuePart(part))
+                parts.append(pl.Series(name, values, _PART_TYPES[ValuePart(part)]))
+            else:
+                plain.append(name)
+        frame = self._converted(plain, None)
+        if not parts:
+            return frame.lazy()
+        return (frame.with_columns(parts) if plain else pl.DataFrame(parts)).lazy()
+
+    def row_marks(self) -> pl.LazyFrame:
+        return _marks(len(self._frame))
+
+    def _type(self, name: str) -> pl.DataType:
+        """The type that a column is read as, without a look at its rows; an object where Polars has none."""
+        if name in self._mixed:
+            return pl.String()
+        try:
+            return self._converted([name], 0).schema[name]
+        except Exception:  # whatever pandas or Arrow raise for a type that they cannot convert
+            return pl.Object()
+
+    def _converted(self, names: list[str], rows: int | None) -> pl.DataFrame:
+        if not names:
+            return pl.DataFrame()
+        frame = self._frame[names]
+        converted: pl.DataFrame = pl.from_pandas(
+            frame if rows is None else frame.iloc[:rows], include_index=False
+        )
+        return converted
+
+
+def table_for(data: Any) -> Table:  # noqa: ANN401 - a frame of any library
+    """The table that a Polars or pandas frame, or an Arrow table, is."""
+    module, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if isinstance(data, (pl.DataFrame, pl.LazyFrame)):
+        try:
+            return FrameTable(data.lazy())
+        except pl.exceptions.PolarsError:
+            raise InvalidArgument(
+                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. Collect it first."
+            ) from None
+    if module == "pandas" and name == "DataFrame":
+        return PandasTable(data)
+    if module == "pyarrow" and name in ("Table", "RecordBatch"):
+        return ArrowTable(data)
+    raise InvalidArgument(
+        f"'data' must be a table, got a value of type {name}. Make it a frame with named columns."
+    )
+
+
+def table_in(path: Path) -> Table:
+    """The table in a Parquet or CSV file."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            return FrameTable(pl.scan_parquet(path, glob=False))
+        return TextTable(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        raise InvalidArgument(
+            f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "
+            f"Check the file."
+        ) from None
+
+
+def _marks(rows: int) -> pl.LazyFrame:
+    return pl.LazyFrame().select(pl.repeat(False, rows, dtype=pl.Boolean).alias("row"))
+
+
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise InvalidArgument(
+            "'data' must have different names for all columns, and two columns have one name. Rename them."
+        )
+
+
+def _is_mixed(dtype: Any) -> bool:  # noqa: ANN401 - a type of pandas
+    """Whether values of several types can be in the column, or text that is no Unicode."""
+    return str(dtype) in ("object", "category") or getattr(dtype, "storage", None) == "python"
+
+
+def _parts_of(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
+    if str(series.dtype) != "category":
+        return [part_of(part, value) for value in series]
+    found = [part_of(part, value) for value in series.cat.categories]
+    return [found[code] if code >= 0 else None for code in series.cat.codes.tolist()]

@@ -1,0 +1,360 @@
+"""Evidence for a data protection impact assessment, by the four letters of Article 35(7) of the GDPR, as one page without scripts.
+
+Under each letter stand what this audit supports and what the controller must add. An audit sees a model and its scores, and not the
+processing: purposes, legal bases, recipients and the rights of people are the controller's to describe.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+from privet.reporting.advice import advice
+from privet.reporting.caution import attack_strength, look_of
+from privet.reporting.documents.evidence import (
+    CONTROLLER,
+    UNTESTED,
+    exposed,
+    measured,
+    measures,
+    proved,
+    scope,
+    spent,
+    threats,
+)
+from privet.reporting.facts import ModelAudit, Standing, Strength
+from privet.reporting.identified import identified_section
+from privet.reporting.markup import Html, described, element, joined, listed, paragraph, section, table, text
+from privet.reporting.meaning import meaning, telling_rate
+from privet.reporting.numbers import at_least, at_most, fraction, percent, rate_range
+from privet.reporting.report import Report
+from privet.reporting.standings import badge
+
+__all__ = ["dpia_page"]
+
+
+class _Letter(NamedTuple):
+    """One letter of Article 35(7): a short heading, what the law asks for, and what an audit leaves to the controller."""
+
+    letter: str
+    heading: str
+    law: str
+    left: tuple[str, ...]
+
+
+_LETTERS = (
+    _Letter(
+        "a",
+        "What is done with the data, and what for",
+        "a systematic description of the envisaged processing operations and the purposes of the processing, including, where "
+        "applicable, the legitimate interest pursued by the controller",
+        (
+            "The purposes, and the legitimate interest where that is the legal basis.",
+            "The personal data, whose it is, its recipients, and how long it is kept.",
+            "How the model is used, by whom, and what it gives to them: labels, confidences or its parameters.",
+            "The systems, people and processors that are involved.",
+            "Codes of conduct that apply (Article 35(8)).",
+        ),
+    ),
+    _Letter(
+        "b",
+        "Whether it is necessary and proportionate",
+        "an assessment of the necessity and proportionality of the processing operations in relation to the purposes",
+        (
+            "The legal basis, and why the purposes cannot be met with less data, or with none that is personal.",
+            "Why the accuracy that was reached is needed, and what would do.",
+            "How long data and models are kept, and why so long.",
+            "How people are informed and exercise their rights (Articles 12 to 22); what erasure means for a model that is trained.",
+            "Processors (Article 28) and transfers (Chapter V).",
+        ),
+    ),
+    _Letter(
+        "c",
+        "What may happen to people",
+        "an assessment of the risks to the rights and freedoms of data subjects",
+        (
+            "What it says about a person that their record was in this data, and what may follow from it: the severity.",
+            "Who can reach the model as the attacks did: with the figures, the likelihood.",
+            "Risks that were not tested here: inference of attributes, reconstruction and extraction of records.",
+            "Risks to the data themselves: access by others, unwanted changes, loss.",
+            "The views of data subjects or their representatives, where appropriate (Article 35(9)).",
+        ),
+    ),
+    _Letter(
+        "d",
+        "What is done about it",
+        "the measures envisaged to address the risks, including safeguards, security measures and mechanisms to ensure the protection "
+        "of personal data and to demonstrate compliance",
+        (
+            "Which of the models is used, and that it is the one that was audited.",
+            "Technical and organisational measures besides: access, logging, retention, staff, contracts.",
+            "Whether the risk that is left is acceptable; the advice of the data protection officer (Article 35(2)).",
+            "Prior consultation, if a high risk is left (Article 36).",
+            "When to review: at least when the risk changes (Article 35(11)).",
+        ),
+    ),
+)
+
+
+def dpia_page(report: Report) -> str:
+    """One self-contained HTML file."""
+    supported = (_done, _proportionate, _risks, _measures)
+    letters = [_letter(asked, told(report)) for asked, told in zip(_LETTERS, supported, strict=True)]
+    made = f"{report.origin.created:%d %B %Y}".lstrip("0")
+    body = [
+        element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
+        element(
+            "header",
+            joined(
+                [
+                    element("h1", text("Evidence for a data protection impact assessment")),
+                    paragraph(f"{report.title}. {made}. By the letters of Article 35(7) GDPR.", "made"),
+                ]
+            ),
+        ),
+        element(
+            "main",
+            joined(
+                [
+                    _purpose(),
+                    _verdict(report),
+                    _contents(),
+                    *letters,
+                    identified_section(report),
+                    _origin(report),
+                ]
+            ),
+            {"id": "main"},
+        ),
+        element(
+            "footer",
+            paragraph(
+                f"Privet {report.origin.version}. This file is complete: it asks nothing of the network."
+            ),
+        ),
+    ]
+    head = [
+        Html('<meta charset="utf-8">'),
+        Html(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+            "base-uri 'none'; form-action 'none'\">"
+        ),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        element("title", text(f"Impact assessment evidence: {report.title}")),
+        element("style", _asset("report.css") + _asset("dpia.css")),
+    ]
+    inside = joined([element("head", joined(head)), element("body", joined(body))])
+    return f"<!doctype html>\n{element('html', inside, {'lang': 'en'})}\n"
+
+
+def _asset(name: str) -> str:
+    return (files("privet.reporting") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _purpose() -> Html:
+    return paragraph(
+        "This is not an impact assessment. It is what an audit of a model can add to one: under each letter, what was measured or "
+        "proved, and beside it what the controller must add. Nothing here is known of the processing but what the audit saw.",
+        "purpose",
+    )
+
+
+def _verdict(report: Report) -> Html:
+    head = element("h2", text("Verdict"), {"class": "unseen-heading", "id": "verdict-heading"})
+    said = element("p", text(report.verdict), {"class": "sentence"})
+    shown, strong = look_of(report.worst), report.worst.strength is Strength.CALIBRATED
+    note = Html("") if strong else paragraph(attack_strength(report.worst), "note")
+    return element(
+        "section",
+        joined([head, badge(shown), said, note]),
+        {
+            "id": "verdict",
+            "class": f"verdict {shown.kind}",
+            "tabindex": "-1",
+            "aria-labelledby": "verdict-heading",
+        },
+    )
+
+
+def _contents() -> Html:
+    links = [
+        element("a", text(f"({asked.letter}) {asked.heading}"), {"href": f"#letter-{asked.letter}"})
+        for asked in _LETTERS
+    ]
+    return element("nav", listed(links), {"aria-label": "The letters of Article 35(7)"})
+
+
+def _letter(asked: _Letter, supported: Sequence[Html]) -> Html:
+    name = f"letter-{asked.letter}"
+    sign = element("span", text(f"({asked.letter})"), {"class": "sign"})
+    head = element("h2", joined([sign, element("span", text(asked.heading))]), {"id": f"{name}-heading"})
+    law = paragraph(f"Article 35(7)({asked.letter}): “{asked.law}”.", "law")
+    halves = [
+        element(
+            "div",
+            joined([element("h3", text("What this audit supports")), *supported]),
+            {"class": "supported"},
+        ),
+        element(
+            "div",
+            joined(
+                [
+                    element("h3", text(CONTROLLER)),
+                    listed(text(words.replace("Article ", "Article\u00a0")) for words in asked.left),
+                ]
+            ),
+            {"class": "left"},
+        ),
+    ]
+    return element(
+        "section",
+        joined([head, law, element("div", joined(halves), {"class": "halves"})]),
+        {"id": name, "class": "letter", "aria-labelledby": f"{name}-heading"},
+    )
+
+
+def _done(report: Report) -> list[Html]:
+    return [
+        listed(text(words) for audit in report.audits for words in scope(audit)),
+        *_by_model(report, ("What the ledger records as done to the data", spent)),
+    ]
+
+
+def _proportionate(report: Report) -> list[Html]:
+    known = [audit for audit in report.audits if audit.test_accuracy is not None]
+    if len(known) < 2:
+        return [
+            paragraph(
+                "Fewer than two models with a known accuracy were audited, so the audit cannot say what a model that gives less away "
+                "would cost in accuracy. Audit a second one beside it, trained with differential privacy or at another ε."
+            )
+        ]
+    rows = [
+        [
+            text(audit.name),
+            text(percent(audit.test_accuracy or 0.0)),
+            text("–" if not audit.on_records else f"≥\u00a0{at_least(audit.epsilon_of_records)}"),
+            text(
+                "–" if audit.epsilon_of_canaries is None else f"≥\u00a0{at_least(audit.epsilon_of_canaries)}"
+            ),
+            text(_capped(audit)),
+            text(fraction(audit.strongest.leakage.auc.value)),
+        ]
+        for audit in known
+    ]
+    header = ["Model", "Test accuracy", "ε on records", "ε on canaries", "ε proved", "Attack AUC"]
+    return [
+        paragraph(
+            "What was reached, and what it gives away. Whether the difference is worth it is not for an audit to say."
+        ),
+        table("Accuracy beside leakage", header, rows),
+    ]
+
+
+def _risks(report: Report) -> list[Html]:
+    rows = []
+    for audit in report.audits:
+        for result in audit.results:
+            leakage, fpr = result.leakage, telling_rate(result)
+            tpr = None if fpr is None else leakage.tpr(fpr)
+            found = (
+                text("too few records to say")
+                if fpr is None or tpr is None
+                else joined([text(f"{percent(tpr.value)} at {percent(fpr)}"), _range(rate_range(tpr))])
+            )
+            area = f"{fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)}"
+            rows.append(
+                [
+                    text(f"{audit.name}: {result.name}" if len(report.audits) > 1 else result.name),
+                    joined([text(fraction(leakage.auc.value)), _range(area)]),
+                    found,
+                    text(f"≥\u00a0{at_least(result.finding.measured.value)}"),
+                ]
+            )
+    header = ["Attack", "AUC", "Members found, at false alarms", "ε"]
+    return [
+        paragraph(
+            "The risk that was tested is illegitimate access: that somebody learns that a person's record was in the training data."
+        ),
+        element("h4", text("Threats that were tried")),
+        listed(map(text, threats(report))),
+        table("What each attack found, with its interval", header, rows),
+        *_by_model(
+            report,
+            ("What was measured: grounds for a likelihood", measured),
+            ("What it means for a person", _meaning),
+            ("Who is more exposed", exposed),
+        ),
+        element("h4", text("What was not tested")),
+        paragraph(UNTESTED),
+    ]
+
+
+def _range(words: str) -> Html:
+    return element("span", text(words), {"class": "range"})
+
+
+def _measures(report: Report) -> list[Html]:
+    def next_steps(audit: ModelAudit) -> list[str]:
+        return [f"{piece.what} {piece.why}" for piece in advice(report, audit)]
+
+    return [
+        element("h4", text("Measures")),
+        listed(text(measure.title) for measure in measures(report)),
+        paragraph(
+            "Testing whether measures work, and doing so again when the model, its data or its training changes, is itself a measure "
+            "(Article 32(1)(d))."
+        ),
+        *_by_model(
+            report,
+            ("What is proved", proved),
+            ("What the figures rest on", lambda audit: [caveat.sentence for caveat in audit.caveats]),
+            ("What was checked before the attacks", _checked),
+            ("What the figures call for next", next_steps),
+        ),
+    ]
+
+
+def _checked(audit: ModelAudit) -> list[str]:
+    return [
+        f"{check.name[:1].upper()}{check.name[1:]}, {check.outcome}: {check.finding}"
+        for check in audit.checks
+    ]
+
+
+def _meaning(audit: ModelAudit) -> list[str]:
+    return (
+        [] if audit.standing is Standing.BROKEN else meaning(audit)
+    )  # a claim that does not hold means nothing for a person
+
+
+def _capped(audit: ModelAudit) -> str:
+    if audit.epsilon_proved is None:
+        return "nothing"
+    capped = at_most(audit.epsilon_proved)
+    return f"claimed ≤ {capped}, contradicted" if audit.standing is Standing.BROKEN else f"≤ {capped}"
+
+
+def _by_model(report: Report, *told: tuple[str, Callable[[ModelAudit], list[str]]]) -> list[Html]:
+    """Sentences under headings, under the name of each model where there are several; no heading where there is nothing to say."""
+    parts = []
+    several = len(report.audits) > 1
+    for audit in report.audits:
+        under = [(heading, sentences(audit)) for heading, sentences in told]
+        if several and any(sentences for _, sentences in under):
+            parts.append(element("h4", text(audit.name), {"class": "name"}))
+        for heading, sentences in under:
+            if sentences:
+                parts += [element("h5" if several else "h4", text(heading)), listed(map(text, sentences))]
+    return parts
+
+
+def _origin(report: Report) -> Html:
+    origin = report.origin
+    facts = [
+        ("Command", origin.command),
+        ("Privet", origin.version),
+        ("Seed", "none was given" if origin.seed is None else str(origin.seed)),
+        ("Made", f"{origin.created:%Y-%m-%d %H:%M %Z}"),
+    ]
+    return section("origin", "How this came to be", [described(facts)])

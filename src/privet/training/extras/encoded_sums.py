@@ -1,0 +1,68 @@
+"""Sums of encoded per-example gradients, by writing each of them out."""
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from privet.training.clipping import Clip
+from privet.training.extras.encoding import Encoding
+from privet.training.per_example import Layout
+from privet.training.per_example.fallback import BruteForce
+from privet.training.per_example.refusals import cross_example_modules, require_finite, require_rows
+
+__all__ = ["EncodedSums"]
+
+_NUMBERS = 1 << 25  # of written-out gradients at a time
+
+
+@final
+class EncodedSums:
+    """Adds up encoded per-example gradients into one flat buffer, as ``ClippedSums`` does with clipped ones.
+
+    Guarantee: adding or removing one example moves the sum by at most ``clipping.bound``, up to the rounding of the sum. Each
+    example is put through the model alone, so no other example has a say in its code.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        clipping: Clip,
+        encoding: Encoding,
+    ) -> None:
+        cross_example_modules(model)
+        self._model = model
+        self.clipping = clipping
+        self.layout = Layout.of(model)
+        self._encoding = encoding
+        self._brute_force = BruteForce(model, loss)
+        self.held = 0  # for each example of a lot: it is split here, as far as it must be
+
+    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, fresh: bool = False) -> Tensor:
+        """out += Σ_b code(c_b·g_b); gives the squared norms ‖g_b‖², float64, before clipping.
+
+        With ``fresh`` the sum takes the place of what is in ``out``. Refused, with ``out`` untouched, if a gradient is not
+        finite.
+        """
+        cross_example_modules(self._model)  # anew: frozen layers may have been set to training mode
+        batch = require_rows(inputs, targets)
+        norms = torch.zeros(batch, dtype=torch.float64, device=targets.device)
+        each = max(1, _NUMBERS // self.layout.size)
+        codes = torch.zeros_like(out)
+        for start in range(0, batch, each):
+            part = slice(start, start + each)
+            found = self._brute_force.gradients(
+                list(self.layout.names), tuple(x[part] for x in inputs), targets[part]
+            )
+            rows = torch.cat([gradient.flatten(1) for gradient in found], 1)
+            norms[part] = rows.double().square_().sum(1)
+            require_finite(norms[part])
+            factors = self.clipping.factors(norms[part]).to(rows.dtype)
+            codes += self._encoding.encoded(rows.mul_(factors.unsqueeze(1)), self.clipping.bound).sum(0)
+        if fresh:
+            out.copy_(codes)
+        else:
+            out += codes
+        return norms

@@ -1,0 +1,7 @@
+"""Sampling: which examples are in the lot of a step.
+
+``schemes`` holds the public parameters of each sampling scheme and the event that it is accounted as. ``lots`` draws the lots from
+privacy randomness, with the exact counts and subsets of ``subsets``. ``rows`` gathers the examples of a lot into tensors.
+
+A new sampling scheme is a class in ``schemes``, with its sampler in ``lots``.
+"""
