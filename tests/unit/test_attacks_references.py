@@ -18,8 +18,8 @@ from privet.attacks import (
     Population,
     Shokri,
     identity,
+    signals,
 )
-from privet.attacks.membership import signals
 from privet.attacks.membership.lira import both_means, pooled_variance
 from privet.attacks.membership.pairwise import dominated
 from privet.attacks.membership.referenced import inside, outside

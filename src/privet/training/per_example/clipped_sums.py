@@ -59,7 +59,7 @@ class ClippedSums:
     protected.
 
     Example:
-        >>> from privet.training.per_example import per_example
+        >>> from privet.training.per_example import per_example_loss
         >>> class Flat:
         ...     ceiling = None
         ...     def factors(self, squared_norms):
