@@ -39,7 +39,7 @@ def test_every_attack_has_one_name():
 
 
 def test_the_help_of_the_command_line_lists_them():
-    from privet.cli.parser import _ATTACKS
+    from privet.cli.options_models import _ATTACKS
 
     assert tuple(ATTACKS) == _ATTACKS
 

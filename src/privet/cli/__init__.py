@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Sequence
 
 from privet.cli.exit_codes import ExitCode, code_of
-from privet.cli.output import Answer, write_answer, write_error
-from privet.cli.parser import arguments_from
+from privet.cli.output import CliAnswer, write_answer, write_error
+from privet.cli.parser import parse_arguments
 from privet.cli.streams import OutputFailed, check_output, drop_output, flush_output, open_streams
 from privet.errors import InvalidArgument, OutOfReach, PrivetError, ProgramFailed
 
@@ -49,7 +49,7 @@ def _answered(words: list[str], *, as_json: bool) -> int:
         try:
             if any("\0" in word for word in words):
                 raise InvalidArgument("An argument must not hold the character NUL, got one. Take it out.")
-            arguments = arguments_from(words)
+            arguments = parse_arguments(words)
         except SystemExit:  # argparse has printed --help or --version; its errors are refusals
             flush_output()
             return ExitCode.HELD
@@ -65,11 +65,11 @@ def _answered(words: list[str], *, as_json: bool) -> int:
     return answer.code
 
 
-def _run(arguments: argparse.Namespace) -> Answer:
+def _run(arguments: argparse.Namespace) -> CliAnswer:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a tail is handled, not told
-            answer: Answer = arguments.command(arguments)
+            answer: CliAnswer = arguments.command(arguments)
     except (ArithmeticError, MemoryError, RecursionError) as failed:
         if isinstance(failed, PrivetError):
             raise

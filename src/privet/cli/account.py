@@ -6,16 +6,16 @@ from contextlib import suppress
 from privet.adjacency import Adjacency
 from privet.bounds import Interval
 from privet.caveats import Caveat
-from privet.cli.output import Answer, caveat_rows, caveat_text, facts, paragraph, rounded_down, rounded_up
-from privet.cli.query import Asked, asked
+from privet.cli.output import CliAnswer, caveat_rows, caveat_text, facts, paragraph, rounded_down, rounded_up
+from privet.cli.query import GuaranteeQuery, read_query
 from privet.errors import OutOfReach, PrivetError
 
 __all__ = ["claim_document", "claim_sentence", "neighbours", "run", "warnings_of"]
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """ε at a δ from both sides, with the accountant and the caveats."""
-    question = asked(arguments)
+    question = read_query(arguments)
     bounds = epsilon_of(question)
     guarantee = question.guarantee
     rows = [
@@ -25,17 +25,25 @@ def run(arguments: argparse.Namespace) -> Answer:
         ("accountant", guarantee.accountant),
         ("adjacency", neighbours(guarantee.adjacency, chosen=question.chosen)),
     ]
-    rows += _prices(question)
+    rows += [*_sizes(arguments), *_prices(question)]
     blocks = [
         claim_sentence(question, bounds) + ".",
         *warnings_of(guarantee.caveats),
         facts(rows),
         *caveat_text(guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
-    return Answer(blocks, claim_document(question, bounds))
+    return CliAnswer(blocks, claim_document(question, bounds))
 
 
-def _prices(question: Asked) -> list[tuple[str, str]]:
+def _sizes(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """The rate and the steps that follow from batch size, dataset size and epochs."""
+    if arguments.batch_size is None:
+        return []
+    rate = f"{arguments.batch_size}/{arguments.dataset_size} = {arguments.sampling_rate:.6g}"
+    return [("sampling rate", f"{rate}, by Poisson sampling"), ("steps", f"{arguments.steps:,}")]
+
+
+def _prices(question: GuaranteeQuery) -> list[tuple[str, str]]:
     """Of a ledger with a filter: what the same entries cost if every question had been fixed beforehand."""
     if question.fixed is None:
         return []
@@ -45,7 +53,7 @@ def _prices(question: Asked) -> list[tuple[str, str]]:
     return []
 
 
-def epsilon_of(question: Asked) -> Interval:
+def epsilon_of(question: GuaranteeQuery) -> Interval:
     """The bounds of ε, which must be finite to be told."""
     bounds = question.guarantee.epsilon_bounds(delta=question.delta)
     if not 0 <= bounds.lower <= bounds.upper < float("inf"):
@@ -55,7 +63,7 @@ def epsilon_of(question: Asked) -> Interval:
     return bounds
 
 
-def claim_sentence(question: Asked, bounds: Interval) -> str:
+def claim_sentence(question: GuaranteeQuery, bounds: Interval) -> str:
     """The verdict, without its full stop."""
     adjacency = question.guarantee.adjacency
     return (
@@ -64,7 +72,7 @@ def claim_sentence(question: Asked, bounds: Interval) -> str:
     )
 
 
-def claim_document(question: Asked, bounds: Interval) -> dict[str, object]:
+def claim_document(question: GuaranteeQuery, bounds: Interval) -> dict[str, object]:
     """What every command's JSON has."""
     guarantee = question.guarantee
     return {

@@ -10,7 +10,7 @@ from pathlib import Path
 from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from, told
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
-from privet.cli.output import Answer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
+from privet.cli.output import CliAnswer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
 from privet.cli.printable import one_line
 from privet.cli.report_file import key_for, report_file
 from privet.cli.saving import Saved, save_report
@@ -31,7 +31,7 @@ _NO_MEMORY = (
 _UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """Attack, bound, write the report, and hold the figures against the limits that were given."""
     limits = [limits_from(text) for text in arguments.fail_above or ()]
     out = None if arguments.out is None else report_file(arguments.out)
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     )
     saved = save_report(report, out, kept)
     broken = [limit for limit in limits if limit.broken_by(report)]
-    return Answer(
+    return CliAnswer(
         _blocks(report, saved, limits, broken), _document(report, saved, broken), _code(saved, broken)
     )
 

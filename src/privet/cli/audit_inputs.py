@@ -20,7 +20,7 @@ from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramF
 from privet.ledger import Ledger
 from privet.paths import is_file, resolved
 
-__all__ = ["Subject", "ledger_from", "scores_from", "subject_from", "told"]
+__all__ = ["Subject", "ledger_from", "run_python_file", "scores_from", "subject_from", "told"]
 
 _TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "public", "recipe")
 _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay")
@@ -94,7 +94,7 @@ def ledger_from(path: str | Path) -> Ledger:
 
 def _from_python(path: Path) -> Subject:
     """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives``, ``public`` and ``name`` where it has them."""
-    names = _ran(path)
+    names = run_python_file(path)
     missing = [name for name in ("model", "members", "nonmembers") if name not in names]
     if missing:
         raise Unreadable(
@@ -112,7 +112,7 @@ def _from_python(path: Path) -> Subject:
     )
 
 
-def _ran(path: Path) -> Mapping[str, object]:
+def run_python_file(path: Path) -> Mapping[str, object]:
     """The names of a Python file after it has run."""
     try:
         sys.path.insert(
@@ -227,7 +227,7 @@ def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file 
         raise Unreadable(
             f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. Name a function that makes the model."
         )
-    found = _ran(source).get(name)
+    found = run_python_file(source).get(name)
     if not callable(found):
         raise Unreadable(
             f"'model' in {path.name!r} must name a function of {file}, and {name!r} is none. Check the name."

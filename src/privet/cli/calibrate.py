@@ -17,8 +17,8 @@ from privet.accounting import (
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, epsilon_of, neighbours, warnings_of
-from privet.cli.output import Answer, caveat_text, facts, percent, rounded_down, rounded_up
-from privet.cli.query import Asked, adjacency_of, delta_of, mechanism
+from privet.cli.output import CliAnswer, caveat_text, facts, percent, rounded_down, rounded_up
+from privet.cli.query import GuaranteeQuery, adjacency_of, apply_training_sizes, delta_of, mechanism
 from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.guarantees import Guarantee, delta_warning
@@ -28,8 +28,9 @@ __all__ = ["run"]
 _MOST_STEPS = 10**9
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """The one parameter that was left out, on the private side of the target."""
+    apply_training_sizes(arguments)
     goal = _goal(arguments)
     free = _free(arguments)
     found = calibrate(
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> Answer:
         facts(rows),
         *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
-    return Answer(blocks, document)
+    return CliAnswer(blocks, document)
 
 
 @final
@@ -192,15 +193,15 @@ def _check_companions(arguments: argparse.Namespace, target: str) -> None:
             )
 
 
-def _reached(arguments: argparse.Namespace, found: Calibration) -> tuple[Asked, Interval]:
+def _reached(arguments: argparse.Namespace, found: Calibration) -> tuple[GuaranteeQuery, Interval]:
     guarantee = found.guarantee
     chosen = arguments.adjacency is None
     if arguments.delta is None:
-        return Asked(guarantee, 0.0, chosen), Interval(0.0, 0.0)
+        return GuaranteeQuery(guarantee, 0.0, chosen), Interval(0.0, 0.0)
     delta = delta_of(arguments)
     if arguments.population is not None:
         guarantee = replace(guarantee, caveats=guarantee.caveats | delta_warning(delta, arguments.population))
-    question = Asked(guarantee, delta, chosen)
+    question = GuaranteeQuery(guarantee, delta, chosen)
     return question, epsilon_of(question)
 
 

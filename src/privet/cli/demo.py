@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from privet import __version__
 from privet.cli.exit_codes import ExitCode
-from privet.cli.output import Answer, fixed_down, fixed_up, paragraph, percent, table, write_progress
+from privet.cli.output import CliAnswer, fixed_down, fixed_up, paragraph, percent, table, write_progress
 from privet.cli.report_file import report_file
 from privet.cli.saving import Saved, save_report
 from privet.datasets.affairs import affairs
@@ -28,7 +28,7 @@ _REFERENCES = 12
 _FPR = 1e-3
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """Train, attack, bound from both sides; one table and the report."""
     out = report_file(arguments.out)
     import privet.training  # noqa: F401 - which says what to install where torch is missing
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     saved = save_report(report, out)
     write_progress("")
     share = float(records.known_labels.mean())
-    return Answer(
+    return CliAnswer(
         _blocks(report, records, max(share, 1 - share), saved),
         {
             "verdict": report.verdict,

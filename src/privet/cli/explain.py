@@ -12,7 +12,7 @@ from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
 from privet.cli.output import (
-    Answer,
+    CliAnswer,
     caveat_text,
     facts,
     paragraph,
@@ -22,7 +22,7 @@ from privet.cli.output import (
     rounded_up,
     table,
 )
-from privet.cli.query import asked
+from privet.cli.query import read_query
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 from privet.paths import is_folder
@@ -50,10 +50,10 @@ class Meaning:
     advantage: float
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """A guarantee in words, as a table, and as a picture."""
     target = checked_plot(arguments.plot)
-    question = asked(arguments)
+    question = read_query(arguments)
     bounds = epsilon_of(question)
     guarantee = question.guarantee
     meaning = meaning_of(guarantee, question.delta)
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> Answer:
         save_plot(target, meaning_picture(heading, guarantee, question.delta, meaning))
         document["plot"] = str(target)
         blocks.append(f"The picture is in {target}.")
-    return Answer(blocks, document)
+    return CliAnswer(blocks, document)
 
 
 def meaning_of(guarantee: Guarantee, delta: float) -> Meaning:
@@ -137,7 +137,7 @@ def _words(meaning: Meaning, adjacency: Adjacency) -> str:
         f"An attack that raises a false alarm in {percent(fpr)} of the cases is right in at most "
         f"{percent_up(tpr)} of those where it should, {_times(tpr / fpr)} times as often as "
         f"blind guessing.",
-        f"Asked with even odds, no attack answers rightly more than {percent_up(even)} of the time.",
+        f"GuaranteeQuery with even odds, no attack answers rightly more than {percent_up(even)} of the time.",
         f"A reader who thought it {percent(prior)} likely will end between {percent_down(belief.lower)} and "
         f"{percent_up(belief.upper)}, whatever else they know{exception}.",
     ]

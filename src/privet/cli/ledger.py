@@ -6,7 +6,7 @@ from pathlib import Path
 
 from privet.budget_changes import BudgetChange
 from privet.cli.exit_codes import ExitCode
-from privet.cli.output import Answer, caveat_rows, caveat_text, facts, rounded_down, rounded_up, table
+from privet.cli.output import CliAnswer, caveat_rows, caveat_text, facts, rounded_down, rounded_up, table
 from privet.cli.release_budget import filter_document
 from privet.cli.release_words import budget_from
 from privet.errors import InvalidArgument, Unreadable
@@ -19,7 +19,7 @@ from privet.releasing.durable import DurableLedger, stored_ledger
 __all__ = ["run"]
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """The ledger of a file, after its budget was changed if that was asked for."""
     path = Path(arguments.ledger)
     head = None if arguments.beyond is None else Head.from_text(arguments.beyond)
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     elif arguments.reason is not None:
         raise InvalidArgument("--reason must be given with --change-budget, got it alone. Leave it out.")
     is_behind = head is not None and not ledger.is_beyond(head)
-    return Answer(
+    return CliAnswer(
         _blocks(arguments.ledger, ledger, head, is_behind=is_behind),
         _document(arguments.ledger, ledger, head, is_behind=is_behind),
         ExitCode.BROKEN if is_behind else ExitCode.HELD,

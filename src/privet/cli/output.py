@@ -18,7 +18,7 @@ from privet.cli.streams import write_output
 from privet.errors import OutOfReach, PrivetError
 
 __all__ = [
-    "Answer",
+    "CliAnswer",
     "caveat_rows",
     "caveat_text",
     "facts",
@@ -41,7 +41,7 @@ _WIDTH = 92
 
 @final
 @dataclass(frozen=True)
-class Answer:
+class CliAnswer:
     """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``; and the exit code.
 
     ``if_lost`` says what to do where the answer was paid for and could not be printed.
@@ -53,7 +53,7 @@ class Answer:
     if_lost: str = ""
 
 
-def write_answer(answer: Answer, *, as_json: bool) -> None:
+def write_answer(answer: CliAnswer, *, as_json: bool) -> None:
     """Print an answer to standard output."""
     text = _as_json(answer.document) if as_json else printable("\n\n".join(answer.blocks))
     write_output(text, answer.if_lost)

@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import final
 
@@ -17,12 +19,14 @@ from privet.events import Event, Gaussian, Repeat, dp_sgd
 from privet.guarantees import Guarantee, PairCurve, delta_warning
 from privet.ledger import Ledger
 
-__all__ = ["Asked", "adjacency_of", "asked", "delta_of", "mechanism"]
+__all__ = ["GuaranteeQuery", "adjacency_of", "apply_training_sizes", "delta_of", "mechanism", "read_query"]
+
+_LARGEST_STEPS = 10**15
 
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class GuaranteeQuery:
     """A guarantee, the δ at which it was asked for, and whether the adjacency was chosen for the user.
 
     ``fixed`` is the guarantee of a ledger with a filter if every question had been fixed beforehand.
@@ -34,8 +38,9 @@ class Asked:
     fixed: Guarantee | None = None
 
 
-def asked(arguments: argparse.Namespace) -> Asked:
-    """The guarantee that the command line speaks of."""
+def read_query(arguments: argparse.Namespace) -> GuaranteeQuery:
+    """The guarantee that the command line asks about."""
+    apply_training_sizes(arguments)
     claim = arguments.epsilon
     given = [
         name
@@ -63,9 +68,45 @@ def asked(arguments: argparse.Namespace) -> Asked:
     else:
         event = mechanism(arguments.noise_multiplier, arguments.sampling_rate, arguments.steps or 1)
         found, chosen = _accounted(event, arguments), arguments.adjacency is None
-    if arguments.population is not None:
-        found = replace(found, caveats=found.caveats | delta_warning(delta, arguments.population))
-    return Asked(found, delta, chosen, fixed)
+    population = arguments.population or (
+        arguments.dataset_size if arguments.unit in (None, "record") else None
+    )
+    if population is not None:
+        found = replace(found, caveats=found.caveats | delta_warning(delta, population))
+    return GuaranteeQuery(found, delta, chosen, fixed)
+
+
+def apply_training_sizes(arguments: argparse.Namespace) -> None:
+    """Set the sampling rate B/N and ⌈E N/B⌉ steps where batch size B, dataset size N and epochs E were given.
+
+    Steps are rounded up, so that ε is never that of fewer steps. Poisson sampling is assumed, as for ``--sampling-rate``.
+    """
+    sizes = (arguments.batch_size, arguments.dataset_size, arguments.epochs)
+    if sizes == (None, None, None):
+        return
+    if None in sizes:
+        raise InvalidArgument(
+            "--batch-size, --dataset-size and --epochs must be given together, got only a part of them. "
+            "Give all three, or --sampling-rate and --steps."
+        )
+    if (arguments.sampling_rate, arguments.steps) != (None, None):
+        raise InvalidArgument(
+            "--batch-size, --dataset-size and --epochs must be given instead of --sampling-rate and --steps, got both. "
+            "Leave one of the two out."
+        )
+    batch, dataset, epochs = sizes
+    if batch > dataset:
+        raise InvalidArgument(
+            f"--batch-size must be at most --dataset-size, got {batch} and {dataset}. Check the two numbers."
+        )
+    if not finite("epochs", epochs) > 0:
+        raise InvalidArgument(f"--epochs must be above 0, got {epochs:g}. Give the number of passes.")
+    steps = math.ceil(Fraction(epochs) * Fraction(dataset, batch))
+    if steps > _LARGEST_STEPS:
+        raise InvalidArgument(
+            f"--epochs must give at most {_LARGEST_STEPS:.0e} steps, got {float(steps):.2g}. Give fewer epochs."
+        )
+    arguments.sampling_rate, arguments.steps = batch / dataset, steps
 
 
 def mechanism(noise_multiplier: float, sampling_rate: float | None, steps: int) -> Event:

@@ -13,9 +13,8 @@ from privet.accounting import Renyi, account, fixed_price
 from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
-from privet.cli.output import Answer as Told
-from privet.cli.output import caveat_rows, caveat_text, facts, paragraph, write_progress
-from privet.cli.query import Asked
+from privet.cli.output import CliAnswer, caveat_rows, caveat_text, facts, paragraph, write_progress
+from privet.cli.query import GuaranteeQuery
 from privet.cli.release_budget import filter_document, ledger_caveats, ledger_rows, quote_rows
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
@@ -33,14 +32,14 @@ __all__ = ["run"]
 _MANY = 12  # different events, beyond which the tightest accounting is felt
 
 
-def run(arguments: argparse.Namespace) -> Told:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """What the release would cost, or the answers, after their cost was written down."""
     plan = plan_of(arguments)
     budget = budget_of(arguments)
     return _quoted(plan, budget, arguments) if arguments.quote else _released(plan, budget, arguments)
 
 
-def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     """No table is opened: what it would cost and how far it would be off depends on the question alone.
 
     With a ledger, its filter says whether the request would be permitted, and what would be left after it.
@@ -71,10 +70,10 @@ def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) ->
         facts(rows),
         *caveat_text(question.guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
-    return Told(blocks, document)
+    return CliAnswer(blocks, document)
 
 
-def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     path = _table(arguments.data)
     question, bounds = _claimed(
         _planned(plan), arguments
@@ -126,7 +125,7 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         facts(rows),
         *caveat_text(caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
-    return Told(blocks, document, if_lost="" if warned else _if_lost(arguments.ledger))
+    return CliAnswer(blocks, document, if_lost="" if warned else _if_lost(arguments.ledger))
 
 
 def _if_lost(ledger: str | None) -> str:
@@ -200,12 +199,12 @@ def _planned(plan: Plan) -> Ledger:
     return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
 
 
-def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Interval]:
+def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[GuaranteeQuery, Interval]:
     delta = arguments.delta or 0.0
     guarantee = account(ledger)
     if arguments.population is not None and delta:
         guarantee = replace(guarantee, caveats=guarantee.caveats | delta_warning(delta, arguments.population))
-    question = Asked(guarantee, delta, arguments.adjacency is None)
+    question = GuaranteeQuery(guarantee, delta, arguments.adjacency is None)
     return question, epsilon_of(question)
 
 
@@ -233,7 +232,7 @@ def _spent_in(ledger: Ledger, delta: float) -> float | None:
     return None
 
 
-def _facts(plan: Plan, question: Asked) -> list[tuple[str, str]]:
+def _facts(plan: Plan, question: GuaranteeQuery) -> list[tuple[str, str]]:
     bound = plan.contribution
     unit = "each row by itself, because no --privacy-unit was given"
     if plan.unit is not None:

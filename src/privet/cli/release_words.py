@@ -28,7 +28,7 @@ from privet.releasing import (
 )
 from privet.releasing.statistics import Category, Key, Scalar
 
-__all__ = ["budget_from", "budget_of", "key_text", "plan_of"]
+__all__ = ["budget_from", "budget_of", "key_text", "parse_list", "parse_real", "plan_of"]
 
 _BOUNDED: dict[str, type[Sum] | type[Mean] | type[Variance]] = {
     "sum": Sum,
@@ -76,7 +76,7 @@ def budget_of(arguments: argparse.Namespace) -> Budget | None:
 def budget_from(option: str, words: str, delta: float) -> Budget:
     """``ε`` or ``ε:δ`` as a budget; ``delta`` is the one that it has without a δ of its own."""
     epsilon, colon, own = words.partition(":")
-    return Budget(epsilon=_real(option, epsilon), delta=_real(option, own) if colon else delta)
+    return Budget(epsilon=parse_real(option, epsilon), delta=parse_real(option, own) if colon else delta)
 
 
 def key_text(key: Key) -> str:
@@ -154,22 +154,22 @@ def _statistic(kind: str, words: str) -> Statistic:
     option = f"--{kind}"
     if kind in _BOUNDED:
         column, lower, upper = _words(option, words.rsplit(":", 2), 3, "COL:LOW:HIGH, as in age:0:100")
-        return _BOUNDED[kind](column, _real(option, lower), _real(option, upper))
+        return _BOUNDED[kind](column, parse_real(option, lower), parse_real(option, upper))
     match kind:
         case "count":
             return Count()
         case "quantile":
             column, *parts = _words(option, words.rsplit(":", 3), 4, "COL:Q:LOW:HIGH, as in age:0.5:0:100")
-            share, low, high = (_real(option, part) for part in parts)
+            share, low, high = (parse_real(option, part) for part in parts)
             return Quantile(column, share, low, high)
         case "histogram":
             column, listed = _words(option, words.split(":", 1), 2, "COL:A,B,…, as in city:a,b,c")
-            return Histogram(column, _list(option, listed))
+            return Histogram(column, parse_list(option, listed))
         case "top-k":
             parts = words.split(":", 2)
             if len(parts) < 2:
                 _words(option, parts, 3, "COL:K:A,B,… or COL:K, as in city:3:a,b,c,d,e")
-            categories = _list(option, parts[2]) if len(parts) == 3 else None
+            categories = parse_list(option, parts[2]) if len(parts) == 3 else None
             return TopK(parts[0], _whole(option, parts[1]), categories)
     columns = _columns(option, words)
     return Marginal(tuple((name, _listed(option, name, values)) for name, values in columns))
@@ -178,7 +178,7 @@ def _statistic(kind: str, words: str) -> Statistic:
 def _columns(option: str, words: str) -> list[tuple[str, tuple[Any, ...] | None]]:
     """``city:a,b;sex:f,m`` as columns with what they hold, or with nothing where no list is given."""
     parts = [part.partition(":") for part in words.split(";")]
-    return [(name, _list(option, listed) if colon else None) for name, colon, listed in parts]
+    return [(name, parse_list(option, listed) if colon else None) for name, colon, listed in parts]
 
 
 def _listed(option: str, name: str, values: tuple[Category, ...] | None) -> tuple[Category, ...]:
@@ -189,7 +189,8 @@ def _listed(option: str, name: str, values: tuple[Category, ...] | None) -> tupl
     return values
 
 
-def _list(option: str, words: str) -> tuple[Any, ...]:
+def parse_list(option: str, words: str) -> tuple[Any, ...]:
+    """``a,b,c`` as values: whole numbers if all of them are, else text."""
     try:
         values = next(csv.reader([words], strict=True), [])
     except csv.Error:
@@ -212,7 +213,8 @@ def _words(option: str, parts: list[str], count: int, form: str) -> list[str]:
     return parts
 
 
-def _real(option: str, text: str) -> float:
+def parse_real(option: str, text: str) -> float:
+    """A number, or an error that names the option."""
     try:
         return float(text)
     except ValueError:
@@ -226,7 +228,7 @@ def _whole(option: str, text: str) -> int:
 
 
 def _split(words: str | None) -> tuple[float, ...] | None:
-    return None if words is None else tuple(_real("--split", word) for word in words.split(","))
+    return None if words is None else tuple(parse_real("--split", word) for word in words.split(","))
 
 
 def _text(value: Category) -> str:

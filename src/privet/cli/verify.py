@@ -16,7 +16,7 @@ from privet.attacks.fitted import class_names
 from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from
 from privet.cli.audit_tables import records_from
 from privet.cli.exit_codes import ExitCode
-from privet.cli.output import Answer, paragraph, table
+from privet.cli.output import CliAnswer, paragraph, table
 from privet.cli.report_file import key_file, read_key
 from privet.errors import InvalidArgument, MissingPackage, PrivetError, Unreadable
 from privet.fingerprints import (
@@ -67,7 +67,7 @@ class Compared:
         return self.decides and self.outcome is not Comparison.MATCHES
 
 
-def run(arguments: argparse.Namespace) -> Answer:
+def run(arguments: argparse.Namespace) -> CliAnswer:
     """Compare everything that was given with the fingerprints of one model of a report."""
     sources = ("subject", "model", "members", "nonmembers", "ledger")
     if all(getattr(arguments, name) is None for name in sources):
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     failed = [one for one in found if one.failed]
     told = _told(model["name"], found, failed)
     rows = [[one.what, str(one.outcome), one.note or "–"] for one in found]
-    return Answer(
+    return CliAnswer(
         [paragraph(told), table(["", "compared with the report", "note"], rows)],
         {
             "verdict": told,
