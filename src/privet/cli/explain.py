@@ -137,7 +137,7 @@ def _words(meaning: Meaning, adjacency: Adjacency) -> str:
         f"An attack that raises a false alarm in {percent(fpr)} of the cases is right in at most "
         f"{percent_up(tpr)} of those where it should, {_times(tpr / fpr)} times as often as "
         f"blind guessing.",
-        f"GuaranteeQuery with even odds, no attack answers rightly more than {percent_up(even)} of the time.",
+        f"Asked with even odds, no attack answers rightly more than {percent_up(even)} of the time.",
         f"A reader who thought it {percent(prior)} likely will end between {percent_down(belief.lower)} and "
         f"{percent_up(belief.upper)}, whatever else they know{exception}.",
     ]
