@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     open_streams()
     try:
-        return int(_answered(words, as_json="--json" in words))
+        return int(_answer(words, as_json="--json" in words))
     except BrokenPipeError:
         drop_output()
         return ExitCode.PIPE_CLOSED
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.FAILED
 
 
-def _answered(words: list[str], *, as_json: bool) -> int:
+def _answer(words: list[str], *, as_json: bool) -> int:
     try:
         try:
             if any("\0" in word for word in words):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from privet.cli.audit_inputs import Subject, ledger_from, scores_from, subject_from, told
+from privet.cli.audit_inputs import Subject, describe_failure, ledger_from, scores_from, subject_from
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
 from privet.cli.output import CliAnswer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
@@ -113,15 +113,15 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             public_model=arguments.public_model,
         )
     except KeyboardInterrupt:
-        print(f"\nprivet: Stopped. {_kept(cache)}", file=sys.stderr)
+        print(f"\nprivet: Stopped. {_describe_cache(cache)}", file=sys.stderr)
         raise
     except PrivetError:
         raise
     except MemoryError:
-        raise ProgramFailed(f"{_NO_MEMORY} {_kept(cache)}") from None
+        raise ProgramFailed(f"{_NO_MEMORY} {_describe_cache(cache)}") from None
     except SystemExit as ended:
         raise ProgramFailed(
-            f"The model must answer every record, and it ended the program by exit({ended.code!r}). {_kept(cache)} "
+            f"The model must answer every record, and it ended the program by exit({ended.code!r}). {_describe_cache(cache)} "
             f"Take that call out."
         ) from None
     except Exception as failed:
@@ -132,7 +132,7 @@ def _crash(failed: Exception) -> str:
     if "memory" in str(failed).lower():
         return _NO_MEMORY
     return (
-        f"The model must answer every record, and it failed with {told(failed)}. "
+        f"The model must answer every record, and it failed with {describe_failure(failed)}. "
         f"Check that it takes records as they are in the file: their shape, type and scale."
     )
 
@@ -144,7 +144,7 @@ def _cache(name: str | None, subject: Subject) -> Path | None:
     return Path(name or _CACHE)
 
 
-def _kept(cache: Path | None) -> str:
+def _describe_cache(cache: Path | None) -> str:
     if cache is None or not is_folder(cache):
         return "Nothing was kept."
     return f"Reference models that were finished are kept in {cache}; the same command goes on from there."
@@ -165,7 +165,7 @@ def _blocks(report: Report, saved: Saved, limits: Sequence[Limit], broken: Seque
     if warned:
         lines.append("\n".join(["Before you believe it", *warned]))
     lines += caveat_text(audited.caveats)
-    lines += [f"FAILED: {limit.told(report)}" for limit in broken]
+    lines += [f"FAILED: {limit.describe(report)}" for limit in broken]
     if limits and not broken:
         doubts = (
             f", but mind what stands above under “Before you believe it” ({len(warned)})" if warned else ""
@@ -201,7 +201,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
     )
     roc = audited.strongest.leakage.roc
     return [
-        *_measured(audited),
+        *_measured_rows(audited),
         ("proved", proved),
         ("most that so many records can show", f"ε = {fixed_down(finding.ceiling, 2)}"),
         (
@@ -213,7 +213,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
     ]
 
 
-def _measured(audited: ModelAudit) -> list[tuple[str, str]]:
+def _measured_rows(audited: ModelAudit) -> list[tuple[str, str]]:
     """ε on people's records, and ε on canaries where there were some."""
     lines = [("records", audited.epsilon_of_records if audited.on_records else None)]
     lines.append(("canaries", audited.epsilon_of_canaries))
@@ -259,7 +259,7 @@ def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str
         "caveats": model["caveats"],
         "reference_models": model["reference_models"],
         "checks": model["checks"],
-        "failed": [limit.told(report) for limit in broken],
+        "failed": [limit.describe(report) for limit in broken],
         "report": None if saved.path is None else str(saved.path),
         "key": None if saved.key is None else str(saved.key),
         "report_failed": saved.failed or None,

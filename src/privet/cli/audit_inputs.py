@@ -20,7 +20,7 @@ from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramF
 from privet.ledger import Ledger
 from privet.paths import is_file, resolved
 
-__all__ = ["Subject", "ledger_from", "run_python_file", "scores_from", "subject_from", "told"]
+__all__ = ["Subject", "describe_failure", "ledger_from", "run_python_file", "scores_from", "subject_from"]
 
 _TOML = ("name", "model", "weights", "members", "nonmembers", "label", "gives", "ledger", "public", "recipe")
 _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay")
@@ -105,9 +105,9 @@ def _from_python(path: Path) -> Subject:
         model=names["model"],
         members=names["members"],
         nonmembers=names["nonmembers"],
-        recipe=_typed(path, names, "recipe", Recipe),
-        ledger=_typed(path, names, "ledger", Ledger),
-        gives=_typed(path, names, "gives", Outputs),
+        recipe=_check_type(path, names, "recipe", Recipe),
+        ledger=_check_type(path, names, "ledger", Ledger),
+        gives=_check_type(path, names, "gives", Outputs),
         public=names.get("public"),
     )
 
@@ -128,7 +128,7 @@ def run_python_file(path: Path) -> Mapping[str, object]:
         ) from None
     except Exception as failed:
         raise ProgramFailed(
-            f"{path.name!r} must run to its end, and failed{_line(path, failed)} with {told(failed)}. Mend the file."
+            f"{path.name!r} must run to its end, and failed{_line(path, failed)} with {describe_failure(failed)}. Mend the file."
         ) from failed
 
 
@@ -139,7 +139,7 @@ def _line(path: Path, failed: BaseException) -> str:
     return "" if line is None else f" in line {line}"
 
 
-def _typed(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
+def _check_type(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401
     value = names.get(name)
     if value is not None and not isinstance(value, kind):
         raise Unreadable(
@@ -153,7 +153,7 @@ def _from_toml(path: Path) -> Subject:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as failed:  # TOML itself, its encoding, the file, its depth
         raise Unreadable(f"{path.name!r} must be TOML, and is not: {failed}. Mend the file.") from None
-    _known(path, said, _TOML, "it")
+    _check_keys(path, said, _TOML, "it")
     missing = [name for name in ("model", "members", "nonmembers") if name not in said]
     if missing:
         raise Unreadable(f"{path.name!r} must set {', '.join(missing)}, and does not. Add a line for it.")
@@ -188,7 +188,7 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
             raise
         except (Exception, SystemExit) as failed:
             raise ProgramFailed(
-                f"'recipe' in {path.name!r} must train the model on the members, and failed with {told(failed)}. "
+                f"'recipe' in {path.name!r} must train the model on the members, and failed with {describe_failure(failed)}. "
                 f"Check that the model takes such records."
             ) from failed
     try:
@@ -197,7 +197,7 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
         raise
     except (Exception, SystemExit) as failed:
         raise ProgramFailed(
-            f"'model' in {path.name!r} must name a function that makes the model, and it failed with {told(failed)}. "
+            f"'model' in {path.name!r} must name a function that makes the model, and it failed with {describe_failure(failed)}. "
             f"Mend the function."
         ) from failed
     if weights is None:
@@ -214,7 +214,7 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
         raise
     except Exception as failed:
         raise Unreadable(
-            f"'weights' in {path.name!r} must be those of the model, and do not fit it ({told(failed)}). Save model.state_dict()."
+            f"'weights' in {path.name!r} must be those of the model, and do not fit it ({describe_failure(failed)}). Save model.state_dict()."
         ) from None
     return model
 
@@ -242,7 +242,7 @@ def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
         raise Unreadable(
             f"'recipe' in {path.name!r} must be a table, and is not. Write [recipe] and lines below it."
         )
-    _known(path, said, _RECIPE, "[recipe]")
+    _check_keys(path, said, _RECIPE, "[recipe]")
     optimizer, decay = said.get("optimizer", "sgd"), _real(path, said, "weight_decay", 0.0)
     if optimizer not in ("sgd", "adam"):
         raise Unreadable(f"'optimizer' in {path.name!r} must be sgd or adam, got {optimizer!r}. Choose one.")
@@ -260,7 +260,7 @@ def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
     )
 
 
-def told(failed: BaseException) -> str:
+def describe_failure(failed: BaseException) -> str:
     """The kind of a failure and the first line of what it says."""
     said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200].rstrip(".")
     return f"{type(failed).__name__}: {said}"
@@ -273,7 +273,7 @@ def _real(path: Path, said: Mapping[str, object], name: str, usual: float) -> fl
     return float(value)
 
 
-def _known(path: Path, said: Mapping[str, object], names: tuple[str, ...], where: str) -> None:
+def _check_keys(path: Path, said: Mapping[str, object], names: tuple[str, ...], where: str) -> None:
     unknown = [name for name in said if name not in names]
     if unknown:
         raise Unreadable(

@@ -45,7 +45,7 @@ class Limit:
         value = self.value(report)
         return value is None or value > self.most
 
-    def told(self, report: Report) -> str:
+    def describe(self, report: Report) -> str:
         """What was found beside what was allowed."""
         value = self.value(report)
         name = self.figure if self.fpr is None else f"{self.figure}@{self.fpr:g}"

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         "steps": arguments.steps,
         free.name: int(found.value) if free.whole else found.value,
     }
-    question, bounds = _reached(arguments, found)
+    question, bounds = _account_for(arguments, found)
     reached = goal.measure(found.guarantee)
     document = {
         **claim_document(question, bounds),
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     if arguments.delta is None:
         document |= {"epsilon": None, "epsilon_lower": None, "delta": None}
     at_limit = found.value in free.between and not (free.whole and found.value == 1)
-    shown = free.shown(found.value)
+    shown = free.format_value(found.value)
     rows = [
         *((p.title, shown if p is free else f"{settings[p.name]:g}") for p in _PARAMETERS),
         ("reached", rounded_up(reached)),
@@ -98,7 +98,7 @@ class _Free:
     whole: bool = False
     private_above: bool = False
 
-    def shown(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """The value, rounded to the private side."""
         if self.whole:
             return f"{int(value)}"
@@ -193,7 +193,7 @@ def _check_companions(arguments: argparse.Namespace, target: str) -> None:
             )
 
 
-def _reached(arguments: argparse.Namespace, found: Calibration) -> tuple[GuaranteeQuery, Interval]:
+def _account_for(arguments: argparse.Namespace, found: Calibration) -> tuple[GuaranteeQuery, Interval]:
     guarantee = found.guarantee
     chosen = arguments.adjacency is None
     if arguments.delta is None:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
             raise InvalidArgument(
                 "--beyond and --change-budget must be given apart, got both. Compare first, then change the budget."
             )
-        ledger = _changed(path, ledger, arguments.change_budget, arguments.reason)
+        ledger = _change_budget(path, ledger, arguments.change_budget, arguments.reason)
     elif arguments.reason is not None:
         raise InvalidArgument("--reason must be given with --change-budget, got it alone. Leave it out.")
     is_behind = head is not None and not ledger.is_beyond(head)
@@ -47,7 +47,7 @@ def _present(path: Path) -> Ledger:
     return ledger
 
 
-def _changed(path: Path, ledger: Ledger, words: str, reason: str | None) -> Ledger:
+def _change_budget(path: Path, ledger: Ledger, words: str, reason: str | None) -> Ledger:
     if reason is None:
         raise InvalidArgument(
             "--reason must be given with --change-budget, because the ledger keeps it. Write --reason 'second wave of the survey'."

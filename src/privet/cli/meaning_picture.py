@@ -45,7 +45,7 @@ def meaning_picture(heading: str, guarantee: Guarantee, delta: float, meaning: M
         *_attack_panel(guarantee, delta, meaning),
         *_belief_panel(meaning),
     ]
-    return document(980, 654, title=heading, description=_described(meaning), parts=parts)
+    return document(980, 654, title=heading, description=_describe(meaning), parts=parts)
 
 
 def _attack_panel(guarantee: Guarantee, delta: float, meaning: Meaning) -> list[str]:
@@ -69,7 +69,7 @@ def _attack_panel(guarantee: Guarantee, delta: float, meaning: Meaning) -> list[
         *_diagonal(panel, "blind guessing"),
         curve(points),
         *([text((panel.left + 14, panel.top + 24), "no attack gets here", colour=MUTED)] if above else []),
-        *_marked(panel, rows, ("false positives", "true positives")),
+        *_mark_points(panel, rows, ("false positives", "true positives")),
     ]
 
 
@@ -85,8 +85,8 @@ def _belief_panel(meaning: Meaning) -> list[str]:
     )
     odds = np.linspace(-loss - 9, loss + 9, 241)
     priors = [0.0, *(float(_logistic(o)) for o in odds), 1.0]
-    upper = [panel.place(p, _believed(p, loss)) for p in priors]
-    lower = [panel.place(p, _believed(p, -loss)) for p in priors]
+    upper = [panel.place(p, _update_belief(p, loss)) for p in priors]
+    lower = [panel.place(p, _update_belief(p, -loss)) for p in priors]
     rows = [
         (percent(prior), f"{percent_down(after.lower)} to {percent_up(after.upper)}", (0.0, 0.0))
         for prior, after in meaning.posterior
@@ -101,7 +101,7 @@ def _belief_panel(meaning: Meaning) -> list[str]:
         curve(lower),
         *(line(low, high, colour=ORANGE, width=1.5) for low, high in spans),
         *(dot(low, radius=4) for low, _ in spans),
-        *_marked(
+        *_mark_points(
             panel, [(*row[:2], high) for row, (_, high) in zip(rows, spans, strict=True)], ("before", "after")
         ),
     ]
@@ -116,7 +116,7 @@ def _diagonal(panel: Panel, label: str) -> list[str]:
     ]
 
 
-def _marked(panel: Panel, rows: list[tuple[str, str, Point]], header: tuple[str, str]) -> list[str]:
+def _mark_points(panel: Panel, rows: list[tuple[str, str, Point]], header: tuple[str, str]) -> list[str]:
     """Dots on the chart, and their numbers in two columns under it."""
     first, second, top = panel.left + 76, panel.left + 104, panel.top + panel.height + 80
     parts = [
@@ -144,7 +144,7 @@ def _ceiling(guarantee: Guarantee, delta: float) -> list[Point]:
     rates = np.geomspace(_LEAST, 1.0, 201)
     best = np.ones_like(rates)
     for epsilon in sorted(grid):
-        leaked = _leaked(guarantee, epsilon)
+        leaked = _delta_at(guarantee, epsilon)
         best = np.minimum(best, leaked + math.exp(epsilon) * rates)
         best = np.minimum(best, 1 - math.exp(-epsilon) * (1 - leaked - rates))
     return [(float(x), float(y)) for x, y in zip(rates, np.clip(best, rates, 1.0), strict=True)]
@@ -153,19 +153,19 @@ def _ceiling(guarantee: Guarantee, delta: float) -> list[Point]:
 def _reach(guarantee: Guarantee) -> float:
     """An ε beyond which no lower ceiling is to be found at the rates that are drawn."""
     reach = 0.125
-    while _leaked(guarantee, reach) > 0.01 * math.exp(reach) * _LEAST and reach < -math.log(_LEAST):
+    while _delta_at(guarantee, reach) > 0.01 * math.exp(reach) * _LEAST and reach < -math.log(_LEAST):
         reach *= 1.5
     return reach
 
 
-def _leaked(guarantee: Guarantee, epsilon: float) -> float:
+def _delta_at(guarantee: Guarantee, epsilon: float) -> float:
     try:
         return guarantee.delta(epsilon=epsilon)
     except PrivetError:  # this ε gives no ceiling; others do
         return 1.0
 
 
-def _believed(prior: float, epsilon: float) -> float:
+def _update_belief(prior: float, epsilon: float) -> float:
     if prior in (0.0, 1.0):
         return prior
     return _logistic(math.log(prior) - math.log1p(-prior) + epsilon)
@@ -175,7 +175,7 @@ def _logistic(odds: float) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
-def _described(meaning: Meaning) -> str:
+def _describe(meaning: Meaning) -> str:
     attacks = "; ".join(f"{percent_up(t)} at {percent(f)}" for f, t in meaning.tpr)
     beliefs = "; ".join(f"from {percent(p)}, {_span(after)}" for p, after in meaning.posterior)
     return (

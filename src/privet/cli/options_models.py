@@ -129,22 +129,22 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
         "--ledger", metavar="FILE.json", help="the ledger of the training, for the bound by proof"
     )
     claim.add_argument("--delta", type=parse_number, metavar="δ", help="of both bounds (default: 1e-5)")
-    told = command.add_argument_group("what comes out")
-    told.add_argument("--name", metavar="TEXT", help="what to call the model")
-    told.add_argument(
+    output = command.add_argument_group("what comes out")
+    output.add_argument("--name", metavar="TEXT", help="what to call the model")
+    output.add_argument(
         "--out", metavar="FILE", help="the report: .html, .json, .md (model card), .dpia.html or .pia.json"
     )
-    told.add_argument(
+    output.add_argument(
         "--key",
         metavar="FILE",
         help="the key of the report's fingerprints; made if missing (default: beside --out, REPORT.fingerprints.key)",
     )
-    told.add_argument(
+    output.add_argument(
         "--public-model",
         action="store_true",
         help="the model is published, so that anybody may check its fingerprint without the key",
     )
-    told.add_argument(
+    output.add_argument(
         "--fail-above",
         action="append",
         metavar="FIGURE=LIMIT",

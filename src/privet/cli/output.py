@@ -80,7 +80,7 @@ def rounded_up(value: float, digits: int = 6) -> str:
     >>> rounded_up(2.3817105), rounded_up(3.0), rounded_up(1.2e-9)
     ('2.38172', '3', '1.2e-09')
     """
-    return _shown(value, digits, ROUND_CEILING)
+    return _round_to_digits(value, digits, ROUND_CEILING)
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
@@ -89,7 +89,7 @@ def rounded_down(value: float, digits: int = 6) -> str:
     >>> rounded_down(2.3817105)
     '2.38171'
     """
-    return _shown(value, digits, ROUND_FLOOR)
+    return _round_to_digits(value, digits, ROUND_FLOOR)
 
 
 def fixed_up(value: float, places: int = 5) -> str:
@@ -157,16 +157,16 @@ def paragraph(text: str, *, bullet: str = "") -> str:
 
 def caveat_rows(caveats: Iterable[Caveat]) -> list[dict[str, str]]:
     """Caveats for a document, in a stable order."""
-    return [{"code": caveat.code, "sentence": caveat.sentence} for caveat in _ordered(caveats)]
+    return [{"code": caveat.code, "sentence": caveat.sentence} for caveat in _sort_caveats(caveats)]
 
 
 def caveat_text(caveats: Iterable[Caveat]) -> list[str]:
     """Caveats as one block of sentences, or no block when there are none."""
-    lines = [paragraph(caveat.sentence, bullet="  · ") for caveat in _ordered(caveats)]
+    lines = [paragraph(caveat.sentence, bullet="  · ") for caveat in _sort_caveats(caveats)]
     return ["\n".join(["What this rests on", *lines])] if lines else []
 
 
-def _ordered(caveats: Iterable[Caveat]) -> list[Caveat]:
+def _sort_caveats(caveats: Iterable[Caveat]) -> list[Caveat]:
     return sorted(caveats, key=list(Caveat).index)
 
 
@@ -184,7 +184,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "   ".join([f"  {first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)]).rstrip()
 
 
-def _shown(value: float, digits: int, rounding: str) -> str:
+def _round_to_digits(value: float, digits: int, rounding: str) -> str:
     return f"{float(Context(digits, rounding).create_decimal_from_float(value)):.{digits}g}"
 
 

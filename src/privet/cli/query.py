@@ -62,12 +62,12 @@ def read_query(arguments: argparse.Namespace) -> GuaranteeQuery:
         )
     delta, fixed = delta_of(arguments), None
     if claim is not None:
-        found, chosen = _claimed(claim, delta, adjacency_of(arguments)), arguments.adjacency is None
+        found, chosen = _make_claim(claim, delta, adjacency_of(arguments)), arguments.adjacency is None
     elif arguments.ledger is not None:
-        found, chosen, fixed = _filed(arguments)
+        found, chosen, fixed = _account_file(arguments)
     else:
         event = mechanism(arguments.noise_multiplier, arguments.sampling_rate, arguments.steps or 1)
-        found, chosen = _accounted(event, arguments), arguments.adjacency is None
+        found, chosen = _account_event(event, arguments), arguments.adjacency is None
     population = arguments.population or (
         arguments.dataset_size if arguments.unit in (None, "record") else None
     )
@@ -136,19 +136,19 @@ def adjacency_of(arguments: argparse.Namespace) -> Adjacency:
     return adjacency_from_name(arguments.adjacency or "add-remove", arguments.unit or "record")
 
 
-def _claimed(epsilon: float, delta: float, adjacency: Adjacency) -> Guarantee:
+def _make_claim(epsilon: float, delta: float, adjacency: Adjacency) -> Guarantee:
     curve = PairCurve(at_least("epsilon", epsilon, 0), delta)
     return Guarantee(curve, adjacency, "as claimed", frozenset({Caveat.WORST_OF_CLASS}))
 
 
-def _accounted(event: Event, arguments: argparse.Namespace) -> Guarantee:
+def _account_event(event: Event, arguments: argparse.Namespace) -> Guarantee:
     return account(event, adjacency=adjacency_of(arguments))
 
 
-def _filed(arguments: argparse.Namespace) -> tuple[Guarantee, bool, Guarantee | None]:
+def _account_file(arguments: argparse.Namespace) -> tuple[Guarantee, bool, Guarantee | None]:
     text = _read(arguments.ledger)
     if _format(text) == "privet-event":
-        return _accounted(event_from_json(text), arguments), arguments.adjacency is None, None
+        return _account_event(event_from_json(text), arguments), arguments.adjacency is None, None
     ledger = Ledger.from_json(text)
     own = ledger.adjacency
     wanted = adjacency_from_name(arguments.adjacency or own.relation, arguments.unit or own.unit)

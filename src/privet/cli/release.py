@@ -36,16 +36,16 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     """What the release would cost, or the answers, after their cost was written down."""
     plan = plan_of(arguments)
     budget = budget_of(arguments)
-    return _quoted(plan, budget, arguments) if arguments.quote else _released(plan, budget, arguments)
+    return _quote(plan, budget, arguments) if arguments.quote else _release(plan, budget, arguments)
 
 
-def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
+def _quote(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     """No table is opened: what it would cost and how far it would be off depends on the question alone.
 
     With a ledger, its filter says whether the request would be permitted, and what would be left after it.
     """
     quotes = plan.quote()
-    question, bounds = _claimed(_planned(plan), arguments)
+    question, bounds = _account_for(_planned_ledger(plan), arguments)
     rows = _facts(plan, question)
     document = {
         **claim_document(question, bounds),
@@ -55,7 +55,7 @@ def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) ->
         "ledger": None,
     }
     if arguments.ledger is not None:
-        left, refused = _permitted(plan, budget, Path(arguments.ledger))
+        left, refused = _check_filter(plan, budget, Path(arguments.ledger))
         document["ledger"] = {
             "path": arguments.ledger,
             "permitted": refused is None,
@@ -73,10 +73,10 @@ def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) ->
     return CliAnswer(blocks, document)
 
 
-def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
+def _release(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     path = _table(arguments.data)
-    question, bounds = _claimed(
-        _planned(plan), arguments
+    question, bounds = _account_for(
+        _planned_ledger(plan), arguments
     )  # what has no finite ε is refused before it is spent
     write_progress("Waiting for the ledger …")
     with _store(plan, budget, arguments) as store, catch_warnings(record=True) as warned:
@@ -85,9 +85,9 @@ def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) 
         simplefilter("always", AnswersNotKept)
         released = _run(plan, path, store)
     spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
-    if spent != _planned(plan):
+    if spent != _planned_ledger(plan):
         with suppress(PrivetError):  # the cost of the whole plan bounds that of a part from above
-            question, bounds = _claimed(spent, arguments)
+            question, bounds = _account_for(spent, arguments)
     document = {
         **claim_document(question, bounds),
         "quote": False,
@@ -193,13 +193,13 @@ def _silent_engine() -> Iterator[None]:
         os.close(kept)
 
 
-def _planned(plan: Plan) -> Ledger:
+def _planned_ledger(plan: Plan) -> Ledger:
     """What the plan would spend where nothing is stored."""
     labels = (label for label, _ in plan.statistics)
     return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
 
 
-def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[GuaranteeQuery, Interval]:
+def _account_for(ledger: Ledger, arguments: argparse.Namespace) -> tuple[GuaranteeQuery, Interval]:
     delta = arguments.delta or 0.0
     guarantee = account(ledger)
     if arguments.population is not None and delta:
@@ -208,12 +208,12 @@ def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[GuaranteeQu
     return question, epsilon_of(question)
 
 
-def _permitted(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
+def _check_filter(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
     """Where the ledger's filter would stand after the plan, and why it would be refused, if it would."""
     ledger = stored_ledger(path, plan.relation) or Ledger(plan.relation)
     check_unit_column(ledger, plan.unit)
     try:
-        after = extended(ledger, _planned(plan).entries, frozenset(), budget)
+        after = extended(ledger, _planned_ledger(plan).entries, frozenset(), budget)
     except BudgetExceeded as refused:
         return filter_state(ledger), str(refused)
     return filter_state(after), None

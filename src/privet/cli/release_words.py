@@ -85,7 +85,7 @@ def key_text(key: Key) -> str:
     >>> key_text("a,b"), key_text(True), key_text(("a,b", 3))
     ('a,b', 'true', '"a,b",3')
     """
-    return ",".join(_quoted(_text(part)) for part in key) if isinstance(key, tuple) else _text(key)
+    return ",".join(_quote(_text(part)) for part in key) if isinstance(key, tuple) else _text(key)
 
 
 def _adjacency(arguments: argparse.Namespace) -> Adjacency:
@@ -112,7 +112,7 @@ def _statistics(arguments: argparse.Namespace) -> tuple[tuple[str, Statistic], .
         label = _label(kind, words)
         if short[label] > 1:
             label = f"{kind} {words}".rstrip()  # the mean of one column with two pairs of bounds, say
-        found.append(_grouped(label, _statistic(kind, words), kind, arguments.group_by))
+        found.append(_apply_grouping(label, _statistic(kind, words), kind, arguments.group_by))
     return tuple(found)
 
 
@@ -127,7 +127,9 @@ def _label(kind: str, words: str) -> str:
     return f"{kind} {words.partition(':')[0]}".rstrip()
 
 
-def _grouped(label: str, statistic: Statistic, kind: str, group_by: str | None) -> tuple[str, Statistic]:
+def _apply_grouping(
+    label: str, statistic: Statistic, kind: str, group_by: str | None
+) -> tuple[str, Statistic]:
     if group_by is None:
         return label, statistic
     if not isinstance(statistic, Scalar):
@@ -172,7 +174,7 @@ def _statistic(kind: str, words: str) -> Statistic:
             categories = parse_list(option, parts[2]) if len(parts) == 3 else None
             return TopK(parts[0], _whole(option, parts[1]), categories)
     columns = _columns(option, words)
-    return Marginal(tuple((name, _listed(option, name, values)) for name, values in columns))
+    return Marginal(tuple((name, _require_list(option, name, values)) for name, values in columns))
 
 
 def _columns(option: str, words: str) -> list[tuple[str, tuple[Any, ...] | None]]:
@@ -181,7 +183,7 @@ def _columns(option: str, words: str) -> list[tuple[str, tuple[Any, ...] | None]
     return [(name, parse_list(option, listed) if colon else None) for name, colon, listed in parts]
 
 
-def _listed(option: str, name: str, values: tuple[Category, ...] | None) -> tuple[Category, ...]:
+def _require_list(option: str, name: str, values: tuple[Category, ...] | None) -> tuple[Category, ...]:
     if values is None:
         raise InvalidArgument(
             f"{option} must list the values of each column, got none for {name!r}. Write city:a,b;sex:f,m."
@@ -235,5 +237,5 @@ def _text(value: Category) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text

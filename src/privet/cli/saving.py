@@ -22,37 +22,37 @@ class Saved:
     @property
     def sentences(self) -> list[str]:
         """What to tell of it."""
-        told = [self.failed] if self.failed else []
+        sentences = [self.failed] if self.failed else []
         if self.path is not None:
-            told.append(f"The report is in {self.path}.")
+            sentences.append(f"The report is in {self.path}.")
         elif self.failed:
-            told.append("It could be written nowhere else: keep what is printed here.")
+            sentences.append("It could be written nowhere else: keep what is printed here.")
         if self.key is not None:
-            told.append(
+            sentences.append(
                 f"The key of its fingerprints is in {self.key}: keep it with the data, not with the report."
             )
-        return told
+        return sentences
 
 
 def save_report(report: Report, out: Path | None, key: Path | None = None) -> Saved:
     """Write both. Where that fails, they are written elsewhere: in the same form, else as JSON, which is smaller."""
     try:
-        return _saved(report, out, key)
+        return _write_report(report, out, key)
     except (OSError, MemoryError) as failed:
-        told = f"The report could not be written to {out or key} ({_reason(failed)})."
+        failure = f"The report could not be written to {out or key} ({_reason(failed)})."
     form = Path("report.json") if out is None else Path(out.name)
     for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
         for name in (form.name, f"{form.name.split('.')[0]}.json"):
             try:
                 place = Path(tempfile.mkdtemp(prefix="privet-report-", dir=folder))
-                kept = _saved(report, place / name, None if key is None else place / key.name)
-                return Saved(kept.path, kept.key, told)
+                kept = _write_report(report, place / name, None if key is None else place / key.name)
+                return Saved(kept.path, kept.key, failure)
             except (OSError, MemoryError):
                 continue
-    return Saved(None, None, told)
+    return Saved(None, None, failure)
 
 
-def _saved(report: Report, out: Path | None, key: Path | None) -> Saved:
+def _write_report(report: Report, out: Path | None, key: Path | None) -> Saved:
     return Saved(None if out is None else report.save(out), None if key is None else report.save_key(key))
 
 

@@ -88,7 +88,7 @@ def write_output(text: str, if_lost: str = "") -> None:
             sys.stderr.write(f"privet: The answer was not read to its end. {if_lost}\n")
         raise
     except (OSError, ValueError) as failed:
-        raise _failed(failed, if_lost) from None
+        raise _make_error(failed, if_lost) from None
 
 
 def flush_output() -> None:
@@ -98,10 +98,10 @@ def flush_output() -> None:
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as failed:
-        raise _failed(failed, "") from None
+        raise _make_error(failed, "") from None
 
 
-def _failed(failed: Exception, if_lost: str) -> OutputFailed:
+def _make_error(failed: Exception, if_lost: str) -> OutputFailed:
     reason = getattr(failed, "strerror", None) or type(failed).__name__
     return OutputFailed(
         f"The answer must be written to standard output, and that failed ({reason}). "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
-from privet.cli.audit_inputs import run_python_file, told
+from privet.cli.audit_inputs import describe_failure, run_python_file
 from privet.cli.output import CliAnswer, caveat_text, facts
 from privet.cli.output_files import check_new_file, write_new_file
 from privet.cli.query import GuaranteeQuery, adjacency_of, delta_of
@@ -68,7 +68,7 @@ def _train(arguments: argparse.Namespace, names: Any, delta: float) -> Any:  # n
     except Exception as failed:
         kept = "" if arguments.checkpoint is None else f" What was spent is in {arguments.checkpoint}."
         raise ProgramFailed(
-            f"The model must train on the members, and failed with {told(failed)}.{kept} Check the file."
+            f"The model must train on the members, and failed with {describe_failure(failed)}.{kept} Check the file."
         ) from failed
 
 

@@ -77,14 +77,14 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         )
     report = _report(Path(arguments.report))
     model = _model(report, arguments.name)
-    found = list(_compared(report, model, arguments))
+    found = list(_compare_all(report, model, arguments))
     failed = [one for one in found if one.failed]
-    told = _told(model["name"], found, failed)
+    sentence = _describe_outcome(model["name"], found, failed)
     rows = [[one.what, str(one.outcome), one.note or "–"] for one in found]
     return CliAnswer(
-        [paragraph(told), table(["", "compared with the report", "note"], rows)],
+        [paragraph(sentence), table(["", "compared with the report", "note"], rows)],
         {
-            "verdict": told,
+            "verdict": sentence,
             "model": model["name"],
             "same": not failed,
             "compared": [
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     )
 
 
-def _told(name: str, found: list[Compared], failed: list[Compared]) -> str:
+def _describe_outcome(name: str, found: list[Compared], failed: list[Compared]) -> str:
     if failed:
         different = [one.what for one in failed if one.outcome is Comparison.DIFFERS]
         if different:
@@ -132,7 +132,7 @@ def _model(report: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
     return chosen
 
 
-def _compared(
+def _compare_all(
     report: Mapping[str, Any], model: Mapping[str, Any], arguments: argparse.Namespace
 ) -> Iterator[Compared]:
     """Model, data, ledger and code, in this order."""
@@ -149,7 +149,7 @@ def _compared(
             note = "the report has no fingerprint of it" if expected is None else _NO_KEY
             yield Compared(what, Comparison.NOT_CHECKED, note, True)
         else:
-            yield _held(what, take(expected.hashing), expected)
+            yield _compare_fingerprint(what, take(expected.hashing), expected)
     yield from _ledgers(model, stored, given.ledger())
     yield _code(report)
 
@@ -208,7 +208,7 @@ class _Given:
         return self.key if hashing is Hashing.KEYED else None
 
 
-def _held(what: str, found: Fingerprint | None, expected: Fingerprint) -> Compared:
+def _compare_fingerprint(what: str, found: Fingerprint | None, expected: Fingerprint) -> Compared:
     if found is None:
         return Compared(what, Comparison.NOT_CHECKED, "it cannot be identified", True)
     if found == expected:
@@ -230,7 +230,7 @@ def _ledgers(model: Mapping[str, Any], stored: Mapping[str, Any], given: Ledger 
     elif expected is None:
         yield Compared("ledger", Comparison.NOT_CHECKED, "the report has no fingerprint of it", True)
     else:
-        yield _held("ledger", ledger_fingerprint(given), expected)
+        yield _compare_fingerprint("ledger", ledger_fingerprint(given), expected)
 
 
 def _code(report: Mapping[str, Any]) -> Compared:
