@@ -8,7 +8,7 @@ __all__ = ["at_least", "finite", "fraction", "halves", "open_fraction", "positiv
 
 
 def shown(value: object) -> str:
-    """A value in a message: its repr, cut where it is long, and a word where Python refuses to write it."""
+    """A value for a message: its repr, shortened if long; a description if repr fails."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):

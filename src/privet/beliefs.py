@@ -1,4 +1,4 @@
-"""What a reader may come to believe, and how often that may fail.
+"""Posterior beliefs: what a reader may believe after a release, and with which probability the bound fails.
 
 A reader holds prior odds p : (1 − p) that a unit is in, and sees an output y. The odds after it are the odds before it,
 times exp(L(y)), where L is the privacy loss of what the reader saw. So a belief stays within p / (p + (1 − p) exp(±ε′))
@@ -32,8 +32,8 @@ __all__ = ["KeptLoss", "belief_interval", "least_loss_bound"]
 
 Profile = Callable[[float], float]
 
-_STEPS = 40  # evaluations of the profile at most; a smooth one takes about six
-_CLOSE = 1e-8  # relative distance from what was foretold at which the search ends
+_STEPS = 40  # at most this many evaluations of the profile; a smooth one takes about six
+_CLOSE = 1e-8  # the search ends at this relative distance from the prediction
 _FARTHEST = 700.0  # exp of it is a float
 
 
@@ -44,12 +44,12 @@ class KeptLoss(NamedTuple):
     failure: float
 
     def posterior(self, prior: float) -> Interval:
-        """Where the belief of a reader with this prior can be."""
+        """The interval of the belief of a reader with this prior."""
         return belief_interval(prior, self.loss)
 
 
 def belief_interval(prior: float, loss: float) -> Interval:
-    """Where a belief can be after a privacy loss between −``loss`` and ``loss``.
+    """The interval of a belief after a privacy loss between −``loss`` and ``loss``.
 
     >>> belief_interval(0.5, 0.0)
     Interval(lower=0.5, upper=0.5)
@@ -104,7 +104,7 @@ class _Search:
         return min((self.bound(*point) for point in self.seen.items()), default=math.inf)
 
     def refine(self, start: float) -> None:
-        """Ask where a smooth profile, or one of straight lines, has its least bound, until one of them foretells it."""
+        """Evaluate at the minimum of a smooth model and of a piecewise linear one, until one of them predicts it."""
         for attempt in range(_STEPS):
             below, above = self.around(start)
             if above - below <= _CLOSE * above:
@@ -120,7 +120,7 @@ class _Search:
                 return
 
     def near(self, place: float) -> bool:
-        """Whether this was asked: two points that differ by rounding would pass for a narrow bracket."""
+        """Whether this point was evaluated before; two points that differ by rounding would look like a narrow bracket."""
         return any(abs(place - other) <= 0.1 * _CLOSE * place for other in self.seen)
 
     def around(self, start: float) -> tuple[float, float]:
@@ -148,7 +148,7 @@ class _Search:
         return math.inf if level is None else self.bound(place, math.exp(min(level(place), 0.0)))
 
     def smooth(self, below: float, above: float) -> float | None:
-        """Where the bound would be least if ln δ were that parabola; nowhere if that is at an end."""
+        """The minimum of the bound if ln δ were that parabola; None if it is at an end."""
         low, high = below, above
         for _ in range(5):
             places = [low + (high - low) * number / 20 for number in range(21)]

@@ -1,6 +1,6 @@
-"""That a budget was set or changed after answers had been given: a record that stays in the ledger.
+"""A record in the ledger that its budget was set or changed after answers had been given.
 
-A budget is given once, with the first answer. Whoever raises it later has seen answers, and no filter is valid for that; so a
+A budget is given once, with the first answer. A person who raises it later has seen answers, and no filter is valid for that. So a
 change is a command of its own, with its reason, and the ledger carries the caveat ``LATE_BUDGET`` from then on.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["BudgetChange"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class BudgetChange:
-    """That the budget of a ledger was set or changed after answers had been given, when, and why.
+    """A change of a ledger's budget after answers had been given: when, and why.
 
     ``place`` is how many entries there were. ``before`` is None where there was no budget. ``time`` is in UTC, as ISO 8601.
     """

@@ -26,9 +26,9 @@ __all__ = ["Ceiling", "lowest_ceiling"]
 
 _MOST = 12  # evaluations of the profile; one takes up to a tenth of a second
 _MOST_NEAR = 6  # the same with a guess
-_NEAREST = 6  # points at which the two orders of neighbours are told apart
+_NEAREST = 6  # points at which the two orders of neighbours are compared
 _PARTNERS = 5  # points on either side that secants are drawn through
-_CLOSE = 1e-6  # relative distance of the ceiling from what convexity allows at which the search ends
+_CLOSE = 1e-6  # the search ends at this relative distance between the ceiling and its lower bound
 _ROUND_OFF = 4e-16
 _FARTHEST = 700.0  # exp of it is a float
 
@@ -61,7 +61,7 @@ class _Line(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """Where the minimum seems to be, its value, and how close to it two points must be to prove it."""
+    """An estimate of the minimum, its value, and how close two points must be to prove it."""
 
     place: float
     value: float
@@ -110,14 +110,14 @@ def lowest_ceiling(
 @final
 @dataclass(eq=False)
 class _Search:
-    """The points so far, and where to ask next."""
+    """The points so far, and the next point to evaluate."""
 
     profile: Callable[[float], Interval]
     fpr: float
     found: dict[float, Interval] = field(default_factory=dict)
 
     def ask(self, epsilon: float) -> bool:
-        """Whether that told something new."""
+        """Whether the evaluation improved a bound."""
         close = any(abs(epsilon - other) <= 1e-13 * other for other in self.found)
         if close or not 0 <= epsilon <= _FARTHEST:
             return False
@@ -162,7 +162,7 @@ class _Search:
     def gaussian_guess(self) -> float | None:
         """The ε at which a Gaussian mechanism with this total variation would have its minimum."""
         normal, distance = NormalDist(), max(self.found[0.0].upper, 1e-12)
-        if distance > 1 - 1e-12:  # this tells nothing
+        if distance > 1 - 1e-12:  # no information
             return None
         mu = 2 * normal.inv_cdf(0.5 * (1 + distance))
         place = -normal.inv_cdf(min(max(self.fpr, 1e-300), 1 - 1e-16)) * mu - 0.5 * mu * mu
@@ -188,7 +188,7 @@ class _Search:
         return min(max(-math.log(self.fpr), 40.0), _FARTHEST)
 
     def refine(self, most: int) -> None:
-        """Ask where a smooth profile has its minimum, then on both sides of it; a model that erred rests for a while.
+        """Evaluate at the minimum of a smooth model, then on both sides of it. A model that was wrong is skipped for a while.
 
         Meanwhile ask where the lower bound is lowest, which finds kinks; every other time a little beyond, because
         secants come to a kink from one side only.
@@ -222,7 +222,7 @@ class _Search:
                 hoped = 0.0 if erred else 0.5 * gap
 
     def tighten(self, most: int) -> None:
-        """Ask twice more where loose enclosures leave the lower bound far below what the search has seen."""
+        """Evaluate twice more if wide enclosures leave the lower bound far below the ceiling."""
         for _ in range(2):
             best, cell = self.best(), self.lowest_cell(trusting=False)
             tight = self.found[best].lower > 0.5 * self.found[best].upper
@@ -269,7 +269,7 @@ class _Search:
         return min(max(upper, self.fpr), 1.0)
 
     def floor(self, orders: Callable[[float], tuple[Interval, Interval] | None]) -> float:
-        """What some attack reaches, rounded down: by the better of the two orders, where they differ."""
+        """The TPR that some attack reaches, rounded down; the better of the two orders, where they differ."""
         if orders(self.best()) is None:
             return self.lowest_cell(trusting=False).floor * (1 - 4 * _ROUND_OFF)
         near = sorted(self.found, key=lambda epsilon: self.value(epsilon, self.found[epsilon].upper))
@@ -328,7 +328,7 @@ def _rounded(delta: Interval) -> Interval:
 
 
 def _hull(points: list[_Point]) -> list[_Point]:
-    """Without points above a line through two others: bounds that are not convex say less than they seem to."""
+    """The lower convex hull: drop points above a line through two others."""
     kept: list[_Point] = []
     for point in points:
         while len(kept) > 1 and _secant(kept[-2], kept[-1]).at(point.place) > point.value.upper:
@@ -363,7 +363,7 @@ def _lowest(one: _Line, other: _Line, left: float, right: float) -> _Cell:
 
 
 def _golden(function: Callable[[float], float], low: float, high: float) -> float:
-    """A minimum by golden sections: for functions that cost nothing."""
+    """A minimum by golden-section search, for cheap functions."""
     shrink = 0.5 * (math.sqrt(5) - 1)
     one, other = high - shrink * (high - low), low + shrink * (high - low)
     at_one, at_other = function(one), function(other)

@@ -42,16 +42,16 @@ __all__ = [
 
 _HELD: set[tuple[int, str]] = (
     set()
-)  # by thread and file: a lock that one waits for while one holds it never comes
+)  # by thread and file: waiting for a lock that the same thread holds would never end
 _NEW = 0o666  # less the umask, as for any file that a person makes
-_PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe must not make anybody wait
+_PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # do not block on a pipe
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}  # some network file systems
 _NO_FULL_SYNC = {errno.ENOTSUP, errno.EINVAL, errno.ENOTTY}  # a file system without it has fsync
 
 
 @final
 class AnyContent:
-    """The wish to replace a file whatever it holds."""
+    """Marker: replace the file whatever its content is."""
 
 
 ANY_CONTENT: Final = AnyContent()
@@ -95,7 +95,7 @@ def lock_file(path: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int) -> None:
-    """Close what was locked or read. The descriptor is gone also where the system reports an error, and nothing was written to it."""
+    """Close a descriptor. The descriptor is closed even if the system reports an error; nothing was written to it."""
     with suppress(OSError):
         os.close(descriptor)
 
@@ -114,8 +114,8 @@ def locked(path: Path) -> Iterator[None]:
     mine = (threading.get_ident(), str(path))
     if mine in _HELD:
         raise InvalidArgument(
-            f"{str(path)!r} is held already, by whom now wants to hold it, and would wait for itself. "
-            f"Use the store that you have, or let go of it first."
+            f"This thread already holds the lock on {str(path)!r}, and would wait for itself. "
+            f"Use the store that is open, or close it first."
         )
     descriptor = lock_file(path.with_name(path.name + ".lock"), wait=True)
     assert descriptor is not None
@@ -191,7 +191,7 @@ def append_durably(path: Path, line: str) -> None:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The content, or nothing where there is no file."""
+    """The content; None if there is no file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _PLAIN)
     except FileNotFoundError:
@@ -222,7 +222,7 @@ def _check_regular(path: Path, found: os.stat_result) -> None:
 
 
 def _check_one_name(path: Path, found: os.stat_result) -> None:
-    """A file that is replaced under one of its names stays as it was under the others, and is written there by others."""
+    """Refuse a file with hard links: replacing it under one name leaves the old content under the others."""
     if found.st_nlink > 1:
         raise InvalidArgument(
             f"{str(path)!r} must have one name, and has {found.st_nlink} (hard links), so others can use another state of it. "
@@ -270,7 +270,7 @@ def _sync(descriptor: int) -> None:
 
 @contextmanager
 def _telling(path: Path, state: str = "") -> Iterator[None]:
-    """What the system refuses, in Privet's words."""
+    """Turn an error of the system into an error of Privet."""
     try:
         yield
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """What is guaranteed: a curve, not a pair of numbers, and always with both of its bounds.
 
-A guarantee holds the privacy profile δ(ε) of everything that was done, under one adjacency. All that people
-ask is read off it: ε at a δ, the most that an attack can achieve, what a suspicious reader may conclude.
+A guarantee holds the privacy profile δ(ε) of everything that was done, under one adjacency. All answers
+are read off it: ε at a δ, the highest success of an attack, the belief of a suspicious reader.
 Every number has a certified *upper* bound, which is the one that is reported, and a certified *lower* bound
 of the same true value, so that the looseness of the accounting can be seen.
 """
@@ -62,11 +62,11 @@ class Curve(ABC):
         return None
 
     def sketch(self, epsilon: float) -> Interval:
-        """An enclosure of δ(ε) that may be wider than need be, sooner."""
+        """An enclosure of δ(ε) that is computed faster and may be wider."""
         return self.delta(epsilon)
 
     def steer(self, epsilon: float, delta: float) -> float:
-        """δ(ε) to search by: exact near ``delta``, and elsewhere at least on the right side of it."""
+        """δ(ε) for a search: exact near ``delta``; elsewhere only its comparison with ``delta`` is right."""
         del delta
         return self.delta(epsilon).upper
 
@@ -88,7 +88,7 @@ class Curve(ABC):
         return Ceiling(enclosure(below.tpr.lower, above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:
-        """The law of the privacy loss, where the accountant knows it."""
+        """The distribution of the privacy loss, if the accountant knows it."""
         raise NotProved(
             "This accountant bounds the privacy loss but does not know its law. "
             "Account with the privacy-loss distribution to see a histogram."
@@ -187,7 +187,7 @@ class Guarantee:
         """
         with suppress(NotProved):
             return KeptLoss(self.loss_bound(delta=delta), delta)
-        self.epsilon(delta=delta)  # where there is not even an ε, its own refusal is the one to be seen
+        self.epsilon(delta=delta)  # without any ε, the error of epsilon() is the one to show
         if 2 * delta < 1:
             with suppress(NotProved):
                 return KeptLoss(self.loss_bound(delta=2 * delta), 2 * delta)
@@ -203,7 +203,7 @@ class Guarantee:
         return belief_interval(prior, self.loss_bound(delta=delta))
 
     def privacy_loss(self, *, bins: int = 200) -> LossHistogram:
-        """The law of the privacy-loss random variable, to look at; no bound is made of it."""
+        """The distribution of the privacy-loss random variable, for plots; no bound uses it."""
         return self.curve.histogram(whole("bins", bins, least=2))
 
     def group(self, *, size: int) -> "Guarantee":
@@ -331,5 +331,5 @@ def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
 
 
 def _plain(found: Interval) -> Interval:
-    """Python's own floats: a numpy scalar in a report or a document is a surprise."""
+    """Convert to Python floats, because reports and documents must not hold numpy scalars."""
     return Interval(float(found.lower), float(found.upper))

@@ -1,4 +1,4 @@
-"""Questions about paths that have an answer for every path: symlink loops, names that are too long, folders that may not be entered, NUL."""
+"""Checks of paths that never raise: symlink loops, names that are too long, forbidden folders and NUL included."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ def can_be_named(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file that can be looked at."""
+    """Whether the path is a file that can be examined."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder that can be looked at."""
+    """Whether the path is a folder that can be examined."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def is_folder(path: Path) -> bool:
 
 
 def resolved(path: Path) -> Path:
-    """The path without symlinks. Where they go in a circle, the rest stays as it is: no file is there."""
+    """The path without symlinks. In a symlink loop the rest of the path stays as it is, because no file is there."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):

@@ -38,7 +38,7 @@ _open: dict[
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder in the system's temporary folder. It does not outlive the block, nor for long the process."""
+    """A new folder in the system's temporary folder. It is removed at the end of the block, or soon after the process ends."""
     remove_abandoned()
     folder, lock = _new_folder()
     _open[folder] = os.getpid()
@@ -120,7 +120,7 @@ def _removed_at_signals() -> Iterator[None]:
         yield
     finally:
         for number in mine:
-            with suppress(ValueError):  # closed in another thread than it was opened in
+            with suppress(ValueError):  # closed in a different thread
                 signal.signal(number, signal.SIG_DFL)
 
 

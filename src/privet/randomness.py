@@ -25,11 +25,11 @@ class NoiseSource(ABC):
     @property
     @abstractmethod
     def caveats(self) -> frozenset[Caveat]:
-        """What everything that uses this source must say."""
+        """The caveats of everything that uses this source."""
 
     @abstractmethod
     def bits(self, words: int) -> np.ndarray:
-        """That many independent uniform 64-bit words."""
+        """``words`` independent uniform 64-bit words."""
 
 
 @final
@@ -53,7 +53,7 @@ class SecureNoise(NoiseSource):
 @final
 @dataclass(frozen=True, eq=False)
 class SeededNoise(NoiseSource):
-    """Bits that can be had again: for tests only.
+    """Reproducible bits, for tests only.
 
     >>> bool((SeededNoise(7).bits(2) == SeededNoise(7).bits(2)).all())
     True

@@ -34,11 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.PIPE_CLOSED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except OutputFailed as failed:  # also where an error was to be printed as JSON
+    except OutputFailed as failed:  # also raised when an error is printed as JSON
         write_error(failed, as_json=False)
         drop_output()
         return ExitCode.FAILED
-    except BaseException:  # a defect, or what is no Exception (a cancelled task): never the code of an answer
+    except (
+        BaseException
+    ):  # a defect, or a BaseException such as a cancelled task: never return the exit code of an answer
         traceback.print_exc()
         drop_output()
         return ExitCode.FAILED
@@ -68,7 +70,7 @@ def _answer(words: list[str], *, as_json: bool) -> int:
 def _run(arguments: argparse.Namespace) -> CliAnswer:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a tail is handled, not told
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a tail is handled by the accountant
             answer: CliAnswer = arguments.command(arguments)
     except (ArithmeticError, MemoryError, RecursionError) as failed:
         if isinstance(failed, PrivetError):

@@ -14,7 +14,7 @@ __all__ = ["claim_document", "claim_sentence", "neighbours", "run", "warnings_of
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """ε at a δ from both sides, with the accountant and the caveats."""
+    """Report the lower and the upper bound of ε at δ, the accountant and the caveats."""
     question = read_query(arguments)
     bounds = epsilon_of(question)
     guarantee = question.guarantee
@@ -44,7 +44,7 @@ def _sizes(arguments: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _prices(question: GuaranteeQuery) -> list[tuple[str, str]]:
-    """Of a ledger with a filter: what the same entries cost if every question had been fixed beforehand."""
+    """For a ledger with a filter: the cost of its entries if every question had been fixed beforehand."""
     if question.fixed is None:
         return []
     with suppress(PrivetError):
@@ -54,7 +54,7 @@ def _prices(question: GuaranteeQuery) -> list[tuple[str, str]]:
 
 
 def epsilon_of(question: GuaranteeQuery) -> Interval:
-    """The bounds of ε, which must be finite to be told."""
+    """The bounds of ε. An infinite bound is an error."""
     bounds = question.guarantee.epsilon_bounds(delta=question.delta)
     if not 0 <= bounds.lower <= bounds.upper < float("inf"):
         raise OutOfReach(
@@ -73,7 +73,7 @@ def claim_sentence(question: GuaranteeQuery, bounds: Interval) -> str:
 
 
 def claim_document(question: GuaranteeQuery, bounds: Interval) -> dict[str, object]:
-    """What every command's JSON has."""
+    """The fields that the JSON of every command has."""
     guarantee = question.guarantee
     return {
         "epsilon": bounds.upper,
@@ -88,11 +88,11 @@ def claim_document(question: GuaranteeQuery, bounds: Interval) -> dict[str, obje
 
 
 def neighbours(adjacency: Adjacency, *, chosen: bool) -> str:
-    """The adjacency, and that it was not the user who chose it."""
+    """The adjacency, with a note if it is the default."""
     return f"{adjacency}, chosen because no --adjacency was given" if chosen else str(adjacency)
 
 
 def warnings_of(caveats: frozenset[Caveat]) -> list[str]:
-    """What must be read before the number is used."""
+    """Warnings that stand before the number."""
     alarming = caveats & {Caveat.DELTA_TOO_LARGE}
     return [paragraph(f"Warning: {caveat.sentence}") for caveat in alarming]

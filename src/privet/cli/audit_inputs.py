@@ -1,4 +1,4 @@
-"""What is to be audited, from files: a short Python file, a TOML file, or columns of scores."""
+"""Read what an audit is about: a short Python file, a TOML file, or columns of scores."""
 
 import runpy
 import sys
@@ -29,7 +29,7 @@ _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "we
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """A model, records on both sides, and what else is known of it."""
+    """A model, its members and non-members, and what else the file sets."""
 
     name: str
     model: object
@@ -42,7 +42,7 @@ class Subject:
 
 
 def subject_from(path: Path) -> Subject:
-    """What a ``.py`` or ``.toml`` file names."""
+    """Read a ``.py`` or ``.toml`` file."""
     if not is_file(path):
         raise Unreadable(f"{str(path)!r} must be a file that exists, and is not. Check the name.")
     if path.suffix == ".toml":
@@ -113,7 +113,7 @@ def _from_python(path: Path) -> Subject:
 
 
 def run_python_file(path: Path) -> Mapping[str, object]:
-    """The names of a Python file after it has run."""
+    """Run a Python file and return its global names."""
     try:
         sys.path.insert(
             0, str(resolved(path).parent)
@@ -133,7 +133,7 @@ def run_python_file(path: Path) -> Mapping[str, object]:
 
 
 def _line(path: Path, failed: BaseException) -> str:
-    """Where in the file it was, as far as it can be seen."""
+    """The line of the file where it failed, if the traceback has one."""
     frames = reversed(extract_tb(failed.__traceback__))
     line = next((frame.lineno for frame in frames if frame.filename == str(path)), None)
     return "" if line is None else f" in line {line}"
@@ -261,7 +261,7 @@ def _recipe(path: Path, make: Any, said: object) -> Recipe:  # noqa: ANN401
 
 
 def describe_failure(failed: BaseException) -> str:
-    """The kind of a failure and the first line of what it says."""
+    """The type of an exception and the first line of its message."""
     said = (str(failed).strip().splitlines() or ["no reason given"])[0][:200].rstrip(".")
     return f"{type(failed).__name__}: {said}"
 

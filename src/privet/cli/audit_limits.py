@@ -14,10 +14,10 @@ __all__ = ["Limit", "limits_from"]
 class Limit:
     """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive rate.
 
-    ``detected`` is no figure: it is broken where membership was detected, by the definition of the report, at its confidence.
+    ``detected`` has no number: the limit is broken if membership was detected, as the report defines it.
 
-    Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. Where n
-    does not support the rate that was asked for, it is broken too: nobody has shown that it holds.
+    Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. If n
+    is too small to measure the rate, the limit counts as broken, because nothing shows that it holds.
     """
 
     figure: str

@@ -29,7 +29,7 @@ _MOST_STEPS = 10**9
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """The one parameter that was left out, on the private side of the target."""
+    """Solve for the parameter that was left out, rounded to the private side of the target."""
     apply_training_sizes(arguments)
     goal = _goal(arguments)
     free = _free(arguments)
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 @final
 @dataclass(frozen=True)
 class _Goal:
-    """A target, its name, how it reads, and how far a guarantee gets."""
+    """A target: its name, its sentence, and the figure of a guarantee that it limits."""
 
     kind: str
     target: Target
@@ -89,7 +89,7 @@ class _Goal:
 @final
 @dataclass(frozen=True)
 class _Free:
-    """The parameter to solve for: where it is sought, and on which side of the target it is private."""
+    """The parameter to solve for: the range of the search, and which direction is private."""
 
     name: str
     title: str
@@ -206,7 +206,7 @@ def _account_for(arguments: argparse.Namespace, found: Calibration) -> tuple[Gua
 
 
 def _epsilon_row(arguments: argparse.Namespace, goal: _Goal, bounds: Interval) -> list[tuple[str, str]]:
-    """ε beside a target that is none, where the δ for it was given."""
+    """A row for ε if the target is another figure and --delta was given."""
     if arguments.delta is None or goal.kind == "epsilon":
         return []
     return [("epsilon", f"{rounded_up(bounds.upper)} at δ = {arguments.delta:g}")]

@@ -151,7 +151,7 @@ def _ceiling(guarantee: Guarantee, delta: float) -> list[Point]:
 
 
 def _reach(guarantee: Guarantee) -> float:
-    """An ε beyond which no lower ceiling is to be found at the rates that are drawn."""
+    """An ε beyond which the ceiling does not fall at the rates that are drawn."""
     reach = 0.125
     while _delta_at(guarantee, reach) > 0.01 * math.exp(reach) * _LEAST and reach < -math.log(_LEAST):
         reach *= 1.5

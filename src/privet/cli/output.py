@@ -1,4 +1,4 @@
-"""What a command found, as sentences and tables for people or as one JSON object for programs.
+"""The output of a command: sentences and tables for people, or one JSON object for programs.
 
 Shown numbers are rounded in the safe direction: upper bounds up, lower bounds down.
 """
@@ -42,9 +42,9 @@ _WIDTH = 92
 @final
 @dataclass(frozen=True)
 class CliAnswer:
-    """One answer twice: blocks of text, with empty lines between them, and the document for ``--json``; and the exit code.
+    """The answer of a command: blocks of text, the document for ``--json``, and the exit code.
 
-    ``if_lost`` says what to do where the answer was paid for and could not be printed.
+    ``if_lost`` says what to do if the answer was paid for and cannot be printed.
     """
 
     blocks: Sequence[str]
@@ -68,14 +68,14 @@ def write_error(error: PrivetError, *, as_json: bool) -> None:
 
 
 def write_progress(sentence: str) -> None:
-    """Show on a terminal what is going on, on a line that the next one replaces; an empty one clears it."""
+    """Show the current step on a terminal. The next sentence replaces it; an empty one clears the line."""
     if sys.stderr.isatty():
         with suppress(OSError):
             print(f"\r\033[K{one_line(sentence)}", end="", file=sys.stderr, flush=True)
 
 
 def rounded_up(value: float, digits: int = 6) -> str:
-    """The value with so many digits, not below it.
+    """The value rounded up to this many digits.
 
     >>> rounded_up(2.3817105), rounded_up(3.0), rounded_up(1.2e-9)
     ('2.38172', '3', '1.2e-09')
@@ -84,7 +84,7 @@ def rounded_up(value: float, digits: int = 6) -> str:
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
-    """The value with so many digits, not above it.
+    """The value rounded down to this many digits.
 
     >>> rounded_down(2.3817105)
     '2.38171'
@@ -93,7 +93,7 @@ def rounded_down(value: float, digits: int = 6) -> str:
 
 
 def fixed_up(value: float, places: int = 5) -> str:
-    """The value with so many decimal places, not below it, for columns.
+    """The value rounded up to this many decimal places, for columns.
 
     >>> fixed_up(2.38159692)
     '2.38160'
@@ -102,12 +102,12 @@ def fixed_up(value: float, places: int = 5) -> str:
 
 
 def fixed_down(value: float, places: int = 5) -> str:
-    """The value with so many decimal places, not above it."""
+    """The value rounded down to this many decimal places."""
     return f"{Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR):f}"
 
 
 def percent(value: float) -> str:
-    """A probability that was given, in per cent as it is.
+    """A probability in per cent, not rounded.
 
     >>> percent(0.001)
     '0.1 %'
@@ -116,7 +116,7 @@ def percent(value: float) -> str:
 
 
 def percent_up(value: float) -> str:
-    """A probability in per cent, not below it, with three digits, and more close to certainty.
+    """A probability in per cent, rounded up to three digits, and to more digits near 100 %.
 
     >>> percent_up(0.02009553), percent_up(0.0474258), percent_up(0.99966465)
     ('2.01 %', '4.75 %', '99.9665 %')
@@ -125,7 +125,7 @@ def percent_up(value: float) -> str:
 
 
 def percent_down(value: float) -> str:
-    """A probability in per cent, not above it.
+    """A probability in per cent, rounded down.
 
     >>> percent_down(0.0474258)
     '4.74 %'
@@ -148,7 +148,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def paragraph(text: str, *, bullet: str = "") -> str:
-    """Text that is folded at the width of a page; a bullet hangs to the left of it."""
+    """Text wrapped at the width of a page, with a hanging bullet."""
     indent = " " * len(bullet)
     return textwrap.fill(
         text, _WIDTH, initial_indent=bullet, subsequent_indent=indent, break_on_hyphens=False

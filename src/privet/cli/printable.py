@@ -1,7 +1,7 @@
-"""Text for a terminal: nothing in it moves the cursor, changes colours, or turns the direction of what follows.
+"""Text that is safe on a terminal: it cannot move the cursor, change colours or the direction of writing.
 
 Keys that a release discovers, names of columns, files and models come from data and from other people. A terminal obeys control
-characters in them. They are shown by their number instead.
+characters in them. They are shown as escapes instead.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a command line says was done to the data: a file, a mechanism, or a bare claim."""
+"""What the command line asks about: a ledger file, a mechanism, or a claim (ε, δ)."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ _LARGEST_STEPS = 10**15
 @final
 @dataclass(frozen=True)
 class GuaranteeQuery:
-    """A guarantee, the δ at which it was asked for, and whether the adjacency was chosen for the user.
+    """A guarantee, the δ of the question, and whether the adjacency is the default.
 
     ``fixed`` is the guarantee of a ledger with a filter if every question had been fixed beforehand.
     """
@@ -110,7 +110,7 @@ def apply_training_sizes(arguments: argparse.Namespace) -> None:
 
 
 def mechanism(noise_multiplier: float, sampling_rate: float | None, steps: int) -> Event:
-    """DP-SGD, or the plain Gaussian mechanism where everybody is in every step."""
+    """The event of DP-SGD; that of the Gaussian mechanism if the sampling rate is 1."""
     if sampling_rate is None or sampling_rate == 1:
         return Repeat(Gaussian(noise_multiplier), steps) if steps > 1 else Gaussian(noise_multiplier)
     return dp_sgd(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
@@ -132,7 +132,7 @@ def delta_of(arguments: argparse.Namespace) -> float:
 
 
 def adjacency_of(arguments: argparse.Namespace) -> Adjacency:
-    """The adjacency that was named, or add-remove, which the output then says was chosen."""
+    """The adjacency of the command line. The default is add-remove, and the output says so."""
     return adjacency_from_name(arguments.adjacency or "add-remove", arguments.unit or "record")
 
 

@@ -29,11 +29,11 @@ from privet.releasing.store import check_unit_column
 
 __all__ = ["run"]
 
-_MANY = 12  # different events, beyond which the tightest accounting is felt
+_MANY = 12  # different events; with more, the tightest accounting takes seconds
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """What the release would cost, or the answers, after their cost was written down."""
+    """Quote the release, or run it after its cost is written down."""
     plan = plan_of(arguments)
     budget = budget_of(arguments)
     return _quote(plan, budget, arguments) if arguments.quote else _release(plan, budget, arguments)
@@ -135,7 +135,7 @@ def _if_lost(ledger: str | None) -> str:
 
 
 def _table(name: str) -> Path:
-    """The file, refused before the ledger is looked at when there is none."""
+    """The path of the table. A missing file is refused before the ledger is opened."""
     path = Path(name)
     if not is_file(path):
         raise Unreadable(
@@ -166,7 +166,7 @@ def _run(plan: Plan, path: Path, store: Store) -> Released:
     except PrivetError:
         raise
     except Exception:
-        # Whatever an engine says of a row that it choked on must not reach the reader.
+        # An engine's message may quote a row, so it must not reach the reader.
         raise Unreadable(
             f"{path.name!r} must be a table that can be read to its end, and was not. Check the file; what "
             f"was spent stays spent."
@@ -177,11 +177,11 @@ def _run(plan: Plan, path: Path, store: Store) -> Released:
 
 @contextmanager
 def _silent_engine() -> Iterator[None]:
-    """Nothing on standard error while rows are read: an engine in another language may write there what it read."""
+    """Silence standard error while rows are read: an engine may write there what it read."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)
-    except OSError:  # there is none to write to
+    except OSError:  # standard error is closed
         yield
         return
     try:
@@ -194,7 +194,7 @@ def _silent_engine() -> Iterator[None]:
 
 
 def _planned_ledger(plan: Plan) -> Ledger:
-    """What the plan would spend where nothing is stored."""
+    """The ledger of the plan if no answer is stored yet."""
     labels = (label for label, _ in plan.statistics)
     return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
 
@@ -209,7 +209,7 @@ def _account_for(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Guarant
 
 
 def _check_filter(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
-    """Where the ledger's filter would stand after the plan, and why it would be refused, if it would."""
+    """The state of the ledger's filter after the plan, and the reason if the plan would be refused."""
     ledger = stored_ledger(path, plan.relation) or Ledger(plan.relation)
     check_unit_column(ledger, plan.unit)
     try:
@@ -220,7 +220,7 @@ def _check_filter(plan: Plan, budget: Budget | None, path: Path) -> tuple[Filter
 
 
 def _spent_in(ledger: Ledger, delta: float) -> float | None:
-    """The price of the ledger if all had been fixed beforehand, or nothing where no finite ε is proved at this δ.
+    """ε of the ledger if all questions had been fixed beforehand; None if no finite ε is proved at this δ.
 
     The tightest proof takes seconds for dozens of different events; a long ledger is told by its moments, which
     is a little more, and ``privet account`` tells the rest.

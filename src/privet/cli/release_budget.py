@@ -1,4 +1,4 @@
-"""How ``privet release`` tells of a ledger's budget: where its filter stands, and the price beside it."""
+"""The ledger's budget in the output of ``privet release``: the state of its filter, and the price."""
 
 import math
 

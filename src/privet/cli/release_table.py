@@ -22,7 +22,7 @@ _NOTES = {
 
 
 def answer_document(answer: Answer) -> dict[str, object]:
-    """One answer; what has keys is an object by key."""
+    """One answer as JSON. An answer with keys is an object by key."""
     return {
         "label": answer.label,
         "value": _plain(answer.value),
@@ -37,7 +37,7 @@ def answer_document(answer: Answer) -> dict[str, object]:
 
 
 def quote_document(quote: Quote) -> dict[str, object]:
-    """The same, before there is a value."""
+    """A quote as JSON: an answer without a value."""
     return {
         "label": quote.label,
         "value": None,
@@ -109,7 +109,7 @@ def _cost_text(cost: Cost) -> str:
 
 
 def _pair(value: Number, error: Values, kind: ErrorKind) -> tuple[str, str]:
-    """A value with as many places as its error makes sense of.
+    """A value with as many decimal places as its error justifies.
 
     >>> _pair(49.4812, 0.2761, ErrorKind.CONSERVATIVE), _pair(3997, 9, ErrorKind.NOISE_LAW)
     (('49.48', '0.28'), ('3,997', '9'))

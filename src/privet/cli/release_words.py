@@ -1,7 +1,7 @@
-"""What ``privet release`` is asked for: the words of the command line as statistics, budgets and bounds.
+"""Parse the command line of ``privet release`` into statistics, budgets and bounds.
 
-A list is written as in a CSV line, so that ``"a,b",c`` has two members. A list of whole numbers is one of
-numbers, and any other is one of text: ``01234`` is text, as a postcode should be.
+A list is written as a line of CSV, so ``"a,b",c`` has two members. If all members are whole numbers, they are read as
+numbers; otherwise as text. ``01234`` is text, as a postcode should be.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Where a report goes: looked at before the work, so that minutes of it are not lost to a missing folder or package."""
+"""The file of a report, checked before the work begins: a missing folder or package must not cost minutes of work."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ _PROBE = 2**16  # bytes that must find room before the work begins
 
 
 def report_file(name: str) -> Path:
-    """The path of ``--out``, after it was found that a report can be written there in the form that its ending asks for."""
+    """The path of ``--out``. Checks that a report can be written there in the format of its ending."""
     path = Path(name)
     if (
         not is_folder(path.parent)
@@ -32,7 +32,7 @@ def report_file(name: str) -> Path:
     if path.name.lower().endswith(".html") and not path.name.lower().endswith(".dpia.html"):
         from privet.reporting.charts.plotting import library
 
-        library()  # says now what would be missing afterwards
+        library()  # raises MissingPackage now rather than after the work
     try:
         _try_writing(path.parent)
     except OSError as failed:
@@ -55,7 +55,7 @@ def _try_writing(folder: Path) -> None:
 
 
 def key_file(report: Path) -> Path:
-    """Where the key of a report's fingerprints is, unless another place is named: beside it, one for all its forms.
+    """The default file of the key of a report's fingerprints: beside the report, one for all its formats.
 
     >>> key_file(Path("a/report.dpia.html")).as_posix()
     'a/report.fingerprints.key'
@@ -81,9 +81,9 @@ def read_key(path: Path) -> FingerprintKey:
 
 
 def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path | None]:
-    """The key for a report and the file that keeps it: one that is there is used again, so that all forms agree.
+    """The key for a report and its file. An existing key is used again, so that all formats of a report agree.
 
-    Without a name and without a report that is written, the key is kept nowhere.
+    Without ``--key`` and without ``--out`` the key is not saved.
     """
     path = Path(named) if named is not None else None if out is None else key_file(out)
     if path is not None and not (is_folder(path.parent) and can_be_named(path)):

@@ -1,4 +1,4 @@
-"""A report and its key, written where they were asked for; where that fails, elsewhere, so that no audit is lost."""
+"""Save a report and its key. If that fails, save them in another folder, so that no audit is lost."""
 
 import tempfile
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Saved:
 
     @property
     def sentences(self) -> list[str]:
-        """What to tell of it."""
+        """Sentences for the user."""
         sentences = [self.failed] if self.failed else []
         if self.path is not None:
             sentences.append(f"The report is in {self.path}.")
@@ -35,7 +35,7 @@ class Saved:
 
 
 def save_report(report: Report, out: Path | None, key: Path | None = None) -> Saved:
-    """Write both. Where that fails, they are written elsewhere: in the same form, else as JSON, which is smaller."""
+    """Write both. If that fails, write them to another folder, in the same form or as JSON, which is smaller."""
     try:
         return _write_report(report, out, key)
     except (OSError, MemoryError) as failed:

@@ -1,4 +1,4 @@
-"""Standard input, output and error as a command finds them: perhaps closed, full, or in an encoding without ε."""
+"""Standard input, output and error, which may be closed, full, or in an encoding without ε."""
 
 import os
 import select
@@ -23,7 +23,7 @@ def open_streams() -> None:
     """Make all three streams usable.
 
     A descriptor that is closed is opened on the null device: otherwise the next file, perhaps a ledger, would get its number, and
-    whatever is printed would be written into that file. What an encoding does not have is written by its number.
+    whatever is printed would be written into that file. Characters that an encoding does not have are written as escapes.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -46,7 +46,7 @@ _closed: list[object] = []  # stands in for a standard output that was closed
 def check_output() -> None:
     """Refuse a command whose answer could not be written, before it costs anything.
 
-    ``BrokenPipeError`` where nobody reads. A disk can still become full later: ``OutputFailed`` then.
+    Raises ``BrokenPipeError`` if nobody reads the output. A disk can still become full later; then ``OutputFailed`` is raised.
     """
     if sys.stdout in _closed or getattr(sys.stdout, "closed", False):
         raise OutputFailed(
@@ -92,7 +92,7 @@ def write_output(text: str, if_lost: str = "") -> None:
 
 
 def flush_output() -> None:
-    """What others printed, such as ``--help``, is written now."""
+    """Flush what argparse printed, such as ``--help``."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -110,7 +110,7 @@ def _make_error(failed: Exception, if_lost: str) -> OutputFailed:
 
 
 def drop_output() -> None:
-    """What was not written stays unwritten: Python would try again at its exit, fail, and change the exit code."""
+    """Discard unwritten output: Python would try to write it at exit, fail, and change the exit code."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):  # no file is behind it

@@ -1,6 +1,6 @@
 """``privet verify``: whether a model, data and a ledger are those that a report is about.
 
-What is given is identified in the same way as in an audit, and its fingerprint is held against that of the report. 0: all that was given
+Each thing that is given gets its fingerprint, as in an audit. The fingerprint is compared with that of the report. 0: all that was given
 is the same. 1: something differs, or was given and could not be compared. What was not given is listed as not checked. The code
 that made the report is compared too, and does not decide: a later version may check an older report.
 """
@@ -54,7 +54,7 @@ class Comparison(StrEnum):
 @final
 @dataclass(frozen=True)
 class Compared:
-    """One thing that a report is about, held against what was given. ``decides``: the exit code depends on it."""
+    """One comparison with the report. ``decides``: the exit code depends on it."""
 
     what: str
     outcome: Comparison
@@ -63,7 +63,7 @@ class Compared:
 
     @property
     def failed(self) -> bool:
-        """Whether something was given and not found to be the same."""
+        """Whether the thing was given and does not match."""
         return self.decides and self.outcome is not Comparison.MATCHES
 
 

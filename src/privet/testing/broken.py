@@ -1,4 +1,4 @@
-"""How a check speaks up: one exception, and the comparisons that raise it."""
+"""The exception of a failed check, and the comparisons that raise it."""
 
 import math
 

@@ -1,6 +1,6 @@
 """Random events for property-based tests; needs hypothesis (``pip install privet[dev]``).
 
-Every strategy stays where float64 is at ease: extremes belong in tables, where they can be named.
+Every strategy avoids extreme values; extremes belong in tables of named cases.
 """
 
 from hypothesis import strategies as st
