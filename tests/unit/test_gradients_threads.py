@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from privet.randomness import SeededNoise
-from privet.training.noise.gradient_noise import gaussian_
+from privet.training.noise.gradient_noise import add_gaussian_
 from privet.training.per_example import ClippedSums, per_example_loss
 from privet.training.per_example.forms.products import compiled
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
 
@@ -205,16 +205,16 @@ def test_clipped_sums_are_the_same_on_several_threads(name):
 def test_a_fork_has_no_threads_but_its_own():
     """Torch's pool is not there in a child; asking for it would wait for ever."""
     torch.set_num_threads(2)
-    assert threads_for(1 << 20) == 2
-    assert threads_for(10) == 1
+    assert choose_threads(1 << 20) == 2
+    assert choose_threads(10) == 1
     buffer = torch.zeros(1 << 20)  # made here: torch itself would wait in the child
-    gaussian_(buffer, 1.0, SeededNoise(1))
+    add_gaussian_(buffer, 1.0, SeededNoise(1))
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         signal.alarm(20)
-        gaussian_(buffer, 1.0, SeededNoise(1))
-        os.write(writer, b"%d" % threads_for(1 << 20))
+        add_gaussian_(buffer, 1.0, SeededNoise(1))
+        os.write(writer, b"%d" % choose_threads(1 << 20))
         os._exit(0)
     os.close(writer)
     assert os.read(reader, 10) == b"1"

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from privet.training.per_example.forms.linear_form import gram_sums
 from privet.training.per_example.forms.products import Gradient, Product, compiled, squared_rows
 from privet.training.per_example.scratch import Scratch
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["Windows"]
 
@@ -166,7 +166,7 @@ class Windows(Product):
             return False
         if not g.is_contiguous():
             g = self._scratch.lend(x, *g.shape).copy_(g)
-        threads, (down, across) = threads_for(rows.numel()), module.stride
+        threads, (down, across) = choose_threads(rows.numel()), module.stride
         if whole:
             out = rows.view(-1, outputs, high, wide, channels)
             moves = down, across, self._padding[2], self._padding[0]
@@ -263,6 +263,6 @@ class Windows(Product):
         found = room.view(part.shape[0], *out, module.kernel_size[0], run)
         step = module.stride[1] * module.in_channels
         loops.copy_windows(
-            threads_for(found.numel()), rows.flatten(2).numpy(), module.stride[0], step, found.numpy()
+            choose_threads(found.numel()), rows.flatten(2).numpy(), module.stride[0], step, found.numpy()
         )
         return room

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from privet.training.per_example.forms.linear_form import Outer, joined_matrices
 from privet.training.per_example.forms.products import Direct, Gradient, Product, compiled, squared_rows
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["Lookup", "combined"]
 
@@ -48,7 +48,7 @@ class Lookup(Product):
             norms = torch.empty(batch, dtype=torch.float64)
             skip = -1 if self.skip is None else self.skip
             loops.squares_by_key(
-                threads_for(self.gradient.rows.numel()),
+                choose_threads(self.gradient.rows.numel()),
                 self.ids.numpy(),
                 self.gradient.rows.numpy(),
                 skip,
@@ -86,7 +86,7 @@ class Lookup(Product):
         if loops is not None and self.gradient.untouched and out.is_contiguous():
             skip = -1 if self.skip is None else self.skip
             rows = self.gradient.rows.numpy()
-            scales, many = factors.contiguous().numpy(), threads_for(rows.size)
+            scales, many = factors.contiguous().numpy(), choose_threads(rows.size)
             loops.add_rows(many, self.ids.numpy(), rows, scales, skip, out.numpy())
             return
         scaled = self.gradient.scaled(factors).flatten(0, 1)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from privet.training.per_example.forms.products import Gradient, Product, compiled, squared_rows
 from privet.training.per_example.scratch import Scratch
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["Outer", "gram", "gram_sums", "joined_matrices"]
 
@@ -129,7 +129,7 @@ def _looped_gram(x: Tensor, gradient: Gradient, loops: Any) -> Tensor:  # noqa: 
     rows, first = gradient.rows, not x.is_contiguous()
     norms = torch.empty(x.shape[0], dtype=torch.float64)
     given = (t.transpose(0, 1) if first else t for t in (x.detach(), rows))
-    loops.gram_squares(threads_for(x.numel()), *(t.numpy() for t in given), first, GUARD, norms.numpy())
+    loops.gram_squares(choose_threads(x.numel()), *(t.numpy() for t in given), first, GUARD, norms.numpy())
     return norms
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 
 from privet.training.per_example.forms.products import compiled
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["Chain"]
 
@@ -133,7 +133,7 @@ class Chain:
         loops: Any = compiled("mlp_loops")
         trained = float(link.weight is not None), float(link.bias is not None)
         known = loops.entropy(
-            threads_for(x.numel()),
+            choose_threads(x.numel()),
             x.numpy(),
             weight,
             bias,
@@ -161,7 +161,7 @@ class Chain:
             if after is not None:
                 trained = float(link.weight is not None), float(link.bias is not None)
                 given = x.numpy(), after.numpy(), gradient.numpy(), link.activation
-                loops.add_chain_squares(threads_for(x.numel()), *given, *trained, squares)
+                loops.add_chain_squares(choose_threads(x.numel()), *given, *trained, squares)
             found[number] = gradient
             if number:
                 room = self._rows("g", number, x.shape[0], x.shape[1])
@@ -189,7 +189,7 @@ class Chain:
         scales = factors.numpy()
         for link, x, g in zip(self._links, inputs, gradients, strict=True):
             sums = _NOTHING if link.bias is None else views[link.bias].numpy()
-            loops.scale_and_sum(threads_for(g.numel()), g.numpy(), scales, sums, fresh)
+            loops.scale_and_sum(choose_threads(g.numel()), g.numpy(), scales, sums, fresh)
             if link.weight is not None:
                 if fresh:
                     torch.mm(g.t(), x, out=views[link.weight])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from privet.training.per_example.forms.products import compiled, squared_rows
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["Straight"]
 
@@ -58,7 +58,7 @@ class Straight:
             ):
                 with_weight, with_bias = float(weight is not None), float(bias is not None)
                 loops.add_outer_squares(
-                    threads_for(x.numel()), x.detach().numpy(), g.numpy(), with_weight, with_bias, found
+                    choose_threads(x.numel()), x.detach().numpy(), g.numpy(), with_weight, with_bias, found
                 )
             return
         for x, g, weight, bias in zip(
@@ -79,7 +79,9 @@ class Straight:
         ):
             if loops is not None and own:
                 sums = _NOTHING if bias is None else views[bias]
-                loops.scale_and_sum(threads_for(g.numel()), g.numpy(), factors.numpy(), sums.numpy(), fresh)
+                loops.scale_and_sum(
+                    choose_threads(g.numel()), g.numpy(), factors.numpy(), sums.numpy(), fresh
+                )
                 scaled = g
             else:
                 if bias is not None:

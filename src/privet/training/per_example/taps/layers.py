@@ -12,7 +12,7 @@ from privet.training.per_example.forms.linear_form import Outer
 from privet.training.per_example.forms.products import Direct, Gradient, Product, TokenSum, compiled
 from privet.training.per_example.scratch import Scratch
 from privet.training.per_example.taps.tape import Tap, Use, plain_parameters
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["BagTap", "EmbeddingTap", "GroupNormTap", "LayerNormTap", "LinearTap", "RMSNormTap"]
 
@@ -207,7 +207,7 @@ class LayerNormTap(Tap):
             return
         weights, biases = x.new_empty(len(x), x.shape[2]), x.new_empty(len(x), x.shape[2])
         each = x, mean.squeeze(2), scale.squeeze(2), rows, weights, biases
-        loops.normed_sums(threads_for(x.numel()), *(t.numpy() for t in each))
+        loops.normed_sums(choose_threads(x.numel()), *(t.numpy() for t in each))
         for place, found in ((bias, biases), (weight, weights)):
             if place is not None:
                 yield place, Direct(found.view(-1, *shape))

@@ -18,7 +18,7 @@ from torch.autograd.graph import Node
 from privet.training.per_example.forms.products import Gradient, Product, compiled
 from privet.training.per_example.taps.layers import matrix_products
 from privet.training.per_example.taps.tape import Tap, Use, plain_parameters
-from privet.training.threads import threads_for
+from privet.training.threads import choose_threads
 
 __all__ = ["GRUTap", "LSTMTap", "is_own_recurrence"]
 
@@ -57,7 +57,7 @@ class _LSTM(torch.autograd.Function):
                 squashed.numpy(),
                 states.numpy(),
             )
-            threads = threads_for(given[0].numel(), WORTH_SHARING)
+            threads = choose_threads(given[0].numel(), WORTH_SHARING)
             for t, (now, after) in enumerate(zip(gates.unbind(), states.unbind(), strict=True)):
                 now.addmm_(h, transposed)
                 loops.lstm_forward(threads, *rows, t)
@@ -95,7 +95,7 @@ class _LSTM(torch.autograd.Function):
             )
             seen = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
             made = found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
-            flat, threads = found.unbind(), threads_for(gates[0].numel(), WORTH_SHARING)
+            flat, threads = found.unbind(), choose_threads(gates[0].numel(), WORTH_SHARING)
             for t in range(times - 1, -1, -1):
                 loops.lstm_backward(threads, *seen, *made, t)
                 torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
