@@ -183,7 +183,7 @@ def test_sums_of_codes_equal_a_loop(share, chunk, monkeypatch):
     expected = looped(model, inputs, targets, share, 0.7)
     assert torch.allclose(out - 5.0, expected, atol=1e-5)
     assert norms.shape == (9,)
-    sums.add((inputs,), targets, out, fresh=True)
+    sums.add((inputs,), targets, out, overwrite=True)
     assert torch.allclose(out, expected, atol=1e-5)
 
 

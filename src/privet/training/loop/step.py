@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from privet.arguments import at_least, positive
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
+from privet.torch_internals import has_gradient_hooks
 from privet.training.clipping import Adaptive, Clip
 from privet.training.extras.augmentation import Augmentation, Variants, averaged
 from privet.training.extras.encoded_sums import EncodedSums
@@ -143,13 +144,13 @@ class NoisyGradient:
             self.buffer.zero_()
         fresh, left = True, indices
         while left.numel():
-            size = self._micro_batch or piece(left.numel(), sums.held)
+            size = self._micro_batch or piece(left.numel(), sums.numbers_per_example)
             some, left = (left[:size], left[size:]) if size < left.numel() else (left, left[:0])
             inputs, targets = split(rows.take(some))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
             try:
-                squared_norms = sums.add(inputs, targets, self.buffer, fresh=fresh)
+                squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
             except CrossExample as refused:
                 raise fixable(refused) from None
             fresh = False
@@ -227,7 +228,7 @@ class NoisyGradient:
 
     def _require_no_hooks(self) -> None:
         for name, parameter in self._named:
-            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            if has_gradient_hooks(parameter):
                 raise InvalidArgument(
                     f"'model' must have no hooks on its parameters, got one on '{name}', which would never run, because a "
                     f"private gradient does not come from the backward pass. Remove the hook, and change gradients in "
@@ -242,7 +243,7 @@ class NoisyGradient:
                 each = same = averaged(each, self._augmentation.copies)
             try:
                 found = (
-                    ClippedSums(self._model, each, self.clip, groups=self._groups, stands_for=same)
+                    ClippedSums(self._model, each, self.clip, groups=self._groups, original_loss=same)
                     if self._encoding is None
                     else EncodedSums(self._model, each, self.clip, self._encoding)
                 )

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privet.training.compilation import compiled, share, wide
+from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.noise.cipher_loops import BATCH, expand, keystream
 from privet.training.noise.normals import BYTES, COARSE
 
@@ -40,7 +40,7 @@ def _numbers(
     cell: np.float32,
 ) -> None:
     """Add two normal numbers for every pair of words, in cells, to ``first`` and ``second``, and round."""
-    wide()
+    use_wide_registers()
     # Numba computes with 64-bit integers by default, which would halve the lanes: hence _I everywhere.
     twice = _F(-2) * deviation * deviation
     for i in range(words.size):
@@ -78,7 +78,7 @@ def _numbers(
 
 
 _FASTMATH = {"contract", "nsz", "nnan", "arcp"}
-_numbers = compiled(_numbers, _FASTMATH)
+_numbers = compile_loop(_numbers, _FASTMATH)
 
 
 def _count_coarse(words: npt.NDArray[np.int32]) -> int:
@@ -91,7 +91,7 @@ def _count_coarse(words: npt.NDArray[np.int32]) -> int:
     return int(coarse)
 
 
-_count_coarse = compiled(_count_coarse, _FASTMATH)
+_count_coarse = compile_loop(_count_coarse, _FASTMATH)
 
 
 def _finish(
@@ -106,7 +106,8 @@ def _finish(
 ) -> int:
     """Add the noise to ``out`` and return 0.
 
-    Unless ``refined``, coarse words stop it: then it returns their number and leaves ``out`` alone. A refined word is negative, and holds U·2³¹ as a float32.
+    Unless ``refined``, coarse words stop it: then it returns their number and leaves ``out`` alone. A refined
+    word is negative, and holds U·2³¹ as a float32.
     """
     if not refined:
         coarse = _count_coarse(words)
@@ -131,7 +132,7 @@ def _refine(words: npt.NDArray[np.int32], schedule: Words, nonce: int, first: in
             words[i] = _I(exact.view(_I) | _I(-(2**31)))
 
 
-_refine = compiled(_refine, _FASTMATH)
+_refine = compile_loop(_refine, _FASTMATH)
 
 
 def _add_part(
@@ -170,7 +171,7 @@ def _add_part(
             mine[2 * half] = edge[0]
 
 
-_add_part = compiled(_add_part, _FASTMATH)
+_add_part = compile_loop(_add_part, _FASTMATH)
 
 
 def _add(
@@ -184,7 +185,7 @@ def _add(
     """Add normal noise to ``out`` and round. The secret has three words: a key of two words, and a nonce."""
     schedule = np.empty(44, dtype=np.uint32)
     expand(secret[:2], schedule)
-    share(_add_part, threads, (schedule, secret[2], out, deviation, per_cell, cell))
+    run_parts(_add_part, threads, (schedule, secret[2], out, deviation, per_cell, cell))
 
 
-finish, add = compiled(_finish, _FASTMATH), compiled(_add, _FASTMATH)
+finish, add = compile_loop(_finish, _FASTMATH), compile_loop(_add, _FASTMATH)
