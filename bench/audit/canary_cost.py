@@ -23,7 +23,7 @@ from privet.training import (
     Trained,
     train,
 )
-from privet.training.noise import distributions as noise_laws
+from privet.training.noise import distributions
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "mnist.npz"
 DELTA = 1e-6
@@ -62,18 +62,18 @@ def measured(run: Trained) -> str:
 
 
 def halved(rows: tuple[Tensor, Tensor], canaries: Canaries | None) -> str:
-    honest = noise_laws.gaussian_
+    honest = distributions.add_gaussian_
 
     def broken(buffer: Tensor, deviation: float, source: object, *, divisor: float = 1.0) -> Tensor:
         return honest(buffer, deviation / 2, source, divisor=divisor)
 
     if canaries is None:
         return "–"
-    noise_laws.gaussian_ = broken
+    distributions.add_gaussian_ = broken
     try:
         return measured(trained(rows, canaries))
     finally:
-        noise_laws.gaussian_ = honest
+        distributions.add_gaussian_ = honest
 
 
 def main() -> None:

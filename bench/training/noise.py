@@ -18,8 +18,8 @@ import torch
 
 from privet.randomness import SecureNoise, SeededNoise
 from privet.training.noise import compiled_normals, secure_stream
-from privet.training.noise.gradient_noise import gaussian_
-from privet.training.noise.secure_stream import expanded
+from privet.training.noise.gradient_noise import add_gaussian_
+from privet.training.noise.secure_stream import expand_source
 from privet.training.sampling.lots import FixedLots, Lots, PoissonLots
 
 Case = Callable[[], object]
@@ -31,18 +31,18 @@ def cases(buffer: torch.Tensor) -> dict[str, Case]:
 
     def in_torch() -> None:
         with mock.patch.object(compiled_normals, "is_available", return_value=False):
-            gaussian_(buffer, 1.0, SecureNoise())
+            add_gaussian_(buffer, 1.0, SecureNoise())
 
     def from_package() -> None:
         with mock.patch.object(compiled_normals, "has_cipher", return_value=False):
-            gaussian_(buffer, 1.0, SecureNoise())
+            add_gaussian_(buffer, 1.0, SecureNoise())
 
     def from_system() -> None:
         with (
             mock.patch.object(compiled_normals, "has_cipher", return_value=False),
             mock.patch.object(secure_stream, "_has_cipher", return_value=False),
         ):
-            gaussian_(buffer, 1.0, SecureNoise())
+            add_gaussian_(buffer, 1.0, SecureNoise())
 
     found: dict[str, Case] = {
         "torch normal_ (insecure)": buffer.normal_,
@@ -52,15 +52,15 @@ def cases(buffer: torch.Tensor) -> dict[str, Case]:
         "Privet, secure, cipher of a package": from_package,
     }
     if compiled_normals.is_available():
-        found["Privet, secure, compiled"] = lambda: gaussian_(buffer, 1.0, SecureNoise())
-        found["Privet, seeded, compiled"] = lambda: gaussian_(buffer, 1.0, SeededNoise(1))
+        found["Privet, secure, compiled"] = lambda: add_gaussian_(buffer, 1.0, SecureNoise())
+        found["Privet, seeded, compiled"] = lambda: add_gaussian_(buffer, 1.0, SeededNoise(1))
     return found
 
 
 def streams(size: int) -> dict[str, Case]:
     return {
         "os.urandom": lambda: os.urandom(size),
-        "cipher": lambda: expanded(SecureNoise()).bits(size // 8),
+        "cipher": lambda: expand_source(SecureNoise()).bits(size // 8),
         "numpy PCG64DXSM": lambda: SeededNoise(1).bits(size // 8),
     }
 

@@ -15,7 +15,7 @@ from privet.releasing.durable import DurableLedger
 from privet.training.extras.encoding import Signs
 from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.plan_documents import plan_from_plain
-from privet.training.noise.correlated import Banded, Tree
+from privet.training.noise.correlated import BandedNoise, TreeNoise
 from privet.training.noise.distributions import Student
 from privet.training.plan import Plan, QuantileClip
 from privet.training.sampling.schemes import (
@@ -32,7 +32,7 @@ PARTS = {
     "poisson": {"sampling": PoissonSampling(0.05), "adaptive": QuantileClip(0.5, count_deviation=20.0)},
     "banded": {
         "sampling": CyclicSampling(5),
-        "correlation": Banded((1.0, 0.7, 0.6)),
+        "correlation": BandedNoise((1.0, 0.7, 0.6)),
         "adjacency": ZeroOut(),
     },
     "shuffled": {
@@ -42,11 +42,11 @@ PARTS = {
     },
     "student": {
         "sampling": FixedSizeSampling(50),
-        "law": Student(5.0),
+        "noise_distribution": Student(5.0),
         "encoding": Signs(0.2),
         "adjacency": AddRemove(Unit.USER),
     },
-    "tree": {"sampling": CyclicSampling(5), "correlation": Tree()},
+    "tree": {"sampling": CyclicSampling(5), "correlation": TreeNoise()},
     "parts": {"sampling": PartSampling(4, 0.2)},
 }
 

@@ -197,12 +197,12 @@ def wrong_somewhere(names, sizes=(5, 4, 6)):
 
 
 def without_a_second_look(monkeypatch):
-    monkeypatch.setattr(couplings.Couplings, "require_same_alone", lambda *args: None)
+    monkeypatch.setattr(couplings.CouplingTests, "require_same_alone", lambda *args: None)
 
 
 @pytest.mark.parametrize("name", ["plain/time-major-first", "mha/first", "frames/time-major"])
 def test_mutation_the_first_candidate_is_taken(name, monkeypatch):
-    monkeypatch.setattr(proofs, "_fitting", lambda layouts, *rest: iter(layouts))
+    monkeypatch.setattr(proofs, "_matching_orders", lambda layouts, *rest: iter(layouts))
     with pytest.raises(CrossExample, match="alone"):
         distance(entry_of(name), 11, (5,))
     without_a_second_look(monkeypatch)
@@ -211,15 +211,15 @@ def test_mutation_the_first_candidate_is_taken(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["sorted/first", "plain/time-major-first", "heads-between/first"])
 def test_mutation_no_certificate(name, monkeypatch):
-    monkeypatch.setattr(proofs.Proof, "check", lambda *args: None)
+    monkeypatch.setattr(proofs.RowProof, "certify", lambda *args: None)
     without_a_second_look(monkeypatch)
     assert wrong_somewhere([name], (5, 4, 6, 3, 8))
 
 
 def test_mutation_moves_by_value_are_not_seen(monkeypatch):
     """Then sorted batches are wrong in some lot, or the next certificate stops the run."""
-    monkeypatch.setattr(row_moves.RowMoves, "stay", lambda *args: True)
-    monkeypatch.setattr(proofs, "RATE", 0.0)
+    monkeypatch.setattr(row_moves.RowMoves, "keep_rows", lambda *args: True)
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
     without_a_second_look(monkeypatch)
     found = []
     for seed in range(8):
@@ -231,7 +231,7 @@ def test_mutation_moves_by_value_are_not_seen(monkeypatch):
 
 
 def test_mutation_company_is_not_tried(monkeypatch):
-    monkeypatch.setattr(couplings.Couplings, "require_apart", lambda *args, **named: None)
+    monkeypatch.setattr(couplings.CouplingTests, "require_independent_half", lambda *args, **named: None)
     without_a_second_look(monkeypatch)
     entry = next(e for e in zoo.COUPLED if e.name == "centred_in_large_lots")
     assert distance(entry, 3, (6,)) > 1e-3

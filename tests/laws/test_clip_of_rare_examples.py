@@ -192,7 +192,9 @@ def worst_error(function, lots=8, size=6, since=1):
 
 @pytest.fixture(autouse=True)
 def _no_lot_is_drawn(monkeypatch):
-    monkeypatch.setattr(proofs, "RATE", 0.0)  # certificates at random would hide what is looked at here
+    monkeypatch.setattr(
+        proofs, "CERTIFICATE_RATE", 0.0
+    )  # certificates at random would hide what is looked at here
 
 
 @pytest.mark.parametrize("function", MODELS, ids=lambda f: f.__name__)
@@ -207,11 +209,11 @@ def test_positions_that_come_late_do_not_stop_the_run():
 
 @pytest.mark.parametrize("function", MODELS[:-1], ids=lambda f: f.__name__)
 def test_mutation_rows_are_believed_to_stay(function, monkeypatch):
-    monkeypatch.setattr(row_moves.RowMoves, "stay", lambda *args: True)
-    monkeypatch.setattr(proofs.Proof, "asks", lambda *args: False)
+    monkeypatch.setattr(row_moves.RowMoves, "keep_rows", lambda *args: True)
+    monkeypatch.setattr(proofs.RowProof, "needs_certificate", lambda *args: False)
     assert worst_error(function, lots=7) > 1e-2
 
 
 def test_mutation_positions_that_were_zero_are_believed(monkeypatch):
-    monkeypatch.setattr(proofs.Proof, "asks", lambda *args: False)
+    monkeypatch.setattr(proofs.RowProof, "needs_certificate", lambda *args: False)
     assert worst_error(two_streams, lots=7) > 1e-2

@@ -14,12 +14,14 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
-from privet.training.per_example.forms import conv_form as windows
-from privet.training.per_example.forms import embedding_form as lookups
-from privet.training.per_example.forms import linear_form as outers
-from privet.training.per_example.forms import mlp as chains
-from privet.training.per_example.forms import products
-from privet.training.per_example.forms import single_token_linear as straight
+from privet.training.per_example.forms import (
+    conv_form,
+    embedding_form,
+    gradient_form,
+    linear_form,
+    mlp,
+    single_token_linear,
+)
 from privet.training.per_example.graph import couplings
 from privet.training.per_example.taps import layers, recurrent
 
@@ -134,8 +136,8 @@ CONVOLUTIONS = [
 )
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 def test_convolutions(layer, price, gain, monkeypatch):
-    monkeypatch.setattr(windows, "GRAM_PRICE", price)
-    monkeypatch.setattr(windows, "SHIFT_GAIN", gain)
+    monkeypatch.setattr(conv_form, "GRAM_PRICE", price)
+    monkeypatch.setattr(conv_form, "SHIFT_GAIN", gain)
     layer.reset_parameters()
     size = {nn.Conv1d: (9,), nn.Conv2d: (9, 8), nn.Conv3d: (5, 4, 5)}[type(layer)]
     model = nn.Sequential(nn.Conv1d(4, 4, 1) if len(size) == 1 else nn.Identity(), layer, Mean())
@@ -176,14 +178,14 @@ def test_normalisations(layer, shape):
     assert not loose(model, (torch.randn(BATCH, *shape),), classes())
 
 
-@pytest.fixture(params=["compiled", "torch"])
+@pytest.fixture(params=["load_kernels", "torch"])
 def loops(request, monkeypatch):
     """With numba's loops, and without."""
-    if request.param == "compiled":
+    if request.param == "load_kernels":
         pytest.importorskip("numba")
     else:
-        for module in (lookups, outers, layers, straight, chains, recurrent, windows):
-            monkeypatch.setattr(module, "compiled", lambda *loops: None)
+        for module in (embedding_form, linear_form, layers, single_token_linear, mlp, recurrent, conv_form):
+            monkeypatch.setattr(module, "load_kernels", lambda *loops: None)
 
 
 @pytest.mark.usefixtures("loops")
@@ -243,11 +245,11 @@ def test_a_fresh_buffer_is_overwritten_and_another_is_added_to():
     sums = ClippedSums(model, per_example_loss(nn.CrossEntropyLoss()), Flat(0.3))
     total, _ = looped(model, per_example_loss(nn.CrossEntropyLoss()), (ids,), y, 0.3)
     out = torch.full((sums.layout.size,), math.nan)
-    sums.add((ids,), y, out, fresh=True)
+    sums.add((ids,), y, out, overwrite=True)
     assert torch.allclose(out.double(), total, rtol=1e-5, atol=1e-6)
     sums.add((ids,), y, out)
     assert torch.allclose(out.double(), 2 * total, rtol=1e-5, atol=2e-6)
-    sums.add((ids[:0],), y[:0], out, fresh=True)
+    sums.add((ids[:0],), y[:0], out, overwrite=True)
     assert not out.any()
 
 
@@ -678,7 +680,7 @@ def test_sum_and_mean_differ_by_the_number_of_outputs():
 def test_norms_are_summed_in_float64():
     # 2²⁶ equal squares: a float32 accumulator is 4 % low in torch 2.13, and 0.6 % in others.
     rows = torch.full((1, 1 << 26), 0.3)
-    assert float(products.squared_rows(rows)[0]) == pytest.approx(0.3**2 * 2**26, rel=1e-6)
+    assert float(gradient_form.squared_row_norms(rows)[0]) == pytest.approx(0.3**2 * 2**26, rel=1e-6)
 
 
 def test_without_a_clip_the_sum_is_the_gradient_of_plain_training():
@@ -786,24 +788,26 @@ def refused_or_wrong(monkeypatch):
     """The engine itself sees that norms are not those of examples alone; without that look, the sum is wrong."""
     with pytest.raises(CrossExample, match="alone"):
         mutated_error()
-    monkeypatch.setattr(couplings.Couplings, "require_same_alone", lambda *args: None)
+    monkeypatch.setattr(couplings.CouplingTests, "require_same_alone", lambda *args: None)
     return mutated_error() > 1e-3
 
 
 def test_mutation_a_dropped_bias(monkeypatch):
-    monkeypatch.setattr(products.TokenSum, "squared_norms", lambda s: torch.zeros(BATCH, dtype=torch.float64))
+    monkeypatch.setattr(
+        gradient_form.BiasForm, "squared_norms", lambda s: torch.zeros(BATCH, dtype=torch.float64)
+    )
     assert refused_or_wrong(monkeypatch)
 
 
 def test_mutation_a_forgotten_cross_term(monkeypatch):
     monkeypatch.setattr(
-        lookups.Tied, "squared_norms", lambda s: s.matrix.squared_norms() + s.table.squared_norms()
+        embedding_form.TiedForm, "squared_norms", lambda s: s.matrix.squared_norms() + s.table.squared_norms()
     )
     assert refused_or_wrong(monkeypatch)
 
 
 def test_mutation_repeated_tokens_squared_one_by_one(monkeypatch):
-    monkeypatch.setattr(lookups.Lookup, "squared_norms", lambda s: s.gradient.squares())
+    monkeypatch.setattr(embedding_form.EmbeddingForm, "squared_norms", lambda s: s.gradient.squares())
     assert refused_or_wrong(monkeypatch)
 
 
@@ -813,7 +817,7 @@ def test_mutation_a_skipped_clip(monkeypatch):
 
 
 def test_mutation_a_sum_that_is_not_scaled(monkeypatch):
-    for module in (lookups, outers):
-        monkeypatch.setattr(module, "compiled", lambda *loops: None)
-    monkeypatch.setattr(products.Gradient, "scaled", lambda s, c: s.rows)
+    for module in (embedding_form, linear_form):
+        monkeypatch.setattr(module, "load_kernels", lambda *loops: None)
+    monkeypatch.setattr(gradient_form.OutputGradient, "scale", lambda s, c: s.rows)
     assert mutated_error() > 1e-3

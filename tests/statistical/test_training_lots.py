@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from privet.randomness import SecureNoise
-from privet.training.noise.secure_stream import expanded
+from privet.training.noise.secure_stream import expand_source
 from privet.training.sampling import subsets
 from privet.training.sampling.lots import FixedLots, PoissonLots, ShuffledLots
 from privet.training.sampling.subsets import binomial
@@ -87,7 +87,7 @@ def test_shuffles_are_uniform():
 @pytest.mark.parametrize(("trials", "probability"), [(20, 0.3), (200, 0.01), (70, 2 / 3)])
 def test_binomial_counts_have_their_law(trials, probability):
     """8000 counts: false alarm 10⁻⁸, finds a probability that is off by 5 %."""
-    source = expanded(SecureNoise())
+    source = expand_source(SecureNoise())
     counts = np.bincount([binomial(trials, probability, source) for _ in range(8000)], minlength=trials + 1)
     expected = 8000 * stats.binom.pmf(np.arange(trials + 1), trials, probability)
     wide = expected >= 10

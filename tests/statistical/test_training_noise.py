@@ -15,9 +15,9 @@ from scipy import stats
 
 from privet.randomness import SecureNoise
 from privet.training.noise import compiled_normals
-from privet.training.noise.correlated import Banded, Tree
-from privet.training.noise.gradient_noise import gaussian_, student_
-from privet.training.noise.secure_stream import expanded
+from privet.training.noise.correlated import BandedNoise, TreeNoise
+from privet.training.noise.gradient_noise import add_gaussian_, add_student_
+from privet.training.noise.secure_stream import expand_source
 
 SIZE = 2**19
 Z = 6.2  # P[|N| > 6.2] < 10⁻⁹
@@ -51,7 +51,7 @@ def sample(request):
         pytest.skip("numba is not installed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled_normals, "is_available", lambda: request.param == "numba")
-        return gaussian_(torch.zeros(SIZE), 3.0, SecureNoise()).double().numpy()
+        return add_gaussian_(torch.zeros(SIZE), 3.0, SecureNoise()).double().numpy()
 
 
 def test_secure_noise_is_normal(sample):
@@ -70,13 +70,13 @@ def test_the_checks_see_what_is_wrong(sample):
     polar = np.abs(sample[: SIZE // 2])
     signs = np.sign(sample[SIZE // 2 :])
     assert "sizes of pairs" in failures(np.concatenate((sample[: SIZE // 2], polar * signs)), 3.0)
-    student = student_(torch.zeros(SIZE), 3.0 / math.sqrt(3), 3.0, SecureNoise()).double().numpy()
+    student = add_student_(torch.zeros(SIZE), 3.0 / math.sqrt(3), 3.0, SecureNoise()).double().numpy()
     assert "fourth moment" in failures(student, 3.0)
 
 
 def test_calls_are_independent():
     """Correlation of 2¹⁷ numbers of two calls: false alarm 10⁻⁹, finds a correlation of 0.03."""
-    first, second = (gaussian_(torch.zeros(2**17), 1.0, SecureNoise()).double() for _ in range(2))
+    first, second = (add_gaussian_(torch.zeros(2**17), 1.0, SecureNoise()).double() for _ in range(2))
     assert abs(float((first * second).mean())) * 2**8.5 < Z
     assert abs(float(((first**2 - 1) * (second**2 - 1)).mean())) * 2**8.5 / 2 < Z
 
@@ -84,7 +84,7 @@ def test_calls_are_independent():
 @pytest.mark.parametrize("degrees", [1.0, 3.0, 10.0])
 def test_student_noise_has_its_law(degrees):
     """Kolmogorov and Smirnov with 2¹⁶ numbers: false alarm 10⁻⁹, finds half the degrees."""
-    found = student_(torch.zeros(2**16), 2.0, degrees, SecureNoise()).double().numpy() / 2
+    found = add_student_(torch.zeros(2**16), 2.0, degrees, SecureNoise()).double().numpy() / 2
     assert stats.kstest(found, stats.t(degrees).cdf).pvalue > SMALLEST
     assert stats.kstest(found, stats.t(degrees / 2).cdf).pvalue < SMALLEST
 
@@ -92,15 +92,15 @@ def test_student_noise_has_its_law(degrees):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_processes_after_a_fork_never_share_noise():
     """512 bits from each of two children and their parent: equal by chance with probability below 2⁻⁵⁰⁰."""
-    gaussian_(torch.zeros(64), 1.0, SecureNoise())  # whatever state there could be, there is
+    add_gaussian_(torch.zeros(64), 1.0, SecureNoise())  # whatever state there could be, there is
     seen = []
     for _ in range(2):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                os.write(writer, expanded(SecureNoise()).bits(8).tobytes())
-                os.write(writer, gaussian_(torch.zeros(64), 1.0, SecureNoise()).numpy().tobytes())
+                os.write(writer, expand_source(SecureNoise()).bits(8).tobytes())
+                os.write(writer, add_gaussian_(torch.zeros(64), 1.0, SecureNoise()).numpy().tobytes())
             finally:
                 os._exit(0)
         os.close(writer)
@@ -108,8 +108,8 @@ def test_processes_after_a_fork_never_share_noise():
             seen.append(pipe.read())
         os.waitpid(child, 0)
     seen.append(
-        expanded(SecureNoise()).bits(8).tobytes()
-        + gaussian_(torch.zeros(64), 1.0, SecureNoise()).numpy().tobytes()
+        expand_source(SecureNoise()).bits(8).tobytes()
+        + add_gaussian_(torch.zeros(64), 1.0, SecureNoise()).numpy().tobytes()
     )
     assert all(len(found) == 64 + 256 for found in seen)
     assert len({found[:64] for found in seen}) == 3
@@ -126,11 +126,11 @@ def test_banded_noise_has_the_covariance_of_its_matrix(column):
     steps, width = 6, 40_000
     matrix = sum(value * np.eye(steps, k=-place) for place, value in enumerate(column))
     expected = 4.0 * np.linalg.inv(matrix.T @ matrix)
-    found = covariance(Banded(column).stream(width, 2.0, SecureNoise()), steps, width)
+    found = covariance(BandedNoise(column).stream(width, 2.0, SecureNoise()), steps, width)
     scale = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / width)
     assert (np.abs(found - expected) < Z * scale).all()
     assert not (
-        np.abs(covariance(Banded((1.0,)).stream(width, 2.0, SecureNoise()), steps, width) - expected)
+        np.abs(covariance(BandedNoise((1.0,)).stream(width, 2.0, SecureNoise()), steps, width) - expected)
         < Z * scale
     ).all()
 
@@ -139,7 +139,7 @@ def test_banded_noise_has_the_covariance_of_its_matrix(column):
 def test_tree_noise_has_the_variance_of_its_nodes(efficient):
     """Running sums of 40,000 coordinates: false alarm 10⁻⁸ over all steps, finds a variance that is off by 5 %."""
     steps, width = 8, 40_000
-    stream = Tree(efficient).stream(width, 2.0, SecureNoise())
+    stream = TreeNoise(efficient).stream(width, 2.0, SecureNoise())
     total = torch.zeros(width, dtype=torch.float64)
     for step in range(1, steps + 1):
         total += stream.add_(torch.zeros(width)).double()

@@ -7,9 +7,9 @@ from torch import nn
 from privet.errors import InvalidArgument
 from privet.training.per_example import ClippedSums, passes, per_example_loss
 from privet.training.per_example.graph import proofs, row_moves
-from privet.training.per_example.graph.graphs import GraphLaw, GraphWalk
+from privet.training.per_example.graph.graphs import GraphTemplate, GraphWalk
 from privet.training.per_example.refusals import RowsMoved
-from privet.training.per_example.taps.tape import Placement
+from privet.training.per_example.taps.tape import BatchAxis
 
 LOSS = per_example_loss(nn.CrossEntropyLoss())
 
@@ -36,7 +36,7 @@ class Model(nn.Module):
     ("batch", "count"), [(1, 1), (2, 1), (17, 1), (18, 2), (289, 2), (290, 3), (4913, 3)]
 )
 def test_codes_tell_all_examples_apart(batch, count):
-    codes = proofs.unique_codes(torch.zeros(batch))
+    codes = proofs.make_unique_codes(torch.zeros(batch))
     assert len(codes) == count
     assert len(set(zip(*[c.tolist() for c in codes], strict=True))) == batch
     exponents = torch.cat(codes).log2()
@@ -47,41 +47,41 @@ def test_codes_tell_all_examples_apart(batch, count):
 @pytest.mark.parametrize("each", [1, 2, 6, 12])
 def test_layouts_divide_the_rows_as_their_owners_say(each):
     rows = torch.arange(3.0 * each)
-    for layout in Placement(0, each).layouts():
-        owners = layout.owners(3, rows.device)
-        found = layout.rows(rows.unsqueeze(1), 1, 3).squeeze(2)
+    for order in BatchAxis(0, each).row_orders():
+        owners = order.row_owners(3, rows.device)
+        found = order.split_rows(rows.unsqueeze(1), 1, 3).squeeze(2)
         for example in range(3):
             assert torch.equal(found[example], rows[owners == example])
-    assert len(set(Placement(0, each).layouts())) == sum(not each % n for n in range(1, each + 1))
+    assert len(set(BatchAxis(0, each).row_orders())) == sum(not each % n for n in range(1, each + 1))
 
 
 def test_rows_that_are_zero_or_tiny_fit_and_others_do_not():
     factors = torch.tensor([2.0, 0.5])
     plain = torch.tensor([[1.0, 3.0], [2.0, -1.0]])
-    assert proofs.same_rows(plain, plain * factors[:, None], factors)
-    assert not proofs.same_rows(plain, plain * factors.flip(0)[:, None], factors)
-    assert proofs.same_rows(torch.zeros(2, 2), torch.zeros(2, 2), factors)
-    assert proofs.same_rows(1e-35 * plain, 1e-35 * plain, factors)
+    assert proofs.rows_match(plain, plain * factors[:, None], factors)
+    assert not proofs.rows_match(plain, plain * factors.flip(0)[:, None], factors)
+    assert proofs.rows_match(torch.zeros(2, 2), torch.zeros(2, 2), factors)
+    assert proofs.rows_match(1e-35 * plain, 1e-35 * plain, factors)
     # Zero because the gradients of two examples cancel: the row belongs to neither.
     both = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
-    assert not proofs.same_rows(both, torch.tensor([[2.0, 6.0], [1.5, -1.5]]), factors)
+    assert not proofs.rows_match(both, torch.tensor([[2.0, 6.0], [1.5, -1.5]]), factors)
     # Rows of very different sizes: a small one is not hidden behind a large one.
     wrong = plain * torch.tensor([[1.0], [1e-6]])
-    assert not proofs.same_rows(wrong, wrong * torch.tensor([[2.0], [2.0]]), factors)
+    assert not proofs.rows_match(wrong, wrong * torch.tensor([[2.0], [2.0]]), factors)
 
 
 def runs(model, lots, *, rate=0.0, monkeypatch):
     """How many weighted passes there were, lot by lot."""
-    monkeypatch.setattr(proofs, "RATE", rate)
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", rate)
     counts = []
-    inner = proofs.gradients_of
+    inner = proofs.run_backward
 
     def counted(*args, **named):
         counts[-1] += 1
         return inner(*args, **named)
 
-    monkeypatch.setattr(proofs, "gradients_of", counted)
-    monkeypatch.setattr(passes, "gradients_of", inner)
+    monkeypatch.setattr(proofs, "run_backward", counted)
+    monkeypatch.setattr(passes, "run_backward", inner)
     sums = ClippedSums(model, LOSS, Flat())
     for inputs, targets in lots:
         counts.append(0)
@@ -109,7 +109,7 @@ def test_some_other_lots_are_drawn(monkeypatch):
 
 
 def test_the_rate_keeps_certificates_within_two_per_cent():
-    assert proofs.RATE * 0.74 <= 0.02  # a pass took up to 74 % of a step where it was measured
+    assert proofs.CERTIFICATE_RATE * 0.74 <= 0.02  # a pass took up to 74 % of a step where it was measured
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_another_graph_is_certified(monkeypatch):
         return s.b(y[:, 0].tanh())
 
     model = Model(run, a=nn.Linear(4, 6), b=nn.Linear(6, 3), turned=False)
-    monkeypatch.setattr(proofs, "RATE", 0.0)
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
     sums = ClippedSums(model, LOSS, Flat())
     for number in range(12):
         model.turned = number in (6, 9, 10)
@@ -179,8 +179,8 @@ def test_another_graph_is_certified(monkeypatch):
 
 def test_a_layout_that_changes_unseen_stops_the_run(monkeypatch):
     """The order of rows follows the values, and nothing that would see it is at work: the next certificate does."""
-    monkeypatch.setattr(row_moves.RowMoves, "stay", lambda *args: True)
-    monkeypatch.setattr(proofs, "RATE", 0.0)
+    monkeypatch.setattr(row_moves.RowMoves, "keep_rows", lambda *args: True)
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
 
     def run(s, x, n):
         order = n.argsort(stable=True)
@@ -208,7 +208,7 @@ def test_layouts_that_no_row_shows_are_not_taken_for_proved(monkeypatch):
         b=nn.Linear(6, 3),
     )
     nn.init.zeros_(model.b.weight)
-    monkeypatch.setattr(proofs, "RATE", 0.0)
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
     sums = ClippedSums(model, LOSS, Flat())
     for number in range(7):
         x, y = torch.randn(5, 3, 4), torch.randint(0, 3, (5,))
@@ -245,11 +245,11 @@ def test_a_graph_has_a_law_in_the_number_of_examples():
         y = torch.ones(batch, 4, 2, requires_grad=True).reshape(-1, 2).view(batch, 4, 2)
         return (y.transpose(1, 2) if transposed else y.transpose(0, 0)).flatten(1).sum(1)
 
-    law = GraphLaw.of(GraphWalk(losses(2)), GraphWalk(losses(3)))
-    assert law is not None
-    assert all(law.holds(GraphWalk(losses(batch)), batch) for batch in (1, 2, 3, 7, 100))
-    assert not law.holds(GraphWalk(losses(7, transposed=True)), 7)
-    assert not law.holds(GraphWalk(losses(6)), 7)
+    template = GraphTemplate.learn(GraphWalk(losses(2)), GraphWalk(losses(3)))
+    assert template is not None
+    assert all(template.matches(GraphWalk(losses(batch)), batch) for batch in (1, 2, 3, 7, 100))
+    assert not template.matches(GraphWalk(losses(7, transposed=True)), 7)
+    assert not template.matches(GraphWalk(losses(6)), 7)
 
 
 def test_a_position_is_certified_until_two_of_its_rows_were_shown(monkeypatch):

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from privet.randomness import SeededNoise
-from privet.training.noise.gradient_noise import gaussian_
+from privet.training.noise.gradient_noise import add_gaussian_
 from privet.training.per_example import ClippedSums, per_example_loss
-from privet.training.per_example.forms.products import compiled
-from privet.training.threads import threads_for
+from privet.training.per_example.forms.gradient_form import load_kernels
+from privet.training.threads import choose_threads
 
-pytestmark = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="numba is not installed")
 
 THREADS = (2, 3, 5)
 
@@ -41,41 +41,41 @@ def cases():
     ids = np.random.default_rng(1).integers(0, 600, (17, 6))  # keys of every thread
     x, g, norms = numbers(17, 9), numbers(17, 40), np.abs(numbers(17)).astype(np.float64)
     gates, cells = numbers(2, 17, 4, 5), numbers(3, 17, 5)
-    labels, loops, chains = (
+    labels, loops, mlp_loops = (
         np.random.default_rng(2).integers(0, 40, 17),
-        compiled(),
-        compiled("mlp_loops"),
+        load_kernels(),
+        load_kernels("mlp_loops"),
     )
     nothing, no_matrix = numbers(0), numbers(0, 0)
     tokens, rows = numbers(17, 35, 20), numbers(17, 35, 33)
     found = {
-        "normed_sums": (
-            loops.normed_sums, tokens, numbers(17, 35), numbers(17, 35), numbers(17, 35, 20), numbers(17, 20), numbers(17, 20),
+        "layer_norm_sums": (
+            loops.layer_norm_sums, tokens, numbers(17, 35), numbers(17, 35), numbers(17, 35, 20), numbers(17, 20), numbers(17, 20),
         ),
     }  # fmt: skip
-    grams = compiled("gram_loops")
-    if grams.has_registers():
+    grams = load_kernels("gram_loops")
+    if grams.has_wide_registers():
         first = (np.ascontiguousarray(t.swapaxes(0, 1)) for t in (tokens, rows))
-        found["gram_squares"] = (grams.gram_squares, tokens, rows, False, 0.0, norms)
-        found["gram_squares, tokens first"] = (grams.gram_squares, *first, True, 0.0, norms)
+        found["gram_squared_norms"] = (grams.gram_squared_norms, tokens, rows, False, 0.0, norms)
+        found["gram_squares, tokens first"] = (grams.gram_squared_norms, *first, True, 0.0, norms)
     return found | {
-        "squares_by_key": (loops.squares_by_key, ids, numbers(17, 6, 5), 3, 600, norms),
-        "add_rows": (loops.add_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(600, 5)),
+        "embedding_squared_norms": (loops.embedding_squared_norms, ids, numbers(17, 6, 5), 3, 600, norms),
+        "add_embedding_rows": (loops.add_embedding_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(600, 5)),
         "copy_windows": (loops.copy_windows, numbers(17, 8, 12), 2, 2, numbers(17, 3, 5, 4, 4)),
         "lstm_forward": (loops.lstm_forward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 5), 1),
         "lstm_backward": (
             loops.lstm_backward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 4, 5), numbers(17, 5), numbers(17, 5), 1,
         ),
-        "entropy": (chains.entropy, x, no_matrix, nothing, g, labels, 7, 1.0, 1.0, norms),
-        "entropy, thin": (chains.entropy, x, numbers(40, 9), numbers(40), g, labels, 7, 1.0, 0.0, norms),
-        "add_chain_squares": (chains.add_chain_squares, x, numbers(17, 40), g, 2, 1.0, 1.0, norms),
-        "add_outer_squares": (chains.add_outer_squares, x, g, 1.0, 1.0, norms),
-        "scale_and_sum": (chains.scale_and_sum, numbers(17, 130), numbers(17), numbers(130), False),
-        "scale, and no sum": (chains.scale_and_sum, numbers(17, 130), numbers(17), nothing, True),
+        "entropy": (mlp_loops.cross_entropy_gradient, x, no_matrix, nothing, g, labels, 7, 1.0, 1.0, norms),
+        "entropy, thin": (mlp_loops.cross_entropy_gradient, x, numbers(40, 9), numbers(40), g, labels, 7, 1.0, 0.0, norms),
+        "add_layer_squared_norms": (mlp_loops.add_layer_squared_norms, x, numbers(17, 40), g, 2, 1.0, 1.0, norms),
+        "add_linear_squared_norms": (mlp_loops.add_linear_squared_norms, x, g, 1.0, 1.0, norms),
+        "scale_and_sum": (mlp_loops.scale_and_sum, numbers(17, 130), numbers(17), numbers(130), False),
+        "scale, and no sum": (mlp_loops.scale_and_sum, numbers(17, 130), numbers(17), nothing, True),
     }  # fmt: skip
 
 
-CASES = cases() if compiled() is not None else {}
+CASES = cases() if load_kernels() is not None else {}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -98,7 +98,7 @@ def test_rows_of_a_table_by_hand(count):
     expected = np.zeros((600, 5))
     np.add.at(expected, ids, factors[:, None, None] * rows)
     expected[ids[0, 0]] = 0  # the row that is skipped
-    compiled().add_rows(count, ids, rows, factors, int(ids[0, 0]), out)
+    load_kernels().add_embedding_rows(count, ids, rows, factors, int(ids[0, 0]), out)
     np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
@@ -111,13 +111,13 @@ def test_sums_of_layer_norms_by_hand(tokens):
         numbers(4, tokens, 7, seed=1),
     )
     weights, biases = numbers(4, 7), numbers(4, 7)
-    compiled().normed_sums(2, x, means, scales, g, weights, biases)
+    load_kernels().layer_norm_sums(2, x, means, scales, g, weights, biases)
     normed = (x - means[..., None]) * scales[..., None]
     np.testing.assert_allclose(weights, (normed * g).sum(1), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(biases, g.sum(1), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(not compiled("gram_loops").has_registers(), reason="no registers of 512 bits")
+@pytest.mark.skipif(not load_kernels("gram_loops").has_wide_registers(), reason="no registers of 512 bits")
 @pytest.mark.parametrize("tokens", [1, 7, 8, 16, 17, 33, 48, 64, 81, 100])
 @pytest.mark.parametrize("widths", [(3, 5), (16, 32), (17, 70)])
 def test_gram_norms_of_every_size(tokens, widths):
@@ -126,10 +126,10 @@ def test_gram_norms_of_every_size(tokens, widths):
     for first in (False, True):
         given = [t.transpose(0, 1).contiguous() if first else t for t in (x, g)]
         norms = np.zeros(3)
-        compiled("gram_loops").gram_squares(2, *(t.numpy() for t in given), first, 0.0, norms)
+        load_kernels("gram_loops").gram_squared_norms(2, *(t.numpy() for t in given), first, 0.0, norms)
         np.testing.assert_allclose(norms, exact.numpy(), rtol=2e-5)
         guarded = np.zeros(3)
-        compiled("gram_loops").gram_squares(2, *(t.numpy() for t in given), first, 0.5, guarded)
+        load_kernels("gram_loops").gram_squared_norms(2, *(t.numpy() for t in given), first, 0.5, guarded)
         diagonal = (x.square().sum(2) * g.square().sum(2)).sum(1).double().numpy()
         np.testing.assert_allclose(guarded - norms, diagonal / 2, rtol=1e-5)
 
@@ -205,16 +205,16 @@ def test_clipped_sums_are_the_same_on_several_threads(name):
 def test_a_fork_has_no_threads_but_its_own():
     """Torch's pool is not there in a child; asking for it would wait for ever."""
     torch.set_num_threads(2)
-    assert threads_for(1 << 20) == 2
-    assert threads_for(10) == 1
+    assert choose_threads(1 << 20) == 2
+    assert choose_threads(10) == 1
     buffer = torch.zeros(1 << 20)  # made here: torch itself would wait in the child
-    gaussian_(buffer, 1.0, SeededNoise(1))
+    add_gaussian_(buffer, 1.0, SeededNoise(1))
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         signal.alarm(20)
-        gaussian_(buffer, 1.0, SeededNoise(1))
-        os.write(writer, b"%d" % threads_for(1 << 20))
+        add_gaussian_(buffer, 1.0, SeededNoise(1))
+        os.write(writer, b"%d" % choose_threads(1 << 20))
         os._exit(0)
     os.close(writer)
     assert os.read(reader, 10) == b"1"

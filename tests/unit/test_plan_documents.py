@@ -18,8 +18,8 @@ from privet.training.loop.plan_documents import (
     plan_to_plain,
     repr_of_0_1_0,
 )
-from privet.training.noise.correlated import Banded, Correlation, Independent, Tree
-from privet.training.noise.distributions import NoiseLaw, Normal, Student
+from privet.training.noise.correlated import BandedNoise, Correlation, IndependentNoise, TreeNoise
+from privet.training.noise.distributions import NoiseDistribution, Normal, Student
 from privet.training.plan import Plan, QuantileClip
 from privet.training.sampling.schemes import (
     CyclicSampling,
@@ -46,11 +46,18 @@ PLANS = [
     planned(),
     planned(size_is_public=True, micro_batch=7, augmentations=3),
     planned(adaptive=QuantileClip(0.5, count_deviation=20.0, learning_rate=0.3)),
-    planned(sampling=FixedSizeSampling(50), law=Student(5.0), adjacency=ReplaceOne(Unit.CLIENT)),
-    planned(sampling=PartSampling(4, 0.2), correlation=Banded((1.0, 0.7, 0.1))),
-    planned(sampling=CyclicSampling(5), correlation=Tree(efficient=False)),
+    planned(
+        sampling=FixedSizeSampling(50), noise_distribution=Student(5.0), adjacency=ReplaceOne(Unit.CLIENT)
+    ),
+    planned(sampling=PartSampling(4, 0.2), correlation=BandedNoise((1.0, 0.7, 0.1))),
+    planned(sampling=CyclicSampling(5), correlation=TreeNoise(efficient=False)),
     planned(sampling=ShuffledSampling(125, accept=Caveat.UNVETTED), encoding=Signs(0.25)),
-    planned(sampling=ShuffledSampling(125), adjacency=ZeroOut(), law=Normal(), correlation=Independent()),
+    planned(
+        sampling=ShuffledSampling(125),
+        adjacency=ZeroOut(),
+        noise_distribution=Normal(),
+        correlation=IndependentNoise(),
+    ),
 ]
 
 
@@ -60,7 +67,7 @@ def test_a_plan_comes_back_from_json_to_the_last_bit(plan):
 
 
 def test_every_class_that_a_plan_is_made_of_has_a_kind():
-    """Fails for a new sampling, correlation, law or encoding that no checkpoint can hold."""
+    """Fails for a new sampling, correlation, noise distribution or encoding that no checkpoint can hold."""
 
     def made_of(kind):
         found = {
@@ -71,7 +78,7 @@ def test_every_class_that_a_plan_is_made_of_has_a_kind():
         }
         return found or {kind}
 
-    found = set().union(*map(made_of, (Sampling, Correlation, NoiseLaw, Encoding))) | {QuantileClip}
+    found = set().union(*map(made_of, (Sampling, Correlation, NoiseDistribution, Encoding))) | {QuantileClip}
     assert found == set(plan_documents._NAMES)
 
 
@@ -117,15 +124,17 @@ def test_differences_are_named(tmp_path):
 
 
 def test_the_text_of_0_1_0_has_the_fields_of_then():
-    assert repr_of_0_1_0(planned()) == repr(planned()).replace(", size_is_public=False", "")
+    known = repr(planned()).replace(", size_is_public=False", "")
+    known = known.replace("noise_distribution=", "law=").replace("IndependentNoise()", "Independent()")
+    assert repr_of_0_1_0(planned()) == known
     assert repr_of_0_1_0(planned(size_is_public=True)) is None
 
 
 def test_a_class_of_one_s_own_is_refused_before_anything_is_written(tmp_path):
     @dataclasses.dataclass(frozen=True)
-    class Mine(NoiseLaw):
+    class Mine(NoiseDistribution):
         caveats = frozenset()
-        spread = 1.0
+        relative_deviation = 1.0
 
         def drawer(self, *arguments): ...
 
@@ -134,7 +143,7 @@ def test_a_class_of_one_s_own_is_refused_before_anything_is_written(tmp_path):
     Mine.__abstractmethods__ = frozenset()
     with (
         pytest.raises(InvalidArgument, match="one of Privet's own"),
-        Checkpoint(tmp_path, planned(law=Mine())),
+        Checkpoint(tmp_path, planned(noise_distribution=Mine())),
     ):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["lock"]

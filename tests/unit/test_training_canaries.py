@@ -36,7 +36,7 @@ from privet.training import (
     with_canaries,
 )
 from privet.training.loop import step as step_module
-from privet.training.noise import distributions as noise_laws
+from privet.training.noise import distributions
 from privet.training.per_example import Layout
 
 LOSS = nn.CrossEntropyLoss()
@@ -76,13 +76,13 @@ def run(loop, steps=None):
 
 def scale_noise(monkeypatch, factor):
     """A bug: so much of the noise that the plan has."""
-    honest = step_module.gaussian_
+    honest = step_module.add_gaussian_
 
     def broken(buffer, deviation, source, *, divisor=1.0):
         return honest(buffer, factor * deviation, source, divisor=divisor)
 
-    monkeypatch.setattr(step_module, "gaussian_", broken)
-    monkeypatch.setattr(noise_laws, "gaussian_", broken)
+    monkeypatch.setattr(step_module, "add_gaussian_", broken)
+    monkeypatch.setattr(distributions, "add_gaussian_", broken)
 
 
 @pytest.fixture
@@ -436,17 +436,20 @@ def test_a_few_thousand_spikes_are_enough_where_lots_are_small(monkeypatch, fact
 
 def test_canaries_say_whether_their_noise_is_normal():
     loops = [
-        run(private(network(), data(), Canaries(40, seed=1), law=law), 1) for law in (Normal(), Student(4))
+        run(private(network(), data(), Canaries(40, seed=1), noise_distribution=noise), 1)
+        for noise in (Normal(), Student(4))
     ]
     assert [loop.canaries.normal_noise for loop in loops] == [True, False]
 
 
-@pytest.mark.parametrize("law", [Normal(), Student(3.0), Student(8.0)])
-def test_the_log_ratio_is_that_of_the_law(law):
-    scale = 0.7 * (1.0 if isinstance(law, Normal) else law.shift)
-    truth = stats.norm(scale=scale) if isinstance(law, Normal) else stats.t(law.degrees, scale=scale)
+@pytest.mark.parametrize("noise", [Normal(), Student(3.0), Student(8.0)])
+def test_the_log_ratio_is_that_of_the_distribution(noise):
+    scale = 0.7 * (1.0 if isinstance(noise, Normal) else noise.shift)
+    truth = stats.norm(scale=scale) if isinstance(noise, Normal) else stats.t(noise.degrees, scale=scale)
     seen = np.linspace(-9, 9, 41)
-    found = law.log_ratio(torch.from_numpy(seen), torch.full((41,), 1.5, dtype=torch.float64), 0.7).numpy()
+    found = noise.log_density_ratio(
+        torch.from_numpy(seen), torch.full((41,), 1.5, dtype=torch.float64), 0.7
+    ).numpy()
     assert found == pytest.approx(truth.logpdf(seen - 1.5) - truth.logpdf(seen), abs=1e-9)
 
 
@@ -454,7 +457,7 @@ def test_the_log_ratio_is_that_of_the_law(law):
 def test_canaries_in_students_noise_are_scored_by_its_own_likelihood(rate):
     """One step: a score is never beyond the bounded privacy loss, which a normal score passes, and it is as high as it can be."""
     settings = {
-        "law": Student(3.0),
+        "noise_distribution": Student(3.0),
         "steps": 1,
         "sampling": PoissonSampling(rate),
         "epsilon": 4.0,
@@ -477,12 +480,12 @@ def test_gaussian_curves_say_too_much_of_students_noise_and_guesses_do_not():
 
     ``OneRun`` is above it in 5 % of runs at most, so in two or more of five with a probability below 2.3 %; in fact it is far below.
     """
-    generator, law, most = np.random.default_rng(2), Student(3.0), 1.2337
+    generator, noise, most = np.random.default_rng(2), Student(3.0), 1.2337
     above = {OneRun: 0, OneRunFDP: 0}
     for _ in range(5):
         coin = generator.integers(0, 2, 10_000).astype(np.bool_)
-        seen = torch.from_numpy(law.shift * generator.standard_t(3.0, 10_000) + coin)
-        scores = Scores(law.log_ratio(seen, torch.ones(10_000), 1.0).numpy(), coin, "spikes")
+        seen = torch.from_numpy(noise.shift * generator.standard_t(3.0, 10_000) + coin)
+        scores = Scores(noise.log_density_ratio(seen, torch.ones(10_000), 1.0).numpy(), coin, "spikes")
         for kind in above:
             above[kind] += kind(0.95).epsilon(scores, delta=1e-5) > most
     assert above[OneRun] <= 1

@@ -17,7 +17,7 @@ from privet.events import Repeat
 from privet.ledger import Ledger
 from privet.training.loop import checkpoint
 from privet.training.loop.checkpoint import Checkpoint
-from privet.training.noise.correlated import Tree
+from privet.training.noise.correlated import TreeNoise
 from privet.training.plan import Plan
 from privet.training.sampling.schemes import CyclicSampling, PoissonSampling
 
@@ -193,7 +193,7 @@ def test_lost_steps_of_correlated_noise_count_when_they_run_again(tmp_path):
         noise_multiplier=2.0,
         clip_bound=1.0,
         adjacency=ZeroOut(),
-        correlation=Tree(),
+        correlation=TreeNoise(),
     )
     run(tmp_path / "run", tmp_path / "used", plan=plan, last=5)
     with Checkpoint(tmp_path / "run", plan, ahead=AHEAD, epsilon=100.0, delta=1e-5) as kept:

@@ -21,7 +21,7 @@ def event(module):
 
 def test_a_note_while_something_is_compiled_and_none_afterwards():
     terminal = Terminal()
-    note, ours = compiling.Note(terminal), event("privet.training.loops")
+    note, ours = compiling.CompilationNotice(terminal), event("privet.training.loops")
     note.on_start(ours)
     note.on_start(ours)  # a function that the first one calls
     note.on_end(ours)
@@ -34,7 +34,7 @@ def test_a_note_while_something_is_compiled_and_none_afterwards():
 
 @pytest.mark.parametrize(("stream", "module"), [(io.StringIO(), "privet.x"), (Terminal(), "elsewhere")])
 def test_silent_off_a_terminal_and_for_the_functions_of_others(stream, module):
-    note = compiling.Note(stream)
+    note = compiling.CompilationNotice(stream)
     note.on_start(event(module))
     note.on_end(event(module))
     assert stream.getvalue() == ""

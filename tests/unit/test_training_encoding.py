@@ -28,7 +28,7 @@ from privet.training import (
     PoissonSampling,
     Signs,
     Student,
-    Tree,
+    TreeNoise,
     make_private,
     per_example_loss,
     train,
@@ -121,8 +121,8 @@ def test_the_noise_has_the_scale_that_is_proved(degrees):
     law.add_(found, 2.0, SeededNoise(1), 4.0)
     scaled = found.numpy() * 4.0 / (2.0 * law.shift)
     assert stats.kstest(scaled, stats.t(degrees).cdf).statistic < 0.005
-    assert Normal().spread == 1.0
-    assert law.spread == pytest.approx(law.shift * stats.t(degrees).std())
+    assert Normal().relative_deviation == 1.0
+    assert law.relative_deviation == pytest.approx(law.shift * stats.t(degrees).std())
 
 
 def test_the_event_is_that_of_normal_noise_and_the_caveats_say_so():
@@ -132,13 +132,13 @@ def test_the_event_is_that_of_normal_noise_and_the_caveats_say_so():
         steps=5,
         noise_multiplier=2.0,
         clip_bound=1.5,
-        law=Student(4.0),
+        noise_distribution=Student(4.0),
     )
     ledger = plan.ledger(5)
     assert isinstance(ledger.entries[0].event, Repeat)
     assert isinstance(ledger.entries[0].event.inner, Poisson)
     assert {Caveat.UNVETTED, Caveat.WORST_OF_CLASS} <= ledger.caveats
-    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).spread)
+    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).relative_deviation)
     normal = Plan(
         population=1000, sampling=PoissonSampling(0.1), steps=5, noise_multiplier=2.0, clip_bound=1.5
     )
@@ -183,7 +183,7 @@ def test_sums_of_codes_equal_a_loop(share, chunk, monkeypatch):
     expected = looped(model, inputs, targets, share, 0.7)
     assert torch.allclose(out - 5.0, expected, atol=1e-5)
     assert norms.shape == (9,)
-    sums.add((inputs,), targets, out, fresh=True)
+    sums.add((inputs,), targets, out, overwrite=True)
     assert torch.allclose(out, expected, atol=1e-5)
 
 
@@ -257,7 +257,10 @@ def test_it_trains_within_its_budget():
     fresh = separable(2000, seed=1)
     plain = trained()
     encoded = trained(
-        encoding=Signs(0.5), law=Student(5.0), denoising=Denoising(least=0.2), optimizer=sgd(4.0)
+        encoding=Signs(0.5),
+        noise_distribution=Student(5.0),
+        denoising=Denoising(least=0.2),
+        optimizer=sgd(4.0),
     )
     assert encoded.plan.noise_multiplier == plain.plan.noise_multiplier
     assert 1.9 < encoded.epsilon(delta=DELTA) <= 2.0
@@ -270,10 +273,15 @@ def test_it_trains_within_its_budget():
     "more",
     [
         {"encoding": Signs(0.2)},
-        {"law": Student(3.0)},
+        {"noise_distribution": Student(3.0)},
         {"denoising": True},
-        {"encoding": Signs(0.2), "law": Student(3.0), "clip": Adaptive(0.5), "denoising": True},
-        {"law": Student(3.0), "optimizer": CorrectedAdam},
+        {
+            "encoding": Signs(0.2),
+            "noise_distribution": Student(3.0),
+            "clip": Adaptive(0.5),
+            "denoising": True,
+        },
+        {"noise_distribution": Student(3.0), "optimizer": CorrectedAdam},
     ],
 )
 def test_each_goes_without_the_others_and_resumes(more, tmp_path):
@@ -312,11 +320,16 @@ def test_refusals():
     with pytest.raises(InvalidArgument, match="one bound for the whole"):
         trained(encoding=Signs(), clip=PerLayer(1.0))
     with pytest.raises(NotProved, match="normal noise alone"):
-        trained(law=Student(4.0), lot_size=None, sampling=CyclicSampling(6), correlation=Tree())
+        trained(
+            noise_distribution=Student(4.0),
+            lot_size=None,
+            sampling=CyclicSampling(6),
+            correlation=TreeNoise(),
+        )
     with pytest.raises(InvalidArgument, match="takes off itself"):
         trained(denoising=Denoising(), optimizer=CorrectedAdam)
-    with pytest.raises(InvalidArgument, match="'law' must be"):
-        trained(law="student")
+    with pytest.raises(InvalidArgument, match="'noise_distribution' must be"):
+        trained(noise_distribution="student")
     with pytest.raises(InvalidArgument, match="'encoding' must be"):
         trained(encoding="signs")
     for degrees in (1.0, 2.0, 1e4, math.nan):

@@ -17,7 +17,7 @@ from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
 from privet.randomness import SeededNoise
 from privet.training import (
-    Banded,
+    BandedNoise,
     CrossExample,
     CyclicSampling,
     FixedSizeSampling,
@@ -277,7 +277,7 @@ def test_noise_that_lost_and_new_steps_share_is_counted_with_their_one_draw(cras
         steps=4,
         noise_multiplier=0.7 * NORM,
         clip_bound=1.0,
-        correlation=Banded(BANDS),
+        correlation=BandedNoise(BANDS),
     )
     seen = math.sqrt(1 + (1 + crashes) * (NORM**2 - 1))
     truth = Ledger(AddRemove()).spend("all rows", Poisson(0.02, Gaussian(plan.noise_multiplier / seen)))
@@ -290,7 +290,7 @@ def test_lost_steps_of_parts_count_by_their_turns():
     )
     (all_turns,) = plan.ledger(400, abandoned=((360, 369),))
     assert all_turns.event == Repeat(Poisson(0.1, Gaussian(2.0)), 103)
-    bands = replace(plan, correlation=Banded(BANDS))
+    bands = replace(plan, correlation=BandedNoise(BANDS))
     (fresh,) = bands.ledger(400, abandoned=((0, 9),))
     assert fresh.event == Repeat(Poisson(0.1, Gaussian(2.0 / NORM)), 103)
 
@@ -360,7 +360,7 @@ def test_student_noise_is_proved_pair_by_pair_only():
         noise_multiplier=1.0,
         clip_bound=1.0,
         adjacency=ReplaceOne(),
-        law=Student(3.0),
+        noise_distribution=Student(3.0),
     )
     with pytest.raises(NotProved, match="replace-one"):
         replace(plan, sampling=PoissonSampling(0.1))

@@ -21,7 +21,12 @@ from privet.training import train
 from privet.training.loop import run as run_module
 from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.executions import Executions
-from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
+from privet.training.noise.correlated import (
+    BandedNoise,
+    IndependentNoise,
+    TreeNoise,
+    square_root_coefficients,
+)
 from privet.training.plan import Plan, QuantileClip
 from privet.training.sampling.schemes import (
     CyclicSampling,
@@ -42,10 +47,10 @@ KINDS = {
         "adaptive": QuantileClip(0.5, count_deviation=20.0),
     },
     "parts": {"sampling": PartSampling(4, 0.2)},
-    "banded parts": {"sampling": PartSampling(4, 0.2), "correlation": Banded(BANDS)},
+    "banded parts": {"sampling": PartSampling(4, 0.2), "correlation": BandedNoise(BANDS)},
     "cyclic": {"sampling": CyclicSampling(5)},
-    "banded": {"sampling": CyclicSampling(5), "correlation": Banded(square_root_coefficients(17))},
-    "tree": {"sampling": CyclicSampling(5), "correlation": Tree()},
+    "banded": {"sampling": CyclicSampling(5), "correlation": BandedNoise(square_root_coefficients(17))},
+    "tree": {"sampling": CyclicSampling(5), "correlation": TreeNoise()},
     "shuffled": {"sampling": ShuffledSampling(125), "adjacency": ZeroOut()},
 }
 
@@ -119,7 +124,7 @@ def oracle(ran, correlation, parts):
     Gives, for each part, the squared length of every draw (``draws``), and how far one unit that takes part in all of its turns
     moves all rows together (``reach``).
     """
-    column = correlation.coefficients if isinstance(correlation, Banded) else (1.0,)
+    column = correlation.coefficients if isinstance(correlation, BandedNoise) else (1.0,)
     draws, rows, path = [], defaultdict(float), []
     reach = defaultdict(float)
     for what, step in ran:
@@ -174,10 +179,10 @@ def test_draws_of_parts_are_covered_one_by_one(seed, column):
     ran, executions = random_run(np.random.default_rng(seed))
     if not executions.layers:
         return
-    truth, _ = oracle(ran, Banded(column), 4)
+    truth, _ = oracle(ran, BandedNoise(column), 4)
     plan = Plan(
         population=100, sampling=PartSampling(4, 0.2), steps=24, noise_multiplier=2.0, clip_bound=1.0,
-        correlation=Banded(column),
+        correlation=BandedNoise(column),
     )  # fmt: skip
     event = plan.sampling.event_of(2.0, plan.correlation, executions, 100, AddRemove())
     charged = lengths_of(event, 2.0)
@@ -194,7 +199,7 @@ def test_rows_of_a_cycle_are_covered_and_tightly(seed, column):
     ran, executions = random_run(np.random.default_rng(seed))
     if not executions.layers:
         return
-    _, truth = oracle(ran, Banded(column), 5)
+    _, truth = oracle(ran, BandedNoise(column), 5)
     assert truth <= executions.squared_reach(column, 5) <= truth * (1 + 1e-8)
 
 
@@ -212,7 +217,7 @@ def test_rows_of_a_tree_are_covered(seed):
     if not reach:
         return
     sampling = CyclicSampling(parts)
-    event = sampling.event_of(1.0, Tree(), executions, 100, AddRemove())
+    event = sampling.event_of(1.0, TreeNoise(), executions, 100, AddRemove())
     truth = Gaussian(1 / math.sqrt(max(reach.values())))
     spent = account(Ledger(AddRemove()).spend("all", event)).epsilon(delta=DELTA)
     assert spent >= account(Ledger(AddRemove()).spend("all", truth)).epsilon(delta=DELTA) * (1 - 1e-9)
@@ -224,7 +229,7 @@ def test_a_kill_alone_costs_nothing(seed, kind):
     """The law behind it all: what is charged depends on which steps ran, and not on which of them were lost."""
     generator = np.random.default_rng(seed)
     settings = KINDS[kind]
-    sampling, correlation = settings["sampling"], settings.get("correlation", Independent())
+    sampling, correlation = settings["sampling"], settings.get("correlation", IndependentNoise())
     adjacency = settings.get("adjacency", AddRemove())
     each = 8 if isinstance(sampling, ShuffledSampling) else 1
     lost, at = [], 0

@@ -14,7 +14,7 @@ from privet.errors import InvalidArgument, NotProved
 from privet.randomness import SeededNoise
 from privet.training import (
     Adaptive,
-    Banded,
+    BandedNoise,
     CorrectedAdam,
     CrossExample,
     CyclicSampling,
@@ -25,7 +25,7 @@ from privet.training import (
     PartSampling,
     Plan,
     ShuffledSampling,
-    Tree,
+    TreeNoise,
     make_private,
     square_root_coefficients,
 )
@@ -130,9 +130,9 @@ def test_kinds_of_data(rows):
     [
         {"sampling": FixedSizeSampling(30)},
         {"sampling": CyclicSampling(4)},
-        {"sampling": CyclicSampling(4), "correlation": Tree()},
-        {"sampling": CyclicSampling(4), "correlation": Banded(square_root_coefficients(4))},
-        {"sampling": PartSampling(2, 0.5), "correlation": Banded(square_root_coefficients(2))},
+        {"sampling": CyclicSampling(4), "correlation": TreeNoise()},
+        {"sampling": CyclicSampling(4), "correlation": BandedNoise(square_root_coefficients(4))},
+        {"sampling": PartSampling(2, 0.5), "correlation": BandedNoise(square_root_coefficients(2))},
         {"sampling": ShuffledSampling(30), "adjacency": ZeroOut()},
         {"average": MovingAverage(0.9)},
         {"optimizer": CorrectedAdam},
@@ -156,8 +156,8 @@ def test_correlated_noise_is_that_of_the_stream():
     def nothing(outputs, _):
         return outputs.sum(1) * 0.0
 
-    run = private(zeros, sampling=CyclicSampling(4), correlation=Banded(coefficients))
-    stream = Banded(coefficients).stream(8, run.plan.standard_deviation, SeededNoise(1))
+    run = private(zeros, sampling=CyclicSampling(4), correlation=BandedNoise(coefficients))
+    stream = BandedNoise(coefficients).stream(8, run.plan.standard_deviation, SeededNoise(1))
     for lot in run.lots():
         run.step(lot, nothing)
         expected = stream.add_(torch.zeros(8)) / run.plan.expected_lot
@@ -167,11 +167,11 @@ def test_correlated_noise_is_that_of_the_stream():
 
 def test_what_is_not_proved_is_refused_before_it_runs():
     with pytest.raises(NotProved):
-        private(correlation=Tree())
+        private(correlation=TreeNoise())
     with pytest.raises(NotProved):
         private(sampling=ShuffledSampling(30))
     with pytest.raises(InvalidArgument, match="independent noise"):
-        private(sampling=CyclicSampling(4), correlation=Tree(), optimizer=CorrectedAdam)
+        private(sampling=CyclicSampling(4), correlation=TreeNoise(), optimizer=CorrectedAdam)
 
 
 def test_sizes_that_do_not_fit():
@@ -213,7 +213,7 @@ def weights(run):
         {"clip": Adaptive(0.5)},
         {"average": True},
         {"optimizer": CorrectedAdam},
-        {"sampling": CyclicSampling(4), "correlation": Tree()},
+        {"sampling": CyclicSampling(4), "correlation": TreeNoise()},
     ],
 )
 def test_a_loop_goes_on_where_it_was_left(tmp_path, more):

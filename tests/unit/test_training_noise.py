@@ -11,8 +11,8 @@ from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 from privet.training.noise import compiled_normals, normals, secure_stream
 from privet.training.noise import gradient_noise as noise
-from privet.training.noise.gradient_noise import gaussian_, grid, student_
-from privet.training.noise.secure_stream import expanded
+from privet.training.noise.gradient_noise import add_gaussian_, add_student_, grid_spacing
+from privet.training.noise.secure_stream import expand_source
 
 with_numba = pytest.mark.skipif(not compiled_normals.is_available(), reason="numba is not installed")
 
@@ -40,21 +40,21 @@ def plain(monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 16384, 20001, 200_003])
 def test_every_number_of_the_buffer_gets_noise_once(size):
-    found = gaussian_(torch.zeros(size), 1.0, SeededNoise(size))
+    found = add_gaussian_(torch.zeros(size), 1.0, SeededNoise(size))
     assert int((found != 0).sum()) >= size - 1
     assert bool(torch.isfinite(found).all())
-    again = gaussian_(torch.zeros(size), 1.0, SeededNoise(size))
+    again = add_gaussian_(torch.zeros(size), 1.0, SeededNoise(size))
     assert torch.equal(found, again)
-    assert not torch.equal(found, gaussian_(torch.zeros(size), 1.0, SeededNoise(size + 1)))
+    assert not torch.equal(found, add_gaussian_(torch.zeros(size), 1.0, SeededNoise(size + 1)))
 
 
 @pytest.mark.parametrize("deviation", [1e-20, 0.3, 1.0, 1.5, 7e12])
 @pytest.mark.parametrize("size", [1000, 20_000])
 def test_results_are_on_the_grid_and_next_to_the_sum(deviation, size):
     sums = deviation * torch.linspace(-3, 3, size)
-    found = gaussian_(sums.clone(), deviation, SeededNoise(1)).double()
-    alone = gaussian_(torch.zeros(size), deviation, SeededNoise(1)).double()
-    cell = grid(deviation)
+    found = add_gaussian_(sums.clone(), deviation, SeededNoise(1)).double()
+    alone = add_gaussian_(torch.zeros(size), deviation, SeededNoise(1)).double()
+    cell = grid_spacing(deviation)
     assert 2.0**-21 <= cell / deviation <= 2.0**-20
     assert bool((found / cell == (found / cell).round()).all())
     assert (
@@ -63,18 +63,18 @@ def test_results_are_on_the_grid_and_next_to_the_sum(deviation, size):
 
 
 def test_a_sum_that_is_far_larger_than_its_noise_keeps_its_digits():
-    found = gaussian_(torch.full((100,), 1e6), 1.0, SeededNoise(1))
+    found = add_gaussian_(torch.full((100,), 1e6), 1.0, SeededNoise(1))
     assert float((found - 1e6).abs().max()) < 8
 
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("size", [10, pytest.param(20_000, marks=with_numba)])
 def test_the_tail_goes_far_beyond_what_32_bits_reach(size):
-    found = gaussian_(torch.zeros(size), 1.0, Constant(0))
+    found = add_gaussian_(torch.zeros(size), 1.0, Constant(0))
     assert float(found.max()) == pytest.approx(math.sqrt(2 * 85 * math.log(2)), rel=1e-5)  # U = 2⁻⁸⁵, cos 0
     assert float(found.min()) == 0
-    highest = gaussian_(torch.zeros(size), 1.0, Constant(2**64 - 1))  # U = 1: nothing but the dither's −1
-    assert float(highest.abs().max()) <= 2 * grid(1.0)
+    highest = add_gaussian_(torch.zeros(size), 1.0, Constant(2**64 - 1))  # U = 1: nothing but the dither's −1
+    assert float(highest.abs().max()) <= 2 * grid_spacing(1.0)
 
 
 @pytest.mark.usefixtures("plain")
@@ -90,13 +90,13 @@ def test_every_number_is_dithered_by_itself(monkeypatch):
             return found
 
     monkeypatch.setattr(compiled_normals, "is_available", lambda: False)
-    cells = gaussian_(torch.zeros(4000), 1.0, Same()) / grid(1.0)
+    cells = add_gaussian_(torch.zeros(4000), 1.0, Same()) / grid_spacing(1.0)
     for half in (cells[:2000:2], cells[2000::2]):
         spread = half - half.mean()
         assert 2**15 * 0.95 < float(spread.abs().max()) < 2**15 * 1.05
         assert float(spread.var()) == pytest.approx(2**32 / 12, rel=0.2)
     monkeypatch.setattr(normals.Block, "dither", lambda self: (torch.zeros(self.pairs),) * 2)
-    bare = gaussian_(torch.zeros(4000), 1.0, Same())
+    bare = add_gaussian_(torch.zeros(4000), 1.0, Same())
     assert len(set(bare[:2000:2].tolist())) == 1
 
 
@@ -104,10 +104,10 @@ def test_every_number_is_dithered_by_itself(monkeypatch):
 @pytest.mark.usefixtures("plain")
 def test_the_compiled_loop_reads_the_same_bits(monkeypatch):
     size = 2**16
-    fast = gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
+    fast = add_gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
     monkeypatch.setattr(compiled_normals, "is_available", lambda: False)
-    slow = gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
-    assert float((fast - slow).abs().max()) <= 16 * grid(1.0)
+    slow = add_gaussian_(torch.zeros(size), 1.0, SeededNoise(5))
+    assert float((fast - slow).abs().max()) <= 16 * grid_spacing(1.0)
 
 
 @with_numba
@@ -117,7 +117,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
         found = []
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            found.append(gaussian_(torch.zeros(size), 1.0, SeededNoise(5)))
+            found.append(add_gaussian_(torch.zeros(size), 1.0, SeededNoise(5)))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*found)
@@ -127,7 +127,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("size", [1, 2, 3, 2047, 2048, 2049, 4095, 4097, 10_001])
 def test_a_buffer_is_a_beginning_of_a_longer_one_up_to_its_last_chunk(size):
     """Chunks have 2,048 numbers; of the last, the two halves are drawn as pairs, and an odd number is no other case."""
-    scale = 1.0, grid(1.0), SeededNoise(3), 1.0
+    scale = 1.0, grid_spacing(1.0), SeededNoise(3), 1.0
     short, long = np.zeros(size, dtype=np.float32), np.zeros(12_288, dtype=np.float32)
     compiled_normals.add_normal(short, *scale)
     compiled_normals.add_normal(long, *scale[:2], SeededNoise(3), 1.0)
@@ -141,46 +141,46 @@ def test_a_buffer_is_a_beginning_of_a_longer_one_up_to_its_last_chunk(size):
 @pytest.mark.parametrize("size", [8, 2000])
 def test_seeded_sources_go_on_and_secure_ones_never_repeat(size):
     seeded = SeededNoise(9)
-    first, second = (gaussian_(torch.zeros(size), 1.0, seeded) for _ in range(2))
+    first, second = (add_gaussian_(torch.zeros(size), 1.0, seeded) for _ in range(2))
     assert not torch.equal(first, second)
-    secure = {tuple(gaussian_(torch.zeros(size), 1.0, SecureNoise()).tolist()) for _ in range(50)}
+    secure = {tuple(add_gaussian_(torch.zeros(size), 1.0, SecureNoise()).tolist()) for _ in range(50)}
     assert len(secure) == 50
 
 
 def test_expanded_sources_keep_their_caveats():
-    assert expanded(SeededNoise(1)).caveats == {Caveat.SEEDED_NOISE}
-    assert expanded(SecureNoise()).caveats == frozenset()
-    once = expanded(SecureNoise())
-    assert expanded(once) is once or not secure_stream._has_cipher()
-    assert expanded(SecureNoise()).bits(0).size == 0
+    assert expand_source(SeededNoise(1)).caveats == {Caveat.SEEDED_NOISE}
+    assert expand_source(SecureNoise()).caveats == frozenset()
+    once = expand_source(SecureNoise())
+    assert expand_source(once) is once or not secure_stream._has_cipher()
+    assert expand_source(SecureNoise()).bits(0).size == 0
 
 
 @pytest.mark.usefixtures("plain")
 def test_without_the_cipher_the_system_is_asked():
     source = SecureNoise()
-    assert expanded(source) is source
-    assert float(gaussian_(torch.zeros(1000), 1.0, source).std()) == pytest.approx(1, abs=0.3)
+    assert expand_source(source) is source
+    assert float(add_gaussian_(torch.zeros(1000), 1.0, source).std()) == pytest.approx(1, abs=0.3)
 
 
 def test_views_and_shapes():
     buffer = torch.zeros(4, 5)
-    assert gaussian_(buffer, 1.0, SeededNoise(1)) is buffer
+    assert add_gaussian_(buffer, 1.0, SeededNoise(1)) is buffer
     parameter = torch.nn.Parameter(torch.zeros(6))
-    gaussian_(parameter.data, 1.0, SeededNoise(1))
+    add_gaussian_(parameter.data, 1.0, SeededNoise(1))
     flat = torch.zeros(10)
-    gaussian_(flat[2:5], 1.0, SeededNoise(1))
+    add_gaussian_(flat[2:5], 1.0, SeededNoise(1))
     assert flat[:2].tolist() == [0, 0]
     assert flat[5:].tolist() == [0] * 5
-    assert gaussian_(torch.zeros(0), 1.0, SeededNoise(1)).numel() == 0
+    assert add_gaussian_(torch.zeros(0), 1.0, SeededNoise(1)).numel() == 0
 
 
 def test_no_noise_is_no_change():
     values = torch.randn(5, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(gaussian_(values.clone(), 0.0, SeededNoise(1)), values)
-    assert torch.equal(student_(values.clone(), 0.0, 3.0, SeededNoise(1)), values)
+    assert torch.equal(add_gaussian_(values.clone(), 0.0, SeededNoise(1)), values)
+    assert torch.equal(add_student_(values.clone(), 0.0, 3.0, SeededNoise(1)), values)
 
 
-@pytest.mark.parametrize("function", [gaussian_, lambda b, s, n: student_(b, s, 3.0, n)])
+@pytest.mark.parametrize("function", [add_gaussian_, lambda b, s, n: add_student_(b, s, 3.0, n)])
 @pytest.mark.parametrize(
     ("buffer", "deviation", "source"),
     [
@@ -202,12 +202,12 @@ def test_refusals(function, buffer, deviation, source):
 
 def test_student_needs_degrees():
     with pytest.raises(InvalidArgument, match="degrees"):
-        student_(torch.zeros(3), 1.0, 0.0, SeededNoise(1))
+        add_student_(torch.zeros(3), 1.0, 0.0, SeededNoise(1))
 
 
 def test_global_randomness_is_not_touched():
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()
-    gaussian_(torch.zeros(100), 1.0, SecureNoise())
+    add_gaussian_(torch.zeros(100), 1.0, SecureNoise())
     assert torch.equal(before[0], torch.random.get_rng_state())
     assert (before[1] == np.random.get_state()[1]).all()
 

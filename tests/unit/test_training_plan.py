@@ -7,25 +7,29 @@ import numpy as np
 import pytest
 import torch
 
+from privet import events
 from privet.accounting import account
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved, Unreadable
 from privet.events import (
-    BandedNoise,
     Compose,
     FixedSize,
     Gaussian,
     Poisson,
     Repeat,
-    TreeNoise,
     banded_dp_sgd,
     dp_sgd,
 )
 from privet.randomness import SeededNoise
 from privet.training.noise import correlated
-from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
+from privet.training.noise.correlated import (
+    BandedNoise,
+    IndependentNoise,
+    TreeNoise,
+    square_root_coefficients,
+)
 from privet.training.plan import Plan, QuantileClip, steps_for
 from privet.training.sampling.schemes import (
     CyclicSampling,
@@ -91,36 +95,36 @@ def test_taking_the_caveat_shows():
 def test_an_example_of_cyclic_lots_takes_part_once_in_an_epoch():
     cyclic = plan(sampling=CyclicSampling(8))
     assert cyclic.event == Repeat(Gaussian(1.5), 4)
-    banded = plan(sampling=CyclicSampling(8), correlation=Banded((1.0, 0.5)))
-    assert banded.event == BandedNoise(1.5, (1.0, 0.5), 30, 8, 4)
-    tree = plan(sampling=CyclicSampling(8), correlation=Tree())
-    assert tree.event == TreeNoise(1.5, 30, 8, 4)
-    assert tree.ledger(1).entries[0].event == TreeNoise(1.5, 1, 8, 1)
-    assert banded.ledger(1).entries[0].event == BandedNoise(1.5, (1.0,), 1, 8, 1)
+    banded = plan(sampling=CyclicSampling(8), correlation=BandedNoise((1.0, 0.5)))
+    assert banded.event == events.BandedNoise(1.5, (1.0, 0.5), 30, 8, 4)
+    tree = plan(sampling=CyclicSampling(8), correlation=TreeNoise())
+    assert tree.event == events.TreeNoise(1.5, 30, 8, 4)
+    assert tree.ledger(1).entries[0].event == events.TreeNoise(1.5, 1, 8, 1)
+    assert banded.ledger(1).entries[0].event == events.BandedNoise(1.5, (1.0,), 1, 8, 1)
 
 
 def test_parts_with_bands_are_amplified():
     column = (1.0, 0.5, 0.375)
-    found = plan(sampling=PartSampling(3, 0.15), correlation=Banded(column))
+    found = plan(sampling=PartSampling(3, 0.15), correlation=BandedNoise(column))
     known = banded_dp_sgd(noise_multiplier=1.5, coefficients=column, sampling_rate=0.05, steps=30)
     mine, theirs = (
         account(event, adjacency=AddRemove()).epsilon(delta=1e-6) for event in (found.event, known)
     )
     assert mine == pytest.approx(theirs, rel=1e-9)
     assert found.expected_lot == pytest.approx(50)
-    wider = plan(sampling=PartSampling(5, 0.15), correlation=Banded(column))
+    wider = plan(sampling=PartSampling(5, 0.15), correlation=BandedNoise(column))
     assert wider.event == Repeat(Poisson(0.15, Gaussian(1.5 / math.hypot(*column))), 6)
 
 
 @pytest.mark.parametrize(
     ("sampling", "correlation"),
     [
-        (PoissonSampling(0.1), Tree()),
-        (PoissonSampling(0.1), Banded((1.0, 0.5))),
-        (FixedSizeSampling(10), Tree()),
-        (PartSampling(2, 0.1), Banded((1.0, 0.5, 0.25))),
-        (PartSampling(2, 0.1), Tree()),
-        (ShuffledSampling(10), Tree()),
+        (PoissonSampling(0.1), TreeNoise()),
+        (PoissonSampling(0.1), BandedNoise((1.0, 0.5))),
+        (FixedSizeSampling(10), TreeNoise()),
+        (PartSampling(2, 0.1), BandedNoise((1.0, 0.5, 0.25))),
+        (PartSampling(2, 0.1), TreeNoise()),
+        (ShuffledSampling(10), TreeNoise()),
     ],
 )
 def test_what_no_theorem_covers_is_refused(sampling, correlation):
@@ -143,7 +147,7 @@ def test_adaptive_clip_splits_the_noise_and_costs_nothing_beside():
     with pytest.raises(InvalidArgument, match="twentieth"):
         plan(adaptive=QuantileClip(0.5, count_deviation=0.75))
     with pytest.raises(NotProved, match="one scale"):
-        plan(adaptive=clip, sampling=CyclicSampling(8), correlation=Tree())
+        plan(adaptive=clip, sampling=CyclicSampling(8), correlation=TreeNoise())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +215,7 @@ def test_calibrated_reaches_its_target_and_not_by_much():
     assert adaptive.noise_multiplier == found.noise_multiplier
     assert adaptive.gradient_multiplier > found.gradient_multiplier
     tree = Plan.calibrated(
-        epsilon=2.0, delta=1e-5, **(fields | {"sampling": CyclicSampling(20), "correlation": Tree()})
+        epsilon=2.0, delta=1e-5, **(fields | {"sampling": CyclicSampling(20), "correlation": TreeNoise()})
     )
     assert tree.guarantee().epsilon(delta=1e-5) <= 2.0
     with pytest.raises(InvalidArgument, match="Exactly one"):
@@ -266,7 +270,7 @@ def basis(monkeypatch, size):
         buffer[next(drawn)] += standard_deviation
         return buffer
 
-    monkeypatch.setattr(correlated, "gaussian_", unit)
+    monkeypatch.setattr(correlated, "add_gaussian_", unit)
     return torch.zeros(size)
 
 
@@ -278,7 +282,7 @@ def increments(stream, size, steps):
 def test_banded_noise_is_the_inverse_of_its_matrix(monkeypatch, column):
     steps = 9
     basis(monkeypatch, steps)
-    found = increments(Banded(column).stream(steps, 1.0, SeededNoise(1)), steps, steps)
+    found = increments(BandedNoise(column).stream(steps, 1.0, SeededNoise(1)), steps, steps)
     matrix = sum(value * np.eye(steps, k=-place) for place, value in enumerate(column))
     assert np.allclose(matrix @ found, np.eye(steps), atol=1e-5)
 
@@ -300,7 +304,7 @@ def test_tree_noise_is_post_processing_of_noisy_nodes(monkeypatch, efficient):
     steps = 21
     under = nodes(steps, efficient=efficient)
     basis(monkeypatch, len(under))
-    noise = increments(Tree(efficient).stream(len(under), 1.0, SeededNoise(1)), len(under), steps)
+    noise = increments(TreeNoise(efficient).stream(len(under), 1.0, SeededNoise(1)), len(under), steps)
     sums = np.cumsum(noise, axis=0)
     # weights on noisy nodes give back the running sums of the leaves themselves: nothing else was looked at
     assert np.allclose(sums @ under, np.tril(np.ones((steps, steps))), atol=1e-5)
@@ -320,15 +324,19 @@ def test_the_accounted_sensitivity_is_that_of_the_noise_that_runs():
     column = (1.0, 0.5, 0.375)
     matrix = sum(value * np.eye(steps, k=-place) for place, value in enumerate(column))
     largest = max(np.linalg.norm(matrix[:, list(row)].sum(axis=1)) for row in patterns)
-    assert banded_sensitivity(BandedNoise(1.0, column, steps, separation, turns)) == pytest.approx(largest)
+    assert banded_sensitivity(events.BandedNoise(1.0, column, steps, separation, turns)) == pytest.approx(
+        largest
+    )
     tree = nodes(steps, efficient=True)
     largest = max(np.linalg.norm(tree[:, list(row)].sum(axis=1)) for row in patterns)
-    bounds = tree_sensitivity(TreeNoise(1.0, steps, separation, turns))
+    bounds = tree_sensitivity(events.TreeNoise(1.0, steps, separation, turns))
     assert bounds.lower <= largest * (1 + 1e-12)
     assert largest <= bounds.upper * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("kind", [Independent(), Tree(), Tree(efficient=False), Banded((1.0, 0.5, 0.25))])
+@pytest.mark.parametrize(
+    "kind", [IndependentNoise(), TreeNoise(), TreeNoise(efficient=False), BandedNoise((1.0, 0.5, 0.25))]
+)
 def test_a_stream_resumes_where_it_was(kind):
     whole, first = SeededNoise(3), SeededNoise(3)
     straight = kind.stream(50, 2.0, whole)
@@ -346,13 +354,13 @@ def test_a_stream_resumes_where_it_was(kind):
 
 
 def test_streams_refuse_what_is_not_theirs():
-    stream = Banded((1.0, 0.5)).stream(4, 1.0, SeededNoise(1))
+    stream = BandedNoise((1.0, 0.5)).stream(4, 1.0, SeededNoise(1))
     with pytest.raises(InvalidArgument, match="4 numbers"):
         stream.add_(torch.zeros(5))
     with pytest.raises(Unreadable, match="same kind"):
         stream.resume({"step": 1, "buffers": [torch.zeros(4)]})
     with pytest.raises(InvalidArgument, match="coefficients"):
-        Banded((0.5, 1.0))
+        BandedNoise((0.5, 1.0))
 
 
 def test_square_root_coefficients_multiply_to_running_sums():

@@ -26,7 +26,7 @@ from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.private_loop import PrivateLoop, make_private
 from privet.training.loop.run import train
 from privet.training.loop.setup import plan_for
-from privet.training.noise.correlated import Banded, Independent, Tree
+from privet.training.noise.correlated import BandedNoise, IndependentNoise, TreeNoise
 from privet.training.noise.distributions import Normal
 from privet.training.plan import Plan
 from privet.training.sampling.rows import rows_of
@@ -49,7 +49,7 @@ def data(count, width=3):
 def planned(population, *, declared, epsilon=0.5, delta=1e-3, steps=4, lot=5):
     return plan_for(
         population, epsilon=epsilon, delta=delta, epochs=None, steps=steps, lot_size=lot, sampling=None, clip=Flat(1.0),
-        adjacency=AddRemove(), correlation=Independent(), micro_batch=None, augmentation=None, law=Normal(), encoding=None,
+        adjacency=AddRemove(), correlation=IndependentNoise(), micro_batch=None, augmentation=None, noise_distribution=Normal(), encoding=None,
         size_is_public=declared,
     )  # fmt: skip
 
@@ -233,9 +233,9 @@ def test_the_caveat_reaches_the_report(population, tmp_path):
 @pytest.mark.parametrize(
     ("sampling", "correlation"),
     [
-        (PartSampling(4, 0.3), Banded((1.0, 0.5))),
-        (CyclicSampling(5), Tree()),
-        (CyclicSampling(200), Independent()),
+        (PartSampling(4, 0.3), BandedNoise((1.0, 0.5))),
+        (CyclicSampling(5), TreeNoise()),
+        (CyclicSampling(200), IndependentNoise()),
     ],
 )
 def test_lots_in_turn_take_any_number_of_examples(sampling, correlation):

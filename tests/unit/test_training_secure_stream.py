@@ -8,7 +8,7 @@ import pytest
 
 from privet.randomness import SecureNoise, SeededNoise
 from privet.training.noise import secure_stream
-from privet.training.noise.secure_stream import CipherNoise, expanded
+from privet.training.noise.secure_stream import CipherNoise, expand_source
 
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
@@ -25,33 +25,33 @@ def test_the_stream_is_that_of_the_counter_mode(sizes):
 
 
 def test_a_secure_stream_goes_on_and_never_repeats():
-    words = np.concatenate([expanded(SecureNoise()).bits(16) for _ in range(200)])
+    words = np.concatenate([expand_source(SecureNoise()).bits(16) for _ in range(200)])
     assert len(set(words.tolist())) == words.size
 
 
 def test_a_key_is_used_for_a_few_calls_only():
-    streams = [expanded(SecureNoise()) for _ in range(3 * secure_stream._CALLS)]
+    streams = [expand_source(SecureNoise()) for _ in range(3 * secure_stream._CALLS)]
     runs = [streams.count(s) for s in dict.fromkeys(streams)]
     assert max(runs) <= secure_stream._CALLS
     assert len(runs) >= 3
 
 
 def test_a_long_call_ends_a_key():
-    stream = expanded(SecureNoise())
+    stream = expand_source(SecureNoise())
     stream.bits(secure_stream._BYTES // 8 + 8)
-    assert expanded(SecureNoise()) is not stream
+    assert expand_source(SecureNoise()) is not stream
 
 
 def test_a_seed_has_a_key_for_every_call():
     source = SeededNoise(5)
-    assert expanded(source) is not expanded(source)
-    assert (expanded(SeededNoise(5)).bits(4) == expanded(SeededNoise(5)).bits(4)).all()
+    assert expand_source(source) is not expand_source(source)
+    assert (expand_source(SeededNoise(5)).bits(4) == expand_source(SeededNoise(5)).bits(4)).all()
 
 
 def test_threads_have_streams_of_their_own():
     found = []
-    mine = expanded(SecureNoise())
-    thread = threading.Thread(target=lambda: found.append(expanded(SecureNoise())))
+    mine = expand_source(SecureNoise())
+    thread = threading.Thread(target=lambda: found.append(expand_source(SecureNoise())))
     thread.start()
     thread.join()
     assert found[0] is not mine
@@ -63,7 +63,7 @@ def of_a_child():
     child = os.fork()
     if child == 0:
         try:
-            os.write(writing, expanded(SecureNoise()).bits(8).tobytes())
+            os.write(writing, expand_source(SecureNoise()).bits(8).tobytes())
         finally:
             os._exit(0)
     os.waitpid(child, 0)
@@ -78,16 +78,16 @@ def test_a_fork_does_not_share_the_stream(monkeypatch):
     """Here the child cannot tell by its number; it is told to forget."""
     monkeypatch.setattr(secure_stream.os, "getpid", lambda: 7)
     secure_stream._streams.__dict__.clear()
-    before = expanded(SecureNoise())
+    before = expand_source(SecureNoise())
     before.bits(1)
     theirs = of_a_child()
     assert len(theirs) == 64
-    assert expanded(SecureNoise()) is before
+    assert expand_source(SecureNoise()) is before
     assert theirs != before.bits(8).tobytes()
 
 
 def test_another_process_number_ends_a_key(monkeypatch):
-    before = expanded(SecureNoise())
+    before = expand_source(SecureNoise())
     monkeypatch.setattr(secure_stream.os, "getpid", lambda: -1)
-    assert expanded(SecureNoise()) is not before
+    assert expand_source(SecureNoise()) is not before
     secure_stream._streams.__dict__.clear()

@@ -29,7 +29,7 @@ from privet.training import (
     NotFinite,
     PoissonSampling,
     ShuffledSampling,
-    Tree,
+    TreeNoise,
     fix,
     train,
 )
@@ -144,7 +144,7 @@ def test_data_frames():
         {"schedule": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 20)},
         {"average": MovingAverage(0.9)},
         {"augmentation": Augmentation(lambda x, g: x + 0.1 * torch.randn(x.shape, generator=g), copies=2)},
-        {"sampling": CyclicSampling(10), "lot_size": None, "correlation": Tree()},
+        {"sampling": CyclicSampling(10), "lot_size": None, "correlation": TreeNoise()},
         {"loss": lambda outputs, targets: nn.functional.cross_entropy(outputs, targets, reduction="none")},
     ],
 )

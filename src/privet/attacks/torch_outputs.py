@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from privet.attacks.model_views import Outputs
 from privet.errors import InvalidArgument
+from privet.torch_internals import DropoutBase
 from privet.views import Numbers
 
 __all__ = [
@@ -39,7 +40,7 @@ _RESHAPES = (
     "ToCopy",
     "Clamp",
 )
-_PASSING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)
+_PASSING = (nn.Identity, nn.Flatten, nn.Unflatten, DropoutBase)
 
 
 @runtime_checkable

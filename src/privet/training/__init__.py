@@ -36,8 +36,13 @@ if TYPE_CHECKING:
     from privet.training.loop.distributed import Alone, ProcessFailed, Together, Workers
     from privet.training.loop.private_loop import Lot, PrivateLoop, make_private
     from privet.training.loop.run import Moment, Trained, train
-    from privet.training.noise.correlated import Banded, Independent, Tree, square_root_coefficients
-    from privet.training.noise.distributions import NoiseLaw, Normal, Student
+    from privet.training.noise.correlated import (
+        BandedNoise,
+        IndependentNoise,
+        TreeNoise,
+        square_root_coefficients,
+    )
+    from privet.training.noise.distributions import NoiseDistribution, Normal, Student
     from privet.training.per_example import ClippedSums, CrossExample, NotFinite, per_example_loss
     from privet.training.plan import Plan
     from privet.training.sampling.schemes import (
@@ -53,7 +58,7 @@ _MODULES = {
     "Alone": "loop.distributed",
     "Augmentation": "extras.augmentation",
     "Automatic": "clipping",
-    "Banded": "noise.correlated",
+    "BandedNoise": "noise.correlated",
     "Canaries": "canaries.kinds",
     "Checkpoint": "loop.checkpoint",
     "Clip": "clipping",
@@ -67,13 +72,13 @@ _MODULES = {
     "Fixed": "extras.module_validation",
     "FixedSizeSampling": "sampling.schemes",
     "Flat": "clipping",
-    "Independent": "noise.correlated",
+    "IndependentNoise": "noise.correlated",
     "LoRA": "extras.adapters",
     "Lot": "loop.private_loop",
     "Mislabelled": "canaries.kinds",
     "Moment": "loop.run",
     "MovingAverage": "extras.averaging",
-    "NoiseLaw": "noise.distributions",
+    "NoiseDistribution": "noise.distributions",
     "Normal": "noise.distributions",
     "NotFinite": "per_example",
     "OutOfDistribution": "canaries.kinds",
@@ -89,7 +94,7 @@ _MODULES = {
     "Student": "noise.distributions",
     "Together": "loop.distributed",
     "Trained": "loop.run",
-    "Tree": "noise.correlated",
+    "TreeNoise": "noise.correlated",
     "Workers": "loop.distributed",
     "crops_and_flips": "extras.augmentation",
     "fix": "extras.module_validation",
@@ -107,7 +112,7 @@ __all__ = [
     "Alone",
     "Augmentation",
     "Automatic",
-    "Banded",
+    "BandedNoise",
     "Canaries",
     "Checkpoint",
     "Clip",
@@ -121,13 +126,13 @@ __all__ = [
     "Fixed",
     "FixedSizeSampling",
     "Flat",
-    "Independent",
+    "IndependentNoise",
     "LoRA",
     "Lot",
     "Mislabelled",
     "Moment",
     "MovingAverage",
-    "NoiseLaw",
+    "NoiseDistribution",
     "Normal",
     "NotFinite",
     "OutOfDistribution",
@@ -143,7 +148,7 @@ __all__ = [
     "Student",
     "Together",
     "Trained",
-    "Tree",
+    "TreeNoise",
     "Workers",
     "crops_and_flips",
     "fix",

@@ -30,8 +30,8 @@ from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.training.extras.encoding import Encoding
 from privet.training.loop.executions import Executions
-from privet.training.noise.correlated import Correlation, Independent
-from privet.training.noise.distributions import NoiseLaw, Normal
+from privet.training.noise.correlated import Correlation, IndependentNoise
+from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.sampling.schemes import Sampling
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Plan:
 
     ``noise_multiplier`` is the one that is accounted: σ over the clip bound, for everything that a step releases.
     ``micro_batch`` splits a lot into pieces of that size; without it they are as large as the caches like them. ``augmentations`` averages
-    the gradients of that many variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``law`` than the
+    the gradients of that many variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``noise_distribution`` than the
     normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
     is, and not its bound. ``size_is_public`` says that ``population`` does not come from the data (see the module).
 
@@ -108,11 +108,11 @@ class Plan:
     noise_multiplier: float
     clip_bound: float
     adjacency: Adjacency = AddRemove()  # noqa: RUF009 - frozen
-    correlation: Correlation = Independent()  # noqa: RUF009 - frozen
+    correlation: Correlation = IndependentNoise()  # noqa: RUF009 - frozen
     adaptive: QuantileClip | None = None
     micro_batch: int | None = None
     augmentations: int = 1
-    law: NoiseLaw = Normal()  # noqa: RUF009 - frozen
+    noise_distribution: NoiseDistribution = Normal()  # noqa: RUF009 - frozen
     encoding: Encoding | None = None
     size_is_public: bool = False
 
@@ -128,7 +128,7 @@ class Plan:
             ("sampling", self.sampling, Sampling),
             ("correlation", self.correlation, Correlation),
             ("adjacency", self.adjacency, Adjacency),
-            ("law", self.law, NoiseLaw),
+            ("noise_distribution", self.noise_distribution, NoiseDistribution),
             ("encoding", self.encoding, Encoding | None),
         ):
             if not isinstance(value, kind):
@@ -136,20 +136,22 @@ class Plan:
                 raise InvalidArgument(
                     f"'{name}' must be a {wanted}, got {shown(value)}. See the classes of that name."
                 )
-        if not isinstance(self.law, Normal) and not isinstance(self.correlation, Independent):
+        if not isinstance(self.noise_distribution, Normal) and not isinstance(
+            self.correlation, IndependentNoise
+        ):
             raise NotProved(
-                "Correlated noise is proved for normal noise alone. Use law=Normal(), or independent noise."
+                "Correlated noise is proved for normal noise alone. Use noise_distribution=Normal(), or independent noise."
             )
         if (
-            not isinstance(self.law, Normal)
+            not isinstance(self.noise_distribution, Normal)
             and isinstance(self.adjacency, ReplaceOne)
             and _is_sampled(self.event)
         ):
             raise NotProved(
                 "Poisson samples under replace-one adjacency are proved for normal noise alone. "
-                "Use law=Normal(), FixedSizeSampling, or another adjacency."
+                "Use noise_distribution=Normal(), FixedSizeSampling, or another adjacency."
             )
-        if self.adaptive is not None and not isinstance(self.correlation, Independent):
+        if self.adaptive is not None and not isinstance(self.correlation, IndependentNoise):
             raise NotProved(
                 "Correlated noise is proved for one scale in all steps, and an adaptive clip changes it. "
                 "Use a fixed clip bound, or independent noise."
@@ -190,7 +192,7 @@ class Plan:
     @property
     def standard_deviation(self) -> float:
         """That of the noise on the sum of gradients, at the (first) clip bound."""
-        return self.gradient_multiplier * self.clip_bound * self.law.spread
+        return self.gradient_multiplier * self.clip_bound * self.noise_distribution.relative_deviation
 
     def guarantee(self) -> Guarantee:
         """What the whole run leaks at most."""
@@ -216,7 +218,7 @@ class Plan:
             )
         found = Ledger(
             self.adjacency,
-            caveats=self.sampling.caveats | self.law.caveats | self._public_caveats | caveats,
+            caveats=self.sampling.caveats | self.noise_distribution.caveats | self._public_caveats | caveats,
         )
         if 0 < steps < self.steps:
             # A number of steps that was chosen in view of the weights is a parameter that was not fixed beforehand.
@@ -269,11 +271,11 @@ class Plan:
         epochs: float | None = None,
         steps: int | None = None,
         adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
-        correlation: Correlation = Independent(),  # noqa: B008 - frozen
+        correlation: Correlation = IndependentNoise(),  # noqa: B008 - frozen
         adaptive: QuantileClip | None = None,
         micro_batch: int | None = None,
         augmentations: int = 1,
-        law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+        noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
         size_is_public: bool = False,
     ) -> "Plan":
@@ -300,7 +302,7 @@ class Plan:
             correlation=correlation,
             micro_batch=micro_batch,
             augmentations=augmentations,
-            law=law,
+            noise_distribution=noise_distribution,
             encoding=encoding,
             size_is_public=size_is_public,
         ).reaching(target)

@@ -1,19 +1,19 @@
-"""How many of torch's threads a compiled loop takes."""
+"""The number of torch's threads that a compiled loop uses."""
 
 import os
 
 import torch
 
-__all__ = ["threads_for"]
+__all__ = ["choose_threads"]
 
 EACH = 1 << 14
-"""How many numbers are worth one more thread, if nothing is said."""
+"""Numbers that are worth one more thread, by default."""
 
-_pool = [True]  # emptied in a fork
+_pool = [True]  # empty in the child of a fork
 
 
-def threads_for(numbers: int, each: int = EACH) -> int:
-    """One for every so many numbers, as far as torch has them; one alone in a fork, where torch's threads do not exist."""
+def choose_threads(numbers: int, each: int = EACH) -> int:
+    """One more thread for every ``each`` numbers, at most torch's own. One in a fork, which has no pool."""
     return 1 if not _pool else min(torch.get_num_threads(), 1 + numbers // each)
 
 

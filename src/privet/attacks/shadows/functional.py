@@ -10,10 +10,11 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from privet.attacks.model_views import Outputs
 from privet.attacks.shadows.optimizers import Descent, Rate
 from privet.attacks.torch_outputs import row_losses
+from privet.torch_internals import BatchNormBase, DropoutBase
 
 __all__ = ["Functional", "couples_rows", "refusal"]
 
-_COUPLING = (nn.modules.batchnorm._BatchNorm,)
+_COUPLING = (BatchNormBase,)
 
 
 def couples_rows(module: nn.Module) -> bool:
@@ -23,7 +24,7 @@ def couples_rows(module: nn.Module) -> bool:
 
 def refusal(module: nn.Module) -> str | None:
     """Why the modules cannot be stacked, as far as can be seen without trying."""
-    if any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in module.modules()):
+    if any(isinstance(part, DropoutBase) and part.p > 0 for part in module.modules()):
         return "its dropout would not be that of the model by itself"
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return "some weights are frozen"

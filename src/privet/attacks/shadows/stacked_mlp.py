@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from privet.attacks.model_views import Outputs
 from privet.attacks.shadows.optimizers import Descent, Rate, Walk
+from privet.torch_internals import has_hooks
 
 __all__ = ["Chain", "layers_of"]
 
@@ -50,7 +51,7 @@ def layers_of(
 
 
 def _unroll(module: nn.Module, found: list[nn.Module]) -> str | None:
-    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+    if has_hooks(module):
         return "it has hooks"
     if type(module) is nn.Sequential:
         for part in module:

@@ -18,8 +18,8 @@ from privet.scores import Bits, Scores
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
 from privet.training.loop.distributed import Workers
 from privet.training.loop.step import NoisyGradient, split
-from privet.training.noise.correlated import Independent
-from privet.training.noise.distributions import NoiseLaw, Normal
+from privet.training.noise.correlated import IndependentNoise
+from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example import Layout
 from privet.training.plan import Plan
 from privet.training.sampling.rows import Rows, micro_batches
@@ -123,7 +123,7 @@ class Flock(Rows):
             count=self.count,
             included=self.included,
             cost=self.cost(plan),
-            normal_noise=isinstance(plan.law, Normal),
+            normal_noise=isinstance(plan.noise_distribution, Normal),
             scores=self.scores(model),
         )
 
@@ -264,12 +264,15 @@ class SpikeFlock(Flock):
         super().__init__(rows, count, seed, kind, adversary, added=count)
         self._known: Tensor | None = None
         self._rate = 1.0
-        self._law: NoiseLaw = Normal()
+        self._noise_distribution: NoiseDistribution = Normal()
 
     def begin(self, model: nn.Module, plan: Plan | None = None) -> None:
-        if plan is not None and isinstance(plan.correlation, Independent):
+        if plan is not None and isinstance(plan.correlation, IndependentNoise):
             afresh = isinstance(plan.sampling, PoissonSampling | FixedSizeSampling)
-            self._rate, self._law = plan.expected_lot / plan.population if afresh else 1.0, plan.law
+            self._rate, self._noise_distribution = (
+                plan.expected_lot / plan.population if afresh else 1.0,
+                plan.noise_distribution,
+            )
 
     def join(self, indices: Tensor, gradient: NoisyGradient, workers: Workers) -> None:
         self._known = gradient.buffer[self._coordinates].double()
@@ -281,7 +284,7 @@ class SpikeFlock(Flock):
         height = _HEIGHT * max(1.0, gradient.clip.bound)
         self._lengths = gradient.clipped_spikes(self._coordinates, height)
         self._deviation = (
-            gradient.deviation * gradient.divisor / self._law.spread
+            gradient.deviation * gradient.divisor / self._noise_distribution.relative_deviation
         )  # of normal noise that protects as well
         gradient.add_spikes(self._coordinates[drawn], height)
 
@@ -290,8 +293,8 @@ class SpikeFlock(Flock):
             return
         left = gradient.buffer[self._coordinates].double() * gradient.divisor - self._known
         self._known = None
-        if self._rate < 1 or not isinstance(self._law, Normal):
-            left = self._law.log_ratio(left.cpu(), self._lengths, self._deviation)
+        if self._rate < 1 or not isinstance(self._noise_distribution, Normal):
+            left = self._noise_distribution.log_density_ratio(left.cpu(), self._lengths, self._deviation)
         if self._rate < 1:
             left = torch.logaddexp(left + math.log(self._rate), torch.tensor(math.log1p(-self._rate)))
         self._seen += left.cpu()

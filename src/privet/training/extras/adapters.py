@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from privet.arguments import positive, shown, whole
 from privet.errors import InvalidArgument
+from privet.torch_internals import BatchNormBase
 
 __all__ = ["Adapted", "LoRA", "last_layer", "merged"]
 
@@ -135,7 +136,7 @@ def _freeze(model: nn.Module) -> None:
     """Nothing is trained, and batch normalisation, which then is a fixed map, stays as it is."""
     model.requires_grad_(False)
     for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, BatchNormBase):
             module.eval()
 
 

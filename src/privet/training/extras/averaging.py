@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.arguments import open_fraction
+from privet.torch_internals import interpolate_all_
 
 __all__ = ["MovingAverage"]
 
@@ -35,7 +36,7 @@ class MovingAverage:
         """Take in the weights that a step left."""
         self._steps += 1
         kept = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        torch._foreach_lerp_(self._weights, [p.detach() for p in model.parameters()], 1 - kept)
+        interpolate_all_(self._weights, [p.detach() for p in model.parameters()], 1 - kept)
 
     @torch.no_grad()
     def load_into(self, model: nn.Module) -> None:

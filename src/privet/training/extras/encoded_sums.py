@@ -10,7 +10,7 @@ from privet.training.clipping import Clip
 from privet.training.extras.encoding import Encoding
 from privet.training.per_example import Layout
 from privet.training.per_example.fallback import BruteForce
-from privet.training.per_example.refusals import cross_example_modules, require_finite, require_rows
+from privet.training.per_example.refusals import require_finite, require_rows, require_uncoupled_modules
 
 __all__ = ["EncodedSums"]
 
@@ -32,21 +32,23 @@ class EncodedSums:
         clipping: Clip,
         encoding: Encoding,
     ) -> None:
-        cross_example_modules(model)
+        require_uncoupled_modules(model)
         self._model = model
         self.clipping = clipping
         self.layout = Layout.of(model)
         self._encoding = encoding
         self._brute_force = BruteForce(model, loss)
-        self.held = 0  # for each example of a lot: it is split here, as far as it must be
+        self.numbers_per_example = 0  # for each example of a lot: it is split here, as far as it must be
 
-    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, fresh: bool = False) -> Tensor:
+    def add(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, overwrite: bool = False
+    ) -> Tensor:
         """out += Σ_b code(c_b·g_b); gives the squared norms ‖g_b‖², float64, before clipping.
 
-        With ``fresh`` the sum takes the place of what is in ``out``. Refused, with ``out`` untouched, if a gradient is not
+        With ``overwrite`` the sum takes the place of what is in ``out``. Refused, with ``out`` untouched, if a gradient is not
         finite.
         """
-        cross_example_modules(self._model)  # anew: frozen layers may have been set to training mode
+        require_uncoupled_modules(self._model)  # anew: frozen layers may have been set to training mode
         batch = require_rows(inputs, targets)
         norms = torch.zeros(batch, dtype=torch.float64, device=targets.device)
         each = max(1, _NUMBERS // self.layout.size)
@@ -61,7 +63,7 @@ class EncodedSums:
             require_finite(norms[part])
             factors = self.clipping.factors(norms[part]).to(rows.dtype)
             codes += self._encoding.encoded(rows.mul_(factors.unsqueeze(1)), self.clipping.bound).sum(0)
-        if fresh:
+        if overwrite:
             out.copy_(codes)
         else:
             out += codes

@@ -6,7 +6,7 @@ not linear, so each gradient must be written out (``encoded_sums``): it costs th
 which training otherwise avoids.
 
 *Deviation*. The code here is {−b, 0, b} on the largest coordinates, which needs nothing to be learnt or tuned; the paper's own code
-is not reproduced. Its noise is in ``noise_laws`` and its denoising in ``denoising``; each can be used without the others.
+is not reproduced. Its noise is in ``noise.distributions`` and its denoising in ``denoising``; each can be used without the others.
 
 Reference: Nasr, Shokri & Houmansadr 2020, "Improving Deep Learning with Differential Privacy using Gradient Encoding and
 Denoising".

@@ -9,7 +9,8 @@ from torch import nn
 
 from privet.arguments import whole
 from privet.errors import InvalidArgument
-from privet.training.per_example.refusals import CrossExample, cross_example_modules
+from privet.torch_internals import BatchNormBase, InstanceNormBase
+from privet.training.per_example.refusals import CrossExample, require_uncoupled_modules
 
 __all__ = ["Change", "Fixed", "fix", "fixable", "require_separate"]
 
@@ -52,7 +53,7 @@ def require_separate(model: nn.Module) -> None:
             f"clip. Give model.module: private training divides the lots among the processes."
         )
     try:
-        cross_example_modules(model)
+        require_uncoupled_modules(model)
         _require_fixed_rows(model)
     except CrossExample as refused:
         raise fixable(refused) from None
@@ -111,7 +112,7 @@ def _change(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Modul
 
 
 def _batch_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
-    assert isinstance(module, nn.modules.batchnorm._BatchNorm)
+    assert isinstance(module, BatchNormBase)
     if isinstance(module, nn.modules.lazy.LazyModuleMixin):
         return None  # it has no size yet; the engine says what is wrong
     count = module.num_features
@@ -128,7 +129,7 @@ def _batch_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.M
 
 def _instance_norm(name: str, module: nn.Module, groups: int) -> tuple[Change, nn.Module] | None:
     del groups
-    assert isinstance(module, nn.modules.instancenorm._InstanceNorm)
+    assert isinstance(module, InstanceNormBase)
     if not module.track_running_stats:
         return None
     module.track_running_stats = False
@@ -160,7 +161,7 @@ def _groups(channels: int, most: int, each: int) -> int:
 
 _Rule = Callable[[str, nn.Module, int], tuple[Change, nn.Module] | None]
 _RULES: tuple[tuple[type | tuple[type, ...], _Rule], ...] = (
-    (nn.modules.batchnorm._BatchNorm, _batch_norm),
-    (nn.modules.instancenorm._InstanceNorm, _instance_norm),
+    (BatchNormBase, _batch_norm),
+    (InstanceNormBase, _instance_norm),
     ((nn.Embedding, nn.EmbeddingBag), _embedding),
 )

@@ -17,7 +17,7 @@ from privet.caveats import Caveat
 from privet.documents import only
 from privet.errors import InvalidArgument, NotProved, Unreadable
 from privet.training.extras.encoding import Signs
-from privet.training.noise.correlated import Banded, Independent, Tree
+from privet.training.noise.correlated import BandedNoise, IndependentNoise, TreeNoise
 from privet.training.noise.distributions import Normal, Student
 from privet.training.plan import Plan, QuantileClip
 from privet.training.sampling.schemes import (
@@ -36,24 +36,28 @@ _KINDS: dict[str, type] = {
     "part-sampling": PartSampling,
     "cyclic-sampling": CyclicSampling,
     "shuffled-sampling": ShuffledSampling,
-    "independent-noise": Independent,
-    "tree-noise": Tree,
-    "banded-noise": Banded,
+    "independent-noise": IndependentNoise,
+    "tree-noise": TreeNoise,
+    "banded-noise": BandedNoise,
     "quantile-clip": QuantileClip,
     "normal": Normal,
     "student": Student,
     "signs": Signs,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_KEYS = {"noise_distribution": "law"}  # fields whose key in a document is older than their name
+_FIELDS = {key: field for field, key in _KEYS.items()}
+_CLASSES_OF_0_1_0 = {IndependentNoise: "Independent", TreeNoise: "Tree", BandedNoise: "Banded"}
 _FIELDS_OF_0_1_0 = (
     *("population", "sampling", "steps", "noise_multiplier", "clip_bound", "adjacency", "correlation"),
-    *("adaptive", "micro_batch", "augmentations", "law", "encoding"),
+    *("adaptive", "micro_batch", "augmentations", "noise_distribution", "encoding"),
 )
 
 
 def plan_to_plain(plan: Plan) -> dict[str, Any]:
     """The plan as nested dictionaries, lists, text and numbers."""
-    return {field.name: _plain(field.name, getattr(plan, field.name)) for field in dataclasses.fields(plan)}
+    names = [field.name for field in dataclasses.fields(plan)]
+    return {_KEYS.get(name, name): _plain(name, getattr(plan, name)) for name in names}
 
 
 def plan_from_plain(node: object) -> Plan:
@@ -84,7 +88,14 @@ def repr_of_0_1_0(plan: Plan) -> str | None:
     """What version 0.1.0 wrote for this plan, or nothing for a plan that it did not have."""
     if plan.size_is_public:
         return None
-    return f"Plan({', '.join(f'{name}={getattr(plan, name)!r}' for name in _FIELDS_OF_0_1_0)})"
+    parts = [f"{_KEYS.get(name, name)}={_repr_of_0_1_0(getattr(plan, name))}" for name in _FIELDS_OF_0_1_0]
+    return f"Plan({', '.join(parts)})"
+
+
+def _repr_of_0_1_0(value: object) -> str:
+    """The repr of a value, under the name that its class had in version 0.1.0."""
+    old = _CLASSES_OF_0_1_0.get(type(value))
+    return repr(value) if old is None else old + repr(value).removeprefix(type(value).__name__)
 
 
 def _plain(name: str, value: object) -> object:
@@ -110,9 +121,9 @@ def _plain(name: str, value: object) -> object:
 
 def _built(kind: type, what: str, node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of that kind
     fields = dataclasses.fields(kind)
-    only(node, what, tuple(field.name for field in fields))
+    only(node, what, tuple(_KEYS.get(field.name, field.name) for field in fields))
     try:
-        return kind(**{name: _read(name, value) for name, value in node.items()})
+        return kind(**{_FIELDS.get(key, key): _read(key, value) for key, value in node.items()})
     except (InvalidArgument, NotProved, TypeError) as wrong:
         raise Unreadable(
             f"{what} must have the fields of a plan in their range, and has not: {wrong} Restore the file."

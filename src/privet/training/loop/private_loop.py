@@ -48,8 +48,8 @@ from privet.training.loop.losses import Loss
 from privet.training.loop.setup import agreed_plan, noise_after, opened, plan_for, public_size
 from privet.training.loop.side_effects import SideEffects
 from privet.training.loop.step import NoisyGradient
-from privet.training.noise.correlated import Correlation, Independent
-from privet.training.noise.distributions import NoiseLaw, Normal
+from privet.training.noise.correlated import Correlation, IndependentNoise
+from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.plan import Plan
 from privet.training.sampling.rows import Rows, rows_of
 from privet.training.sampling.schemes import Sampling, ShuffledSampling
@@ -107,7 +107,7 @@ class PrivateLoop:
             )
         plan.require_size(len(rows))
         _require_same_parameters(model, optimizer)
-        if isinstance(optimizer, CorrectedAdam) and not isinstance(plan.correlation, Independent):
+        if isinstance(optimizer, CorrectedAdam) and not isinstance(plan.correlation, IndependentNoise):
             raise InvalidArgument(
                 "CorrectedAdam must have independent noise, whose variance it takes off, got correlated noise. "
                 "Use SGD, for which correlated noise is made."
@@ -326,10 +326,10 @@ def make_private(
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     population: int | None = None,
-    correlation: Correlation = Independent(),  # noqa: B008 - frozen
+    correlation: Correlation = IndependentNoise(),  # noqa: B008 - frozen
     micro_batch: int | None = None,
     augmentation: Augmentation | None = None,
-    law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+    noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
     encoding: Encoding | None = None,
     denoising: Denoising | None = None,
     average: MovingAverage | None = None,
@@ -382,7 +382,7 @@ def make_private(
             correlation=correlation,
             micro_batch=micro_batch,
             augmentation=augmentation,
-            law=law,
+            noise_distribution=noise_distribution,
             encoding=encoding,
             size_is_public=population is not None,
             added=len(rows) - before,

@@ -32,8 +32,8 @@ from privet.training.loop.losses import Loss
 from privet.training.loop.private_loop import Lot, PrivateLoop
 from privet.training.loop.progress import Bar, interruptible
 from privet.training.loop.setup import agreed_plan, noise_after, opened, plan_for, public_size
-from privet.training.noise.correlated import Correlation, Independent
-from privet.training.noise.distributions import NoiseLaw, Normal
+from privet.training.noise.correlated import Correlation, IndependentNoise
+from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example.refusals import NotFinite
 from privet.training.plan import Plan
 from privet.training.sampling.schemes import Sampling, ShuffledSampling
@@ -105,9 +105,9 @@ def train(
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     population: int | None = None,
-    correlation: Correlation = Independent(),  # noqa: B008 - frozen
+    correlation: Correlation = IndependentNoise(),  # noqa: B008 - frozen
     augmentation: Augmentation | None = None,
-    law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+    noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
     encoding: Encoding | None = None,
     denoising: Denoising | None = None,
     average: MovingAverage | None = None,
@@ -167,7 +167,7 @@ def train(
             correlation=correlation,
             micro_batch=micro_batch,
             augmentation=augmentation,
-            law=law,
+            noise_distribution=noise_distribution,
             encoding=encoding,
             size_is_public=population is not None,
             added=len(rows) - before,

@@ -17,7 +17,7 @@ from privet.training.extras.encoding import Encoding
 from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.distributed import Workers
 from privet.training.noise.correlated import Correlation
-from privet.training.noise.distributions import NoiseLaw
+from privet.training.noise.distributions import NoiseDistribution
 from privet.training.plan import Plan
 from privet.training.sampling.rows import Rows
 from privet.training.sampling.schemes import PoissonSampling, Sampling
@@ -39,7 +39,7 @@ def plan_for(
     correlation: Correlation,
     micro_batch: int | None,
     augmentation: Augmentation | None,
-    law: NoiseLaw,
+    noise_distribution: NoiseDistribution,
     encoding: Encoding | None,
     size_is_public: bool,
     added: int = 0,
@@ -67,7 +67,7 @@ def plan_for(
         correlation=correlation,
         micro_batch=micro_batch,
         augmentations=1 if augmentation is None else augmentation.copies,
-        law=law,
+        noise_distribution=noise_distribution,
         encoding=encoding,
         size_is_public=size_is_public,
     )

@@ -15,10 +15,16 @@ from dataclasses import dataclass
 from typing import final
 
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from privet.errors import InvalidArgument
+from privet.torch_internals import (
+    SpectralNormParametrization,
+    get_buffers,
+    get_forward_pre_hooks,
+    get_version,
+    is_persistent,
+)
 
 __all__ = ["SideEffects"]
 
@@ -65,16 +71,16 @@ class SideEffects:
     def __init__(self, model: nn.Module) -> None:
         self._parameters = list(model.named_parameters())
         self._buffers = [
-            _Watched(f"{path}.{name}" if path else name, module._buffers, name)
+            _Watched(f"{path}.{name}" if path else name, get_buffers(module), name)
             for path, module in model.named_modules()
-            for name in module._buffers
-            if name not in module._non_persistent_buffers_set and name not in _follows_weights(module)
+            for name in get_buffers(module)
+            if is_persistent(module, name) and name not in _follows_weights(module)
         ]
 
     @contextmanager
     def refused(self) -> Iterator[None]:
         """A block that leaves the model as it was, or raises."""
-        written = [value._version for _, value in self._parameters]
+        written = [get_version(value) for _, value in self._parameters]
         for buffer in self._buffers:
             buffer.look()
         try:
@@ -85,7 +91,7 @@ class SideEffects:
             raise
         changed = [buffer.name for buffer in self._buffers if buffer.is_changed()]
         for (name, value), count in zip(self._parameters, written, strict=True):
-            if value._version != count:
+            if get_version(value) != count:
                 changed.append(name)
         if changed:
             raise InvalidArgument(
@@ -101,11 +107,11 @@ def _same(first: Tensor, value: Tensor) -> bool:
 
 
 def _writes(value: Tensor | None) -> int:
-    return -1 if value is None or value.is_inference() else value._version
+    return -1 if value is None or value.is_inference() else get_version(value)
 
 
 def _follows_weights(module: nn.Module) -> set[str]:
-    if isinstance(module, _SpectralNorm):
+    if isinstance(module, SpectralNormParametrization):
         return {"_u", "_v"}
-    hooks = [hook for hook in module._forward_pre_hooks.values() if isinstance(hook, SpectralNorm)]
+    hooks = [hook for hook in get_forward_pre_hooks(module).values() if isinstance(hook, SpectralNorm)]
     return {f"{hook.name}_{vector}" for hook in hooks for vector in "uv"}

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from privet.arguments import at_least, positive
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
+from privet.torch_internals import has_gradient_hooks
 from privet.training.clipping import Adaptive, Clip
 from privet.training.extras.augmentation import Augmentation, Variants, averaged
 from privet.training.extras.encoded_sums import EncodedSums
@@ -19,9 +20,9 @@ from privet.training.extras.encoding import Encoding
 from privet.training.extras.module_validation import fixable
 from privet.training.loop.distributed import Alone, Workers
 from privet.training.loop.losses import Loss, loss_of
-from privet.training.noise.correlated import Correlation, Independent, NoiseStream
-from privet.training.noise.distributions import NoiseLaw, Normal
-from privet.training.noise.gradient_noise import gaussian_
+from privet.training.noise.correlated import Correlation, IndependentNoise, NoiseStream
+from privet.training.noise.distributions import NoiseDistribution, Normal
+from privet.training.noise.gradient_noise import add_gaussian_
 from privet.training.per_example import ClippedSums, CrossExample, Layout
 from privet.training.plan import Plan
 from privet.training.sampling.rows import Rows, piece
@@ -34,7 +35,7 @@ class NoisyGradient:
     """The gradient that a step may see, kept in ``buffer`` and seen by the parameters as their ``grad``.
 
     *Guarantee*: one example moves the sum by at most ``clip.bound``, and the noise on every number of it has the standard
-    deviation ``multiplier · clip.bound``, or protects as well if its ``law`` is another. The divisor is the public expected size of a lot.
+    deviation ``multiplier · clip.bound``, or protects as well if its ``noise_distribution`` is another. The divisor is the public expected size of a lot.
 
     A multiplier of 0 adds no noise, and gives no privacy; it is there so that tests can compare with plain training.
     """
@@ -47,16 +48,16 @@ class NoisyGradient:
         divisor: float,
         multiplier: float,
         count_deviation: float = 0.0,
-        correlation: Correlation = Independent(),  # noqa: B008 - frozen
+        correlation: Correlation = IndependentNoise(),  # noqa: B008 - frozen
         source: NoiseSource,
         micro_batch: int | None = None,
         augmentation: Augmentation | None = None,
-        law: NoiseLaw = Normal(),  # noqa: B008 - frozen
+        noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
         workers: Workers = Alone(),  # noqa: B008 - without a state
     ) -> None:
         self.clip = clip
-        self._workers, self._law, self._encoding = workers, law, encoding
+        self._workers, self._noise_distribution, self._encoding = workers, noise_distribution, encoding
         self._model = model if augmentation is None else Variants(model)
         self._augmentation = augmentation
         self._divisor = float(positive("divisor", divisor))
@@ -84,7 +85,7 @@ class NoisyGradient:
         self._count = 0.0
         self._sums: tuple[object, ClippedSums | EncodedSums] | None = None
         self._stream: NoiseStream | None = None
-        if not isinstance(correlation, Independent) and self._multiplier and workers.leads:
+        if not isinstance(correlation, IndependentNoise) and self._multiplier and workers.leads:
             self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
 
     @staticmethod
@@ -107,7 +108,7 @@ class NoisyGradient:
             source=source,
             micro_batch=plan.micro_batch,
             augmentation=augmentation,
-            law=plan.law,
+            noise_distribution=plan.noise_distribution,
             encoding=plan.encoding,
             workers=workers,
         )
@@ -116,7 +117,9 @@ class NoisyGradient:
     def deviation(self) -> float:
         """The standard deviation of the noise on every number of the gradient, at the clip bound of now."""
         return (
-            self._multiplier * self._law.spread * self.clip.bound / self._divisor if self._multiplier else 0.0
+            self._multiplier * self._noise_distribution.relative_deviation * self.clip.bound / self._divisor
+            if self._multiplier
+            else 0.0
         )
 
     @property
@@ -141,13 +144,13 @@ class NoisyGradient:
             self.buffer.zero_()
         fresh, left = True, indices
         while left.numel():
-            size = self._micro_batch or piece(left.numel(), sums.held)
+            size = self._micro_batch or piece(left.numel(), sums.numbers_per_example)
             some, left = (left[:size], left[size:]) if size < left.numel() else (left, left[:0])
             inputs, targets = split(rows.take(some))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
             try:
-                squared_norms = sums.add(inputs, targets, self.buffer, fresh=fresh)
+                squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
             except CrossExample as refused:
                 raise fixable(refused) from None
             fresh = False
@@ -195,7 +198,7 @@ class NoisyGradient:
             self._stream.add_(self.buffer).mul_(1 / self._divisor)
             return
         deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
-        self._law.add_(self.buffer, deviation, self._source, self._divisor)
+        self._noise_distribution.add_(self.buffer, deviation, self._source, self._divisor)
 
     def _adapted(self, clip: Adaptive) -> Adaptive:
         """The rule of the next step, by a noisy count over all processes."""
@@ -203,7 +206,7 @@ class NoisyGradient:
         self._count = 0.0
         self._workers.total_(found)
         if self._workers.leads:
-            gaussian_(found, self._count_deviation, self._source)
+            add_gaussian_(found, self._count_deviation, self._source)
         self._workers.spread_(found)
         return clip.after(float(found[0]) / self._divisor + 0.5)
 
@@ -225,7 +228,7 @@ class NoisyGradient:
 
     def _require_no_hooks(self) -> None:
         for name, parameter in self._named:
-            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            if has_gradient_hooks(parameter):
                 raise InvalidArgument(
                     f"'model' must have no hooks on its parameters, got one on '{name}', which would never run, because a "
                     f"private gradient does not come from the backward pass. Remove the hook, and change gradients in "
@@ -240,7 +243,7 @@ class NoisyGradient:
                 each = same = averaged(each, self._augmentation.copies)
             try:
                 found = (
-                    ClippedSums(self._model, each, self.clip, groups=self._groups, stands_for=same)
+                    ClippedSums(self._model, each, self.clip, groups=self._groups, original_loss=same)
                     if self._encoding is None
                     else EncodedSums(self._model, each, self.clip, self._encoding)
                 )

@@ -1,8 +1,10 @@
 """Noise on gradients: from random bits to a flat buffer with noise added.
 
-``distributions`` says which noise a run adds and what it proves; ``gradient_noise`` adds it to a buffer; ``correlated`` makes noise
-that cancels between steps. Bits come from ``secure_stream`` (a stream cipher; ``cipher_loops`` on the processor), normal numbers from
-``normals`` (by torch) or ``compiled_normals`` (over ``normal_kernels``).
+``distributions`` has the noise distributions and what each is proved to protect. ``gradient_noise`` adds
+noise to a buffer. ``correlated`` makes noise that cancels between steps. Random bits come from
+``secure_stream`` (a stream cipher), or from ``cipher_loops`` inside of a compiled loop. ``normals`` turns
+bits into normal numbers with torch; ``compiled_normals`` does the same with numba, in the loops of
+``normal_kernels``.
 
-A new distribution is a class in ``distributions`` with its sampler in ``gradient_noise``.
+To add a distribution, write a class in ``distributions`` and its sampler in ``gradient_noise``.
 """

@@ -1,12 +1,12 @@
-"""The pairs of ``normals`` in one pass over the memory, compiled by numba where it is installed.
+"""Normal noise in one pass over memory, compiled by numba where it is installed.
 
-Numba brings its own compiler, so none is needed on the machine. The first call on a machine compiles for three
-seconds, and the result is kept. The same bits are read in the same way as in ``normals``; only the last digits of
-logarithm, sine and cosine may differ (see ``normal_kernels``).
+Numba brings its own compiler, so the machine needs none. The first call on a machine compiles for three
+seconds; the result is cached on disk. The bits are read in the same way as in ``normals``. Only the last
+digits of logarithm, sine and cosine may differ (see ``normal_kernels``).
 
-Where the processor has instructions for AES, the loop makes its own bits, under a key that is drawn from the source
-for every call, and all of torch's threads work on it; which numbers come of a key does not depend on how many these are. Elsewhere the
-bits come from ``secure_stream``.
+On a processor with AES instructions the loop makes its own bits. Each call draws a fresh key from the source,
+and all of torch's threads share the work. The numbers that follow from a key do not depend on the number of
+threads. On other processors the bits come from ``secure_stream``.
 """
 
 import threading
@@ -19,25 +19,23 @@ import numpy as np
 import numpy.typing as npt
 
 from privet.randomness import NoiseSource
-from privet.training.noise.normals import BYTES, COARSE, below
-from privet.training.noise.secure_stream import expanded, fill
-from privet.training.threads import threads_for
+from privet.training.noise.normals import BYTES, COARSE, draw_fractions
+from privet.training.noise.secure_stream import expand_source, fill_bits
+from privet.training.threads import choose_threads
 
 __all__ = ["add_normal", "is_available"]
 
 _PAIRS = 1 << 15
 _F, _I = np.float32, np.int32
-_REFINED = _I(
-    -(2**31)
-)  # the sign of a word that holds U 2³¹ as a float32, because 31 bits are too coarse for it
-_kept = threading.local()
+_REFINED = _I(-(2**31))  # the sign bit of a word that holds U·2³¹ as a float32, with more than 31 bits
+_thread = threading.local()
 
 Floats = npt.NDArray[np.float32]
 Scales = tuple[np.float32, np.float32, np.float32]
 
 
-class _Room(NamedTuple):
-    """What one thread works in."""
+class _Workspace(NamedTuple):
+    """The memory of one thread."""
 
     raw: npt.NDArray[np.uint8]
     uniform: npt.NDArray[np.int32]
@@ -53,7 +51,7 @@ def is_available() -> bool:
 
 @lru_cache(maxsize=1)
 def has_cipher() -> bool:
-    """Whether the loops can make their own bits, by instructions of the processor."""
+    """Whether the loops can make their own bits with the processor's AES instructions."""
     return bool(import_module("privet.training.noise.cipher_loops").is_available())
 
 
@@ -61,50 +59,51 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
     """flat ← cell · round((noise + dither + flat)/cell) / divisor, with normal noise of this deviation."""
     scales = _F(deviation / cell), _F(1 / cell), _F(cell / divisor)
     if has_cipher():
-        secret = source.bits(3).copy()  # of one kind for all sources: each kind would be compiled anew
-        kernels().add(threads_for(flat.size), secret, flat, *scales)
+        # A copy has the same array type for all sources; numba would compile once for each type.
+        secret = source.bits(3).copy()
+        load_kernels().add(choose_threads(flat.size), secret, flat, *scales)
         return
-    bits = expanded(source)
+    bits = expand_source(source)
     for start in range(0, flat.size, 2 * _PAIRS):
-        _block(flat[start : start + 2 * _PAIRS], scales, bits)
+        _add_block(flat[start : start + 2 * _PAIRS], scales, bits)
 
 
-def _block(piece: Floats, scales: Scales, source: NoiseSource) -> None:
-    finish = kernels().finish
+def _add_block(piece: Floats, scales: Scales, source: NoiseSource) -> None:
+    finish = load_kernels().finish
     pairs = -(-piece.size // 2)
-    room = _room(pairs)
-    fill(room.raw, source)
+    workspace = _get_workspace(pairs)
+    fill_bits(workspace.raw, source)
     target = piece
     if piece.size < 2 * pairs:
         target = np.zeros(2 * pairs, dtype=_F)
         target[:-1] = piece
-    bits = (room.uniform, room.angle, room.dither)
+    bits = (workspace.uniform, workspace.angle, workspace.dither)
     if finish(*bits, target, *scales, False):
-        rare = np.flatnonzero(room.uniform < COARSE)
-        exact = (room.uniform[rare] + below(rare.size, source)).astype(_F)
-        room.uniform[rare] = exact.view(_I) | _REFINED
+        coarse = np.flatnonzero(workspace.uniform < COARSE)
+        exact = (workspace.uniform[coarse] + draw_fractions(coarse.size, source)).astype(_F)
+        workspace.uniform[coarse] = exact.view(_I) | _REFINED
         finish(*bits, target, *scales, True)
     if target is not piece:
         piece[:] = target[:-1]
 
 
-def _room(pairs: int) -> _Room:
-    """Room that this thread used before, if it has the right size; a few sizes are kept."""
-    kept: dict[int, _Room] = _kept.__dict__.setdefault("rooms", {})
-    if pairs not in kept:
-        if len(kept) >= 4:
-            kept.clear()
+def _get_workspace(pairs: int) -> _Workspace:
+    """The workspace of this thread for this size. A thread caches up to four sizes."""
+    cache: dict[int, _Workspace] = _thread.__dict__.setdefault("workspaces", {})
+    if pairs not in cache:
+        if len(cache) >= 4:
+            cache.clear()
         raw = np.zeros(BYTES * (pairs + pairs % 2), dtype=np.uint8)  # whole words of 8 bytes
-        kept[pairs] = _Room(
+        cache[pairs] = _Workspace(
             raw,
             raw[: 4 * pairs].view(np.int32),
             raw[4 * pairs : 8 * pairs].view(np.int32),
             raw[8 * pairs : 12 * pairs].view(np.int16),
         )
-    return kept[pairs]
+    return cache[pairs]
 
 
 @lru_cache(maxsize=1)
-def kernels() -> Any:  # noqa: ANN401 - a module
-    """The compiled loops."""
+def load_kernels() -> Any:  # noqa: ANN401 - a module
+    """The module of compiled loops."""
     return import_module("privet.training.noise.normal_kernels")

@@ -1,11 +1,13 @@
-"""Noise that is correlated between steps: later noise cancels a part of what earlier noise did to the model.
+"""Noise that is correlated between steps: later noise cancels a part of earlier noise.
 
-Training looks at running sums of gradients, so noise whose running sum stays small hurts less. The noise of T steps is
-C⁻¹z with independent z: it is post-processing of C G + z, whose cost ``privet.accounting`` knows by the events
-``BandedNoise`` and ``TreeNoise``. The scale must stay the same in all steps, so a clip bound that adapts is refused.
+A model depends on running sums of gradients, so noise with a small running sum does less harm. The noise of T
+steps is C⁻¹z with independent z. It is post-processing of C G + z, and ``privet.accounting`` knows its cost
+through the events ``events.BandedNoise`` and ``events.TreeNoise``. The noise scale must be the same in all
+steps, so an adaptive clip bound is refused.
 
-The state is a few buffers of the size of the model. *Leaks*: it is noise that was already used. Whoever sees it can take
-noise off what was released, so a checkpoint that holds it is as secret as the data.
+The state is a few buffers of the size of the model. *Leaks*: the state is noise that was already used. Anyone
+who sees it can subtract noise from what was released, so a checkpoint with this state is as secret as the
+data.
 """
 
 import math
@@ -16,17 +18,24 @@ from typing import final
 import torch
 from torch import Tensor
 
+from privet import events
 from privet.arguments import positive, whole
 from privet.errors import InvalidArgument, Unreadable
-from privet.events import BandedNoise
 from privet.randomness import NoiseSource
-from privet.training.noise.gradient_noise import gaussian_, grid
+from privet.training.noise.gradient_noise import add_gaussian_, grid_spacing
 
-__all__ = ["Banded", "Correlation", "Independent", "NoiseStream", "Tree", "square_root_coefficients"]
+__all__ = [
+    "BandedNoise",
+    "Correlation",
+    "IndependentNoise",
+    "NoiseStream",
+    "TreeNoise",
+    "square_root_coefficients",
+]
 
 
 class NoiseStream(ABC):
-    """The noise of one step after the other, for buffers of one size."""
+    """The noise of consecutive steps, for buffers of one size."""
 
     def __init__(self, size: int, standard_deviation: float, source: NoiseSource) -> None:
         self.size = whole("size", size)
@@ -48,46 +57,47 @@ class NoiseStream(ABC):
 
     @abstractmethod
     def buffers(self) -> list[Tensor]:
-        """All that later noise depends on, beside ``step``."""
+        """The tensors that later noise depends on, apart from ``step``."""
 
     def state(self) -> dict[str, int | list[Tensor]]:
-        """What ``resume`` needs; keep it as secret as the data."""
+        """The state for ``resume``. Keep it as secret as the data."""
         return {"step": self.step, "buffers": self.buffers()}
 
     def resume(self, state: dict[str, int | list[Tensor]]) -> None:
-        """Go on where ``state`` was taken."""
-        step, found, mine = state.get("step"), state.get("buffers"), self.buffers()
+        """Continue from ``state``."""
+        step, stored, own = state.get("step"), state.get("buffers"), self.buffers()
         if (
             not isinstance(step, int)
-            or not isinstance(found, list)
-            or [item.shape for item in found] != [item.shape for item in mine]
+            or not isinstance(stored, list)
+            or [item.shape for item in stored] != [item.shape for item in own]
         ):
             raise Unreadable(
-                "The state must be that of a stream of the same kind and size. Resume with the plan of the first run."
+                "The state must be that of a stream of the same kind and size. "
+                "Resume with the plan of the first run."
             )
         self.step = step
-        for target, item in zip(mine, found, strict=True):
+        for target, item in zip(own, stored, strict=True):
             target.copy_(item)
 
-    def _drawn(self, out: Tensor) -> Tensor:
-        return gaussian_(out.zero_(), self.standard_deviation, self._source)
+    def _draw_noise(self, out: Tensor) -> Tensor:
+        return add_gaussian_(out.zero_(), self.standard_deviation, self._source)
 
-    def _rounded_sum(self, buffer: Tensor, noise: Tensor) -> Tensor:
-        cell = grid(self.standard_deviation)
+    def _add_rounded_(self, buffer: Tensor, noise: Tensor) -> Tensor:
+        cell = grid_spacing(self.standard_deviation)
         return buffer.add_(noise.view_as(buffer)).mul_(1 / cell).round_().mul_(cell)
 
 
 class Correlation(ABC):
-    """How the noise of the steps hangs together."""
+    """How the noise of different steps is correlated."""
 
     @abstractmethod
     def stream(self, size: int, standard_deviation: float, source: NoiseSource) -> NoiseStream:
-        """The noise itself; the deviation is that of the independent z."""
+        """The noise of a run. ``standard_deviation`` is that of the independent z."""
 
 
 @final
 @dataclass(frozen=True)
-class Independent(Correlation):
+class IndependentNoise(Correlation):
     """Fresh noise in every step: DP-SGD."""
 
     def stream(self, size: int, standard_deviation: float, source: NoiseSource) -> NoiseStream:
@@ -96,15 +106,16 @@ class Independent(Correlation):
 
 @final
 @dataclass(frozen=True)
-class Tree(Correlation):
-    """Running sums by a binary tree with noise on every node (DP-FTRL).
+class TreeNoise(Correlation):
+    """Running sums from a binary tree with noise on every node (DP-FTRL, tree aggregation).
 
-    The sum of the first t gradients gets the noise of the nodes that t is made of in binary. ``efficient`` also uses the
-    nodes below: a node's sum is estimated from its own noisy value and from its two children's, weighted by their
-    variances, which lowers the noise of a node at height h from σ² to σ²/(2 − 2⁻ʰ). Both variants are
-    post-processing of the same noisy nodes, and cost the same.
+    The sum of the first t gradients has the noise of the nodes in the binary decomposition of t. With
+    ``efficient``, a node's sum is estimated from its own noisy value and from those of its two children,
+    weighted by their variances. This lowers the variance of a node at height h from σ² to σ²/(2 − 2⁻ʰ). Both
+    variants are post-processing of the same noisy nodes, so they cost the same.
 
-    Reference: Kairouz et al. 2021, Section 3 and Appendix B; Honaker 2015 for the efficient variant, bottom-up.
+    Reference: Kairouz et al. 2021, Section 3 and Appendix B; Honaker 2015 for the efficient variant,
+    bottom-up.
     """
 
     efficient: bool = True
@@ -115,10 +126,11 @@ class Tree(Correlation):
 
 @final
 @dataclass(frozen=True)
-class Banded(Correlation):
+class BandedNoise(Correlation):
     """C⁻¹z, with C lower-triangular Toeplitz; ``coefficients`` is its first column without its zeros.
 
-    Step t's noise is x_t = (z_t − Σ_j c_j x_{t−j})/c_0, so b − 1 earlier ones are kept for b coefficients.
+    The noise of step t is x_t = (z_t − Σ_j c_j x_{t−j})/c_0, so b coefficients need the noise of b − 1
+    earlier steps.
 
     Reference: Choquette-Choo et al. 2023, Algorithm 8.
     """
@@ -126,14 +138,14 @@ class Banded(Correlation):
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        BandedNoise(1.0, self.coefficients, max(1, len(self.coefficients)))  # which checks them
+        events.BandedNoise(1.0, self.coefficients, max(1, len(self.coefficients)))  # checks the coefficients
 
     def stream(self, size: int, standard_deviation: float, source: NoiseSource) -> NoiseStream:
         return _BandedStream(size, standard_deviation, source, self.coefficients)
 
 
 def square_root_coefficients(bands: int) -> tuple[float, ...]:
-    """The first coefficients of 1/√(1 − x): the square root of the matrix of running sums, cut off after ``bands``.
+    """The first ``bands`` coefficients of 1/√(1 − x): the truncated square root of the prefix-sum matrix.
 
     Reference: Fichtenberger, Henzinger & Upadhyay 2023; Kalinin & Lampert 2024, Section 3.
 
@@ -146,7 +158,7 @@ def square_root_coefficients(bands: int) -> tuple[float, ...]:
 @final
 class _IndependentStream(NoiseStream):
     def _add_(self, buffer: Tensor) -> Tensor:
-        return gaussian_(buffer, self.standard_deviation, self._source)
+        return add_gaussian_(buffer, self.standard_deviation, self._source)
 
     def buffers(self) -> list[Tensor]:
         return []
@@ -159,19 +171,19 @@ class _BandedStream(NoiseStream):
     ) -> None:
         super().__init__(size, standard_deviation, source)
         self._column = column
-        # One more than is needed: the next noise is made in the place of the oldest.
+        # One buffer more than the recursion reads: the next noise overwrites the oldest.
         self._past = [torch.zeros(size) for _ in column]
 
     def buffers(self) -> list[Tensor]:
         return self._past
 
     def _add_(self, buffer: Tensor) -> Tensor:
-        places = len(self._past)
-        noise = self._drawn(self._past[self.step % places])
-        for back in range(1, places):
-            noise.sub_(self._past[(self.step - back) % places], alpha=self._column[back])
+        count = len(self._past)
+        noise = self._draw_noise(self._past[self.step % count])
+        for lag in range(1, count):
+            noise.sub_(self._past[(self.step - lag) % count], alpha=self._column[lag])
         noise.div_(self._column[0])
-        return self._rounded_sum(buffer, noise)
+        return self._add_rounded_(buffer, noise)
 
 
 @final
@@ -180,7 +192,7 @@ class _TreeStream(NoiseStream):
         super().__init__(size, standard_deviation, source)
         self._efficient = efficient
         self._nodes: list[Tensor] = []  # the noise of the last complete node of every height
-        self._new, self._own = torch.zeros(size), torch.zeros(size)
+        self._node, self._workspace = torch.zeros(size), torch.zeros(size)
 
     def buffers(self) -> list[Tensor]:
         return self._nodes
@@ -193,17 +205,18 @@ class _TreeStream(NoiseStream):
 
     def _add_(self, buffer: Tensor) -> Tensor:
         height = (self.step & -self.step).bit_length() - 1  # of the largest node that step t completes
-        node = self._drawn(self._new)
+        node = self._draw_noise(self._node)
         if self._efficient:
             variance = 1.0
             for below in range(height):
                 weight = 2 * variance / (1 + 2 * variance)
-                node.add_(self._nodes[below]).mul_(1 - weight).add_(self._drawn(self._own), alpha=weight)
+                node.add_(self._nodes[below]).mul_(1 - weight)
+                node.add_(self._draw_noise(self._workspace), alpha=weight)
                 variance = weight
         if height == len(self._nodes):
             self._nodes.append(torch.zeros(self.size))
-        change = self._own.copy_(node)
-        for below in range(height):  # the running sum swaps these nodes for the new one
+        change = self._workspace.copy_(node)
+        for below in range(height):  # the running sum replaces these nodes by the new one
             change.sub_(self._nodes[below])
         self._nodes[height].copy_(node)
-        return self._rounded_sum(buffer, change)
+        return self._add_rounded_(buffer, change)

@@ -1,6 +1,6 @@
-"""The loops of ``compiled_normals``. Importing this module imports numba, so nothing else imports it before it must.
+"""The loops of ``compiled_normals``. Imports numba, so it is only imported when a loop is needed.
 
-Logarithm, sine and cosine are polynomials, with errors below 2 units in the last place.
+Logarithm, sine and cosine are polynomials with errors below 2 units in the last place.
 
 *Reference*: the polynomials are those of Moshier's Cephes library for single precision.
 """
@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privet.training.compilation import compiled, share, wide
+from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.noise.cipher_loops import BATCH, expand, keystream
 from privet.training.noise.normals import BYTES, COARSE
 
@@ -21,7 +21,7 @@ _LN2_HEAD, _LN2_REST = _F(0.693359375), _F(-2.12194440e-4)
 _HALF_TURN = _F(math.pi * 2.0**-31)
 
 CHUNK = 1 << 10
-"""Pairs whose bits a thread holds at once: 12 kB."""
+"""Pairs whose bits a thread makes at once: 12 kB."""
 _BLOCKS = CHUNK * BYTES // 16
 
 Floats = npt.NDArray[np.float32]
@@ -39,14 +39,14 @@ def _numbers(
     per_cell: np.float32,
     cell: np.float32,
 ) -> None:
-    """Two numbers of every pair of words, added to what is there, in cells, and rounded."""
-    wide()
-    # Numba computes with 64 bits unless told otherwise, which would halve the lanes: hence _I around everything.
+    """Add two normal numbers for every pair of words, in cells, to ``first`` and ``second``, and round."""
+    use_wide_registers()
+    # Numba computes with 64-bit integers by default, which would halve the lanes: hence _I everywhere.
     twice = _F(-2) * deviation * deviation
     for i in range(words.size):
         word = words[i]
         bits = _F(word).view(_I) if word >= _I(0) else _I(word & _I(0x7FFFFFFF))
-        # U 2³¹ = (1 + m) 2^e with 1 + m between √½ and √2
+        # U·2³¹ = (1 + m) 2^e with 1 + m between √½ and √2
         exponent = _I(_I(bits - _I(0x3F3504F3)) >> _I(23))
         m = _I(bits - _I(exponent << _I(23))).view(_F) - _F(1)
         e = _F(_I(exponent - _I(31)))
@@ -61,7 +61,7 @@ def _numbers(
         square = m * m
         logarithm = m + (m * square * p + e * _LN2_REST - _F(0.5) * square) + e * _LN2_HEAD
         r = _F(math.sqrt(twice * logarithm))  # U ≤ 1, and the logarithm of 1 is exactly 0
-        # The nearest quarter turn, and the angle from there.
+        # The nearest quarter turn, and the angle relative to it.
         angle = angles[i]
         quarter = _I(_I(angle + _I(1 << 29)) >> _I(30))
         x = _F(_I(angle - _I(quarter << _I(30)))) * _HALF_TURN
@@ -78,11 +78,11 @@ def _numbers(
 
 
 _FASTMATH = {"contract", "nsz", "nnan", "arcp"}
-_numbers = compiled(_numbers, _FASTMATH)
+_numbers = compile_loop(_numbers, _FASTMATH)
 
 
 def _count_coarse(words: npt.NDArray[np.int32]) -> int:
-    """Cut the words to the 31 bits of U, and count those that are too coarse."""
+    """Keep the 31 bits of U of each word, and count the words that are too coarse."""
     coarse = _I(0)
     for i in range(words.size):
         units = _I(words[i] & _I(0x7FFFFFFF))
@@ -91,7 +91,7 @@ def _count_coarse(words: npt.NDArray[np.int32]) -> int:
     return int(coarse)
 
 
-_count_coarse = compiled(_count_coarse, _FASTMATH)
+_count_coarse = compile_loop(_count_coarse, _FASTMATH)
 
 
 def _finish(
@@ -104,9 +104,10 @@ def _finish(
     cell: np.float32,
     refined: bool,
 ) -> int:
-    """The numbers, in cells, and the rounded sum; or, unless ``refined``, how many words are too coarse, if any are.
+    """Add the noise to ``out`` and return 0.
 
-    Words that were refined are negative, and hold U 2³¹ as a float32.
+    Unless ``refined``, coarse words stop it: then it returns their number and leaves ``out`` alone. A refined
+    word is negative, and holds U·2³¹ as a float32.
     """
     if not refined:
         coarse = _count_coarse(words)
@@ -120,18 +121,18 @@ def _finish(
 
 
 def _refine(words: npt.NDArray[np.int32], schedule: Words, nonce: int, first: int) -> None:
-    """53 more bits for words that are too coarse; they are those of stream block 2⁶³ + 16 (first + place)."""
-    room = np.empty(2 * BATCH, dtype=np.uint64)
+    """Give coarse words 53 further bits. Those of word i come from stream block 2⁶³ + 16 (first + i)."""
+    bits = np.empty(2 * BATCH, dtype=np.uint64)
     for i in range(words.size):
         if words[i] < _I(COARSE):
             block = np.uint64(1 << 63) + np.uint64(BATCH) * np.uint64(first + i)
-            keystream(schedule, nonce, block, room)
-            fraction = (np.float64(room[0] >> np.uint64(11)) + 0.5) * 2.0**-53
+            keystream(schedule, nonce, block, bits)
+            fraction = (np.float64(bits[0] >> np.uint64(11)) + 0.5) * 2.0**-53
             exact = _F(np.float64(words[i]) + fraction)
             words[i] = _I(exact.view(_I) | _I(-(2**31)))
 
 
-_refine = compiled(_refine, _FASTMATH)
+_refine = compile_loop(_refine, _FASTMATH)
 
 
 def _add_part(
@@ -144,33 +145,33 @@ def _add_part(
     per_cell: np.float32,
     cell: np.float32,
 ) -> None:
-    """The noise of one thread: chunk after chunk, bits and numbers, in the nearest cache."""
-    room = np.empty(3 * CHUNK, dtype=_I)
-    dithers = room[2 * CHUNK :].view(np.int16)
+    """The work of one thread: for each chunk, make bits and numbers in the nearest cache."""
+    bits = np.empty(3 * CHUNK, dtype=_I)
+    dithers = bits[2 * CHUNK :].view(np.int16)
     edge = np.zeros(2, dtype=_F)
     chunks = -(-out.size // (2 * CHUNK))
     for chunk in range(part * chunks // parts, (part + 1) * chunks // parts):
-        keystream(schedule, nonce, np.uint64(chunk * _BLOCKS), room)
+        keystream(schedule, nonce, np.uint64(chunk * _BLOCKS), bits)
         mine = out[2 * CHUNK * chunk : min(out.size, 2 * CHUNK * (chunk + 1))]
         half = mine.size // 2
         pairs = mine.size - half
-        words, angles = room[:pairs], room[CHUNK : CHUNK + pairs]
+        words, angles = bits[:pairs], bits[CHUNK : CHUNK + pairs]
         if _count_coarse(words):
             _refine(words, schedule, nonce, chunk * CHUNK)
         _numbers(
             words[:half], angles[:half], dithers[:half], dithers[CHUNK : CHUNK + half], mine[:half],
             mine[half : 2 * half], deviation, per_cell, cell,
         )  # fmt: skip
-        if pairs > half:  # one number is left, and its partner is dropped
+        if pairs > half:  # one number is left; the second number of its pair is dropped
             edge[0] = mine[2 * half]
             _numbers(
-                words[half:], angles[half:], dithers[half:pairs], dithers[CHUNK + half : CHUNK + pairs], edge[:1],
-                edge[1:], deviation, per_cell, cell,
+                words[half:], angles[half:], dithers[half:pairs], dithers[CHUNK + half : CHUNK + pairs],
+                edge[:1], edge[1:], deviation, per_cell, cell,
             )  # fmt: skip
             mine[2 * half] = edge[0]
 
 
-_add_part = compiled(_add_part, _FASTMATH)
+_add_part = compile_loop(_add_part, _FASTMATH)
 
 
 def _add(
@@ -181,10 +182,10 @@ def _add(
     per_cell: np.float32,
     cell: np.float32,
 ) -> None:
-    """Normal noise in cells, and the rounded sum. The bits come of a secret of three words: a key of two, and a nonce."""
+    """Add normal noise to ``out`` and round. The secret has three words: a key of two words, and a nonce."""
     schedule = np.empty(44, dtype=np.uint32)
     expand(secret[:2], schedule)
-    share(_add_part, threads, (schedule, secret[2], out, deviation, per_cell, cell))
+    run_parts(_add_part, threads, (schedule, secret[2], out, deviation, per_cell, cell))
 
 
-finish, add = compiled(_finish, _FASTMATH), compiled(_add, _FASTMATH)
+finish, add = compile_loop(_finish, _FASTMATH), compile_loop(_add, _FASTMATH)

@@ -1,11 +1,11 @@
 """Pairs of normal numbers from random bits, many at once, by torch alone (Box & Muller 1958).
 
-A pair needs 12 bytes: 31 bits of U and 32 bits of an angle θ, for √(−2 ln U) (cos θ, sin θ), and 16 bits of dither
-for each of the two numbers. All is done in blocks that stay in the processor's cache. ``compiled_normals`` does the
-same in one pass, where numba is installed.
+A pair needs 12 bytes: 31 bits of U and 32 bits of an angle θ, for √(−2 ln U) (cos θ, sin θ), and 16 bits of
+dither for each of the two numbers. The work is done in blocks that stay in the processor's cache.
+``compiled_normals`` does the same in one pass, where numba is installed.
 
-*Tails*. Where U is below 2⁻¹⁹ its 31 bits are too coarse. There 53 more are drawn, so that U goes down to 2⁻⁸⁵,
-which is 10.8 standard deviations.
+*Tails*. For U below 2⁻¹⁹, 31 bits are too coarse. 53 further bits are drawn there, so that U goes down to
+2⁻⁸⁵, which is 10.8 standard deviations.
 """
 
 import math
@@ -19,20 +19,20 @@ import torch
 from torch import Tensor
 
 from privet.randomness import NoiseSource
-from privet.training.noise.secure_stream import fill
+from privet.training.noise.secure_stream import fill_bits
 
-__all__ = ["BITS", "BYTES", "COARSE", "Block", "add_normal", "below", "blocks"]
+__all__ = ["BITS", "BYTES", "COARSE", "Block", "add_normal", "draw_fractions", "split_blocks"]
 
 BITS = 31  # of U
-COARSE = 1 << 12  # a U below this many units of 2⁻³¹ gets further bits
+COARSE = 1 << 12  # in units of 2⁻³¹; a smaller U gets further bits
 BYTES = 12  # for a pair
 _PAIRS = 1 << 16
-_kept = threading.local()
+_thread = threading.local()
 
 
 @final
 class Block:
-    """Room for the pairs of one block; used again and again, because fresh memory is slow."""
+    """The memory of the pairs of one block. It is reused, because fresh memory is slow."""
 
     def __init__(self, pairs: int) -> None:
         self._raw = np.zeros(BYTES * pairs, dtype=np.uint8)
@@ -44,26 +44,25 @@ class Block:
         self.pairs = pairs
 
     def draw(self, source: NoiseSource) -> None:
-        """Fresh bits."""
-        fill(self._raw, source)
+        """Draw fresh bits."""
+        fill_bits(self._raw, source)
 
     def dither(self) -> tuple[Tensor, Tensor]:
-        """Uniform whole numbers from −2¹⁵ to 2¹⁵ − 1, for the first and for the second numbers of the pairs."""
+        """Uniform integers from −2¹⁵ to 2¹⁵ − 1, for the first and the second numbers of the pairs."""
         return self._dither[: self.pairs], self._dither[self.pairs :]
 
     def logarithms(self, source: NoiseSource) -> Tensor:
         """ln U for every pair."""
-        found = self._floats[: self.pairs]
-        found.copy_(self._uniform.bitwise_and_(2**BITS - 1))
-        if float(found.amin()) < COARSE:
-            rare = torch.nonzero(self._uniform < COARSE).flatten()
-            found[rare] = (self._uniform[rare] + torch.from_numpy(below(rare.numel(), source))).to(
-                torch.float32
-            )
-        return found.mul_(2.0**-BITS).log_()
+        uniform = self._floats[: self.pairs]
+        uniform.copy_(self._uniform.bitwise_and_(2**BITS - 1))
+        if float(uniform.amin()) < COARSE:
+            coarse = torch.nonzero(self._uniform < COARSE).flatten()
+            fractions = torch.from_numpy(draw_fractions(coarse.numel(), source))
+            uniform[coarse] = (self._uniform[coarse] + fractions).to(torch.float32)
+        return uniform.mul_(2.0**-BITS).log_()
 
-    def pairs_of(self, radii: Tensor) -> tuple[Tensor, Tensor]:
-        """Radius times cosine and sine of the angles."""
+    def make_pairs(self, radii: Tensor) -> tuple[Tensor, Tensor]:
+        """The radii times the cosine, and times the sine, of the angles."""
         angle, cosine = self._floats[self.pairs : 2 * self.pairs], self._floats[2 * self.pairs :]
         angle.copy_(self._angle).mul_(math.pi * 2.0**-31)
         torch.cos(angle, out=cosine).mul_(radii)
@@ -72,45 +71,44 @@ class Block:
 
 def add_normal(flat: Tensor, deviation: float, cell: float, source: NoiseSource) -> None:
     """flat ← cell · round((noise + dither + flat)/cell), with normal noise of this deviation."""
-    for piece, block in blocks(flat, per_pair=2):
+    for piece, block in split_blocks(flat, per_pair=2):
         block.draw(source)
         radii = block.logarithms(source).mul_(-2 * (deviation / cell) ** 2).sqrt_()
         middle = min(block.pairs, piece.numel())
-        for part, found, dither in zip(
-            (piece[:middle], piece[middle:]), block.pairs_of(radii), block.dither(), strict=True
-        ):
-            add_rounded(part, found[: part.numel()], dither[: part.numel()], cell)
+        halves = piece[:middle], piece[middle:]
+        for part, noise, dither in zip(halves, block.make_pairs(radii), block.dither(), strict=True):
+            add_rounded(part, noise[: part.numel()], dither[: part.numel()], cell)
 
 
 def add_rounded(part: Tensor, noise: Tensor, dither: Tensor, cell: float) -> None:
-    """part ← cell · round(noise + dither + part/cell); noise and dither count cells, and the noise is overwritten."""
+    """part ← cell · round(noise + dither + part/cell), with noise and dither in cells. Overwrites the noise."""
     noise.add_(dither)
     torch.add(noise, part, alpha=1 / cell, out=noise)
     torch.mul(noise.round_(), cell, out=part)
 
 
-def below(count: int, source: NoiseSource) -> npt.NDArray[np.float64]:
-    """Uniform numbers strictly between 0 and 1, with 53 bits."""
+def draw_fractions(count: int, source: NoiseSource) -> npt.NDArray[np.float64]:
+    """Draw uniform numbers strictly between 0 and 1, with 53 bits."""
     words = source.bits(count) >> np.uint64(11)
     return (words.astype(np.float64) + 0.5) * 2.0**-53
 
 
-def blocks(flat: Tensor, per_pair: int) -> Iterator[tuple[Tensor, Block]]:
-    """Pieces of a flat buffer, each with room for its pairs, of which ``per_pair`` numbers are used."""
+def split_blocks(flat: Tensor, per_pair: int) -> Iterator[tuple[Tensor, Block]]:
+    """Split a flat buffer into pieces, each with a block for its pairs. A pair gives ``per_pair`` numbers."""
     size = flat.numel()
     start = 0
     while start < size:
         piece = flat[start : start + per_pair * _PAIRS]
         needed = -(-piece.numel() // per_pair)
-        yield piece, _block(needed + needed % 2)
+        yield piece, _get_block(needed + needed % 2)
         start += piece.numel()
 
 
-def _block(pairs: int) -> Block:
-    """A block that this thread used before, if it has the right size; a few sizes are kept."""
-    kept: dict[int, Block] = _kept.__dict__.setdefault("blocks", {})
-    if pairs not in kept:
-        if len(kept) >= 4:
-            kept.clear()
-        kept[pairs] = Block(pairs)
-    return kept[pairs]
+def _get_block(pairs: int) -> Block:
+    """The block of this thread for this size. A thread caches up to four sizes."""
+    cache: dict[int, Block] = _thread.__dict__.setdefault("blocks", {})
+    if pairs not in cache:
+        if len(cache) >= 4:
+            cache.clear()
+        cache[pairs] = Block(pairs)
+    return cache[pairs]

@@ -1,16 +1,18 @@
-"""Many random bits quickly: a stream cipher whose keys the noise source draws.
+"""Fast random bits: a stream cipher whose keys come from the noise source.
 
-The operating system's generator gives about 0.4 GB/s, which is 15 ns for the 6 bytes of one number. AES in counter
-mode gives 8 GB/s on a processor with AES instructions, and 14 by way of GCM, which OpenSSL has in a wider version: what
-GCM makes of zeros is the counter mode's stream, and its tag is not asked for. So a sampler draws a 128-bit
-key and a 96-bit nonce from its source, and expands them. To make a key costs as much as the noise of ten thousand numbers;
-so a thread goes on with the stream of the secure source for 64 calls or a megabyte, whichever comes first, and then
-forgets it. Every bit of a stream is used once. Two threads never share a stream, nor do two processes after a fork: the
-child forgets it, and looks at its own number besides. A seeded source draws a key for every call. A stream ends at 64 GB,
-and then it raises.
+The operating system's generator gives about 0.4 GB/s, which is 15 ns for the 6 bytes of one number. AES in
+counter mode gives 8 GB/s on a processor with AES instructions. AES-GCM gives 14 GB/s, because OpenSSL has a
+wider version of it: the encryption of zeros is the counter mode's stream, and the tag is never computed. So a
+sampler draws a 128-bit key and a 96-bit nonce from its source, and expands them. Making a key costs as much
+as the noise of ten thousand numbers, so a thread reuses the stream of the secure source for 64 calls or one
+megabyte, whichever comes first. Then it drops the stream. Every bit of a stream is used once. Two threads
+never share a stream. Two processes do not share one after a fork either: the child drops its parent's stream,
+and also compares process numbers. A seeded source draws a key for every call. A stream ends at 64 GB, and
+then it raises an error.
 
-*Guarantee*: the bits are as good as random to whoever cannot break AES-128. A privacy guarantee that rests on them
-is computational in that sense (Mironov, Pandey, Reingold & Vadhan 2009), as with any generator that has a state.
+*Guarantee*: the bits are indistinguishable from random ones for anyone who cannot break AES-128. A privacy
+guarantee that rests on them is computational in that sense (Mironov, Pandey, Reingold & Vadhan 2009), as with
+any pseudorandom generator.
 """
 
 import os
@@ -28,17 +30,17 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
 
-__all__ = ["CipherNoise", "checked_source", "expanded", "fill"]
+__all__ = ["CipherNoise", "require_source", "expand_source", "fill_bits"]
 
-_SLICE = 1 << 17  # bytes that are encrypted at once: the zeros stay in the processor's cache
+_SLICE = 1 << 17  # bytes that are encrypted at once, so that the zeros stay in the processor's cache
 _ZEROS = bytes(_SLICE)
-_CALLS, _BYTES = 64, 1 << 20  # what is drawn of one key at most; a longer call ends it
+_CALLS, _BYTES = 64, 1 << 20  # at most this many calls and bytes for one key; a longer call ends it
 _streams = threading.local()
 
 
 @final
 class CipherNoise(NoiseSource):
-    """AES-128 in counter mode under a key of its own."""
+    """A stream of AES-128 in counter mode, with its own key."""
 
     def __init__(self, key: bytes, nonce: bytes, caveats: frozenset[Caveat]) -> None:
         ciphers = _ciphers()
@@ -52,9 +54,9 @@ class CipherNoise(NoiseSource):
         return self._caveats
 
     def bits(self, words: int) -> npt.NDArray[np.uint64]:
-        found = np.empty(whole("words", words, least=0), dtype=np.uint64)
-        self.fill(found.view(np.uint8))
-        return found
+        drawn = np.empty(whole("words", words, least=0), dtype=np.uint64)
+        self.fill(drawn.view(np.uint8))
+        return drawn
 
     def fill(self, out: npt.NDArray[np.uint8]) -> None:
         """Overwrite a buffer with fresh bits."""
@@ -64,17 +66,17 @@ class CipherNoise(NoiseSource):
             self._stream.update_into(memoryview(_ZEROS)[: part.size], part.data)
 
 
-class _Standing:
-    """A stream and how often it may still be used, and in which process."""
+class _ThreadStream:
+    """The stream of one thread, the number of calls that are left, and its process."""
 
-    __slots__ = ("cipher", "left", "process")
+    __slots__ = ("calls_left", "cipher", "process")
 
     def __init__(self, cipher: CipherNoise, process: int) -> None:
-        self.cipher, self.left, self.process = cipher, _CALLS, process
+        self.cipher, self.calls_left, self.process = cipher, _CALLS, process
 
 
-def checked_source(source: NoiseSource) -> NoiseSource:
-    """A source of privacy noise, and not one of experiment randomness."""
+def require_source(source: NoiseSource) -> NoiseSource:
+    """Require a source of privacy noise. A generator for experiments is refused."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
             f"'source' must be a NoiseSource, got {shown(source)}. "
@@ -83,45 +85,50 @@ def checked_source(source: NoiseSource) -> NoiseSource:
     return source
 
 
-def expanded(source: NoiseSource) -> NoiseSource:
-    """A faster source of the same kind, for one call; what comes of a seed still comes of that seed.
+def expand_source(source: NoiseSource) -> NoiseSource:
+    """A faster source for one call. Bits from a seeded source still follow from its seed.
 
-    Without the package ``cryptography`` it is the source itself: as safe, and slower. A seed gives the same bits
-    again where the same packages are installed.
+    Without the package ``cryptography`` this is the source itself: as safe, and slower. A seed gives the same
+    bits again if the same packages are installed.
     """
     if isinstance(source, CipherNoise) or not _has_cipher():
         return source
-    return _standing(source) if type(source) is SecureNoise else _keyed(source)
+    return _get_thread_stream(source) if type(source) is SecureNoise else _start_stream(source)
 
 
-def _standing(source: SecureNoise) -> NoiseSource:
-    """The stream of this thread, under a fresh key after ``_CALLS`` calls or ``_BYTES`` bytes, and in another process."""
-    kept: _Standing | None = getattr(_streams, "kept", None)
-    if kept is None or not kept.left or kept.cipher.drawn > _BYTES or kept.process != os.getpid():
-        kept = _streams.kept = _Standing(_keyed(source), os.getpid())
-    kept.left -= 1
-    return kept.cipher
+def _get_thread_stream(source: SecureNoise) -> NoiseSource:
+    """The stream of this thread; it has a new key after ``_CALLS`` calls, ``_BYTES`` bytes or a fork."""
+    stream: _ThreadStream | None = getattr(_streams, "stream", None)
+    if (
+        stream is None
+        or not stream.calls_left
+        or stream.cipher.drawn > _BYTES
+        or stream.process != os.getpid()
+    ):
+        stream = _streams.stream = _ThreadStream(_start_stream(source), os.getpid())
+    stream.calls_left -= 1
+    return stream.cipher
 
 
-def _forget() -> None:
-    """In the child of a fork: its parent goes on with the key."""
+def _drop_streams() -> None:
+    """Run in the child of a fork, because the parent continues with the same key."""
     _streams.__dict__.clear()
 
 
-def fill(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
-    """Overwrite a buffer, of a whole number of 8-byte words, with bits of the source."""
+def fill_bits(out: npt.NDArray[np.uint8], source: NoiseSource) -> None:
+    """Overwrite a buffer with bits of the source. Its size must be a multiple of 8 bytes."""
     if isinstance(source, CipherNoise):
         source.fill(out)
     else:
         out[:] = source.bits(out.size // 8).view(np.uint8)
 
 
-def _keyed(source: NoiseSource) -> CipherNoise:
+def _start_stream(source: NoiseSource) -> CipherNoise:
     secret = source.bits(4).tobytes()
     return CipherNoise(secret[:16], secret[16:28], source.caveats)
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_drop_streams)
 
 
 @lru_cache(maxsize=1)

@@ -1,10 +1,12 @@
-"""Clipped sums of per-example gradients, for any module and any loss over examples.
+"""Clipped sums of per-example gradients, for any module and any loss with one number per example.
 
-``ClippedSums`` runs the model once forward and once backward. Known layers are tapped (``tape``, ``layers``,
-``convolutions``); their per-example norms and clipped sums follow from what went in and the gradient of what
-came out (``products``). Which rows may belong to which example is learnt from two small batches (``plans``), and proved on the
-lots themselves (``proofs``, over ``graphs`` and ``row_moves``). Whatever no tap covers, and what is not proved, is done by brute
-force (``fallback``). Whether examples depend on each other is tried out (``couplings``).
+``clipped_sums`` runs the model once forward and once backward (``passes``). Known layers are tapped
+(``taps``). Their per-example norms and clipped sums follow from their inputs and output gradients (``forms``,
+over ``kernels``). The batch axis of each layer is learnt from two small batches (``batch_axis``), and proved
+on the lots themselves (``graph``). Brute force handles parameters that no tap covers, and rows that are not
+proved (``fallback``). ``graph.couplings`` tests whether examples depend on each other.
+
+To add a layer, write a tap (``taps``). To add a loss of torch, see ``losses``.
 """
 
 from privet.training.per_example.clipped_sums import ClippedSums, Clipping

@@ -1,14 +1,13 @@
 """Where the examples may be in the rows of a layer: learnt from two small batches, and proved on the lots themselves.
 
 A layer sees [examples, …], or [tokens, examples, …], or [examples·tokens, …], or no examples at all (position
-numbers, the same for all). Sizes alone do not tell, since there may be as many tokens as examples. So a few
-examples go through the model twice, as 2 and as 3: the size that follows is the examples'. In which order their rows lie along
-that size, and whether these rows are theirs at all, is left to a proof (``proofs``). What is not proved is not
-handled by taps but by brute force, which is right whatever the model does.
+indices, the same for all). Sizes alone do not show which, because there may be as many tokens as examples. So
+a few examples go through the model twice, as a batch of 2 and as a batch of 3: the size that changes is the
+batch axis. The order of the rows along that axis, and whether these rows belong to single examples at all, is
+left to a proof (``proofs``). Brute force handles what is not proved. It is right whatever the model does.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -16,97 +15,105 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from privet.training.per_example.graph.couplings import Couplings, some, undisturbed
-from privet.training.per_example.graph.graph_parameters import Branch, Graph, Reach, follow, learn, sizes
-from privet.training.per_example.graph.graphs import GraphLaw, GraphWalk
-from privet.training.per_example.graph.proofs import Proof
-from privet.training.per_example.graph.row_moves import RowMoves
+from privet.torch_internals import get_leaf, get_output_shape
+from privet.training.per_example.graph.couplings import CouplingTests, preserve_state, select_examples
+from privet.training.per_example.graph.graph_parameters import (
+    BatchBoundary,
+    Consumer,
+    ConsumerGraph,
+    find_boundaries,
+    learn_consumers,
+)
+from privet.training.per_example.graph.graphs import GraphTemplate, GraphWalk
+from privet.training.per_example.graph.proofs import RowProof
+from privet.training.per_example.graph.row_moves import UNPREDICTABLE, RowMoves
+from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.refusals import require_losses
-from privet.training.per_example.taps.tape import Placement, Tap, Tape, Use, tapped
+from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
-__all__ = ["Plan", "Prober", "Stray"]
+__all__ = ["BatchAxisPlan", "GraphParameter", "PlanLearner"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+RecordedPass = tuple[Tensor, list[LayerCall]]
+"""The losses of a forward pass, and its layer calls."""
 
 
 @final
 @dataclass(frozen=True)
-class Stray:
-    """A parameter, or the output of a call without examples, that is followed through the graph."""
+class GraphParameter:
+    """A parameter, or a call's output without a batch axis, that is followed through the graph."""
 
     number: int  # of the parameter in the layout, or of the call in the plan
-    call: bool
-    tree: tuple[Branch, ...]
-    places: tuple[Placement, ...]
+    is_call: bool
+    consumers: tuple[Consumer, ...]
+    axes: tuple[BatchAxis, ...]
 
-    def reaches(
-        self, graph: Graph, uses: list[Use], parameters: list[nn.Parameter], batch: int
-    ) -> list[Reach] | None:
+    def find_boundaries(
+        self, graph: ConsumerGraph, calls: list[LayerCall], parameters: list[nn.Parameter], batch: int
+    ) -> list[BatchBoundary] | None:
         """Where it meets the examples in this step; None if the graph is not the one that was learnt."""
-        if self.call:
-            edge = uses[self.number].edge
+        if self.is_call:
+            edge = calls[self.number].edge
             node, output = edge.node, edge.output_nr
         else:
             leaf = graph.leaves.get(id(parameters[self.number]))
             if leaf is None:
                 return None
             node, output = leaf, 0
-        found = follow(graph, node, sizes(node, output), self.tree, batch, output)
-        if found is None or len(found) != len(self.places):
+        boundaries = find_boundaries(
+            graph, node, get_output_shape(node, output), self.consumers, batch, output
+        )
+        if boundaries is None or len(boundaries) != len(self.axes):
             return None
-        for reach, place in zip(found, self.places, strict=True):
-            reach.place = place
-        return found
+        for boundary, axis in zip(boundaries, self.axes, strict=True):
+            boundary.axis = axis
+        return boundaries
 
 
 @final
 @dataclass(frozen=True)
-class Plan:
-    """The order of the tapped calls of a forward pass, the place of the examples in each, and the strays."""
+class BatchAxisPlan:
+    """The order of the tapped calls of a forward pass, the batch axis of each, and the graph parameters."""
 
-    calls: tuple[tuple[int, int], ...]
-    places: tuple[Placement | None, ...]
-    strays: tuple[Stray, ...]
-    straight: tuple[
-        bool, ...
-    ]  # calls of matrix products with one row of each example, that share no parameter
-    proof: Proof
+    call_keys: tuple[tuple[int, int], ...]  # tap number and role of each call
+    axes: tuple[BatchAxis | None, ...]
+    graph_parameters: tuple[GraphParameter, ...]
+    is_single_token: tuple[bool, ...]  # linear calls with one row per example that share no parameter
+    proof: RowProof
 
     @classmethod
-    def unknown(cls, uses: list[Use]) -> "Plan":
+    def unknown(cls, calls: list[LayerCall]) -> "BatchAxisPlan":
         """A plan that trusts no tap."""
-        calls = tuple((u.tap.number, u.role) for u in uses)
-        proof = Proof(None, RowMoves(free=True, indexed=()))
-        return cls(calls, (None,) * len(uses), (), (False,) * len(uses), proof)
+        none = (None,) * len(calls)
+        return cls(_call_keys(calls), none, (), (False,) * len(calls), RowProof(None, UNPREDICTABLE))
 
-    def matches(self, uses: list[Use], batch: int) -> bool:
-        """Whether this pass called the same layers in the same order, with the examples where they were."""
-        if len(uses) != len(self.calls):
+    def matches(self, calls: list[LayerCall], batch: int) -> bool:
+        """Whether this pass called the same layers in the same order, with the same batch axes."""
+        if len(calls) != len(self.call_keys):
             return False
-        for use, call, place in zip(uses, self.calls, self.places, strict=True):
-            if (use.tap.number, use.role) != call:
+        for call, key, axis in zip(calls, self.call_keys, self.axes, strict=True):
+            if (call.tap.number, call.role) != key:
                 return False
-            if place is not None and use.leading[place.axis] != place.each * batch:
+            if axis is not None and call.leading[axis.dim] != axis.each * batch:
                 return False
         return True
 
 
 @final
-class Prober:
-    """Learns plans from a few examples; leaves buffers, modes and random state as they were."""
+class PlanLearner:
+    """Learns plans from a few examples. Leaves buffers, modes and random state unchanged."""
 
-    __slots__ = ("_couplings", "_loss", "_model", "_parameters", "_tape", "_taps", "_verified")
+    __slots__ = ("_coupling_tests", "_loss", "_model", "_parameters", "_tape", "_taps", "_verified")
 
     def __init__(
         self,
         model: nn.Module,
-        loss: Loss,
+        loss: LossFunction,
         parameters: list[nn.Parameter],
         taps: list[Tap],
         tape: Tape,
-        couplings: Couplings,
+        coupling_tests: CouplingTests,
     ) -> None:
-        self._couplings = couplings
+        self._coupling_tests = coupling_tests
         self._model = model
         self._parameters = parameters
         self._loss = loss
@@ -114,141 +121,151 @@ class Prober:
         self._tape = tape
         self._verified = False
 
-    def plan(self, inputs: tuple[Tensor, ...], targets: Tensor) -> Plan:
-        """What holds for inputs of these shapes."""
+    def learn(self, inputs: tuple[Tensor, ...], targets: Tensor) -> BatchAxisPlan:
+        """The plan for inputs of these shapes."""
         numbers = torch.arange(3, device=targets.device) % targets.shape[0]
-        two, three = some(inputs, targets, numbers[:2]), some(inputs, targets, numbers)
-        with undisturbed(self._model):
+        two = select_examples(inputs, targets, numbers[:2])
+        three = select_examples(inputs, targets, numbers)
+        with preserve_state(self._model):
             try:
                 if not self._verified:
-                    self._couplings.require_few_apart(two, three)
-                    # repeats of one example hide what depends on the others
+                    self._coupling_tests.require_independent_pair(two, three)
+                    # copies of one example would hide a dependence on other examples
                     self._verified = targets.shape[0] >= 3
-                return self._compare(self._settled(*two), self._record(*three))
+                return self._compare(self._record_first(*two), self._record(*three))
             finally:
-                self._tape.uses = []
+                self._tape.calls = []
 
-    def _settled(self, inputs: tuple[Tensor, ...], targets: Tensor) -> tuple[Tensor, list[Use]]:
-        """A recorded pass, in the fastest layout of memory that the model bears.
+    def _record_first(self, inputs: tuple[Tensor, ...], targets: Tensor) -> RecordedPass:
+        """A recorded pass, in the fastest memory format that the model accepts.
 
-        Convolutions put the channels last. A model may ask for a view of their output that only the usual layout
-        has (``x.view(len(x), -1)``): then the last convolution before that goes back to it, and in the end all.
+        Convolutions use channels last. A model may ask for a view of their output that only the default
+        format allows (``x.view(len(x), -1)``). Then the last convolution before that returns to it and, if
+        necessary, all of them.
         """
         try:
             return self._record(inputs, targets)
         except RuntimeError:
-            if not any(u.tap.relax(whole=False) for u in reversed(self._tape.uses)):
+            if not any(call.tap.relax_memory_format(whole=False) for call in reversed(self._tape.calls)):
                 raise
         try:
             return self._record(inputs, targets)
         except RuntimeError:
             for tap in self._taps:
-                tap.relax(whole=True)
+                tap.relax_memory_format(whole=True)
             return self._record(inputs, targets)
 
-    def _record(self, inputs: tuple[Tensor, ...], targets: Tensor) -> tuple[Tensor, list[Use]]:
-        uses: list[Use] = []
-        self._tape.uses = uses
-        with tapped(self._taps):
+    def _record(self, inputs: tuple[Tensor, ...], targets: Tensor) -> RecordedPass:
+        calls: list[LayerCall] = []
+        self._tape.calls = calls
+        with InstalledTaps(self._taps):
             self._tape.recording = True
             try:
                 losses = self._loss(self._model(*inputs), targets)
             finally:
                 self._tape.recording = False
-        return require_losses(losses, targets.shape[0]), uses
+        return require_losses(losses, targets.shape[0]), calls
 
-    def _compare(self, two: tuple[Tensor, list[Use]], three: tuple[Tensor, list[Use]]) -> Plan:
-        uses = three[1]
-        if [(u.tap.number, u.role) for u in uses] != [(u.tap.number, u.role) for u in two[1]]:
-            return Plan.unknown(uses)
+    def _compare(self, two: RecordedPass, three: RecordedPass) -> BatchAxisPlan:
+        calls = three[1]
+        if _call_keys(calls) != _call_keys(two[1]):
+            return BatchAxisPlan.unknown(calls)
         walks = GraphWalk(two[0]), GraphWalk(three[0])
-        again = _used_again(walks[1], uses, self._parameters)
-        places = [
-            None if again.intersection(b.tap.indices.values()) else _place(a.leading, b.leading)
-            for a, b in zip(two[1], uses, strict=True)
+        reused = _find_reused(walks[1], calls, self._parameters)
+        axes = [
+            None if reused.intersection(b.tap.indices.values()) else _find_axis(a.leading, b.leading)
+            for a, b in zip(two[1], calls, strict=True)
         ]
-        law = GraphLaw.of(*walks)
-        proof = Proof(law, RowMoves(free=True, indexed=()) if law is None else RowMoves.of(*walks))
-        strays = self._strays((Graph(walks[0]), Graph(walks[1])), (two[1], uses), places)
-        strays = [
-            s for s in strays if not (s.call and again.intersection(uses[s.number].tap.indices.values()))
+        template = GraphTemplate.learn(*walks)
+        proof = RowProof(template, UNPREDICTABLE if template is None else RowMoves.learn(*walks))
+        graphs = ConsumerGraph(walks[0]), ConsumerGraph(walks[1])
+        followed = [
+            p
+            for p in self._find_graph_parameters(graphs, (two[1], calls), axes)
+            if not (p.is_call and reused.intersection(calls[p.number].tap.indices.values()))
         ]
-        calls = tuple((u.tap.number, u.role) for u in uses)
-        return Plan(calls, tuple(places), tuple(strays), _straight(uses, places, strays), proof)
+        is_single_token = _find_single_token(calls, axes, followed)
+        return BatchAxisPlan(_call_keys(calls), tuple(axes), tuple(followed), is_single_token, proof)
 
-    def _strays(
+    def _find_graph_parameters(
         self,
-        graphs: tuple[Graph, Graph],
-        uses: tuple[list[Use], list[Use]],
-        places: list[Placement | None],
-    ) -> list[Stray]:
-        """What can be followed in the graphs of two and of three examples."""
+        graphs: tuple[ConsumerGraph, ConsumerGraph],
+        calls: tuple[list[LayerCall], list[LayerCall]],
+        axes: list[BatchAxis | None],
+    ) -> list[GraphParameter]:
+        """The parameters and calls that can be followed in the graphs of two and of three examples."""
         roots: list[tuple[int, bool, tuple[Node, Node], int]] = []
         for number, parameter in enumerate(self._parameters):
             leaves = [g.leaves[id(parameter)] for g in graphs if id(parameter) in g.leaves]
             if len(leaves) == 2:
                 roots.append((number, False, (leaves[0], leaves[1]), 0))
-        for number, (a, b, place) in enumerate(zip(*uses, places, strict=True)):
-            if place is None and b.tap.shareable and a.leading == b.leading:
+        for number, (a, b, axis) in enumerate(zip(*calls, axes, strict=True)):
+            if axis is None and b.tap.takes_shared_rows and a.leading == b.leading:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
-        strays: list[Stray] = []
-        for number, call, nodes, output in roots:
-            tree = learn(graphs, nodes, output, _place)
-            found = (
-                None
-                if tree is None
-                else follow(graphs[1], nodes[1], sizes(nodes[1], output), tree, 3, output)
-            )
-            if tree is not None and found is not None and not (call and any(r.matrix for r in found)):
-                strays.append(Stray(number, call, tree, tuple(r.place for r in found)))
-        return strays
+        followed: list[GraphParameter] = []
+        for number, is_call, nodes, output in roots:
+            consumers = learn_consumers(graphs, nodes, output, _find_axis)
+            if consumers is None:
+                continue
+            shape = get_output_shape(nodes[1], output)
+            boundaries = find_boundaries(graphs[1], nodes[1], shape, consumers, 3, output)
+            if boundaries is not None and not (is_call and any(b.is_matrix for b in boundaries)):
+                axes_found = tuple(b.axis for b in boundaries)
+                followed.append(GraphParameter(number, is_call, consumers, axes_found))
+        return followed
 
 
-def _used_again(seen: GraphWalk, uses: list[Use], parameters: list[nn.Parameter]) -> set[int]:
-    """Parameters of tapped layers that the losses depend on in another way than through the output of the layer.
+def _call_keys(calls: list[LayerCall]) -> tuple[tuple[int, int], ...]:
+    return tuple([(call.tap.number, call.role) for call in calls])
 
-    A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``) uses the weights once more in that
-    derivative. A tap does not see this use, and the parameter itself has no part in it: it is the copy that is cut from the graph.
+
+def _find_reused(walk: GraphWalk, calls: list[LayerCall], parameters: list[nn.Parameter]) -> set[int]:
+    """Parameters of tapped layers that the losses also use in another way than through the output of the layer.
+
+    A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``)
+    uses the weights once more in that derivative. A tap does not see this use. It uses the detached copy, not
+    the parameter.
     """
     numbers = {p.data_ptr(): i for i, p in enumerate(parameters)}
-    own, outputs = set(map(id, parameters)), {use.edge.node for use in uses}
+    own, outputs = set(map(id, parameters)), {call.edge.node for call in calls}
     consumers: dict[Node, list[tuple[Node, int]]] = {}
     leaves: list[tuple[Node, int]] = []
-    for node, sources in zip(seen.nodes, seen.sources, strict=True):
+    for node, sources in zip(walk.nodes, walk.sources, strict=True):
         for child, _ in sources:
             if child is not None:
                 consumers.setdefault(child, []).append((node, len(sources)))
-        if not sources and node.name() == "torch::autograd::AccumulateGrad":
-            variable: Tensor = node.variable  # type: ignore[attr-defined]
-            if id(variable) not in own and variable.data_ptr() in numbers:
-                leaves.append((node, numbers[variable.data_ptr()]))
-    found: set[int] = set()
-    for leaf, number in leaves:
-        node = leaf  # through transpositions and the like, to where it meets something else
+        leaf = None if sources else get_leaf(node)
+        if leaf is not None and id(leaf) not in own and leaf.data_ptr() in numbers:
+            leaves.append((node, numbers[leaf.data_ptr()]))
+    reused: set[int] = set()
+    for start, number in leaves:
+        node = start  # follow transpositions and the like, until another tensor comes in
         while len(after := consumers.get(node, [])) == 1 and after[0][1] == 1 and after[0][0] not in outputs:
             node = after[0][0]
         if len(after) > 1:
-            found.add(number)
-    return found
+            reused.add(number)
+    return reused
 
 
-def _straight(uses: list[Use], places: list[Placement | None], strays: list[Stray]) -> tuple[bool, ...]:
-    counts = Counter(index for use in uses for index in use.tap.indices.values())
-    counts.update(s.number for s in strays if not s.call)
+def _find_single_token(
+    calls: list[LayerCall], axes: list[BatchAxis | None], followed: list[GraphParameter]
+) -> tuple[bool, ...]:
+    counts = Counter(index for call in calls for index in call.tap.indices.values())
+    counts.update(p.number for p in followed if not p.is_call)
     return tuple(
-        use.tap.matrix
-        and place == Placement(0, 1)
-        and len(use.leading) == 1
-        and all(counts[index] == 1 for index in use.tap.indices.values())
-        for use, place in zip(uses, places, strict=True)
+        call.tap.is_linear
+        and axis == BatchAxis(0, 1)
+        and len(call.leading) == 1
+        and all(counts[index] == 1 for index in call.tap.indices.values())
+        for call, axis in zip(calls, axes, strict=True)
     )
 
 
-def _place(two: tuple[int, ...], three: tuple[int, ...]) -> Placement | None:
-    """The one size that follows the number of examples, if there is just one and the rest stay as they are."""
+def _find_axis(two: tuple[int, ...], three: tuple[int, ...]) -> BatchAxis | None:
+    """The only size that depends on the number of examples; None if there are several, or other sizes change."""
     if len(two) != len(three):
         return None
-    moved = [i for i, (a, b) in enumerate(zip(two, three, strict=True)) if a != b]
-    if len(moved) != 1 or 3 * two[moved[0]] != 2 * three[moved[0]]:
+    changed = [i for i, (a, b) in enumerate(zip(two, three, strict=True)) if a != b]
+    if len(changed) != 1 or 3 * two[changed[0]] != 2 * three[changed[0]]:
         return None
-    return Placement(moved[0], two[moved[0]] // 2)
+    return BatchAxis(changed[0], two[changed[0]] // 2)

@@ -1,61 +1,60 @@
 """Clipped sums of per-example gradients: one forward pass, one backward pass, and no per-example gradients."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, final
 
 import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
-from privet.training.per_example.batch_axis import Stray
+from privet.torch_internals import DropoutBase, get_version, run_backward
 from privet.training.per_example.fallback import BruteForce
-from privet.training.per_example.forms.embedding_form import combined
-from privet.training.per_example.forms.mlp import Chain
-from privet.training.per_example.forms.products import Direct, Gradient, Product
-from privet.training.per_example.forms.single_token_linear import Straight
-from privet.training.per_example.graph.couplings import Couplings
-from privet.training.per_example.graph.graph_parameters import Reach
-from privet.training.per_example.graph.proofs import gradients_of, rows_apart
+from privet.training.per_example.forms.embedding_form import combine_forms
+from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
+from privet.training.per_example.forms.mlp import MLP
+from privet.training.per_example.forms.single_token_linear import SingleTokenLinear
+from privet.training.per_example.graph.couplings import CouplingTests
+from privet.training.per_example.graph.proofs import rows_are_separate
 from privet.training.per_example.layout import Layout
-from privet.training.per_example.losses import ignored_label, is_row_wise
-from privet.training.per_example.model_snapshot import Inventory
-from privet.training.per_example.passes import NO_CHECKS, Checks, Pass, Passes
+from privet.training.per_example.losses import LossFunction, find_ignored_label, is_row_wise
+from privet.training.per_example.model_snapshot import ModelSnapshot
+from privet.training.per_example.passes import NO_CHECKS, LotChecks, PassResult, PassRunner
 from privet.training.per_example.refusals import (
     CrossExample,
-    cross_example_modules,
     require_finite,
     require_losses,
     require_rows,
+    require_uncoupled_modules,
 )
-from privet.training.per_example.taps.register import taps_of
-from privet.training.per_example.taps.tape import Tape, Use
+from privet.training.per_example.taps.register import build_taps
+from privet.training.per_example.taps.tape import Tape
 
 __all__ = ["ClippedSums", "Clipping"]
 
 
 class Clipping(Protocol):
-    """How far each example's gradient is scaled down."""
+    """A rule for scaling down the gradients of examples."""
 
     @property
     def ceiling(self) -> float | None:
-        """C, where the factors are min(1, C/‖g‖); None for any other rule."""
+        """C, if the factors are min(1, C/‖g‖); None for any other rule."""
         ...
 
     def factors(self, squared_norms: Tensor) -> Tensor:
-        """Clip factors for squared norms [examples], or [examples, groups]; of the same shape."""
+        """The clip factors for squared norms [examples] or [examples, groups], in the same shape."""
         ...
 
 
 @final
 class ClippedSums:
-    """Adds up clipped per-example gradients of a model into one flat buffer.
+    """Adds up the clipped per-example gradients of a model in one flat buffer.
 
-    Guarantee: with ``factors`` ≤ C/‖g‖, adding or removing one example moves the sum by at most C, up to
+    Guarantee: with ``factors`` ≤ C/‖g‖, adding or removing one example changes the sum by at most C, up to
     rounding: norms are exact to about 1e-6 (float32 products, float64 sums), and so is the bound.
 
-    The model is run as it is, in the mode it is in (evaluation mode with dropout is warned of); dropout draws its masks from torch's generator as in
-    plain training. Buffers that the model updates in its forward pass are the model's own affair and are not
+    The model runs as it is, in its current mode (a warning says if dropout is off). Dropout draws its masks
+    from torch's generator, as in plain training. Buffers that the model updates in its forward pass are not
     protected.
 
     Example:
@@ -73,85 +72,88 @@ class ClippedSums:
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[Tensor, Tensor], Tensor],
+        loss: LossFunction,
         clipping: Clipping,
         *,
         groups: Sequence[Sequence[str]] | None = None,
-        stands_for: object = None,
+        original_loss: object = None,
     ) -> None:
-        """``stands_for`` is the torch loss that ``loss`` computes for each example, if it is one."""
-        self._ignored = ignored_label(loss if stands_for is None else stands_for)
-        self._row_wise = is_row_wise(loss if stands_for is None else stands_for)
+        """``original_loss`` is the torch loss that ``loss`` computes for each example, if there is one."""
+        self._ignored_label = find_ignored_label(loss if original_loss is None else original_loss)
+        self._row_wise = is_row_wise(loss if original_loss is None else original_loss)
         self._model = model
         self._loss = loss
         self.clipping = clipping
         self.layout = Layout.of(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._groups = _group_numbers(self.layout.names, groups)
-        self._many = None if groups is None else len(groups)
-        self._warned = not any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
+        self._groups = _number_groups(self.layout.names, groups)
+        self._group_count = None if groups is None else len(groups)
+        self._warned = not any(isinstance(m, DropoutBase) for m in model.modules())
         self._brute_forced: frozenset[int] = frozenset()
-        self._look()
+        self._analyse_model()
         self._out: Tensor | None = None
         self._views: list[Tensor] = []
-        self.held: int | None = None
-        """How many numbers were held for each example of the last lot; None before the first."""
+        self.numbers_per_example: int | None = None
+        """The numbers that the last lot held in memory for each example; None before the first lot."""
 
-    def _look(self) -> None:
-        """Everything that is known of the model, from the beginning."""
+    def _analyse_model(self) -> None:
+        """Build everything that depends on the model's modules and parameters."""
         model, parameters = self._model, self._parameters
-        self._frozen = cross_example_modules(model)
-        self._inventory = Inventory(model)
+        self._frozen_norms = require_uncoupled_modules(model)
+        self._snapshot = ModelSnapshot(model)
         self._tape = Tape()
         indices = {id(p): i for i, p in enumerate(parameters)}
-        self._taps = taps_of(model, indices, self._tape)
-        self._chain = None if self._many is not None else Chain.of(model, indices)
-        self._couplings = Couplings(model, self._loss, parameters)
-        self._passes = Passes(model, self._loss, parameters, self._taps, self._tape, self._couplings)
+        taps = build_taps(model, indices, self._tape)
+        self._mlp = None if self._group_count is not None else MLP.from_model(model, indices)
+        self._coupling_tests = CouplingTests(model, self._loss, parameters)
+        self._passes = PassRunner(model, self._loss, parameters, taps, self._tape, self._coupling_tests)
         self._brute_force = BruteForce(model, self._loss)
-        self._loose: set[int] = set()  # parameters that are not, or not only, used in tapped layers
+        self._untapped: set[int] = set()  # parameters that are not, or not only, used in tapped layers
 
-    def _look_again(self) -> None:
-        """After a change of the model: what was learnt is forgotten, and the parameters must be those of the layout."""
-        found = [(name, p) for name, p in self._model.named_parameters() if p.requires_grad]
-        same = len(found) == len(self._parameters) and all(
+    def _reanalyse(self) -> None:
+        """Analyse a changed model. Its trainable parameters must be those of the layout."""
+        named = [(name, p) for name, p in self._model.named_parameters() if p.requires_grad]
+        is_same = len(named) == len(self._parameters) and all(
             name == known and p is own
-            for (name, p), known, own in zip(found, self.layout.names, self._parameters, strict=True)
+            for (name, p), known, own in zip(named, self.layout.names, self._parameters, strict=True)
         )
-        if not same:
+        if not is_same:
             raise InvalidArgument(
-                "'model' must keep the trainable parameters that it had at first, got others: one was replaced, added, "
-                "removed, renamed, frozen or thawed. Make the private gradient anew after such a change, with a new optimiser."
+                "'model' must keep the trainable parameters that it had at first, got others: one was replaced, "
+                "added, removed, renamed, frozen or thawed. Make a new private gradient after such a change, "
+                "with a new optimiser."
             )
-        self._look()
+        self._analyse_model()
 
     @property
     def brute_forced(self) -> frozenset[int]:
-        """The parameters, by their place in the layout, that the last lot took through brute force."""
+        """The parameters that brute force handled in the last lot, by their index in the layout."""
         return self._brute_forced
 
-    def add(self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, fresh: bool = False) -> Tensor:
-        """out += Σ_b c_b·g_b; gives the squared norms ‖g_b‖², float64, before clipping.
+    def add(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, overwrite: bool = False
+    ) -> Tensor:
+        """out += Σ_b c_b·g_b. Returns the squared norms ‖g_b‖² before clipping, in float64.
 
-        With ``groups`` the squared norms are [examples, groups]. Refused, with ``out`` untouched, if a
-        gradient is not finite. With ``fresh`` the sum takes the place of what is in ``out``, whatever that is: large
-        matrices are then neither zeroed nor read before.
+        With ``groups`` the squared norms are [examples, groups]. If a gradient is not finite, this raises an
+        error and leaves ``out`` unchanged. With ``overwrite`` the sum replaces the contents of ``out``: large
+        matrices are then neither zeroed nor read first.
         """
         batch = require_rows(inputs, targets)
-        if not self._inventory.holds():
-            self._look_again()
+        if not self._snapshot.unchanged():
+            self._reanalyse()
         if out is not self._out:
             self._views = self.layout.views(out)
             self._out = out
-        if any(m.training for m in self._frozen):
+        if any(m.training for m in self._frozen_norms):
             raise CrossExample(
                 "'model' has batch normalisation in training mode, which mixes the examples of a batch. "
                 "Call .eval() on it, or replace it by nn.GroupNorm."
             )
-        shape = (batch,) if self._many is None else (batch, self._many)
+        shape = (batch,) if self._group_count is None else (batch, self._group_count)
         norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
         if not batch:
-            if fresh:
+            if overwrite:
                 out.zero_()
             return norms
         if not (self._warned or self._model.training):
@@ -161,41 +163,41 @@ class ClippedSums:
                 stacklevel=2,
             )
         key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
-        if self._chain is not None and self._row_wise and self._passes.has_begun(key):
-            checks = NO_CHECKS  # examples are apart by construction
+        if self._mlp is not None and self._row_wise and self._passes.has_checked(key):
+            checks = NO_CHECKS  # an MLP with such a loss keeps examples apart by construction
         else:
-            checks = self._passes.begin(key, batch)
+            checks = self._passes.choose_checks(key, batch)
         if (
-            self._chain is not None
+            self._mlp is not None
             and not checks.rows
-            and self._passes.has_begun(key)
-            and self._chain.takes(inputs)
+            and self._passes.has_checked(key)
+            and self._mlp.accepts(inputs)
         ):
-            if self._chained(self._chain, inputs[0], targets, norms, fresh):
+            if self._add_mlp(self._mlp, inputs[0], targets, norms, overwrite):
                 return norms
-            self._chain = None
+            self._mlp = None
             norms.zero_()
-        self._tape.scratch.begin()
+        self._tape.scratch.start_pass()
         with torch.enable_grad():
-            straight, products = self._products(key, inputs, targets, checks)
+            single_token, forms = self._build_forms(key, inputs, targets, checks)
         with torch.no_grad():
-            self._add_squared_norms(straight, products, norms)
-        if checks.company and len(self._brute_forced) < len(self._parameters):
-            self._couplings.require_same_alone(inputs, targets, norms)
+            self._add_squared_norms(single_token, forms, norms)
+        if checks.coupling and len(self._brute_forced) < len(self._parameters):
+            self._coupling_tests.require_same_alone(inputs, targets, norms)
         with torch.no_grad():
-            self._put_sums(straight, products, norms, fresh)
+            self._write_sums(single_token, forms, norms, overwrite)
         return norms
 
-    def _chained(self, chain: Chain, x: Tensor, targets: Tensor, norms: Tensor, fresh: bool) -> bool:
-        """All of it for a chain of layers; False, with nothing added, if the loss is one that needs the usual way."""
+    def _add_mlp(self, mlp: MLP, x: Tensor, targets: Tensor, norms: Tensor, overwrite: bool) -> bool:
+        """The whole of ``add`` for an MLP. Returns False, with nothing added, if the loss needs the taps."""
         with torch.no_grad():
-            inputs = chain.forward(x)
+            inputs = mlp.forward(x)
             gradient = (
                 None
-                if self._ignored is None
-                else chain.entropy_gradient(inputs[-1], targets, self._ignored, norms)
+                if self._ignored_label is None
+                else mlp.cross_entropy_gradient(inputs[-1], targets, self._ignored_label, norms)
             )
-            outputs = None if gradient is not None else chain.outputs(inputs[-1])
+            outputs = None if gradient is not None else mlp.outputs(inputs[-1])
         if outputs is not None:
             norms.zero_()
             gradient = self._loss_gradient(outputs, targets)
@@ -204,33 +206,36 @@ class ClippedSums:
             outputs = outputs.detach()
         assert gradient is not None
         with torch.no_grad():
-            gradients = chain.backward(outputs, inputs, gradient, norms)
+            gradients = mlp.backward(outputs, inputs, gradient, norms)
             ceiling = self.clipping.ceiling
-            factors = None if ceiling is None else chain.factors(norms, ceiling)
+            factors = None if ceiling is None else mlp.clip_factors(norms, ceiling)
             if factors is None:
                 require_finite(norms)
                 factors = self.clipping.factors(norms).to(torch.float32)
-            chain.put_sums(inputs, gradients, factors, self._views, fresh)
-        self.held = chain.width
+            mlp.write_sums(inputs, gradients, factors, self._views, overwrite)
+        self.numbers_per_example = mlp.width
         self._brute_forced = frozenset()
         return True
 
     def _loss_gradient(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
-        """The gradient of the losses at the outputs; None if the loss needs the outputs in the middle of a graph."""
-        version = outputs._version
+        """The gradient of the losses at the outputs; None if the loss must see the whole graph."""
+        version = get_version(outputs)
         with torch.enable_grad():
             try:
                 losses = self._loss(outputs.requires_grad_(), targets)
             except RuntimeError:
                 return None  # it may write to the outputs
             require_losses(losses, targets.shape[0])
-            wanted = [outputs, *self._parameters]
-            gradient, *outside = gradients_of(
-                losses, torch.ones_like(losses), wanted, keep=not self._row_wise
+            gradient, *others = run_backward(
+                losses, torch.ones_like(losses), [outputs, *self._parameters], keep_graph=not self._row_wise
             )
-            if gradient is not None and not self._row_wise and not rows_apart(losses, outputs, gradient):
+            if (
+                gradient is not None
+                and not self._row_wise
+                and not rows_are_separate(losses, outputs, gradient)
+            ):
                 return None
-        if gradient is None or outputs._version != version or any(g is not None for g in outside):
+        if gradient is None or get_version(outputs) != version or any(g is not None for g in others):
             return None
         return (
             gradient
@@ -238,132 +243,125 @@ class ClippedSums:
             else gradient.clone(memory_format=torch.contiguous_format)
         )
 
-    def _add_squared_norms(self, straight: Straight, products: dict[int, Product], norms: Tensor) -> None:
-        """norms += the squared norms of all parameters, which must be finite."""
-        if straight.places:
-            straight.add_squared_norms(norms)
-        columns = [norms] if self._many is None else list(norms.unbind(1))
-        for index, product in products.items():
-            columns[self._groups[index]] += product.squared_norms()
+    def _add_squared_norms(
+        self, single_token: SingleTokenLinear, forms: dict[int, GradientForm], norms: Tensor
+    ) -> None:
+        """norms += the squared norms of all parameters. They must be finite."""
+        if single_token.parameter_indices:
+            single_token.add_squared_norms(norms)
+        columns = [norms] if self._group_count is None else list(norms.unbind(1))
+        for index, form in forms.items():
+            columns[self._groups[index]] += form.squared_norms()
         require_finite(norms)
 
-    def _put_sums(self, straight: Straight, products: dict[int, Product], norms: Tensor, fresh: bool) -> None:
-        """The clip factors, and the clipped sums."""
-        places = straight.places
+    def _write_sums(
+        self, single_token: SingleTokenLinear, forms: dict[int, GradientForm], norms: Tensor, overwrite: bool
+    ) -> None:
+        """Compute the clip factors, and write the clipped sums to the buffer."""
+        single_indices = single_token.parameter_indices
         factors = self.clipping.factors(norms).to(self.layout.dtype)
-        if places:
-            straight.put_sums(factors, self._views, fresh)
-        by_group = [factors] if self._many is None else [c.contiguous() for c in factors.unbind(1)]
-        for index, product in products.items():
-            put = product.set_sum if fresh else product.add_sum
-            put(by_group[self._groups[index]], self._views[index])
-        if fresh and len(places) + len(products) < len(self._views):
-            for index in set(range(len(self._views))).difference(places, products):
-                self._views[index].zero_()  # without a gradient in this lot
+        if single_indices:
+            single_token.write_sums(factors, self._views, overwrite)
+        by_group = [factors] if self._group_count is None else [c.contiguous() for c in factors.unbind(1)]
+        for index, form in forms.items():
+            write = form.set_sum if overwrite else form.add_sum
+            write(by_group[self._groups[index]], self._views[index])
+        if overwrite and len(single_indices) + len(forms) < len(self._views):
+            for index in set(range(len(self._views))).difference(single_indices, forms):
+                self._views[index].zero_()  # no gradient in this lot
 
-    def _products(
-        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, checks: Checks
-    ) -> tuple[Straight, dict[int, Product]]:
+    def _build_forms(
+        self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, checks: LotChecks
+    ) -> tuple[SingleTokenLinear, dict[int, GradientForm]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         batch = targets.shape[0]
-        found = self._passes.run(key, inputs, targets, self._loose, checks)
-        uses, followed = found.uses, found.followed
-        self._loose.update(found.outside)
-        loose = self._loose | found.unproved
-        shared = {stray.number for stray, _ in followed if stray.call}
-        for i, (use, place, gradient) in enumerate(zip(uses, found.places, found.gradients, strict=False)):
-            if place is None and gradient is not None and i not in shared:
-                loose.update(use.tap.indices.values())
-        self.held = self._numbers(uses, found.gradients, loose, batch) // batch
-        straight = Straight()
+        result = self._passes.run(key, inputs, targets, self._untapped, checks)
+        self._untapped.update(result.used_elsewhere)
+        brute_forced = self._untapped | result.unproved
+        followed = {p.number for p, _ in result.followed if p.is_call}
+        for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
+            if axis is None and result.gradients[i] is not None and i not in followed:
+                brute_forced.update(call.tap.indices.values())
+        self.numbers_per_example = self._count_numbers(result, brute_forced, batch) // batch
+        single_token = SingleTokenLinear()
         with torch.no_grad():
-            collected = self._tapped_products(found, batch, loose, straight)
-            self._followed_products(uses, followed, found.gradients[len(uses) :], batch, loose, collected)
-            products = {index: combined(parts) for index, parts in collected.items()}
-        self._brute_forced = frozenset(loose)
-        if loose:
-            order = sorted(loose)
+            collected = self._build_tapped_forms(result, batch, brute_forced, single_token)
+            self._add_followed_forms(result, batch, brute_forced, collected)
+            forms = {index: combine_forms(parts) for index, parts in collected.items()}
+        self._brute_forced = frozenset(brute_forced)
+        if brute_forced:
+            order = sorted(brute_forced)
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
-            products.update({i: Direct(r) for i, r in zip(order, rows, strict=True)})
-        return straight, products
+            forms.update({i: DenseForm(r) for i, r in zip(order, rows, strict=True)})
+        return single_token, forms
 
-    def _numbers(
-        self, uses: list[Use], gradients: Sequence[Tensor | None], loose: set[int], batch: int
-    ) -> int:
-        """How many numbers the pass holds: inputs, gradients of outputs, and gradients that brute force writes out."""
-        saved = sum(t.numel() for use in uses for t in use.saved)
-        found = sum(gradient.numel() for gradient in gradients if gradient is not None)
-        return saved + found + batch * sum(self._parameters[i].numel() for i in loose)
+    def _count_numbers(self, result: PassResult, brute_forced: set[int], batch: int) -> int:
+        """The numbers that a pass holds: inputs, output gradients, and gradients that brute force writes out."""
+        saved = sum(t.numel() for call in result.calls for t in call.saved)
+        gradients = sum(gradient.numel() for gradient in result.gradients if gradient is not None)
+        return saved + gradients + batch * sum(self._parameters[i].numel() for i in brute_forced)
 
-    def _followed_products(
+    def _add_followed_forms(
         self,
-        uses: list[Use],
-        followed: list[tuple[Stray, list[Reach]]],
-        gradients: Sequence[Tensor | None],
+        result: PassResult,
         batch: int,
-        loose: set[int],
-        collected: dict[int, list[Product]],
+        brute_forced: set[int],
+        collected: dict[int, list[GradientForm]],
     ) -> None:
-        """Adds the gradients of parameters and shared outputs that were followed through the graph."""
-        at = 0
-        for stray, reaches in followed:
-            pairs = [
-                (r, g)
-                for r, g in zip(reaches, gradients[at : at + len(reaches)], strict=True)
-                if g is not None
-            ]
-            at += len(reaches)
+        """Add the gradients of parameters and shared outputs that were followed through the graph."""
+        calls, start = result.calls, len(result.calls)
+        for parameter, boundaries in result.followed:
+            gradients = result.gradients[start : start + len(boundaries)]
+            start += len(boundaries)
+            pairs = [(b, g) for b, g in zip(boundaries, gradients, strict=True) if g is not None]
             if not pairs:
                 continue
-            if not stray.call:
-                if stray.number not in loose:
-                    shape = self.layout.shapes[stray.number]
-                    collected.setdefault(stray.number, []).extend(
-                        r.product(g, batch, shape) for r, g in pairs
+            if not parameter.is_call:
+                if parameter.number not in brute_forced:
+                    shape = self.layout.shapes[parameter.number]
+                    collected.setdefault(parameter.number, []).extend(
+                        b.build_form(g, batch, shape) for b, g in pairs
                     )
                 continue
-            use = uses[stray.number]
-            rows = [r.rows(g, batch) for r, g in pairs]
+            call = calls[parameter.number]
+            rows = [b.rows(g, batch) for b, g in pairs]
             total = sum(rows[1:], start=rows[0])
-            gradient = Gradient(total.reshape(batch, -1, total.shape[-1]), own=False)
-            saved = [t.reshape(-1, *t.shape[len(use.leading) :]) for t in use.saved]
+            gradient = OutputGradient(total.reshape(batch, -1, total.shape[-1]), own=False)
+            saved = [t.reshape(-1, *t.shape[len(call.leading) :]) for t in call.saved]
             expanded = tuple(t.expand(batch, *t.shape) for t in saved)
-            for index, product in use.tap.products(use, gradient, expanded):
-                if index not in loose:
-                    collected.setdefault(index, []).append(product)
+            for index, form in call.tap.build_forms(call, gradient, expanded):
+                if index not in brute_forced:
+                    collected.setdefault(index, []).append(form)
 
-    def _tapped_products(
-        self,
-        found: Pass,
-        batch: int,
-        loose: set[int],
-        straight: Straight,
-    ) -> dict[int, list[Product]]:
-        """What the taps saw: simple matrix products go to ``straight``, all else into products of their own."""
-        gradients = found.gradients
-        starts = [None if g is None else g.untyped_storage().data_ptr() for g in gradients]
-        shared = len(set(starts)) < len(starts)
-        collected: dict[int, list[Product]] = {}
-        for use, place, simple, g, start in zip(
-            found.uses, found.places, found.plan.straight, gradients, starts, strict=False
+    def _build_tapped_forms(
+        self, result: PassResult, batch: int, brute_forced: set[int], single_token: SingleTokenLinear
+    ) -> dict[int, list[GradientForm]]:
+        """The forms of tapped calls. Simple linear calls go to ``single_token`` instead."""
+        gradients = result.gradients
+        addresses = [None if g is None else g.untyped_storage().data_ptr() for g in gradients]
+        any_shared = len(set(addresses)) < len(addresses)
+        collected: dict[int, list[GradientForm]] = {}
+        for call, axis, is_single_token, g, address in zip(
+            result.calls, result.axes, result.plan.is_single_token, gradients, addresses, strict=False
         ):
-            if g is None or place is None:
+            if g is None or axis is None:
                 continue
-            indices = use.tap.indices
-            if loose and all(i in loose for i in indices.values()):
+            indices = call.tap.indices
+            if brute_forced and all(i in brute_forced for i in indices.values()):
                 continue
-            own = self._many is None and not (shared and starts.count(start) > 1) and 0 not in g.stride()
-            if simple and self._many is None and not loose:
-                straight.take(use.saved[0], g, indices, own)
+            is_shared = any_shared and addresses.count(address) > 1
+            own = self._group_count is None and not is_shared and 0 not in g.stride()
+            if is_single_token and self._group_count is None and not brute_forced:
+                single_token.add_layer(call.saved[0], g, indices, own)
                 continue
-            gradient = Gradient(use.tap.gradient_rows(use, g, place, batch), own)
-            for index, product in use.tap.products(use, gradient, use.tap.saved_rows(use, place, batch)):
-                if index not in loose:
-                    collected.setdefault(index, []).append(product)
+            gradient = OutputGradient(call.tap.gradient_rows(call, g, axis, batch), own)
+            for index, form in call.tap.build_forms(call, gradient, call.tap.saved_rows(call, axis, batch)):
+                if index not in brute_forced:
+                    collected.setdefault(index, []).append(form)
         return collected
 
 
-def _group_numbers(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:
+def _number_groups(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:
     """The group of each parameter."""
     if groups is None:
         return [0] * len(names)

@@ -1,4 +1,4 @@
-"""Where each trainable parameter lies in one flat buffer."""
+"""The position of each trainable parameter in one flat buffer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ __all__ = ["Layout"]
 @final
 @dataclass(frozen=True)
 class Layout:
-    """The trainable parameters of a model, end to end in one flat buffer, in the model's own order.
+    """The trainable parameters of a model, one after another in a flat buffer, in the model's own order.
 
-    A parameter that several modules share has one place, under its first name. Frozen parameters
-    (``requires_grad=False``) have none.
+    A parameter that several modules share appears once, under its first name. Frozen parameters
+    (``requires_grad=False``) do not appear.
 
     >>> Layout.of(nn.Linear(3, 2)).size
     8
@@ -31,7 +31,7 @@ class Layout:
 
     @classmethod
     def of(cls, model: nn.Module) -> "Layout":
-        """The layout of what is trainable now."""
+        """The layout of the parameters that are trainable now."""
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         if not named:
             raise InvalidArgument(
@@ -48,27 +48,27 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers each parameter has."""
+        """The number of elements of each parameter."""
         return tuple(shape.numel() for shape in self.shapes)
 
     @property
     def size(self) -> int:
-        """How many numbers the buffer has."""
+        """The number of elements of the buffer."""
         return sum(self.sizes)
 
     def groups_at(self, coordinates: Tensor, groups: Sequence[Sequence[str]]) -> Tensor:
-        """The group of the parameter that each place of the buffer belongs to."""
+        """The group of the parameter at each of these positions of the buffer."""
         number = {name: group for group, names in enumerate(groups) for name in names}
         ends = torch.tensor(list(accumulate(self.sizes)))
         owners = torch.searchsorted(ends, coordinates, right=True)
         return torch.tensor([number[name] for name in self.names])[owners]
 
     def zeros(self, device: torch.device | None = None) -> Tensor:
-        """A fresh buffer of zeros."""
+        """A new buffer of zeros."""
         return torch.zeros(self.size, dtype=self.dtype, device=device)
 
     def views(self, buffer: Tensor) -> list[Tensor]:
-        """The buffer seen as the parameters, in order; writing to a view writes to the buffer."""
+        """Views of the buffer in the shapes of the parameters, in order."""
         if buffer.shape != (self.size,) or buffer.dtype != self.dtype or not buffer.is_contiguous():
             raise InvalidArgument(
                 f"'out' must be a contiguous flat buffer of {self.size} numbers of type {self.dtype}, got shape "

@@ -1,5 +1,9 @@
-"""Losses of one number for each example, from torch's loss modules."""
+"""Losses with one number per example, from torch's loss modules.
 
+To add a loss whose output has the shape of its target, add its class to ``_ELEMENTWISE``.
+"""
+
+import copy
 from collections.abc import Callable
 from typing import final
 
@@ -9,17 +13,21 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 
-__all__ = ["ignored_label", "is_row_wise", "per_example_loss"]
+__all__ = ["LossFunction", "find_ignored_label", "is_row_wise", "per_example_loss"]
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, targets) → one loss per example."""
 
 
-def per_example_loss(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    """Turns a loss module into ``loss(outputs, targets) -> [examples]``.
+def per_example_loss(loss: nn.Module) -> LossFunction:
+    """Turn a loss module into ``loss(outputs, targets) -> [examples]``.
 
-    ``reduction="mean"`` and ``"none"`` average over an example's own outputs, ``"sum"`` adds them up; nothing is
-    averaged over the batch. Cross entropy takes classes along the second size, as torch does, or, for
-    sequences, along the last: outputs [examples, tokens, classes] with targets [examples, tokens]. Tokens equal to
-    ``ignore_index`` count neither above nor below: the mean is over the example's own other tokens, and is 0 if there
-    are none. (A mean over all tokens of a batch would make one example's loss depend on the others'.)
+    ``reduction="mean"`` and ``"none"`` average over an example's own outputs, and ``"sum"`` adds them.
+    Nothing is averaged over the batch. Cross entropy takes the classes along the second size, as torch does.
+    For sequences it also takes them along the last: outputs [examples, tokens, classes] with targets
+    [examples, tokens]. Tokens equal to ``ignore_index`` do not count: the mean is over the example's other
+    tokens, and is 0 if there are none. (A mean over all tokens of a batch would make an example's loss depend
+    on other examples.)
 
     >>> loss = per_example_loss(nn.CrossEntropyLoss())
     >>> loss(torch.zeros(2, 4), torch.tensor([1, 3]))
@@ -29,26 +37,27 @@ def per_example_loss(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
         return _CrossEntropy(loss)
     if type(loss) not in _ELEMENTWISE:
         raise InvalidArgument(
-            f"'loss' must be one of {', '.join(sorted(k.__name__ for k in _ELEMENTWISE))} or CrossEntropyLoss, got "
-            f"{type(loss).__name__}. Write a function of (outputs, targets) that gives one number for each example."
+            f"'loss' must be one of {', '.join(sorted(k.__name__ for k in _ELEMENTWISE))} or CrossEntropyLoss, "
+            f"got {type(loss).__name__}. Write a function of (outputs, targets) that gives one number for each "
+            f"example."
         )
     return _Elementwise(loss)
 
 
-def ignored_label(loss: object) -> int | None:
-    """The label that does not count, if the gradient of this loss is softmax less the label; None of any other loss."""
+def find_ignored_label(loss: object) -> int | None:
+    """The ignored label of a loss whose gradient is softmax minus label; None for any other loss."""
     if isinstance(loss, nn.CrossEntropyLoss):
         loss = _CrossEntropy(loss)
     return loss.ignored if isinstance(loss, _CrossEntropy) else None
 
 
 def is_row_wise(loss: object) -> bool:
-    """Whether the loss of a row is known to be a function of that row alone, because it is one of those here."""
+    """Whether the loss of a row is known to depend on that row only, because it is a loss of this module."""
     known = (_Elementwise, _CrossEntropy, nn.CrossEntropyLoss)
     return isinstance(loss, known) or type(loss) in _ELEMENTWISE
 
 
-# Of the same shape as their outputs, so that what belongs to an example is a row.
+# Their losses have the shape of the outputs, so a row belongs to one example.
 _ELEMENTWISE: set[type[nn.Module]] = {
     nn.BCELoss,
     nn.BCEWithLogitsLoss,
@@ -66,8 +75,6 @@ class _Elementwise:
     __slots__ = ("_adds", "_loss")
 
     def __init__(self, loss: nn.Module) -> None:
-        import copy
-
         self._adds = loss.reduction == "sum"
         self._loss = copy.copy(loss)
         self._loss.reduction = "none"  # type: ignore[assignment]
@@ -97,18 +104,18 @@ class _CrossEntropy:
 
     @property
     def ignored(self) -> int | None:
-        """The label that does not count, unless classes have weights or labels are smoothed."""
+        """The ignored label; None if classes have weights or labels are smoothed."""
         return self._ignored if self._weight is None and not self._smoothing else None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         if outputs.dim() == 2:
-            losses = self._entropies(outputs, targets)
-            return losses if self._adds or targets.dim() == 2 else self._weighted(losses, targets)
+            # The class weight stays on the example. Torch's mean would divide by the weights of the batch.
+            return self._entropies(outputs, targets)
         if outputs.dim() == 3 and outputs.shape[:2] == targets.shape:
             if outputs.shape[1] == outputs.shape[2]:
                 raise InvalidArgument(
-                    "'outputs' must show which size is the classes, got as many tokens as classes. "
-                    "Use a function that flattens the tokens itself."
+                    "'outputs' must have different numbers of tokens and classes, got the same, so the sizes cannot be "
+                    "told apart. Use a function that flattens the tokens itself."
                 )
             tokens = self._entropies(outputs.flatten(0, 1), targets.flatten())
             tokens = tokens.view(targets.shape)
@@ -135,11 +142,7 @@ class _CrossEntropy:
         )
 
     def _counts(self, targets: Tensor, dtype: torch.dtype) -> Tensor:
-        kept = targets != self._ignored
+        mask = targets != self._ignored
         if self._weight is None:
-            return kept.to(dtype)
-        return self._weight[targets.masked_fill(~kept, 0)].to(dtype) * kept
-
-    def _weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
-        # The weight of a class stays on the example; torch's mean divides by the weights of the whole batch.
-        return losses
+            return mask.to(dtype)
+        return self._weight[targets.masked_fill(~mask, 0)].to(dtype) * mask

@@ -1,65 +1,72 @@
-"""One forward and one backward pass over a lot, with the rows of every layer divided among the examples, and proved."""
+"""One forward and one backward pass over a lot, with the rows of every layer assigned to examples, and proved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from privet.training.per_example.batch_axis import Plan, Prober, Stray
-from privet.training.per_example.graph.couplings import Couplings
-from privet.training.per_example.graph.graph_parameters import Graph, Reach
+from privet.torch_internals import run_backward
+from privet.training.per_example.batch_axis import BatchAxisPlan, GraphParameter, PlanLearner
+from privet.training.per_example.graph.couplings import CouplingTests
+from privet.training.per_example.graph.graph_parameters import BatchBoundary, ConsumerGraph
 from privet.training.per_example.graph.graphs import GraphWalk
-from privet.training.per_example.graph.proofs import NO_LOOK, CertificateNeed, Site, gradients_of
+from privet.training.per_example.graph.proofs import NO_CERTIFICATE, CertificateNeed, GradientSite
+from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.refusals import require_losses
-from privet.training.per_example.taps.tape import Placement, Tap, Tape, Use, tapped
+from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
-__all__ = ["NO_CHECKS", "Checks", "Pass", "Passes"]
+__all__ = ["NO_CHECKS", "LotChecks", "PassResult", "PassRunner"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Followed = list[tuple[GraphParameter, list[BatchBoundary]]]
+"""The graph parameters of a step, each with its boundaries."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Checks:
-    """What is looked at in a lot, beside what its graph asks for: rows in lots 1, 2, 4, 8, …, company in 1, 4, 16, … and in larger lots."""
+class LotChecks:
+    """The checks of a lot, apart from those that its graph needs.
+
+    ``rows`` are certified in lots 1, 2, 4, 8, …; ``coupling`` is tested in lots 1, 4, 16, … and in larger
+    lots.
+    """
 
     rows: bool
-    company: bool
+    coupling: bool
     first: bool
 
 
-NO_CHECKS = Checks(rows=False, company=False, first=False)
+NO_CHECKS = LotChecks(rows=False, coupling=False, first=False)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """What a backward pass found: gradients at the calls of layers, then at the reaches of what is used outside of them."""
+class PassResult:
+    """The result of a backward pass: gradients at the layer calls, then at the boundaries of graph parameters."""
 
-    plan: Plan
-    uses: list[Use]
-    places: list[Placement | None]
-    followed: list[tuple[Stray, list[Reach]]]
+    plan: BatchAxisPlan
+    calls: list[LayerCall]
+    axes: list[BatchAxis | None]
+    followed: Followed
     gradients: Sequence[Tensor | None]
-    outside: list[int]  # parameters that were used in some other way too
-    unproved: set[int]  # parameters whose rows have no layout
+    used_elsewhere: list[int]  # parameters that were also used in another way
+    unproved: set[int]  # parameters whose rows have no proved order
 
 
 @final
-class Passes:
-    """The passes of one model, with what was learnt of it."""
+class PassRunner:
+    """Runs the passes of one model, with the plans that it has learnt."""
 
     __slots__ = (
         "_counts",
-        "_couplings",
+        "_coupling_tests",
+        "_learner",
         "_loss",
         "_model",
         "_names",
         "_parameters",
         "_plans",
-        "_prober",
         "_tape",
         "_taps",
     )
@@ -67,37 +74,37 @@ class Passes:
     def __init__(
         self,
         model: nn.Module,
-        loss: Loss,
+        loss: LossFunction,
         parameters: list[nn.Parameter],
         taps: list[Tap],
         tape: Tape,
-        couplings: Couplings,
+        coupling_tests: CouplingTests,
     ) -> None:
         self._model, self._loss, self._parameters = model, loss, parameters
         self._taps, self._tape = taps, tape
-        self._couplings = couplings
-        self._prober = Prober(model, loss, parameters, taps, tape, couplings)
-        self._plans: dict[object, Plan] = {}
-        self._counts: dict[object, tuple[int, int]] = {}  # of lots, with the largest whose company was tried
+        self._coupling_tests = coupling_tests
+        self._learner = PlanLearner(model, loss, parameters, taps, tape, coupling_tests)
+        self._plans: dict[object, BatchAxisPlan] = {}
+        self._counts: dict[object, tuple[int, int]] = {}  # lots so far, and the largest with a coupling test
         names = {id(module): name for name, module in model.named_modules()}
         self._names = [names[id(tap.module)] or type(tap.module).__name__ for tap in taps]
 
-    def begin(self, key: object, batch: int) -> Checks:
-        """Counts the lots of such shapes, and says what is to be looked at in this one.
+    def choose_checks(self, key: object, batch: int) -> LotChecks:
+        """Count the lots of these shapes, and choose the checks of this one.
 
-        A lot of one example needs no proof, since all rows are its own, and does not count.
+        A lot of one example needs no proof, because all rows are its own. It does not count.
         """
         if batch < 2:
             return NO_CHECKS
         count, largest = self._counts.get(key, (0, 0))
-        count, larger = count + 1, batch > 2 * largest
-        self._counts[key] = count, batch if larger else largest
-        milestone = not count & (count - 1)
-        company = larger or (milestone and count.bit_length() % 2 == 1)
-        return Checks(rows=milestone or company, company=company, first=count == 1)
+        count, is_larger = count + 1, batch > 2 * largest
+        self._counts[key] = count, batch if is_larger else largest
+        is_milestone = not count & (count - 1)
+        coupling = is_larger or (is_milestone and count.bit_length() % 2 == 1)
+        return LotChecks(rows=is_milestone or coupling, coupling=coupling, first=count == 1)
 
-    def has_begun(self, key: object) -> bool:
-        """Whether such a lot was looked at before."""
+    def has_checked(self, key: object) -> bool:
+        """Whether a lot of these shapes was checked before."""
         return key in self._counts
 
     def run(
@@ -105,138 +112,145 @@ class Passes:
         key: object,
         inputs: tuple[Tensor, ...],
         targets: Tensor,
-        known: set[int],
-        checks: Checks,
-    ) -> Pass:
-        """The passes over one lot; ``known`` are the parameters that are left to brute force already."""
+        brute_forced: set[int],
+        checks: LotChecks,
+    ) -> PassResult:
+        """The passes over one lot. ``brute_forced`` are the parameters that brute force handles already."""
         batch = targets.shape[0]
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._prober.plan(inputs, targets)
-        if checks.company:
-            self._couplings.require_apart(inputs, targets, first=checks.first)
-        with tapped(self._taps):
-            losses, uses = self._forward(inputs, targets, batch)
-        if not plan.matches(uses, batch):
-            plan = self._plans[key] = self._prober.plan(inputs, targets)
-            if not plan.matches(uses, batch):
-                plan = Plan.unknown(uses)  # the calls depend on the values: no tap is used for this lot
-        seen = GraphWalk(losses)
-        followed = self._follow(plan, seen, uses, batch)
+            plan = self._plans[key] = self._learner.learn(inputs, targets)
+        if checks.coupling:
+            self._coupling_tests.require_independent_half(inputs, targets, first=checks.first)
+        with InstalledTaps(self._taps):
+            losses, calls = self._forward(inputs, targets, batch)
+        if not plan.matches(calls, batch):
+            plan = self._plans[key] = self._learner.learn(inputs, targets)
+            if not plan.matches(calls, batch):
+                plan = BatchAxisPlan.unknown(calls)  # the calls depend on values: this lot uses no tap
+        walk = GraphWalk(losses)
+        followed = self._follow(plan, walk, calls, batch)
         proof = plan.proof
-        look = proof.look(seen, batch, checks.rows) if batch > 1 else NO_LOOK
-        del seen  # nodes that are held would outlive the backward pass
-        is_quick = proof.settled is not None and not look.due and not followed
-        sites = [] if is_quick else _sites(plan, uses, followed)
-        keep = (proof.watch(sites) or look.due) and batch > 1
-        found, outside = self._backward(losses, uses, followed, known, keep)
-        if keep:
-            self._prove(plan, losses, sites, found, look)
+        need = proof.check_graph(walk, batch, checks.rows) if batch > 1 else NO_CERTIFICATE
+        del walk  # it would keep the nodes alive after the backward pass
+        is_settled = proof.settled is not None and not need.due and not followed
+        sites = [] if is_settled else _list_sites(plan, calls, followed)
+        keep_graph = (proof.add_sites(sites) or need.due) and batch > 1
+        gradients, used_elsewhere = self._backward(losses, calls, followed, brute_forced, keep_graph)
+        if keep_graph:
+            self._prove(plan, losses, sites, gradients, need)
         elif batch > 1:
-            proof.rely()
+            proof.trust_lot()
         if proof.settled is None:
-            places = [None if p is None else proof.place((i, -1)) for i, p in enumerate(plan.places)]
+            axes = [None if a is None else proof.get_order((i, -1)) for i, a in enumerate(plan.axes)]
             if not followed and not any(proof.is_open(s.key) for s in sites):
-                proof.settled = places
+                proof.settled = axes
         else:
-            places = proof.settled
+            axes = proof.settled
         unproved: set[int] = set()
-        for stray, reaches in followed:
-            for number, reach in enumerate(reaches):
-                place = proof.place(_key(stray, number))
-                if place is None:
-                    unproved.update(uses[stray.number].tap.indices.values() if stray.call else [stray.number])
+        for parameter, boundaries in followed:
+            for number, boundary in enumerate(boundaries):
+                order = proof.get_order(_site_key(parameter, number))
+                if order is not None:
+                    boundary.axis = order
+                elif parameter.is_call:
+                    unproved.update(calls[parameter.number].tap.indices.values())
                 else:
-                    reach.place = place
-        return Pass(plan, uses, places, followed, found, outside, unproved)
+                    unproved.add(parameter.number)
+        return PassResult(plan, calls, axes, followed, gradients, used_elsewhere, unproved)
 
     def _prove(
         self,
-        plan: Plan,
+        plan: BatchAxisPlan,
         losses: Tensor,
-        sites: list[Site],
-        found: Sequence[Tensor | None],
-        look: CertificateNeed,
+        sites: list[GradientSite],
+        gradients: Sequence[Tensor | None],
+        need: CertificateNeed,
     ) -> None:
-        """Certifies the lot where that is due, or where a layout is still open and has rows that are not zero."""
-        alive = [s for s in sites if found[s.position] is not None and plan.proof.place(s.key) is not None]
-        rows = [s.along(g) for s in alive if (g := found[s.position]) is not None]
-        if not look.due:
-            pairs = zip(alive, rows, strict=True)
-            if not any(plan.proof.is_open(s.key) and plan.proof.asks(s, r, len(losses)) for s, r in pairs):
-                plan.proof.rely()
+        """Certify the lot if that is due, or if a row order is still open and has rows that are not zero."""
+        proof = plan.proof
+        used = [s for s in sites if gradients[s.position] is not None and proof.get_order(s.key) is not None]
+        rows = [s.move_batch_first(g) for s in used if (g := gradients[s.position]) is not None]
+        if not need.due:
+            pairs = zip(used, rows, strict=True)
+            if not any(proof.is_open(s.key) and proof.needs_certificate(s, r, len(losses)) for s, r in pairs):
+                proof.trust_lot()
                 return
-            look = CertificateNeed(due=True, unique=True, same=look.same)
-        if alive:
-            with tapped(self._taps):
-                plan.proof.check(losses, alive, rows, [self._name(s) for s in alive], look)
+            need = CertificateNeed(due=True, unique=True, same_graph=need.same_graph)
+        if used:
+            with InstalledTaps(self._taps):
+                proof.certify(losses, used, rows, [self._name_site(s) for s in used], need)
 
-    def _name(self, site: Site) -> str:
-        return "a parameter used outside of layers" if site.use is None else self._names[site.use.tap.number]
+    def _name_site(self, site: GradientSite) -> str:
+        return (
+            "a parameter used outside of layers" if site.call is None else self._names[site.call.tap.number]
+        )
 
-    def _forward(self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int) -> tuple[Tensor, list[Use]]:
+    def _forward(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, batch: int
+    ) -> tuple[Tensor, list[LayerCall]]:
         tape = self._tape
-        uses: list[Use] = []
-        tape.uses = uses
+        calls: list[LayerCall] = []
+        tape.calls = calls
         tape.recording = True
         try:
             losses = require_losses(self._loss(self._model(*inputs), targets), batch)
         finally:
             tape.recording = False
-            tape.uses = []
-        return losses, uses
+            tape.calls = []
+        return losses, calls
 
-    def _follow(
-        self, plan: Plan, seen: GraphWalk, uses: list[Use], batch: int
-    ) -> list[tuple[Stray, list[Reach]]]:
-        """The strays of this step whose every consumer is where the plan says."""
-        if not plan.strays:
+    def _follow(self, plan: BatchAxisPlan, walk: GraphWalk, calls: list[LayerCall], batch: int) -> Followed:
+        """The graph parameters of this step whose consumers are all as the plan says."""
+        if not plan.graph_parameters:
             return []
-        graph = Graph(seen)
-        found = [(stray, stray.reaches(graph, uses, self._parameters, batch)) for stray in plan.strays]
-        return [(stray, reaches) for stray, reaches in found if reaches is not None]
+        graph = ConsumerGraph(walk)
+        pairs = [(p, p.find_boundaries(graph, calls, self._parameters, batch)) for p in plan.graph_parameters]
+        return [(parameter, boundaries) for parameter, boundaries in pairs if boundaries is not None]
 
     def _backward(
         self,
         losses: Tensor,
-        uses: list[Use],
-        followed: list[tuple[Stray, list[Reach]]],
-        known: set[int],
-        keep: bool,
+        calls: list[LayerCall],
+        followed: Followed,
+        brute_forced: set[int],
+        keep_graph: bool,
     ) -> tuple[Sequence[Tensor | None], list[int]]:
-        """One backward pass: the gradients at the edges of uses and reaches, and what was used elsewhere."""
+        """One backward pass: gradients at the edges of calls and boundaries, and parameters used elsewhere."""
         watched = list(range(len(self._parameters)))
-        if followed or known:
-            handled = {stray.number for stray, _ in followed if not stray.call} | known
+        if followed or brute_forced:
+            handled = {parameter.number for parameter, _ in followed if not parameter.is_call} | brute_forced
             watched = [i for i in watched if i not in handled]
-        edges = [*[u.edge for u in uses], *[r.edge for _, reaches in followed for r in reaches]]
+        edges = [*[c.edge for c in calls], *[b.edge for _, boundaries in followed for b in boundaries]]
         wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
         if not wanted:
-            return (), []  # all of it is left to brute force
-        with tapped(self._taps):  # also for blocks that are computed again in the backward pass
-            # The ones are fresh each time: where a loss is an output itself, its gradient is them, and is scaled in place.
-            found = gradients_of(losses, torch.ones_like(losses), wanted, keep=keep)
-        for use in uses:
-            use.check()
-        outside = [i for i, g in zip(watched, found[len(edges) :], strict=True) if g is not None]
-        return found[: len(edges)], outside
+            return (), []  # brute force handles all parameters
+        with InstalledTaps(self._taps):  # checkpointed blocks run their forward again in the backward pass
+            # The ones are new each time: where a loss is an output itself, they are its gradient, which is
+            # scaled in place.
+            gradients = run_backward(losses, torch.ones_like(losses), wanted, keep_graph=keep_graph)
+        for call in calls:
+            call.require_unchanged_inputs()
+        used_elsewhere = [i for i, g in zip(watched, gradients[len(edges) :], strict=True) if g is not None]
+        return gradients[: len(edges)], used_elsewhere
 
 
-def _key(stray: Stray, number: int) -> tuple[int, int]:
-    """The site of a reach: apart from those of calls, which have −1 in second place."""
-    return (-1 - stray.number if stray.call else stray.number, number)
+def _site_key(parameter: GraphParameter, number: int) -> tuple[int, int]:
+    """The key of a boundary's site. Those of calls have −1 in second place."""
+    return (-1 - parameter.number if parameter.is_call else parameter.number, number)
 
 
-def _sites(plan: Plan, uses: list[Use], followed: list[tuple[Stray, list[Reach]]]) -> list[Site]:
-    """Where rows are divided among the examples: calls with a place, and reaches."""
+def _list_sites(plan: BatchAxisPlan, calls: list[LayerCall], followed: Followed) -> list[GradientSite]:
+    """The edges with rows of examples: calls with a batch axis, and boundaries."""
     sites = [
-        Site((i, -1), i, use.edge, place, use)
-        for i, (use, place) in enumerate(zip(uses, plan.places, strict=True))
-        if place is not None
+        GradientSite((i, -1), i, call.edge, axis, call)
+        for i, (call, axis) in enumerate(zip(calls, plan.axes, strict=True))
+        if axis is not None
     ]
-    position = len(uses)
-    for stray, reaches in followed:
-        for number, reach in enumerate(reaches):
-            sites.append(Site(_key(stray, number), position, reach.edge, reach.place, None))
+    position = len(calls)
+    for parameter, boundaries in followed:
+        for number, boundary in enumerate(boundaries):
+            key = _site_key(parameter, number)
+            sites.append(GradientSite(key, position, boundary.edge, boundary.axis, None))
             position += 1
     return sites

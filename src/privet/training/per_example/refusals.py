@@ -1,4 +1,4 @@
-"""What the engine refuses, and why: cross-example layers, coupled losses, gradients that are not finite."""
+"""What per-example gradients refuse: layers that mix examples, coupled losses, gradients that are not finite."""
 
 import math
 
@@ -6,50 +6,52 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument, PrivetError
+from privet.torch_internals import BatchNormBase, InstanceNormBase
 
 __all__ = [
     "CrossExample",
     "NotFinite",
     "RowsMoved",
-    "cross_example_modules",
+    "require_finite",
     "require_losses",
     "require_rows",
+    "require_uncoupled_modules",
 ]
 
 
 class CrossExample(InvalidArgument):
-    """One example's loss depends on other examples, so no clip bounds what one example can change."""
+    """One example's loss depends on other examples, so no clip bounds the effect of one example."""
 
 
 class RowsMoved(InvalidArgument):
-    """The rows of a layer belong to other examples than they did, so earlier lots may have been clipped by wrong rows."""
+    """The rows of a layer moved to other examples, so earlier lots may have clipped wrong rows."""
 
 
 class NotFinite(PrivetError, ArithmeticError):
     """A gradient is NaN or infinite; nothing was added and nothing is spent."""
 
 
-def cross_example_modules(model: nn.Module) -> list[nn.Module]:
-    """The batch normalisations of a model that are frozen now; others are refused.
+def require_uncoupled_modules(model: nn.Module) -> list[nn.Module]:
+    """Refuse modules that mix examples. Returns the frozen batch normalisations, which must stay frozen.
 
-    In training mode batch normalisation mixes the examples of a batch, so the gradient of one example is
-    not its own. In evaluation mode it is a fixed affine map, and allowed for as long as it stays so.
+    In training mode batch normalisation mixes the examples of a batch, so the gradient of an example depends
+    on others. In evaluation mode it is a fixed affine map, and allowed.
     """
     frozen: list[nn.Module] = []
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise InvalidArgument(
-                f"'model' must be made of Python modules, got a TorchScript module at '{name}', whose layers cannot be seen. "
-                f"Give the module that was scripted or traced, and script the trained one."
+                f"'model' must be made of Python modules, got a TorchScript module at '{name}', whose layers are "
+                f"hidden. Give the module that was scripted or traced, and script the trained one."
             )
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, BatchNormBase):
             if module.training or not module.track_running_stats:
                 raise CrossExample(
                     f"'model' has {type(module).__name__} at '{name}', which mixes the examples of a batch. "
                     f"Replace it by nn.GroupNorm, or freeze it with .eval() and requires_grad_(False)."
                 )
             frozen.append(module)
-        elif isinstance(module, nn.modules.instancenorm._InstanceNorm) and module.track_running_stats:
+        elif isinstance(module, InstanceNormBase) and module.track_running_stats:
             raise CrossExample(
                 f"'model' has {type(module).__name__} at '{name}' with track_running_stats=True, which stores "
                 f"statistics of the examples without noise. Build it with track_running_stats=False."
@@ -63,7 +65,7 @@ def cross_example_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def require_rows(inputs: tuple[Tensor, ...], targets: Tensor) -> int:
-    """The number of examples; each input and the targets have one leading row for each."""
+    """The number of examples. Each input and the targets must have one leading row for each."""
     if (
         not isinstance(inputs, tuple)
         or not inputs
@@ -83,7 +85,7 @@ def require_rows(inputs: tuple[Tensor, ...], targets: Tensor) -> int:
 
 
 def require_losses(losses: Tensor, batch: int) -> Tensor:
-    """One loss for each example."""
+    """Require one loss for each example."""
     if not isinstance(losses, Tensor) or losses.shape != (batch,):
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise InvalidArgument(
@@ -99,7 +101,7 @@ def require_losses(losses: Tensor, batch: int) -> Tensor:
 
 
 def require_finite(squared_norms: Tensor) -> None:
-    """Refuses NaN and infinity before anything is added."""
+    """Refuse NaN and infinity before anything is added."""
     total = squared_norms.numpy().sum() if squared_norms.is_cpu else squared_norms.sum()
     if not math.isfinite(float(total)):
         raise NotFinite(

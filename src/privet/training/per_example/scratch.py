@@ -1,4 +1,4 @@
-"""Memory that is used again in every step: fresh memory is slow, because its pages must be found first."""
+"""Memory that is reused in every step. Fresh memory is slow, because its pages must be mapped first."""
 
 import math
 from typing import final
@@ -9,50 +9,50 @@ from torch import Tensor
 __all__ = ["Scratch"]
 
 SMALL = 1 << 14
-"""How many numbers torch's own allocator has at hand."""
+"""Smaller tensors come from torch's own allocator, which caches them."""
 
 
 @final
-class _Kept:
-    __slots__ = ("memory", "needed", "taken")
+class _Buffer:
+    __slots__ = ("in_use", "memory", "needed")
 
     def __init__(self, size: int) -> None:
         self.memory = torch.empty(size)
-        self.taken = self.needed = True
+        self.in_use = self.needed = True
 
 
 @final
 class Scratch:
-    """Room for numbers that nobody needs after the pass in which it was lent."""
+    """Memory for numbers that are not needed after the pass that borrowed it."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_buffers",)
 
     def __init__(self) -> None:
-        self._kept: list[_Kept] = []
+        self._buffers: list[_Buffer] = []
 
-    def begin(self) -> None:
-        """A new pass: what was lent is free again, and what the last pass did not need is given up."""
-        self._kept = [kept for kept in self._kept if kept.needed]
-        for kept in self._kept:
-            kept.taken = kept.needed = False
+    def start_pass(self) -> None:
+        """Free what the last pass borrowed, and drop what it did not need."""
+        self._buffers = [buffer for buffer in self._buffers if buffer.needed]
+        for buffer in self._buffers:
+            buffer.in_use = buffer.needed = False
 
-    def lend(self, like: Tensor, *shape: int) -> Tensor:
-        """A tensor of the kind of ``like``, with anything in it, that is nobody else's until the next pass."""
+    def borrow(self, like: Tensor, *shape: int) -> Tensor:
+        """An uninitialised tensor with the type of ``like``. Nothing else uses its memory until the next pass."""
         size = math.prod(shape)
         if size < SMALL or like.dtype is not torch.float32 or not like.is_cpu:
             return like.new_empty(shape)
-        fitting = [k for k in self._kept if not k.taken and size <= k.memory.numel() <= 2 * size]
+        fitting = [b for b in self._buffers if not b.in_use and size <= b.memory.numel() <= 2 * size]
         if fitting:
-            found = min(fitting, key=lambda kept: kept.memory.numel())
-            found.taken = found.needed = True
+            chosen = min(fitting, key=lambda buffer: buffer.memory.numel())
+            chosen.in_use = chosen.needed = True
         else:
-            found = _Kept(size + size // 8)  # lots differ in size
-            self._kept.append(found)
-        return found.memory[:size].view(shape)
+            chosen = _Buffer(size + size // 8)  # lots differ in size
+            self._buffers.append(chosen)
+        return chosen.memory[:size].view(shape)
 
-    def give_back(self, room: Tensor) -> None:
-        """Free again before the pass ends, for whoever comes next."""
-        where = room.untyped_storage().data_ptr()
-        for kept in self._kept:
-            if kept.memory.untyped_storage().data_ptr() == where:
-                kept.taken = False
+    def release(self, borrowed: Tensor) -> None:
+        """Free a borrowed tensor before the pass ends."""
+        address = borrowed.untyped_storage().data_ptr()
+        for buffer in self._buffers:
+            if buffer.memory.untyped_storage().data_ptr() == address:
+                buffer.in_use = False

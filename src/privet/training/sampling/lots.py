@@ -21,7 +21,7 @@ from torch import Tensor
 from privet.arguments import fraction, whole
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
-from privet.training.noise.secure_stream import checked_source, expanded
+from privet.training.noise.secure_stream import expand_source, require_source
 from privet.training.sampling.subsets import Indices, poisson_sample, subset
 
 __all__ = ["CyclicLots", "FixedLots", "Lots", "PartLots", "PoissonLots", "ShuffledLots"]
@@ -36,7 +36,7 @@ class Lots(ABC):
 
     def __init__(self, population: int, source: NoiseSource) -> None:
         self.population = whole("population", population)
-        self._source = checked_source(source)
+        self._source = require_source(source)
         self.turn = 0
 
     def draw(self) -> Tensor:
@@ -53,7 +53,7 @@ class Lots(ABC):
     def _draw(self) -> Indices: ...
 
     def _bits(self) -> NoiseSource:
-        return expanded(self._source)
+        return expand_source(self._source)
 
 
 @final

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
+from privet import events
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import fraction, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
-from privet.events import BandedNoise, Compose, Event, FixedSize, Gaussian, Poisson, Repeat, TreeNoise
+from privet.events import Compose, Event, FixedSize, Gaussian, Poisson, Repeat
 from privet.randomness import NoiseSource
 from privet.training.loop.executions import Executions
-from privet.training.noise.correlated import Banded, Correlation, Independent, Tree
+from privet.training.noise.correlated import BandedNoise, Correlation, IndependentNoise, TreeNoise
 from privet.training.sampling.lots import (
     CyclicLots,
     FixedLots,
@@ -111,7 +112,7 @@ class _Afresh(Sampling):
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
     ) -> Event:
         del adjacency
-        if not isinstance(correlation, Independent):
+        if not isinstance(correlation, IndependentNoise):
             raise NotProved(
                 f"Correlated noise needs to know how often, and how far apart, an example takes part, and {self} do not "
                 f"say. Use PartSampling with banded noise, or CyclicSampling."
@@ -217,9 +218,9 @@ class PartSampling(Sampling):
         del population, adjacency
         turns = -(-steps // self.parts)
         match correlation:
-            case Independent():
+            case IndependentNoise():
                 return Repeat(Poisson(self.rate, Gaussian(noise)), turns)
-            case Banded(coefficients) if len(coefficients) <= self.parts:
+            case BandedNoise(coefficients) if len(coefficients) <= self.parts:
                 norm = sum(value * value for value in coefficients) ** 0.5
                 return Repeat(Poisson(self.rate, Gaussian(noise / norm)), turns)
         raise NotProved(
@@ -240,7 +241,7 @@ class PartSampling(Sampling):
         Such a draw is one at the rate q, behind a vector of up to (k+1)‖c‖² after k crashes, which k + 1 draws do not bound.
         """
         del population, adjacency
-        column = correlation.coefficients if isinstance(correlation, Banded) else (1.0,)
+        column = correlation.coefficients if isinstance(correlation, BandedNoise) else (1.0,)
         longer, rest = executions.draws(column, self.parts)
         norm = sum(value * value for value in column) ** 0.5
         parts: list[Event] = [Poisson(self.rate, Gaussian(noise / math.sqrt(length))) for length in longer]
@@ -282,10 +283,10 @@ class CyclicSampling(Sampling):
         del population, adjacency
         turns = -(-steps // self.parts)
         match correlation:
-            case Banded(coefficients):
-                return BandedNoise(noise, coefficients[:steps], steps, self.parts, turns)
-            case Tree():
-                return TreeNoise(noise, steps, self.parts, turns)
+            case BandedNoise(coefficients):
+                return events.BandedNoise(noise, coefficients[:steps], steps, self.parts, turns)
+            case TreeNoise():
+                return events.TreeNoise(noise, steps, self.parts, turns)
         return Repeat(Gaussian(noise), turns)
 
     def _rerun_event(
@@ -298,9 +299,9 @@ class CyclicSampling(Sampling):
     ) -> Event:
         """Rows that ran again have fresh noise: one Gaussian mechanism, with more rows than the plan has."""
         match correlation:
-            case Banded(coefficients):
+            case BandedNoise(coefficients):
                 return Gaussian(noise / math.sqrt(executions.squared_reach(coefficients, self.parts)))
-            case Tree():
+            case TreeNoise():
                 furthest = executions.layers[0][1]
                 first = self.event(noise, correlation, furthest, population, adjacency)
                 extra = executions.squared_tree_extra(self.parts)
@@ -352,7 +353,7 @@ class ShuffledSampling(Sampling):
     def event(
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
     ) -> Event:
-        if not isinstance(correlation, Independent):
+        if not isinstance(correlation, IndependentNoise):
             raise NotProved(
                 "Shuffling anew in every epoch lets an example take part in two steps that follow each other, which wastes "
                 "correlated noise. Use CyclicSampling, whose order stays."

@@ -1,7 +1,8 @@
-"""Forms of per-example gradients: norms and weighted sums that are computed without writing the gradients out.
+"""Gradient forms: norms and weighted sums of per-example gradients that are never written out.
 
-A tap gives a layer's inputs and output gradients to a form. ``linear_form`` serves matrices, ``embedding_form`` tables, ``conv_form``
-convolutions; ``single_token_linear`` and ``mlp`` are faster for models with one row an example. ``products`` says what a form is.
+A tap gives the inputs and the output gradient of a layer to a form. ``gradient_form`` says what a form is.
+``linear_form`` serves matrices, ``embedding_form`` tables, ``conv_form`` convolutions and ``bilinear_form``
+bilinear layers. ``single_token_linear`` and ``mlp`` are faster for models with one row per example.
 
-A new form is a module here; a tap chooses it.
+To add a form, write a module here with a subclass of ``GradientForm``, and let a tap build it.
 """

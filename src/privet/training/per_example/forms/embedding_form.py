@@ -1,54 +1,60 @@
-"""Tables: gradients that are sums of rows by their numbers; and a parameter that is used several times, or as table and matrix both."""
+"""Embedding tables: gradients that are sums of rows by index. Also parameters that several layers share."""
 
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from privet.training.per_example.forms.linear_form import Outer, joined_matrices
-from privet.training.per_example.forms.products import Direct, Gradient, Product, compiled, squared_rows
-from privet.training.threads import threads_for
+from privet.training.per_example.forms.gradient_form import (
+    DenseForm,
+    GradientForm,
+    OutputGradient,
+    load_kernels,
+    squared_row_norms,
+)
+from privet.training.per_example.forms.linear_form import LinearForm, join_linear_forms
+from privet.training.threads import choose_threads
 
-__all__ = ["Lookup", "combined"]
+__all__ = ["EmbeddingForm", "combine_forms"]
 
 
 @final
-class Lookup(Product):
-    """A table: row v of the gradient is the sum of g_bt over the tokens t that are v; never written out.
+class EmbeddingForm(GradientForm):
+    """A table: row v of the gradient is the sum of g_bt over all tokens t with index v.
 
-    The keys (example, row) are sorted once. A key that occurs once gives ‖g‖² as it is; only the tokens
-    that share a key are gathered and added up before they are squared. Where numba is installed, both the norms and
-    the sum are one compiled loop over the tokens instead, which needs neither the sort nor scaled rows.
+    The keys (example, row) are sorted once. A key that occurs once contributes ‖g‖². Only tokens that share a
+    key are gathered and added before they are squared. With numba, the norms and the sum are one compiled
+    loop over the tokens each, which needs neither the sort nor scaled rows.
     """
 
     __slots__ = ("gradient", "ids", "shape", "skip")
 
-    def __init__(self, ids: Tensor, gradient: Gradient, shape: torch.Size, skip: int | None) -> None:
+    def __init__(self, ids: Tensor, gradient: OutputGradient, shape: torch.Size, skip: int | None) -> None:
         self.ids = ids
         self.gradient = gradient
         self.shape = shape
         self.skip = skip
 
-    def _loops(self) -> Any:  # noqa: ANN401 - a module, or None
-        """The compiled loops, if they can be had for these tensors."""
+    def _choose_kernels(self) -> Any:  # noqa: ANN401 - a module, or None
+        """The compiled loops, if they work on these tensors."""
         rows = self.gradient.rows
         if rows.dtype != torch.float32 or self.ids.dtype != torch.int64 or rows.device.type != "cpu":
             return None
-        if not rows.is_contiguous():  # tokens before examples, as in recurrent layers
-            if not self.gradient.untouched:
+        if not rows.is_contiguous():  # tokens first in memory, as in recurrent layers
+            if not self.gradient.is_unscaled:
                 return None
-            self.gradient = Gradient(rows.contiguous(), own=True)
+            self.gradient = OutputGradient(rows.contiguous(), own=True)
         self.ids = self.ids.contiguous()
-        return compiled()
+        return load_kernels()
 
     def squared_norms(self) -> Tensor:
         batch, tokens = self.ids.shape
-        loops = self._loops()
-        if loops is not None:
+        kernels = self._choose_kernels()
+        if kernels is not None:
             norms = torch.empty(batch, dtype=torch.float64)
             skip = -1 if self.skip is None else self.skip
-            loops.squares_by_key(
-                threads_for(self.gradient.rows.numel()),
+            kernels.embedding_squared_norms(
+                choose_threads(self.gradient.rows.numel()),
                 self.ids.numpy(),
                 self.gradient.rows.numpy(),
                 skip,
@@ -57,19 +63,19 @@ class Lookup(Product):
             )
             return norms
         rows = self.gradient.rows.flatten(0, 1)
-        squares = squared_rows(rows)
+        squares = squared_row_norms(rows)
         if self.skip is not None:
             squares.masked_fill_(self.ids.reshape(-1) == self.skip, 0.0)
         if tokens == 1:
             return squares
         ordered, order = torch.sort(self.ids, dim=1)
-        again = ordered[:, 1:] == ordered[:, :-1]
+        repeats = ordered[:, 1:] == ordered[:, :-1]
         if self.skip is not None:
-            again &= ordered[:, 1:] != self.skip
-        if not bool(again.any()):
+            repeats &= ordered[:, 1:] != self.skip
+        if not bool(repeats.any()):
             return squares.view(batch, tokens).sum(1)
-        edge = again.new_zeros(batch, 1)
-        after, before = torch.cat([edge, again], 1), torch.cat([again, edge], 1)
+        edge = repeats.new_zeros(batch, 1)
+        after, before = torch.cat([edge, repeats], 1), torch.cat([repeats, edge], 1)
         shared = (after | before).view(-1)
         starts = (before & ~after).view(-1)
         offsets = torch.arange(batch, device=order.device).mul_(tokens).unsqueeze(1)
@@ -79,24 +85,24 @@ class Lookup(Product):
         sums = rows.new_zeros(int(segment[-1]) + 1, rows.shape[1])
         sums.index_add_(0, segment, rows[members])
         squares[members] = 0.0
-        return squares.view(batch, tokens).sum(1).index_add_(0, owners[starts], squared_rows(sums))
+        return squares.view(batch, tokens).sum(1).index_add_(0, owners[starts], squared_row_norms(sums))
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
-        loops = self._loops()
-        if loops is not None and self.gradient.untouched and out.is_contiguous():
+        kernels = self._choose_kernels()
+        if kernels is not None and self.gradient.is_unscaled and out.is_contiguous():
             skip = -1 if self.skip is None else self.skip
             rows = self.gradient.rows.numpy()
-            scales, many = factors.contiguous().numpy(), threads_for(rows.size)
-            loops.add_rows(many, self.ids.numpy(), rows, scales, skip, out.numpy())
+            scales, threads = factors.contiguous().numpy(), choose_threads(rows.size)
+            kernels.add_embedding_rows(threads, self.ids.numpy(), rows, scales, skip, out.numpy())
             return
-        scaled = self.gradient.scaled(factors).flatten(0, 1)
+        scaled = self.gradient.scale(factors).flatten(0, 1)
         ids = self.ids.reshape(-1)
         if self.skip is not None:
-            kept = ids != self.skip
-            ids, scaled = ids[kept], scaled[kept]
+            mask = ids != self.skip
+            ids, scaled = ids[mask], scaled[mask]
         out.index_add_(0, ids, scaled)
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         batch = self.ids.shape[0]
         rows = self.gradient.rows
         if self.skip is not None:
@@ -108,15 +114,16 @@ class Lookup(Product):
 
 
 @final
-class Tied(Product):
-    """A table that is also a matrix (tied embeddings): the two norms and twice the product of the two gradients.
+class TiedForm(GradientForm):
+    """A table that is also a matrix (tied embeddings): two squared norms and twice the product of the gradients.
 
-    ⟨Σ_s g_sᵀx_s, lookup⟩ = Σ_st g_s[id_t]·(x_s·e_t), where e_t is the table's gradient for token t.
+    ⟨Σ_s g_sᵀx_s, table gradient⟩ = Σ_st g_s[id_t]·(x_s·e_t), where e_t is the table's output gradient at
+    token t.
     """
 
     __slots__ = ("matrix", "table")
 
-    def __init__(self, matrix: Outer, table: Lookup) -> None:
+    def __init__(self, matrix: LinearForm, table: EmbeddingForm) -> None:
         self.matrix = matrix
         self.table = table
 
@@ -136,29 +143,29 @@ class Tied(Product):
         self.matrix.add_sum(factors, out)
         self.table.add_sum(factors, out)
 
-    def dense(self) -> Tensor:
-        return self.matrix.dense() + self.table.dense()
+    def to_dense(self) -> Tensor:
+        return self.matrix.to_dense() + self.table.to_dense()
 
 
-def combined(products: list[Product]) -> Product:
-    """One product for a parameter that was used several times."""
-    if len(products) == 1:
-        return products[0]
-    matrices = [p for p in products if isinstance(p, Outer)]
-    tables = [p for p in products if isinstance(p, Lookup)]
-    if len(matrices) + len(tables) == len(products) and len({t.skip for t in tables}) <= 1:
-        matrix = joined_matrices(matrices) if matrices else None
-        table = joined_tables(tables) if tables else None
+def combine_forms(forms: list[GradientForm]) -> GradientForm:
+    """Combine the forms of a parameter that several calls used."""
+    if len(forms) == 1:
+        return forms[0]
+    matrices = [p for p in forms if isinstance(p, LinearForm)]
+    tables = [p for p in forms if isinstance(p, EmbeddingForm)]
+    if len(matrices) + len(tables) == len(forms) and len({t.skip for t in tables}) <= 1:
+        matrix = join_linear_forms(matrices) if matrices else None
+        table = join_embedding_forms(tables) if tables else None
         if matrix is not None and table is not None:
-            return Tied(matrix, table)
-        return matrix or table or products[0]
-    return Direct(sum((p.dense() for p in products[1:]), start=products[0].dense()))
+            return TiedForm(matrix, table)
+        return matrix or table or forms[0]
+    return DenseForm(sum((p.to_dense() for p in forms[1:]), start=forms[0].to_dense()))
 
 
-def joined_tables(parts: list[Lookup]) -> Lookup:
-    """Several uses of a table are one use with more tokens."""
+def join_embedding_forms(parts: list[EmbeddingForm]) -> EmbeddingForm:
+    """Join several calls with the same table into one call with more tokens."""
     if len(parts) == 1:
         return parts[0]
     rows = torch.cat([p.gradient.rows for p in parts], 1)
     ids = torch.cat([p.ids for p in parts], 1)
-    return Lookup(ids, Gradient(rows, own=True), parts[0].shape, parts[0].skip)
+    return EmbeddingForm(ids, OutputGradient(rows, own=True), parts[0].shape, parts[0].skip)

@@ -1,12 +1,14 @@
-"""Networks that are a chain of matrix products and activations, one row for each example, without autograd.
+"""Multilayer perceptrons, with one row per example, without autograd.
 
-On a small network a step is a matter of how many operations torch is asked for. A chain needs few: its gradients are
-known beforehand, so only the loss goes through autograd, and cross entropy, whose gradient is softmax less the label, does not
-either: one compiled loop takes a row of the last layer's input to that gradient and its norm. With g the gradient of a layer's output and x its input, the
-squared norm of the example's gradient is (‖x‖² + 1)‖g‖², and the gradient of the layer before is (gW)∘a′. One
-compiled loop does a′ and the norm of a layer; the sums are one matrix product each, as in ``straight``.
+On a small network the time of a step is the number of torch operations. An MLP needs few: its gradients are
+known in closed form, so only the loss goes through autograd. Cross entropy does not either: its gradient is
+the softmax minus the label, and one compiled loop computes it, with its norm, from the input of the last
+layer. Let g be the gradient of a layer's output and x the layer's input. Then the squared norm of the
+example's gradient is (‖x‖² + 1)‖g‖², and the gradient of the layer before is (gW)∘a′. One compiled loop
+computes a′ and the norm of a layer. The sums are one matrix product each, as in ``single_token_linear``.
 
-What is not such a chain, or is watched by a hook, goes the usual way. So does a loss that looks at the parameters itself.
+Models that are not an MLP, or that have hooks, go through taps. So does a loss that uses the parameters
+itself.
 """
 
 from collections.abc import Sequence
@@ -14,23 +16,23 @@ from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as torch_modules
 
-from privet.training.per_example.forms.products import compiled
-from privet.training.threads import threads_for
+from privet.torch_internals import get_parameters, has_global_hooks, has_hooks
+from privet.training.per_example.forms.gradient_form import load_kernels
+from privet.training.threads import choose_threads
 
-__all__ = ["Chain"]
+__all__ = ["MLP"]
 
-THIN = 16
-"""Up to how many outputs the last layer is computed in the loop of its loss."""
+FEW_OUTPUTS = 16
+"""The loop of the loss also computes the last layer, if this has at most so many outputs."""
 
-_ACTIVATIONS: dict[type[nn.Module], int] = {nn.ReLU: 1, nn.Tanh: 2, nn.Sigmoid: 3}  # numbers of ``loops``
+_ACTIVATIONS: dict[type[nn.Module], int] = {nn.ReLU: 1, nn.Tanh: 2, nn.Sigmoid: 3}  # as in ``mlp_loops``
 _IN_PLACE = {1: torch.relu_, 2: torch.tanh_, 3: torch.sigmoid_}
-_NOTHING, _NO_MATRIX = torch.empty(0).numpy(), torch.empty(0, 0).numpy()
+_EMPTY_VECTOR, _EMPTY_MATRIX = torch.empty(0).numpy(), torch.empty(0, 0).numpy()
 
 
-class _Link(NamedTuple):
-    """One matrix product and the activation after it (0 for none); the places of what is trainable."""
+class _Layer(NamedTuple):
+    """A linear layer, the activation after it (0 for none), and the indices of its trainable parameters."""
 
     module: nn.Linear
     activation: int
@@ -39,101 +41,99 @@ class _Link(NamedTuple):
 
 
 @final
-class Chain:
-    """A chain of layers; it has room that is used again in every step, since fresh memory is slow."""
+class MLP:
+    """A multilayer perceptron. Its memory is reused in every step, because fresh memory is slow."""
 
-    __slots__ = ("_links", "_modules", "_room", "width")
+    __slots__ = ("_cache", "_layers", "_modules", "width")
 
-    def __init__(self, links: list[_Link], modules: list[nn.Module]) -> None:
-        self._links = links
+    def __init__(self, layers: list[_Layer], modules: list[nn.Module]) -> None:
+        self._layers = layers
         self._modules = modules
-        self._room: dict[tuple[str, int], Tensor] = {}
-        self.width = sum(k.module.in_features + k.module.out_features for k in links)  # numbers of an example
+        self._cache: dict[tuple[str, int], Tensor] = {}
+        self.width = sum(k.module.in_features + k.module.out_features for k in layers)  # numbers per example
 
     @staticmethod
-    def of(model: nn.Module, indices: dict[int, int]) -> "Chain | None":
-        """The model as a chain, if it is one; ``indices`` is the place of each trainable parameter by its identity."""
-        parts = _parts(model)
-        if parts is None or not parts or type(parts[0]) is not nn.Linear or compiled("mlp_loops") is None:
+    def from_model(model: nn.Module, indices: dict[int, int]) -> "MLP | None":
+        """The model as an MLP, or None. ``indices`` has each trainable parameter's index by its identity."""
+        parts = _list_modules(model)
+        if parts is None or not parts or type(parts[0]) is not nn.Linear or load_kernels("mlp_loops") is None:
             return None
-        links: list[_Link] = []
+        layers: list[_Layer] = []
         seen: set[int] = set()
         for part in parts:
             if type(part) is nn.Linear:
                 own = [p for p in (part.weight, part.bias) if p is not None]
-                if set(part._parameters) != {"weight", "bias"} or any(
-                    type(p) is not nn.Parameter for p in own
-                ):
+                names = set(get_parameters(part))
+                if names != {"weight", "bias"} or any(type(p) is not nn.Parameter for p in own):
                     return None
                 if any(id(p) in seen for p in own):
-                    return None  # a parameter that is used twice
+                    return None  # two layers share a parameter
                 seen.update(id(p) for p in own)
                 bias = None if part.bias is None else indices.get(id(part.bias))
-                links.append(_Link(part, 0, indices.get(id(part.weight)), bias))
-            elif type(part) in _ACTIVATIONS and not links[-1].activation:
-                links[-1] = links[-1]._replace(activation=_ACTIVATIONS[type(part)])
+                layers.append(_Layer(part, 0, indices.get(id(part.weight)), bias))
+            elif type(part) in _ACTIVATIONS and not layers[-1].activation:
+                layers[-1] = layers[-1]._replace(activation=_ACTIVATIONS[type(part)])
             else:
                 return None
-        if not set(indices.values()) <= {i for k in links for i in (k.weight, k.bias)}:
+        if not set(indices.values()) <= {i for k in layers for i in (k.weight, k.bias)}:
             return None
-        return Chain(links, list(model.modules()))
+        return MLP(layers, list(model.modules()))
 
-    def takes(self, inputs: tuple[Tensor, ...]) -> bool:
-        """Whether this lot may go this way: rows of plain numbers, and nobody who watches the layers."""
+    def accepts(self, inputs: tuple[Tensor, ...]) -> bool:
+        """Whether this lot can be computed here: plain matrices, and no hooks on the layers."""
         x = inputs[0]
         if len(inputs) != 1 or x.dim() != 2:
             return False
-        if x.requires_grad or not _plain(x) or x.shape[1] != self._links[0].module.in_features:
+        if x.requires_grad or not _is_plain(x) or x.shape[1] != self._layers[0].module.in_features:
             return False
-        for link in self._links:
-            weight, bias = link.module.weight, link.module.bias
-            if not _plain(weight) or (bias is not None and not _plain(bias)):
+        for layer in self._layers:
+            weight, bias = layer.module.weight, layer.module.bias
+            if not _is_plain(weight) or (bias is not None and not _is_plain(bias)):
                 return False
-        if torch.is_autocast_enabled("cpu") or torch_modules._has_any_global_hook():  # type: ignore[no-untyped-call]
+        if torch.is_autocast_enabled("cpu") or has_global_hooks():
             return False
-        return not any(
-            m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
-            for m in self._modules
-        )
+        return not any(has_hooks(m) for m in self._modules)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """What goes into each layer."""
+        """The input of each layer."""
         inputs = [x]
-        for number, link in enumerate(self._links[:-1]):
-            module = link.module
-            out = self._rows("x", number, x.shape[0], module.out_features)
-            x = _layer(module, x, out)
-            if link.activation:
-                _IN_PLACE[link.activation](x)
+        for number, layer in enumerate(self._layers[:-1]):
+            module = layer.module
+            out = self._get_matrix("x", number, x.shape[0], module.out_features)
+            x = _multiply(module, x, out)
+            if layer.activation:
+                _IN_PLACE[layer.activation](x)
             inputs.append(x)
         return inputs
 
     def outputs(self, x: Tensor) -> Tensor:
-        """What comes out of the last layer; it is nobody else's memory."""
-        link = self._links[-1]
-        y = _layer(link.module, x, torch.empty(x.shape[0], link.module.out_features))
-        return _IN_PLACE[link.activation](y) if link.activation else y
+        """The output of the last layer, in memory of its own."""
+        layer = self._layers[-1]
+        y = _multiply(layer.module, x, torch.empty(x.shape[0], layer.module.out_features))
+        return _IN_PLACE[layer.activation](y) if layer.activation else y
 
-    def entropy_gradient(self, x: Tensor, targets: Tensor, ignored: int, norms: Tensor) -> Tensor | None:
-        """The gradient of cross entropy at the outputs, from what goes into the last layer; norms = its squared norms.
+    def cross_entropy_gradient(
+        self, x: Tensor, targets: Tensor, ignored: int, norms: Tensor
+    ) -> Tensor | None:
+        """The gradient of cross entropy at the outputs, from the last layer's input. Writes its squared norms to norms.
 
-        None if the targets are no labels, if one is out of range, or if the last layer has an activation.
+        None if the targets are not labels, if one is out of range, or if the last layer has an activation.
         """
-        link = self._links[-1]
-        if targets.dtype is not torch.int64 or targets.dim() != 1 or not targets.is_cpu or link.activation:
+        layer = self._layers[-1]
+        if targets.dtype is not torch.int64 or targets.dim() != 1 or not targets.is_cpu or layer.activation:
             return None
-        module, width = link.module, link.module.out_features
-        y = self._rows("y", 0, x.shape[0], width)
-        if width > THIN:
-            _layer(module, x, y)
-            weight, bias = _NO_MATRIX, _NOTHING
+        module, width = layer.module, layer.module.out_features
+        y = self._get_matrix("y", 0, x.shape[0], width)
+        if width > FEW_OUTPUTS:
+            _multiply(module, x, y)
+            weight, bias = _EMPTY_MATRIX, _EMPTY_VECTOR
         else:
             weight = module.weight.detach().numpy()
-            bias = _NOTHING if module.bias is None else module.bias.detach().numpy()
-        loops: Any = compiled("mlp_loops")
-        trained = float(link.weight is not None), float(link.bias is not None)
-        known = loops.entropy(
-            threads_for(x.numel()),
+            bias = _EMPTY_VECTOR if module.bias is None else module.bias.detach().numpy()
+        kernels: Any = load_kernels("mlp_loops")
+        trained = float(layer.weight is not None), float(layer.bias is not None)
+        labels_are_valid = kernels.cross_entropy_gradient(
+            choose_threads(x.numel()),
             x.numpy(),
             weight,
             bias,
@@ -143,89 +143,90 @@ class Chain:
             *trained,
             norms.numpy(),
         )
-        return y if known else None
+        return y if labels_are_valid else None
 
     def backward(
         self, outputs: Tensor | None, inputs: list[Tensor], gradient: Tensor, norms: Tensor
     ) -> list[Tensor]:
-        """norms += the squared norms; gives the gradients at the products' outputs, which may be written to.
+        """Add the squared norms to ``norms``. Returns the gradient at each linear layer's output, in its own memory.
 
-        Without ``outputs`` the gradient is that of the last product, and its norms are there already.
+        Without ``outputs`` the gradient is that of the last linear layer, and ``norms`` has its norms
+        already.
         """
-        loops: Any = compiled("mlp_loops")
-        found: list[Tensor] = [gradient] * len(self._links)
-        squares = norms.numpy()
+        kernels: Any = load_kernels("mlp_loops")
+        gradients: list[Tensor] = [gradient] * len(self._layers)
+        norms_array = norms.numpy()
         after = outputs
-        for number in range(len(self._links) - 1, -1, -1):
-            link, x = self._links[number], inputs[number]
+        for number in range(len(self._layers) - 1, -1, -1):
+            layer, x = self._layers[number], inputs[number]
             if after is not None:
-                trained = float(link.weight is not None), float(link.bias is not None)
-                given = x.numpy(), after.numpy(), gradient.numpy(), link.activation
-                loops.add_chain_squares(threads_for(x.numel()), *given, *trained, squares)
-            found[number] = gradient
+                trained = float(layer.weight is not None), float(layer.bias is not None)
+                given = x.numpy(), after.numpy(), gradient.numpy(), layer.activation
+                kernels.add_layer_squared_norms(choose_threads(x.numel()), *given, *trained, norms_array)
+            gradients[number] = gradient
             if number:
-                room = self._rows("g", number, x.shape[0], x.shape[1])
-                gradient = torch.mm(gradient, link.module.weight, out=room)
+                target = self._get_matrix("g", number, x.shape[0], x.shape[1])
+                gradient = torch.mm(gradient, layer.module.weight, out=target)
             after = x
-        return found
+        return gradients
 
     @staticmethod
-    def factors(norms: Tensor, bound: float) -> Tensor | None:
-        """min(1, bound/√norms); None if one of them is not finite."""
-        loops: Any = compiled("mlp_loops")
-        found = torch.empty(norms.shape)
-        return found if loops.flat_factors(norms.numpy(), bound, found.numpy()) else None
+    def clip_factors(norms: Tensor, bound: float) -> Tensor | None:
+        """min(1, bound/√norms); None if a norm is not finite."""
+        kernels: Any = load_kernels("mlp_loops")
+        factors = torch.empty(norms.shape)
+        return factors if kernels.clip_factors(norms.numpy(), bound, factors.numpy()) else None
 
-    def put_sums(
+    def write_sums(
         self,
         inputs: list[Tensor],
         gradients: list[Tensor],
         factors: Tensor,
         views: Sequence[Tensor],
-        fresh: bool,
+        overwrite: bool,
     ) -> None:
-        """The clipped sums into the views of a buffer: added, or, if it is ``fresh``, in place of what is there."""
-        loops: Any = compiled("mlp_loops")
+        """Add the clipped sums to the views of a buffer, or overwrite them."""
+        kernels: Any = load_kernels("mlp_loops")
         scales = factors.numpy()
-        for link, x, g in zip(self._links, inputs, gradients, strict=True):
-            sums = _NOTHING if link.bias is None else views[link.bias].numpy()
-            loops.scale_and_sum(threads_for(g.numel()), g.numpy(), scales, sums, fresh)
-            if link.weight is not None:
-                if fresh:
-                    torch.mm(g.t(), x, out=views[link.weight])
+        for layer, x, g in zip(self._layers, inputs, gradients, strict=True):
+            sums = _EMPTY_VECTOR if layer.bias is None else views[layer.bias].numpy()
+            kernels.scale_and_sum(choose_threads(g.numel()), g.numpy(), scales, sums, overwrite)
+            if layer.weight is not None:
+                if overwrite:
+                    torch.mm(g.t(), x, out=views[layer.weight])
                 else:
-                    views[link.weight].addmm_(g.t(), x)
+                    views[layer.weight].addmm_(g.t(), x)
 
-    def _rows(self, kind: str, number: int, rows: int, width: int) -> Tensor:
-        """Room for a matrix, kept for the largest lot so far."""
-        kept = self._room.get((kind, number))
-        if kept is None or kept.shape[0] < rows:
-            kept = self._room[kind, number] = torch.empty(rows, width)
-        return kept if kept.shape[0] == rows else kept[:rows]
+    def _get_matrix(self, kind: str, number: int, rows: int, width: int) -> Tensor:
+        """Memory for a matrix. The cache has the size of the largest lot so far."""
+        matrix = self._cache.get((kind, number))
+        if matrix is None or matrix.shape[0] < rows:
+            matrix = self._cache[kind, number] = torch.empty(rows, width)
+        return matrix if matrix.shape[0] == rows else matrix[:rows]
 
 
-def _layer(module: nn.Linear, x: Tensor, out: Tensor) -> Tensor:
-    """The product of a layer, into ``out``."""
+def _multiply(module: nn.Linear, x: Tensor, out: Tensor) -> Tensor:
+    """The output of a linear layer, in ``out``."""
     weight = module.weight.t()
     if module.bias is None:
         return torch.mm(x, weight, out=out)
     return torch.addmm(module.bias, x, weight, out=out)
 
 
-def _plain(tensor: Tensor) -> bool:
+def _is_plain(tensor: Tensor) -> bool:
     return tensor.dtype is torch.float32 and tensor.is_cpu and tensor.is_contiguous()
 
 
-def _parts(model: nn.Module) -> list[nn.Module] | None:
-    """The layers of nested sequences, in order; None if something is neither, or has a forward of its own."""
+def _list_modules(model: nn.Module) -> list[nn.Module] | None:
+    """The layers of nested nn.Sequential, in order. None if a layer is not of an MLP, or its forward was replaced."""
     if "forward" in model.__dict__:
         return None
     if type(model) is not nn.Sequential:
         return [model] if type(model) is nn.Linear or type(model) in _ACTIVATIONS else None
-    found: list[nn.Module] = []
+    layers: list[nn.Module] = []
     for child in model:
-        inner = _parts(child)
+        inner = _list_modules(child)
         if inner is None:
             return None
-        found += inner
-    return found
+        layers += inner
+    return layers

@@ -1,7 +1,9 @@
 """The autograd graph of a forward pass, read to prove which rows belong to which example.
 
-``graphs`` lists the nodes, ``operations`` and ``row_moves`` say what each operation does to rows, ``proofs`` proves the layout of rows by a
-weighted backward pass, ``graph_parameters`` finds parameters that no tap covers, ``couplings`` finds examples that depend on each other.
+``graphs`` lists the nodes of a graph. ``operations`` and ``row_moves`` say what each operation does to rows.
+``proofs`` proves the order of rows by a weighted backward pass. ``graph_parameters`` follows parameters that
+no tap covers. ``couplings`` tests whether examples depend on each other.
 
-An operation of torch that moves rows in a new way goes into ``operations`` or ``row_moves``.
+To add an operation of torch that keeps rows where they are, name it in ``operations``. If it gathers, sorts
+or sums along an axis, add it to the table in ``row_moves`` that gives the sizes of those axes.
 """

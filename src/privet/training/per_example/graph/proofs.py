@@ -1,134 +1,129 @@
 """Which rows belong to which example: proved by a weighted backward pass on the graph of the lot itself.
 
-Let G(r) be the gradient of Σ_b r_b ℓ_b at a tapped output. A row that only the loss of example b depends on has G(r) = r_b·G(1). With
-weights r_b that are powers of two the scaling is exact in floating point, so a row is held against the example that a
-layout gives it to, to the last bit. A row that several examples share fits none of them, and a row that is zero
-fits all of them: it adds nothing to any gradient, and shows nothing.
+Let G(r) be the gradient of Σ_b r_b ℓ_b at a tapped output. A row that only the loss of example b depends on
+has G(r) = r_b·G(1). With weights r_b that are powers of two the scaling is exact in floating point. So a row
+is compared with the example that a row order gives it to, to the last bit. A row that several examples share
+fits none of them. A row that is zero fits all of them: it adds nothing to any gradient, and it shows nothing.
 
-*Codes.* Exponents from −8 to 8 are the digits of the example's number in base 17, one digit in each pass. So two passes tell
-apart 289 examples, and three 4,913. Where a layout was proved before, one pass with shuffled exponents serves: rows that
-are exchanged between two examples escape it with a probability of at most 1/17.
+*Codes.* Exponents from −8 to 8 are the digits of the example's number in base 17, one digit in each pass. So
+two passes tell 289 examples apart, and three passes 4,913. Where a row order was proved before, one pass with
+shuffled exponents is enough: it misses rows that are exchanged between two examples with a probability of at
+most 1/17.
 
-*What is proved.* On a lot that was certified, the division of the rows is right, whatever the model is: rows that are not
-zero have their owner, and the others count for nothing. Between two certificates a layout is used only if all others were
-refuted, if the graph is the same (``graphs``) and moves no rows by value (``row_moves``), and if each position (token) of an example
-that is not zero now was not zero in certified lots before, in two rows at least: a position that has been zero so far (tokens that a
-class token hides, a gate that opens for few examples) has shown nothing. What this cannot see is a dependence through values that are cut from the graph: ``couplings`` looks for that.
+*What is proved.* In a certified lot the rows belong to the examples as assumed, whatever the model is: rows
+that are not zero have their owner, and the others count for nothing. Between two certificates a row order is
+used only under three conditions. All other orders were refuted. The graph is the same (``graphs``) and moves
+no rows by value (``row_moves``). And each position (token) of an example that is not zero now was not zero in
+certified lots before, in at least two rows: a position that was always zero (tokens that a class token hides,
+a gate that opens for few examples) has shown nothing. A dependence through values that are detached from the
+graph is not visible here: ``couplings`` tests for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import Variable
 from torch.autograd.graph import GradientEdge
 
-from privet.training.per_example.graph.graphs import GraphLaw, GraphWalk
+from privet.torch_internals import run_backward
+from privet.training.per_example.graph.graphs import GraphTemplate, GraphWalk
 from privet.training.per_example.graph.row_moves import RowMoves
 from privet.training.per_example.refusals import RowsMoved
-from privet.training.per_example.taps.tape import Placement, Use
+from privet.training.per_example.taps.tape import BatchAxis, LayerCall
 
-__all__ = ["NO_LOOK", "CertificateNeed", "Proof", "Site", "gradients_of", "rows_apart"]
+__all__ = ["NO_CERTIFICATE", "CertificateNeed", "GradientSite", "RowProof", "rows_are_separate"]
 
 BASE = 17
-"""How many powers of two are used as weights."""
+"""The number of powers of two that are used as weights."""
 
 TOLERANCE = 1e-4
-"""How far a row may be, relatively, from its weight times the plain row; only sums in another order make it more than 0."""
+"""The largest relative difference of a row from its weight times the plain row. Only another order of sums causes any."""
 
 TINY = 1e-30
-"""Rows below are zero: what they add to a gradient is nothing beside any clip bound."""
+"""Smaller rows count as zero: what they add to a gradient is negligible for any clip bound."""
 
-ENOUGH = 2
-"""How many rows of a position must not have been zero in certified lots before the position goes without."""
+ENOUGH_ROWS = 2
+"""A position needs this many nonzero rows in certified lots before it is trusted without a certificate."""
 
-RATE = 1 / 48
-"""The share of lots that are certified once a plan has been for long in use."""
+CERTIFICATE_RATE = 1 / 48
+"""The share of lots that are certified at random once a plan has been used for long."""
 
-Key = tuple[int, int]
-
-
-def gradients_of(
-    losses: Tensor, weights: Tensor, wanted: Sequence[Any], *, keep: bool = False
-) -> tuple[Tensor | None, ...]:
-    """The gradients of the weighted sum of losses, or None where there is none; ``torch.autograd.grad`` without its checks."""
-    found: tuple[Tensor | None, ...] = Variable._execution_engine.run_backward(
-        (losses,), (weights,), keep, False, tuple(wanted), True, accumulate_grad=False
-    )
-    return found
+SiteKey = tuple[int, int]
 
 
-def unique_codes(losses: Tensor) -> list[Tensor]:
-    """Weights for as many passes as it takes to tell all examples apart."""
+def make_unique_codes(losses: Tensor) -> list[Tensor]:
+    """Weights for as many passes as are needed to tell all examples apart."""
     numbers = torch.arange(losses.shape[0], device=losses.device)
-    found = [_powers(numbers % BASE, losses)]
+    codes = [_make_powers(numbers % BASE, losses)]
     while bool((numbers := numbers.div(BASE, rounding_mode="floor")).any()):
-        found.append(_powers(numbers % BASE, losses))
-    return found
+        codes.append(_make_powers(numbers % BASE, losses))
+    return codes
 
 
-def random_codes(losses: Tensor, generator: np.random.Generator) -> list[Tensor]:
-    """Weights for one pass: every exponent as often as any other, in an order that nobody knows."""
+def make_random_codes(losses: Tensor, generator: np.random.Generator) -> list[Tensor]:
+    """Weights for one pass: every exponent equally often, in random order."""
     digits = torch.from_numpy(generator.permutation(losses.shape[0]) % BASE)
-    return [_powers(digits.to(losses.device), losses)]
+    return [_make_powers(digits.to(losses.device), losses)]
 
 
-def _powers(digits: Tensor, losses: Tensor) -> Tensor:
+def _make_powers(digits: Tensor, losses: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(losses), digits - BASE // 2).to(losses.dtype)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A place in the graph whose rows a plan divides among the examples."""
+class GradientSite:
+    """An edge of the graph whose gradient has rows that belong to examples."""
 
-    key: Key
+    key: SiteKey
     position: int  # of its gradient among those of the pass
     edge: GradientEdge
-    place: Placement
-    use: Use | None  # the call of a layer, or None where a parameter is used outside of layers
+    axis: BatchAxis
+    call: LayerCall | None  # None where a parameter is used outside of layers
 
-    def along(self, gradient: Tensor) -> Tensor:
-        """The gradient with the axis of the examples in front."""
-        shaped = gradient if self.use is None else self.use.shaped(gradient)
-        return shaped.movedim(self.place.axis, 0) if self.place.axis else shaped
+    def move_batch_first(self, gradient: Tensor) -> Tensor:
+        """The gradient with its batch axis in front."""
+        shaped = gradient if self.call is None else self.call.restore_leading(gradient)
+        return shaped.movedim(self.axis.dim, 0) if self.axis.dim else shaped
 
-    def apart(self, rows: Tensor, layout: Placement, batch: int) -> Tensor:
-        """[examples, positions, …], from rows with the axis of the examples in front."""
-        leading = max(1, rows.dim() - 1) if self.use is None else len(self.use.leading)
-        return Placement(0, layout.each, layout.outer).rows(rows, leading, batch)
+    def split_positions(self, rows: Tensor, order: BatchAxis, batch: int) -> Tensor:
+        """[examples, positions, …], from rows with the batch axis in front."""
+        leading = max(1, rows.dim() - 1) if self.call is None else len(self.call.leading)
+        return BatchAxis(0, order.each, order.outer).split_rows(rows, leading, batch)
 
-    def alive(self, rows: Tensor, layout: Placement, batch: int) -> Tensor:
-        """[examples, positions]: which rows are not zero; ``rows`` has the axis of the examples in front."""
-        apart = self.apart(rows, layout, batch)
-        return (apart.flatten(2).abs().amax(2) if apart.dim() > 2 else apart.abs()) > TINY
+    def find_nonzero(self, rows: Tensor, order: BatchAxis, batch: int) -> Tensor:
+        """[examples, positions]: which rows are not zero. ``rows`` has the batch axis in front."""
+        split = self.split_positions(rows, order, batch)
+        return (split.flatten(2).abs().amax(2) if split.dim() > 2 else split.abs()) > TINY
 
 
-def same_rows(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
-    """Whether weighted = factors·plain, row by row along the first axis; rows that are zero in both fit, and so do those not finite.
+def rows_match(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
+    """Whether weighted = factors·plain, row by row along the first axis. Rows that are zero in both match.
 
-    A row that is zero in the plain pass alone is one in which the gradients of several examples cancel.
+    Rows that are not finite match too; they are refused later. A row that is zero in the plain pass only does
+    not match: in it, the gradients of several examples cancel.
     """
     scale = factors.view(-1, *[1] * (plain.dim() - 1))
     expected = plain * scale
     if torch.equal(weighted, expected):
         return True
-    apart, size = (weighted - expected).abs_(), expected.abs_()
+    difference, size = (weighted - expected).abs_(), expected.abs_()
     if plain.dim() > 1:
-        apart, size = apart.amax(-1, keepdim=True), size.amax(-1, keepdim=True)
-    is_zero = (size <= TINY * scale) & (apart <= TOLERANCE * plain.abs().amax() * scale + TINY * scale)
-    return bool(((apart <= TOLERANCE * size) | is_zero | ~size.isfinite()).all())
+        difference, size = difference.amax(-1, keepdim=True), size.amax(-1, keepdim=True)
+    slack = TOLERANCE * plain.abs().amax() * scale + TINY * scale
+    is_zero = (size <= TINY * scale) & (difference <= slack)
+    return bool(((difference <= TOLERANCE * size) | is_zero | ~size.isfinite()).all())
 
 
-def rows_apart(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
-    """Whether each row of the outputs is the example's of the same number, by codes that tell all of them apart."""
-    codes = unique_codes(losses)
+def rows_are_separate(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
+    """Whether row i of the outputs affects only the loss of example i. Uses codes that tell all examples apart."""
+    codes = make_unique_codes(losses)
     for number, weights in enumerate(codes):
-        found = gradients_of(losses, weights, [outputs], keep=number + 1 < len(codes))[0]
-        if found is None or not same_rows(plain, found, weights.to(plain.dtype)):
+        gradient = run_backward(losses, weights, [outputs], keep_graph=number + 1 < len(codes))[0]
+        if gradient is None or not rows_match(plain, gradient, weights.to(plain.dtype)):
             return False
     return True
 
@@ -136,155 +131,159 @@ def rows_apart(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class CertificateNeed:
-    """Whether a lot needs a certificate, whether one that tells all examples apart, and whether its graph is the known one."""
+    """Whether a lot needs a certificate, whether with unique codes, and whether its graph is the known one."""
 
     due: bool
     unique: bool
-    same: bool
+    same_graph: bool
 
 
-NO_LOOK = CertificateNeed(due=False, unique=False, same=True)
-_DUE = CertificateNeed(due=True, unique=False, same=True)
+NO_CERTIFICATE = CertificateNeed(due=False, unique=False, same_graph=True)
+_DUE = CertificateNeed(due=True, unique=False, same_graph=True)
 
 
 @final
-class Proof:
-    """What the lots so far have shown of one plan: the layouts that are left at each site, and when to look again."""
+class RowProof:
+    """What the lots so far have proved for one plan: the possible row orders at each site, and the next certificate."""
 
     __slots__ = (
-        "_checked",
+        "_certified",
+        "_complete",
         "_generator",
-        "_law",
-        "_left",
+        "_lots_left",
         "_moves",
-        "_relied",
-        "_shown",
-        "_wait",
-        "_whole",
+        "_nonzero_counts",
+        "_orders",
+        "_template",
+        "_trusted",
         "settled",
     )
 
-    def __init__(self, law: GraphLaw | None, moves: RowMoves) -> None:
-        self._law = law
+    def __init__(self, template: GraphTemplate | None, moves: RowMoves) -> None:
+        self._template = template
         self._moves = moves
-        self._left: dict[Key, tuple[Placement, ...]] = {}
-        self._shown: dict[Key, Tensor] = {}  # how many rows of each position were not zero in certified lots
-        self._whole: set[Key] = set()  # sites of which every position was shown
-        self._checked = False
-        self._relied = False  # whether a lot went without a certificate
+        self._orders: dict[SiteKey, tuple[BatchAxis, ...]] = {}
+        self._nonzero_counts: dict[SiteKey, Tensor] = {}  # rows of each position, in certified lots
+        self._complete: set[SiteKey] = set()  # sites with enough nonzero rows at every position
+        self._certified = False  # whether a lot was certified
+        self._trusted = False  # whether a lot had no certificate
         self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
-        self._wait = self._drawn()
-        self.settled: list[Placement | None] | None = None
-        """The layouts of all calls, once each of them has one or none; until a lot is certified again."""
+        self._lots_left = self._draw_wait()
+        self.settled: list[BatchAxis | None] | None = None
+        """The row orders of all calls, once each call has one or none; None again after a certificate."""
 
-    def place(self, key: Key) -> Placement | None:
-        """The layout of a site, or None if none is left."""
-        left = self._left[key]
-        return left[0] if left else None
+    def get_order(self, key: SiteKey) -> BatchAxis | None:
+        """The row order of a site, or None if all were refuted."""
+        orders = self._orders[key]
+        return orders[0] if orders else None
 
-    def is_open(self, key: Key) -> bool:
-        """Whether several layouts are left, or one that has not been shown at every position of an example."""
-        return len(self._left[key]) > 1 or (key not in self._whole and bool(self._left[key]))
+    def is_open(self, key: SiteKey) -> bool:
+        """Whether several row orders are left, or one that was not shown at every position of an example."""
+        return len(self._orders[key]) > 1 or (key not in self._complete and bool(self._orders[key]))
 
-    def asks(self, site: Site, rows: Tensor, batch: int) -> bool:
-        """Whether rows of an open site are not zero where nothing was shown yet."""
-        left = self._left[site.key]
-        shown = self._shown.get(site.key)
-        if len(left) > 1 or shown is None:
+    def needs_certificate(self, site: GradientSite, rows: Tensor, batch: int) -> bool:
+        """Whether rows of an open site are not zero at a position that was not shown yet."""
+        orders = self._orders[site.key]
+        counts = self._nonzero_counts.get(site.key)
+        if len(orders) > 1 or counts is None:
             return bool(rows.count_nonzero())
-        alive = site.alive(rows, left[0], batch)
-        return len(shown) != alive.shape[1] or bool(alive[:, shown < ENOUGH].any())
+        nonzero = site.find_nonzero(rows, orders[0], batch)
+        return len(counts) != nonzero.shape[1] or bool(nonzero[:, counts < ENOUGH_ROWS].any())
 
-    def watch(self, sites: list[Site]) -> bool:
-        """Takes up sites that are new; whether one is open."""
+    def add_sites(self, sites: list[GradientSite]) -> bool:
+        """Add sites that are new. Returns whether one is open."""
         for site in sites:
-            if site.key not in self._left:
-                self._left[site.key] = site.place.layouts()
+            if site.key not in self._orders:
+                self._orders[site.key] = site.axis.row_orders()
         return any(self.is_open(s.key) for s in sites)
 
-    def look(self, seen: GraphWalk, batch: int, milestone: bool) -> CertificateNeed:
-        """What the graph of the lot asks for."""
-        same = self._law is not None and self._law.holds(seen, batch)
-        if not same or not self._moves.stay(seen, batch):
-            return CertificateNeed(due=True, unique=True, same=same)
-        if not self._checked:
-            return CertificateNeed(due=True, unique=True, same=True)
-        self._wait -= 1
-        if self._wait < 1:
-            self._wait = self._drawn()
+    def check_graph(self, walk: GraphWalk, batch: int, milestone: bool) -> CertificateNeed:
+        """Whether the graph of this lot needs a certificate."""
+        same_graph = self._template is not None and self._template.matches(walk, batch)
+        if not same_graph or not self._moves.keep_rows(walk, batch):
+            return CertificateNeed(due=True, unique=True, same_graph=same_graph)
+        if not self._certified:
+            return CertificateNeed(due=True, unique=True, same_graph=True)
+        self._lots_left -= 1
+        if self._lots_left < 1:
+            self._lots_left = self._draw_wait()
             return _DUE
-        return _DUE if milestone else NO_LOOK
+        return _DUE if milestone else NO_CERTIFICATE
 
-    def _drawn(self) -> int:
-        """In how many lots the next certificate is due: each lot is as likely as any other, whatever came before."""
-        return int(self._generator.geometric(RATE)) if RATE else 1 << 62
+    def _draw_wait(self) -> int:
+        """The number of lots until the next random certificate. Each lot is equally likely, whatever came before."""
+        return int(self._generator.geometric(CERTIFICATE_RATE)) if CERTIFICATE_RATE else 1 << 62
 
-    def check(
+    def certify(
         self,
         losses: Tensor,
-        sites: list[Site],
+        sites: list[GradientSite],
         plain: list[Tensor],
         names: list[str],
-        look: CertificateNeed,
+        need: CertificateNeed,
     ) -> None:
-        """Certifies the lot: what does not fit is no longer a layout. Refused if lots of this graph went without a look before.
+        """Certify the lot: row orders that do not match are dropped. Refused if earlier lots trusted such an order.
 
-        ``plain`` has the gradients of the plain pass, with the axis of the examples in front.
+        ``plain`` has the gradients of the plain pass, with the batch axis in front.
         """
-        left = [self._left[site.key] for site in sites]
+        orders = [self._orders[site.key] for site in sites]
         moved: list[int] = []
-        codes = unique_codes(losses) if look.unique else random_codes(losses, self._generator)
+        codes = make_unique_codes(losses) if need.unique else make_random_codes(losses, self._generator)
         for number, weights in enumerate(codes):
-            found = gradients_of(losses, weights, [s.edge for s in sites], keep=number + 1 < len(codes))
-            for i, (site, gradient) in enumerate(zip(sites, found, strict=True)):
+            keep_graph = number + 1 < len(codes)
+            gradients = run_backward(losses, weights, [s.edge for s in sites], keep_graph=keep_graph)
+            for i, (site, gradient) in enumerate(zip(sites, gradients, strict=True)):
                 assert gradient is not None
-                rows = site.along(gradient)
-                fitting = tuple(_fitting(left[i], plain[i], rows, weights))
-                if left[i] and not fitting and self._relied and self._moved(site, plain[i], rows, weights):
+                rows = site.move_batch_first(gradient)
+                matching = tuple(_matching_orders(orders[i], plain[i], rows, weights))
+                is_refuted = bool(orders[i]) and not matching
+                if is_refuted and self._moved_trusted_rows(site, plain[i], rows, weights):
                     moved.append(i)
-                left[i] = fitting
-        for site, fitting, rows in zip(sites, left, plain, strict=True):
-            self._left[site.key] = fitting
-            if len(fitting) == 1 and look.unique and site.key not in self._whole:
-                self._show(site, site.alive(rows, fitting[0], losses.shape[0]).sum(0))
-        self._checked, self.settled = True, None
-        if moved and look.same:
+                orders[i] = matching
+        for site, matching, rows in zip(sites, orders, plain, strict=True):
+            self._orders[site.key] = matching
+            if len(matching) == 1 and need.unique and site.key not in self._complete:
+                self._add_counts(site, site.find_nonzero(rows, matching[0], losses.shape[0]).sum(0))
+        self._certified, self.settled = True, None
+        if moved and need.same_graph:
             raise RowsMoved(
-                f"'model' must keep the rows of an example where they were in earlier lots, got others at '{names[moved[0]]}'. "
-                f"Nothing of this step was added, but earlier steps of this run may have been clipped by wrong rows: do not use "
-                f"its guarantee. Take the order of rows out of the model's own state, or sort and select with torch.gather or "
-                f"x[index], which are seen; then train anew."
+                f"'model' must keep the rows of an example where they were in earlier lots, got others at "
+                f"'{names[moved[0]]}'. Nothing of this step was added, but earlier steps of this run may have "
+                f"clipped wrong rows: do not use its guarantee. Do not keep the order of rows in the model's own "
+                f"state, or sort and select with torch.gather or x[index], which are checked; then train again."
             )
 
-    def _moved(self, site: Site, plain: Tensor, weighted: Tensor, weights: Tensor) -> bool:
-        """Whether rows do not fit at positions that went without a certificate; at others, earlier lots were not wrong."""
-        left, shown = self._left[site.key], self._shown.get(site.key)
-        if len(left) != 1 or shown is None:
+    def _moved_trusted_rows(
+        self, site: GradientSite, plain: Tensor, weighted: Tensor, weights: Tensor
+    ) -> bool:
+        """Whether rows do not match at positions that were trusted. Other positions did not harm earlier lots."""
+        orders, counts = self._orders[site.key], self._nonzero_counts.get(site.key)
+        if not self._trusted or len(orders) != 1 or counts is None:
             return False
-        known = shown >= ENOUGH
-        rows = [site.apart(t, left[0], len(weights)) for t in (plain, weighted)]
-        if rows[0].shape[1] != len(known):
+        trusted = counts >= ENOUGH_ROWS
+        rows = [site.split_positions(t, orders[0], len(weights)) for t in (plain, weighted)]
+        if rows[0].shape[1] != len(trusted):
             return True
-        return not same_rows(rows[0][:, known], rows[1][:, known], weights.to(plain.dtype))
+        return not rows_match(rows[0][:, trusted], rows[1][:, trusted], weights.to(plain.dtype))
 
-    def _show(self, site: Site, counts: Tensor) -> None:
-        """Adds up how many rows of each position were not zero."""
-        before = self._shown.get(site.key)
+    def _add_counts(self, site: GradientSite, counts: Tensor) -> None:
+        """Add the numbers of nonzero rows of each position."""
+        before = self._nonzero_counts.get(site.key)
         if before is not None and len(before) == len(counts):
             counts = counts + before
-        self._shown[site.key] = counts
-        if bool((counts >= ENOUGH).all()):
-            self._whole.add(site.key)
+        self._nonzero_counts[site.key] = counts
+        if bool((counts >= ENOUGH_ROWS).all()):
+            self._complete.add(site.key)
 
-    def rely(self) -> None:
-        """Notes that a lot went without a certificate."""
-        self._relied = True
+    def trust_lot(self) -> None:
+        """Record that a lot had no certificate."""
+        self._trusted = True
 
 
-def _fitting(
-    layouts: tuple[Placement, ...], plain: Tensor, weighted: Tensor, weights: Tensor
-) -> Iterator[Placement]:
-    for layout in layouts:
-        factors = weights.to(plain.dtype)[layout.owners(weights.shape[0], weights.device)]
-        if same_rows(plain, weighted, factors):
-            yield layout
+def _matching_orders(
+    orders: tuple[BatchAxis, ...], plain: Tensor, weighted: Tensor, weights: Tensor
+) -> Iterator[BatchAxis]:
+    for order in orders:
+        factors = weights.to(plain.dtype)[order.row_owners(weights.shape[0], weights.device)]
+        if rows_match(plain, weighted, factors):
+            yield order

@@ -1,13 +1,16 @@
-"""Operations that may take rows from one place to another by their values: indexing, sorting, products over the examples.
+"""Operations that may move rows depending on values: indexing, sorting, sums and products over the examples.
 
-A signature of the graph (``graphs``) does not see what such an operation did in this lot. So an operation is harmless only if
-it is known to leave rows where they are, or if it works along axes whose size does not follow the number of examples. An
-index ``x[arange(n), position]`` is harmless too, which is looked at in each lot. All others, and all that are not known here (functions
-of users among them), make the plan of the model one that is certified in every lot.
+The signature of a graph (``graphs``) does not show what such an operation did in this lot. So an operation is
+harmless only if it is known to leave rows where they are, or if it works along axes whose size does not
+depend on the number of examples. An index ``x[arange(n), position]`` is harmless too; this is checked in each
+lot. All other operations, and all unknown ones (users' own functions included), make the plan of the model
+one that is certified in every lot.
 
-Two things follow from that. *Sizes must go on following.* A batch that is padded to a fixed capacity has axes that hold examples and do not follow
-them. So an operation that was given a size that follows, and gives none, is not harmless. *Fixed moves are moves.* ``where(swap, h, h.flip(0))``
-exchanges examples by value with operations that do not, so flips, shifts, parts and joins along the axis of the examples are not harmless.
+Two things follow. *Sizes must keep depending on the batch.* A batch that is padded to a fixed capacity has
+axes that hold examples but do not depend on their number. So an operation is not harmless if an input depends
+on the batch size and no output does. *Fixed moves are moves.* ``where(swap, h, h.flip(0))`` exchanges
+examples by value, although each operation by itself does not. So flips, shifts, slices and concatenations
+along the batch axis are not harmless.
 """
 
 from collections.abc import Callable
@@ -18,194 +21,216 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
+from privet.torch_internals import count_outputs, get_output_shape, has_saved, read_saved
 from privet.training.per_example.graph.graphs import GraphWalk
-from privet.training.per_example.graph.operations import ELEMENTWISE, INSIDE, SHAPES, nodes_of
+from privet.training.per_example.graph.operations import ELEMENTWISE, INSIDE, SHAPES, node_names
 from privet.training.per_example.taps.recurrent import is_own_recurrence
 
-__all__ = ["RowMoves"]
+__all__ = ["UNPREDICTABLE", "RowMoves"]
 
 
-_STAYS = ELEMENTWISE | SHAPES | INSIDE
-"""What leaves every row where it is, or takes it where the integers of the signature say."""
+_KEEPS_ROWS = ELEMENTWISE | SHAPES | INSIDE
+"""Operations that leave every row where it is, or move it as the integers of the signature say."""
 
 
 def _axis(dim: int, shape: tuple[int, ...]) -> int:
     return (dim - (1 << 64) if dim >= 1 << 63 else dim) % max(1, len(shape))
 
 
-def _shape(node: Any) -> tuple[int, ...]:  # noqa: ANN401 - its fields depend on its kind
-    """The shape of what an operation was given, or, where that is not kept, of what came out of it."""
-    sizes = getattr(node, "_saved_self_sym_sizes", None)
+def _shape(node: Node) -> tuple[int, ...]:
+    """The shape of an operation's input or, if that is not saved, of its output."""
+    sizes = read_saved(node, "self_sym_sizes")
     if sizes is None:
-        given = getattr(node, "_saved_self", None)
-        sizes = tuple(given.shape) if isinstance(given, Tensor) else node._input_metadata[0].shape
+        tensor = read_saved(node, "self")
+        sizes = tuple(tensor.shape) if isinstance(tensor, Tensor) else get_output_shape(node)
     return tuple(int(n) for n in sizes)
 
 
-def _along(node: Any) -> tuple[int, ...]:  # noqa: ANN401
+def _named_sizes(node: Node) -> tuple[int, ...]:
     """The sizes of the axes that the operation names."""
     shape = _shape(node)
-    dim = node._saved_dims if hasattr(node, "_saved_dims") else node._saved_dim
+    dim = _require_saved(node, "dims" if has_saved(node, "dims") else "dim")
     dims = tuple(range(len(shape))) if dim is None else (dim if isinstance(dim, tuple) else (dim,))
     return tuple(shape[_axis(d, shape)] for d in dims or range(len(shape)))
 
 
-def _picked(node: Any) -> tuple[int, ...]:  # noqa: ANN401
-    """The sizes of the axes that an index goes along."""
+def _require_saved(node: Node, name: str) -> Any:  # noqa: ANN401 - depends on the operation
+    """A saved value that may be None. Raises AttributeError if the node saves none of this name."""
+    if not has_saved(node, name):
+        raise AttributeError(name)
+    return read_saved(node, name)
+
+
+def _indexed_sizes(node: Node) -> tuple[int, ...]:
+    """The sizes of the axes that an index selects along."""
     shape = _shape(node)
     sizes: list[int] = []
-    at = 0
-    for index in node._saved_indices:
+    axis = 0
+    for index in _require_saved(node, "indices"):
         covered = index.dim() if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
         if index is not None:
-            sizes += shape[at : at + covered]
-        at += covered
+            sizes += shape[axis : axis + covered]
+        axis += covered
     return tuple(sizes)
 
 
-def _contracted(first: str, second: str, axes: tuple[int, int]) -> Callable[[Any], tuple[int, ...]]:
-    """The size that a product adds up over; one of the factors may not have been kept."""
+def _contracted(*factors: tuple[str, int]) -> Callable[[Node], tuple[int, ...]]:
+    """The size that a product sums over: the axis of the first factor (name, axis) that the node saves."""
 
-    def sizes(node: Any) -> tuple[int, ...]:  # noqa: ANN401
-        for name, axis in ((first, axes[0]), (second, axes[1])):
-            kept = getattr(node, f"_saved_{name}_sym_sizes", None)
-            if kept:
-                return (int(kept[axis]),)
-            tensor = getattr(node, f"_saved_{name}", None)
+    def sizes(node: Node) -> tuple[int, ...]:
+        for name, axis in factors:
+            shape = read_saved(node, f"{name}_sym_sizes")
+            if shape:
+                return (int(shape[axis]),)
+            tensor = read_saved(node, name)
             if isinstance(tensor, Tensor):
                 return (int(tensor.shape[axis]),)
-        raise AttributeError(first)
+        raise AttributeError(factors[0][0])
 
     return sizes
 
 
-def _behind_the_first(node: Any) -> tuple[int, ...]:  # noqa: ANN401
-    """All sizes but the first, of what an operation over images was given and of what it gave, with those of its kernel."""
-    sizes = [*node._input_metadata[0].shape[1:]]
+def _bilinear_sizes(node: Node) -> tuple[int, ...]:
+    """The two sizes that ``F.bilinear`` sums over. Any other product of three tensors is refused as unknown."""
+    axes = tuple(tuple(_require_saved(node, name)) for name in ("expand1", "expand2", "expand3", "sumdim"))
+    if axes != ((1, 3), (0,), (1, 2), (2, 3)):
+        raise AttributeError("sumdim")
+    return _contracted(("i1", -1), ("i2", -2))(node) + _contracted(("i3", -1), ("i2", -1))(node)
+
+
+def _image_sizes(node: Node) -> tuple[int, ...]:
+    """All sizes except the first of the inputs and the output of an operation on images, and those of its kernel."""
+    sizes = [*get_output_shape(node)[1:]]
     for name in ("self", "input", "grid"):
-        given = getattr(node, f"_saved_{name}", None)
-        if isinstance(given, Tensor):
-            sizes += given.shape[1:]
-    kernel = getattr(node, "_saved_weight", None)
+        tensor = read_saved(node, name)
+        if isinstance(tensor, Tensor):
+            sizes += tensor.shape[1:]
+    kernel = read_saved(node, "weight")
     return tuple(int(n) for n in (*sizes, *(kernel.shape if isinstance(kernel, Tensor) else ())))
 
 
-def _keys(node: Any) -> tuple[int, ...]:  # noqa: ANN401
-    return (int(node._saved_key.shape[-2]),)
+def _key_count(node: Node) -> tuple[int, ...]:
+    return (int(_require_saved(node, "key").shape[-2]),)
 
 
-_ALONG: dict[str, Callable[[Any], tuple[int, ...]]] = {
+def _table_height(node: Node) -> tuple[int, ...]:
+    return (int(_require_saved(node, "weight_sym_argsize_0")),)
+
+
+_SIZES: dict[str, Callable[[Node], tuple[int, ...]]] = {
     **dict.fromkeys(
-        nodes_of(
-            "Amax Amin Aminmax Cummax Cummin Cumprod Cumsum Gather IndexAdd IndexCopy IndexFill IndexSelect Kthvalue LinalgVectorNorm "
-            "LogSoftmax Logcumsumexp Logsumexp Max Mean Median Min Mode Nanmedian Nansum Norm Prod SafeSoftmax Scatter ScatterAdd "
-            "ScatterReduce Softmax Sort Std StdMean Sum Topk Var VarMean "
-            "Cat FftC2C FftC2R FftR2C Flip Roll Select Slice Split SplitWithSizes Unfold UnsafeSplit",
+        node_names(
+            "Amax Amin Aminmax Cummax Cummin Cumprod Cumsum Gather IndexAdd IndexCopy IndexFill IndexSelect "
+            "Kthvalue LinalgVectorNorm LogSoftmax Logcumsumexp Logsumexp Max Mean Median Min Mode Nanmedian "
+            "Nansum Norm Prod SafeSoftmax Scatter ScatterAdd ScatterReduce Softmax Sort Std StdMean Sum Topk "
+            "Var VarMean Cat FftC2C FftC2R FftR2C Flip Roll Select Slice Split SplitWithSizes Unfold "
+            "UnsafeSplit",
             *(0, 1, 2),
         ),
-        _along,
+        _named_sizes,
     ),
     **dict.fromkeys(
-        nodes_of(
-            "AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool2D AdaptiveMaxPool3D AvgPool2D AvgPool3D Col2Im Convolution GridSampler2D "
-            "GridSampler3D Im2Col MaxPool2DWithIndices MaxPool3DWithIndices MkldnnAdaptiveAvgPool2D",
+        node_names(
+            "AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool2D AdaptiveMaxPool3D AvgPool2D AvgPool3D "
+            "Col2Im Convolution GridSampler2D GridSampler3D Im2Col MaxPool2DWithIndices "
+            "MaxPool3DWithIndices MkldnnAdaptiveAvgPool2D",
             0,
         ),
-        _behind_the_first,
+        _image_sizes,
     ),
     **dict.fromkeys(
         ("SumBackward0", "MeanBackward0", "MaxBackward1", "MinBackward1", "AsStridedBackward0"), _shape
     ),
-    **{f"{name}Backward0": _picked for name in ("Index", "IndexPut", "IndexPutImpl", "UnsafeIndexPut")},
-    "MmBackward0": _contracted("self", "mat2", (1, 0)),
-    "AddmmBackward0": _contracted("mat1", "mat2", (1, 0)),
-    "BmmBackward0": _contracted("self", "mat2", (2, 1)),
-    "BaddbmmBackward0": _contracted("batch1", "batch2", (2, 1)),
-    "MvBackward0": _contracted("self", "vec", (1, 0)),
-    "AddmvBackward0": _contracted("mat", "vec", (1, 0)),
-    "DotBackward0": _contracted("self", "tensor", (0, 0)),
-    "LinearBackward0": _contracted("input", "weight", (-1, -1)),
     **{
-        f"ScaledDotProduct{name}Backward0": _keys
+        f"{name}Backward0": _indexed_sizes for name in ("Index", "IndexPut", "IndexPutImpl", "UnsafeIndexPut")
+    },
+    "MmBackward0": _contracted(("self", 1), ("mat2", 0)),
+    "AddmmBackward0": _contracted(("mat1", 1), ("mat2", 0)),
+    "BmmBackward0": _contracted(("self", 2), ("mat2", 1)),
+    "BaddbmmBackward0": _contracted(("batch1", 2), ("batch2", 1)),
+    "MvBackward0": _contracted(("self", 1), ("vec", 0)),
+    "AddmvBackward0": _contracted(("mat", 1), ("vec", 0)),
+    "DotBackward0": _contracted(("self", 0), ("tensor", 0)),
+    "LinearBackward0": _contracted(("input", -1), ("weight", -1)),
+    "TrilinearBackward0": _bilinear_sizes,
+    **{
+        f"ScaledDotProduct{name}Backward0": _key_count
         for name in ("FlashAttentionForCpu", "FlashAttention", "EfficientAttention", "CudnnAttention")
     },
-    "EmbeddingBackward0": lambda node: (int(node._saved_weight_sym_argsize_0),),
-    "EmbeddingBagBackward0": lambda node: (int(node._saved_weight_sym_argsize_0),),
+    "EmbeddingBackward0": _table_height,
+    "EmbeddingBagBackward0": _table_height,
 }
-"""Along which sizes an operation picks, sorts or adds up; rows of several examples are only met along sizes that follow them."""
+"""The sizes along which an operation selects, sorts or sums. It meets several examples only along a batch axis."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RowMoves:
-    """What a plan knows of operations that may move rows."""
+    """What a plan knows about operations that may move rows."""
 
-    free: bool  # some operation may move rows of examples by their values
-    indexed: tuple[
-        tuple[int, int], ...
-    ]  # places in the walk of indices, with the axis along which they must be 0, 1, 2, …
+    unpredictable: bool  # some operation may move rows of examples depending on values
+    indexed: tuple[tuple[int, int], ...]  # (node, axis) of each index that must be 0, 1, 2, … along the axis
 
     @staticmethod
-    def of(two: GraphWalk, three: GraphWalk) -> "RowMoves":
+    def learn(two: GraphWalk, three: GraphWalk) -> "RowMoves":
         """From the graphs of two and of three examples, which have the same nodes in the same order."""
         indexed: list[tuple[int, int]] = []
-        for place, (small, large) in enumerate(zip(two.nodes, three.nodes, strict=True)):
+        for number, (small, large) in enumerate(zip(two.nodes, three.nodes, strict=True)):
             name = large.name()
-            if _ends_following(small, large, two.sources[place], three.sources[place]):
-                return RowMoves(free=True, indexed=())
-            sizes = _ALONG.get(name)
+            if _loses_batch_size(small, large, two.sources[number], three.sources[number]):
+                return UNPREDICTABLE
+            sizes = _SIZES.get(name)
             if sizes is None:
-                if name in _STAYS or is_own_recurrence(large):
+                if name in _KEEPS_ROWS or is_own_recurrence(large):
                     continue
-                return RowMoves(free=True, indexed=())
+                return UNPREDICTABLE
             try:
-                harmless = sizes(small) == sizes(large)
+                is_harmless = sizes(small) == sizes(large)
             except (AttributeError, RuntimeError, IndexError):
-                harmless = False
-            if harmless:
+                is_harmless = False
+            if is_harmless:
                 continue
-            axis = _followed_axis(small, large) if name == "IndexBackward0" else None
-            if axis is None or not _in_order(small, axis, 2) or not _in_order(large, axis, 3):
-                return RowMoves(free=True, indexed=())
-            indexed.append((place, axis))
-        return RowMoves(free=False, indexed=tuple(indexed))
+            axis = _find_batch_axis(small, large) if name == "IndexBackward0" else None
+            if axis is None or not _is_in_order(small, axis, 2) or not _is_in_order(large, axis, 3):
+                return UNPREDICTABLE
+            indexed.append((number, axis))
+        return RowMoves(unpredictable=False, indexed=tuple(indexed))
 
-    def stay(self, seen: GraphWalk, batch: int) -> bool:
-        """Whether no row of this lot was moved by its values."""
-        return not self.free and all(
-            _in_order(seen.nodes[place], axis, batch) for place, axis in self.indexed
+    def keep_rows(self, walk: GraphWalk, batch: int) -> bool:
+        """Whether no operation of this lot moved a row depending on values."""
+        return not self.unpredictable and all(
+            _is_in_order(walk.nodes[number], axis, batch) for number, axis in self.indexed
         )
+
+
+UNPREDICTABLE = RowMoves(unpredictable=True, indexed=())
 
 
 Sources = tuple[tuple[Node | None, int], ...]
 
 
-def _ends_following(small: Any, large: Any, few: Sources, more: Sources) -> bool:  # noqa: ANN401
-    """Whether something that was given follows the number of examples, and nothing that came out does."""
-    given = any(
-        a is not None and b is not None and _size(a, i) != _size(b, j)
-        for (a, i), (b, j) in zip(few, more, strict=True)
+def _loses_batch_size(small: Node, large: Node, small_sources: Sources, large_sources: Sources) -> bool:
+    """Whether an input depends on the number of examples and no output does."""
+    input_depends = any(
+        a is not None and b is not None and get_output_shape(a, i) != get_output_shape(b, j)
+        for (a, i), (b, j) in zip(small_sources, large_sources, strict=True)
     )
-    return given and all(
-        _size(small, i) == _size(large, i)
-        for i in range(min(len(small._input_metadata), len(large._input_metadata)))
+    return input_depends and all(
+        get_output_shape(small, i) == get_output_shape(large, i)
+        for i in range(min(count_outputs(small), count_outputs(large)))
     )
 
 
-def _size(node: Any, output: int) -> tuple[int, ...]:  # noqa: ANN401
-    return tuple(node._input_metadata[output].shape)
-
-
-def _followed_axis(small: Node, large: Node) -> int | None:
-    """The one axis of what an index was given that follows the number of examples."""
+def _find_batch_axis(small: Node, large: Node) -> int | None:
+    """The only axis of an index's input that depends on the number of examples, if it has one entry per example."""
     shapes = _shape(small), _shape(large)
-    moved = [axis for axis, (a, b) in enumerate(zip(*shapes, strict=True)) if a != b]
-    return moved[0] if len(moved) == 1 and shapes[1][moved[0]] == 3 else None
+    changed = [axis for axis, (a, b) in enumerate(zip(*shapes, strict=True)) if a != b]
+    return changed[0] if len(changed) == 1 and shapes[1][changed[0]] == 3 else None
 
 
-def _in_order(node: Any, axis: int, batch: int) -> bool:  # noqa: ANN401
+def _is_in_order(node: Node, axis: int, batch: int) -> bool:
     """Whether an index takes one entry of each example, in their order: x[arange(n), position]."""
-    indices = node._saved_indices
+    indices = read_saved(node, "indices")
     for index in indices:
         if index is None or index.dtype is not torch.int64 or index.dim() != 1 or len(index) != batch:
             return False

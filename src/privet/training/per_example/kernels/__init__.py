@@ -1,7 +1,8 @@
 """Kernels: loops that numba compiles. Importing a module of this package imports numba.
 
-``loops`` serves tables, recurrence and norms, ``mlp_loops`` chains of linear layers, ``conv_loops`` convolutions, ``gram_loops`` products of tokens;
-``arithmetic`` and ``vectors`` are the pieces that they share. The package works without them, only slower.
+``layer_loops`` serves embeddings, LSTMs, layer normalisation and windows of convolutions, ``mlp_loops``
+linear layers, ``conv_loops`` convolutions, and ``gram_loops`` the Gram form. They share ``arithmetic`` and
+``vectors``. The gradient forms call them through ``load_kernels``, and work without numba too, only slower.
 
-A new kernel goes here, and the form that calls it keeps a path without it.
+To add a kernel, write it here. The form that calls it keeps a path without numba.
 """

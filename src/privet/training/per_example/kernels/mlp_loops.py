@@ -1,29 +1,35 @@
-"""Loops of ``chains`` and ``straight``, compiled by numba and run on torch's threads. Importing this module imports numba.
+"""Loops of the forms ``mlp`` and ``single_token_linear``, on torch's threads. Imports numba.
 
-Every loop takes contiguous float32 arrays in the processor's memory; whoever calls it has looked.
+Every loop takes contiguous float32 arrays on the CPU. The caller has checked this.
 """
 
 import numpy as np
 
-from privet.training.compilation import compiled, share, wide
+from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.per_example.kernels.arithmetic import (
     FASTMATH,
     Floats,
     Integers,
     Norms,
     exponential,
-    square,
+    sum_of_squares,
 )
 
-__all__ = ["add_chain_squares", "add_outer_squares", "entropy", "flat_factors", "scale_and_sum"]
+__all__ = [
+    "add_layer_squared_norms",
+    "add_linear_squared_norms",
+    "clip_factors",
+    "cross_entropy_gradient",
+    "scale_and_sum",
+]
 
 _F = np.float32
-_NARROW = 32  # columns of one thread at least
+_FEWEST_COLUMNS = 32  # of one thread
 
 
 def _products(row: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
-    """out = W row + b, four rows of W at a time, so that the numbers of the row are read once for four."""
-    wide()
+    """out = W row + b, for four rows of W at a time, so that each number of ``row`` is read once for four."""
+    use_wide_registers()
     count = out.size
     for o in range(0, count - count % 4, 4):
         w0, w1, w2, w3 = weight[o], weight[o + 1], weight[o + 2], weight[o + 3]
@@ -43,10 +49,10 @@ def _products(row: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
         out[o] += bias[o]
 
 
-_products = compiled(_products, FASTMATH)
+_products = compile_loop(_products, FASTMATH)
 
 
-def _entropy_part(
+def _cross_entropy_part(
     part: int,
     parts: int,
     x: Floats,
@@ -58,38 +64,38 @@ def _entropy_part(
     with_weight: float,
     with_bias: float,
     norms: Norms,
-    unknown: Integers,
+    out_of_range: Integers,
 ) -> None:
-    wide()
-    rows, thin = y.shape[0], weight.size > 0
+    use_wide_registers()
+    rows, multiplies = y.shape[0], weight.size > 0
     for b in range(rows * part // parts, rows * (part + 1) // parts):
-        label, given, row = labels[b], x[b], y[b]
+        label, inputs, row = labels[b], x[b], y[b]
         if label == ignored:
             row[:] = _F(0)
             norms[b] = 0.0
             continue
         if label < 0 or label >= row.size:
-            unknown[0] = 1
+            out_of_range[0] = 1
             return
-        if thin:
-            _products(given, weight, bias, row)
-        most = row[0]
+        if multiplies:
+            _products(inputs, weight, bias, row)
+        largest = row[0]
         for i in range(row.size):
-            most = max(most, row[i])
+            largest = max(largest, row[i])
         total = _F(0)
         for i in range(row.size):
-            row[i] = exponential(row[i] - most)
+            row[i] = exponential(row[i] - largest)
             total += row[i]
         for i in range(row.size):
             row[i] /= total
         row[label] -= _F(1)
-        norms[b] = (with_weight * square(given) + with_bias) * square(row)
+        norms[b] = (with_weight * sum_of_squares(inputs) + with_bias) * sum_of_squares(row)
 
 
-_entropy_part = compiled(_entropy_part, FASTMATH)
+_cross_entropy_part = compile_loop(_cross_entropy_part, FASTMATH)
 
 
-def _entropy(
+def _cross_entropy_gradient(
     threads: int,
     x: Floats,
     weight: Floats,
@@ -101,21 +107,21 @@ def _entropy(
     with_bias: float,
     norms: Norms,
 ) -> bool:
-    """y ← the gradient of cross entropy at the outputs y: softmax, less 1 at the label, or 0 if that is ignored.
+    """y ← the gradient of cross entropy at the outputs y: softmax minus 1 at the label, or 0 if the label is ignored.
 
-    If ``weight`` has numbers, y is first xWᵀ + b. Then norms[b] = (with_weight · ‖x_b‖² + with_bias)‖y_b‖². Gives whether every
-    other label is a column of y.
+    If ``weight`` is not empty, y is first set to xWᵀ + b. Then norms[b] = (with_weight · ‖x_b‖² +
+    with_bias)‖y_b‖². Returns whether every other label is in range.
     """
-    unknown = np.zeros(1, dtype=np.int64)
-    share(
-        _entropy_part,
+    out_of_range = np.zeros(1, dtype=np.int64)
+    run_parts(
+        _cross_entropy_part,
         threads,
-        (x, weight, bias, y, labels, ignored, with_weight, with_bias, norms, unknown),
+        (x, weight, bias, y, labels, ignored, with_weight, with_bias, norms, out_of_range),
     )
-    return bool(unknown[0] == 0)
+    return bool(out_of_range[0] == 0)
 
 
-def _chain_part(
+def _layer_part(
     part: int,
     parts: int,
     x: Floats,
@@ -126,7 +132,7 @@ def _chain_part(
     with_bias: float,
     norms: Norms,
 ) -> None:
-    wide()
+    use_wide_registers()
     rows = x.shape[0]
     for b in range(rows * part // parts, rows * (part + 1) // parts):
         row, out = g[b], y[b]
@@ -139,13 +145,13 @@ def _chain_part(
         elif activation == 3:
             for i in range(row.size):
                 row[i] *= (_F(1) - out[i]) * out[i]
-        norms[b] += (with_weight * square(x[b]) + with_bias) * square(row)
+        norms[b] += (with_weight * sum_of_squares(x[b]) + with_bias) * sum_of_squares(row)
 
 
-_chain_part = compiled(_chain_part, FASTMATH)
+_layer_part = compile_loop(_layer_part, FASTMATH)
 
 
-def _add_chain_squares(
+def _add_layer_squared_norms(
     threads: int,
     x: Floats,
     y: Floats,
@@ -155,34 +161,34 @@ def _add_chain_squares(
     with_bias: float,
     norms: Norms,
 ) -> None:
-    """g ← g ∘ a′, by the outputs y of the activation; then norms[b] += (with_weight · ‖x_b‖² + with_bias) ‖g_b‖².
+    """g ← g ∘ a′, where y is the activation's output; then norms[b] += (with_weight · ‖x_b‖² + with_bias) ‖g_b‖².
 
-    Activations are 0 for none, 1 for max(0, ·), 2 for tanh, 3 for 1/(1 + exp(−·)).
+    Activations are 0 for none, 1 for ReLU, 2 for tanh, 3 for sigmoid.
     """
-    share(_chain_part, threads, (x, y, g, activation, with_weight, with_bias, norms))
+    run_parts(_layer_part, threads, (x, y, g, activation, with_weight, with_bias, norms))
 
 
-def _outer_part(
+def _linear_part(
     part: int, parts: int, x: Floats, g: Floats, with_weight: float, with_bias: float, norms: Norms
 ) -> None:
-    wide()
+    use_wide_registers()
     rows = x.shape[0]
     for b in range(rows * part // parts, rows * (part + 1) // parts):
-        norms[b] += (with_weight * square(x[b]) + with_bias) * square(g[b])
+        norms[b] += (with_weight * sum_of_squares(x[b]) + with_bias) * sum_of_squares(g[b])
 
 
-_outer_part = compiled(_outer_part, FASTMATH)
+_linear_part = compile_loop(_linear_part, FASTMATH)
 
 
-def _add_outer_squares(
+def _add_linear_squared_norms(
     threads: int, x: Floats, g: Floats, with_weight: float, with_bias: float, norms: Norms
 ) -> None:
     """norms[b] += (with_weight · ‖x_b‖² + with_bias) ‖g_b‖²."""
-    share(_outer_part, threads, (x, g, with_weight, with_bias, norms))
+    run_parts(_linear_part, threads, (x, g, with_weight, with_bias, norms))
 
 
-def _flat_factors(norms: Norms, bound: float, factors: Floats) -> bool:
-    """factors = min(1, bound/√norms), by way of infinity for 0. Gives whether all norms are finite."""
+def _clip_factors(norms: Norms, bound: float, factors: Floats) -> bool:
+    """factors = min(1, bound/√norms), where bound/0 is infinite. Returns whether all norms are finite."""
     total = 0.0
     for b in range(norms.size):
         total += norms[b]
@@ -190,35 +196,38 @@ def _flat_factors(norms: Norms, bound: float, factors: Floats) -> bool:
     return bool(np.isfinite(total))
 
 
-def _scale_part(part: int, parts: int, g: Floats, factors: Floats, sums: Floats, fresh: bool) -> None:
-    """By columns: a thread has its own sums."""
-    wide()
+def _scale_part(part: int, parts: int, g: Floats, factors: Floats, sums: Floats, overwrite: bool) -> None:
+    """A thread owns columns, so it has its own sums."""
+    use_wide_registers()
     width = g.shape[1]
     a, b = width * part // parts, width * (part + 1) // parts
     adds = sums.size == width
-    mine = sums[a:b] if adds else sums[:0]
-    if fresh:
-        mine[:] = _F(0)
+    own_sums = sums[a:b] if adds else sums[:0]
+    if overwrite:
+        own_sums[:] = _F(0)
     for row in range(g.shape[0]):
-        factor, some = factors[row], g[row, a:b]
-        for i in range(some.size):
-            some[i] *= factor
+        factor, columns = factors[row], g[row, a:b]
+        for i in range(columns.size):
+            columns[i] *= factor
         if adds:
-            for i in range(some.size):
-                mine[i] += some[i]
+            for i in range(columns.size):
+                own_sums[i] += columns[i]
 
 
-_scale_part = compiled(_scale_part, FASTMATH)
+_scale_part = compile_loop(_scale_part, FASTMATH)
 
 
-def _scale_and_sum(threads: int, g: Floats, factors: Floats, sums: Floats, fresh: bool) -> None:
-    """g_b ← factors_b · g_b, and sums += Σ_b g_b, from 0 if ``fresh``; nothing is added up if ``sums`` has no numbers."""
-    share(_scale_part, min(threads, max(1, g.shape[1] // _NARROW)), (g, factors, sums, fresh))
+def _scale_and_sum(threads: int, g: Floats, factors: Floats, sums: Floats, overwrite: bool) -> None:
+    """g_b ← factors_b · g_b, then sums += Σ_b g_b, from 0 if ``overwrite``. No sums if ``sums`` is empty."""
+    run_parts(_scale_part, min(threads, max(1, g.shape[1] // _FEWEST_COLUMNS)), (g, factors, sums, overwrite))
 
 
-entropy, flat_factors = compiled(_entropy, FASTMATH), compiled(_flat_factors, FASTMATH)
-add_chain_squares, add_outer_squares = (
-    compiled(_add_chain_squares, FASTMATH),
-    compiled(_add_outer_squares, FASTMATH),
+cross_entropy_gradient, clip_factors = (
+    compile_loop(_cross_entropy_gradient, FASTMATH),
+    compile_loop(_clip_factors, FASTMATH),
 )
-scale_and_sum = compiled(_scale_and_sum, FASTMATH)
+add_layer_squared_norms, add_linear_squared_norms = (
+    compile_loop(_add_layer_squared_norms, FASTMATH),
+    compile_loop(_add_linear_squared_norms, FASTMATH),
+)
+scale_and_sum = compile_loop(_scale_and_sum, FASTMATH)

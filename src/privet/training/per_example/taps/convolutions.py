@@ -7,44 +7,45 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.training.per_example.forms.conv_form import Windows
-from privet.training.per_example.forms.products import Direct, Gradient, Product
-from privet.training.per_example.taps.tape import Placement, Tap, Tape, Use, plain_parameters
+from privet.torch_internals import ConvBase, get_padding, is_view
+from privet.training.per_example.forms.conv_form import ConvForm
+from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
+from privet.training.per_example.taps.tape import BatchAxis, LayerCall, Tap, Tape, has_plain_parameters
 
 __all__ = ["ConvolutionTap"]
 
 
 @final
 class ConvolutionTap(Tap):
-    """A convolution; the padding is put on first, so that every padding mode is one of zero padding."""
+    """A convolution. Padding that is not zeros is applied first, so that the convolution itself has zero padding."""
 
-    __slots__ = ("channels_last", "padding", "usual_output")
+    __slots__ = ("channels_last", "default_output", "padding")
 
     def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
         super().__init__(module, number, indices, tape)
-        assert isinstance(module, nn.modules.conv._ConvNd)
+        assert isinstance(module, ConvBase)
         self.channels_last = isinstance(module, nn.Conv2d)
-        self.usual_output = False
-        self.padding = list(module._reversed_padding_repeated_twice)
+        self.default_output = False
+        self.padding = get_padding(module)
 
     @staticmethod
-    def fits(module: nn.Module) -> bool:
-        return plain_parameters(module, ("weight", "bias"))
+    def supports(module: nn.Module) -> bool:
+        return has_plain_parameters(module, ("weight", "bias"))
 
-    def relax(self, whole: bool) -> bool:
-        if not self.channels_last or (self.usual_output and not whole):
+    def relax_memory_format(self, whole: bool) -> bool:
+        if not self.channels_last or (self.default_output and not whole):
             return False
         self.channels_last = not whole
-        self.usual_output = True
+        self.default_output = True
         return True
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         module = self.module
-        assert isinstance(module, nn.modules.conv._ConvNd)
-        weight, bias = self.cut("weight"), self.cut("bias")
+        assert isinstance(module, ConvBase)
+        weight, bias = self.detach_parameter("weight"), self.detach_parameter("bias")
         assert weight is not None
         if self.channels_last:
-            # With one channel both layouts have the same memory, and torch takes the strides as they stand.
+            # With one channel both memory formats are the same memory, and torch uses the strides as given.
             if x.shape[1] == 1 and x.is_contiguous():
                 x = x.as_strided(x.shape, (x.stride(0), 1, x.stride(2), 1))
             else:
@@ -59,30 +60,30 @@ class ConvolutionTap(Tap):
         y = _CONVOLUTIONS[len(module.stride)](
             x, weight, bias, module.stride, padding, module.dilation, module.groups
         )
-        if y._is_view():
+        if is_view(y):
             y = y.clone()
-        self.tape.note(self, y, (x.shape[0],), (x,))
-        return y.contiguous() if self.usual_output else y
+        self.tape.record(self, y, (x.shape[0],), (x,))
+        return y.contiguous() if self.default_output else y
 
-    def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
-        """The images, those of an example together."""
-        if place.outer == 1:
-            return use.saved
-        return tuple(place.rows(t, 1, batch).flatten(0, 1) for t in use.saved)
+    def saved_rows(self, call: LayerCall, axis: BatchAxis, batch: int) -> tuple[Tensor, ...]:
+        """The images, with those of an example adjacent."""
+        if axis.outer == 1:
+            return call.saved
+        return tuple(axis.split_rows(t, 1, batch).flatten(0, 1) for t in call.saved)
 
-    def products(
-        self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]
-    ) -> Iterator[tuple[int, Product]]:
+    def build_forms(
+        self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
+    ) -> Iterator[tuple[int, GradientForm]]:
         module = self.module
-        assert isinstance(module, nn.modules.conv._ConvNd)
+        assert isinstance(module, ConvBase)
         rows = gradient.rows
         if "bias" in self.indices:
-            yield self.indices["bias"], Direct(rows.sum((1, *range(3, rows.dim()))))
+            yield self.indices["bias"], DenseForm(rows.sum((1, *range(3, rows.dim()))))
         if "weight" in self.indices:
             x = saved[0].detach()
-            around = module.padding_mode == "zeros" and not isinstance(module.padding, str)
-            padding = self.padding if around else [0] * len(self.padding)  # or the input has it already
-            yield self.indices["weight"], Windows(x, gradient, module, self.tape.scratch, padding)
+            is_unpadded = module.padding_mode == "zeros" and not isinstance(module.padding, str)
+            padding = self.padding if is_unpadded else [0] * len(self.padding)
+            yield self.indices["weight"], ConvForm(x, gradient, module, self.tape.scratch, padding)
 
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

@@ -1,9 +1,10 @@
-"""Recurrent layers: the recurrence as one function, whose gradient is that of the gates at all times.
+"""Recurrent layers: the recurrence as one autograd function that gives the gradient of the gates at all time steps.
 
-The input's share of the gates is one matrix product outside of the recurrence. The gradient at its output is
-the gradient of the gates, and with it the weight of the input has the gradient gᵀx, that of the state gᵀh, and both biases Σg.
-In a GRU the candidate's share of the state is multiplied by a gate, so the state's share of the gates
-has a gradient of its own; it is taken at the bias of the state, which enters expanded over times and examples.
+The input's part of the gates is one matrix product outside of the recurrence. The gradient g at its output is
+the gradient of the gates. The input weight then has the gradient gᵀx, the state weight gᵀh, and both biases
+Σg. In a GRU the state's part of the candidate is multiplied by a gate, so the state's part of the gates has
+its own gradient. It is taken at the state bias, which enters the recurrence expanded over time steps and
+examples.
 """
 
 from abc import abstractmethod
@@ -15,56 +16,57 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from privet.training.per_example.forms.products import Gradient, Product, compiled
-from privet.training.per_example.taps.layers import matrix_products
-from privet.training.per_example.taps.tape import Tap, Use, plain_parameters
-from privet.training.threads import threads_for
+from privet.torch_internals import get_forward_class, get_weight_names
+from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient, load_kernels
+from privet.training.per_example.taps.layers import build_linear_forms
+from privet.training.per_example.taps.tape import LayerCall, Tap, has_plain_parameters
+from privet.training.threads import choose_threads
 
 __all__ = ["GRUTap", "LSTMTap", "is_own_recurrence"]
 
 
 WORTH_SHARING = 1 << 12
-"""How many gates of one time are worth another thread."""
+"""Gates of one time step that are worth another thread."""
 
 
-def _loops(gates: Tensor, other: Tensor) -> Any:  # noqa: ANN401 - a module, or None
-    """The compiled loops, if they can be had for these tensors."""
-    plain = all(t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (gates, other))
-    return compiled() if plain else None
+def _choose_kernels(gates: Tensor, other: Tensor) -> Any:  # noqa: ANN401 - a module, or None
+    """The compiled loops, if they work on these tensors."""
+    is_supported = all(t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (gates, other))
+    return load_kernels() if is_supported else None
 
 
 class _LSTM(torch.autograd.Function):
-    """(gates of the input [T, B, 4H], h, c, W) → (states [T, B, H], last c); gates in torch's order i, f, g, o.
+    """(input's part of the gates [T, B, 4H], h, c, W) → (states [T, B, H], last c).
 
-    The gates of the input become the gates, in place.
+    The gates are in torch's order i, f, g, o. They overwrite the input's part.
     """
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         times, batch, width = given.shape
         hidden = width // 4
-        gates = given  # whose numbers nobody else needs
+        gates = given  # nothing else reads these numbers
         states = given.new_empty(times, batch, hidden)
         cells = given.new_empty(times + 1, batch, hidden)
         squashed = torch.empty_like(states)
         cells[0] = c
         transposed = weight.t().contiguous()
-        loops = _loops(given, h)
-        if loops is not None:
-            rows = (
+        kernels = _choose_kernels(given, h)
+        if kernels is not None:
+            arrays = (
                 gates.view(times, batch, 4, hidden).numpy(),
                 cells.numpy(),
                 squashed.numpy(),
                 states.numpy(),
             )
-            threads = threads_for(given[0].numel(), WORTH_SHARING)
+            threads = choose_threads(given[0].numel(), WORTH_SHARING)
             for t, (now, after) in enumerate(zip(gates.unbind(), states.unbind(), strict=True)):
                 now.addmm_(h, transposed)
-                loops.lstm_forward(threads, *rows, t)
+                kernels.lstm_forward(threads, *arrays, t)
                 h = after
             ctx.save_for_backward(gates, cells, squashed, weight)
             return states, cells[times].clone()
-        # All views are made at once: one by one they take as long as the arithmetic of a small layer.
+        # All views are made at once: one at a time they take as long as the arithmetic of a small layer.
         i, f, g, o = (part.unbind() for part in gates.view(times, batch, 4, hidden).unbind(2))
         both = gates[:, :, : 2 * hidden].unbind()
         present, following, ends = (t.unbind() for t in (gates, states, squashed))
@@ -85,23 +87,23 @@ class _LSTM(torch.autograd.Function):
         gates, cells, squashed, weight = ctx.saved_tensors
         times, batch, width = gates.shape
         hidden = width // 4
-        loops = _loops(gates, weight)
-        if loops is not None:
-            found = torch.empty_like(gates)
+        kernels = _choose_kernels(gates, weight)
+        if kernels is not None:
+            result = torch.empty_like(gates)
             given = gradients[0].unbind()
             dh, dc = (
                 torch.empty_like(cells[0]).copy_(given[-1]),
                 torch.empty_like(cells[0]).copy_(gradients[1]),
             )
-            seen = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
-            made = found.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
-            flat, threads = found.unbind(), threads_for(gates[0].numel(), WORTH_SHARING)
+            saved = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
+            written = result.view(times, batch, 4, hidden).numpy(), dh.numpy(), dc.numpy()
+            flat, threads = result.unbind(), choose_threads(gates[0].numel(), WORTH_SHARING)
             for t in range(times - 1, -1, -1):
-                loops.lstm_backward(threads, *seen, *made, t)
+                kernels.lstm_backward(threads, *saved, *written, t)
                 torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
-            return found, dh, dc, None
+            return result, dh, dc, None
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)
-        # Everything that does not wait for the recurrence, for all times at once.
+        # Everything that does not depend on the recurrence, for all time steps at once.
         slopes = gates.new_empty(times, batch, 4, hidden)
         torch.addcmul(i, i, i, value=-1, out=slopes[:, :, 0]).mul_(g)
         torch.addcmul(f, f, f, value=-1, out=slopes[:, :, 1]).mul_(cells[:-1])
@@ -110,21 +112,21 @@ class _LSTM(torch.autograd.Function):
         torch.addcmul(o, o, o, value=-1, out=slopes[:, :, 3]).mul_(squashed)
         through = o * squashed
         torch.addcmul(o, through, squashed, value=-1, out=through)
-        found = slopes.view(times, batch, width)  # each slope is used once, so the gradient takes its place
-        three, last, flat = slopes[:, :, :3].unbind(), slopes[:, :, 3].unbind(), found.unbind()
-        ends, kept, given = through.unbind(), f.unbind(), gradients[0].unbind()
+        result = slopes.view(times, batch, width)  # each slope is used once, so the gradient overwrites it
+        three, last, flat = slopes[:, :, :3].unbind(), slopes[:, :, 3].unbind(), result.unbind()
+        ends, forget, given = through.unbind(), f.unbind(), gradients[0].unbind()
         dh, dc = given[times - 1], gradients[1]
         for t in range(times - 1, -1, -1):
             dc = torch.addcmul(dc, dh, ends[t])
             three[t].mul_(dc.unsqueeze(1))
             last[t].mul_(dh)
-            dc.mul_(kept[t])
+            dc.mul_(forget[t])
             dh = torch.addmm(given[t - 1], flat[t], weight) if t else flat[t] @ weight
-        return found, dh, dc, None
+        return result, dh, dc, None
 
 
 class _GRU(torch.autograd.Function):
-    """(gates of the input [T, B, 3H], bias of the state [T, B, 3H], h, W) → states; gates r, z, n."""
+    """(input's part of the gates [T, B, 3H], state bias [T, B, 3H], h, W) → states. The gates are r, z, n."""
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, bias: Tensor, h: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
@@ -152,7 +154,7 @@ class _GRU(torch.autograd.Function):
         times, batch, width = gates.shape
         hidden = width // 3
         r, z, n = gates.view(times, batch, 3, hidden).unbind(2)
-        # h' = n + z(h − n): slopes of n, of z, and of r by way of n.
+        # h' = n + z(h − n): the slopes of n, of z, and of r through n.
         inner = gates.new_empty(times, batch, 3, hidden)
         torch.mul(1 - z, 1 - n * n, out=inner[:, :, 2])
         torch.mul((states[:-1] - n) * z, 1 - z, out=inner[:, :, 1])
@@ -172,25 +174,25 @@ class _GRU(torch.autograd.Function):
 def is_own_recurrence(node: Node) -> bool:
     """Whether a node is a recurrence of this module, which keeps the examples apart along the second axis.
 
-    By its class: a function of the user may have any name.
+    The class decides: a user's own function may have any name.
     """
-    return getattr(node, "_forward_cls", None) in (_LSTM, _GRU)
+    return get_forward_class(node) in (_LSTM, _GRU)
 
 
 class _Recurrent(Tap):
-    """What the two kinds share: layers, directions, the place of the examples."""
+    """What LSTM and GRU share: layers, directions, and the batch axis."""
 
     __slots__ = ()
 
     @staticmethod
-    def fits(module: nn.Module) -> bool:
+    def supports(module: nn.Module) -> bool:
         assert isinstance(module, nn.RNNBase)
-        return module.proj_size == 0 and plain_parameters(module, tuple(module._flat_weights_names))
+        return module.proj_size == 0 and has_plain_parameters(module, get_weight_names(module))
 
-    def _layers(
+    def _run_layers(
         self, x: Tensor, states: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """The outputs [T, B, …] of the last layer, and the last states of every layer and direction."""
+        """The outputs [T, B, …] of the last layer, and the last states of each layer and direction."""
         module = self.module
         assert isinstance(module, nn.RNNBase)
         directions = 2 if module.bidirectional else 1
@@ -204,7 +206,7 @@ class _Recurrent(Tap):
                     start = (x.new_zeros(x.shape[1], module.hidden_size),) * kinds
                 else:
                     start = tuple(s[number] for s in states)
-                y, end = self._direction(x.flip(0) if direction else x, start, number)
+                y, end = self._run_direction(x.flip(0) if direction else x, start, number)
                 outputs.append(y.flip(0) if direction else y)
                 last.append(end)
             x = outputs[0] if directions == 1 else torch.cat(outputs, 2)
@@ -213,32 +215,34 @@ class _Recurrent(Tap):
         return x, last
 
     @abstractmethod
-    def _direction(
+    def _run_direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """One layer in one direction: its outputs and its last states."""
+        """Run one layer in one direction. Returns its outputs and its last states."""
 
     def _names(self, number: int) -> tuple[str, str, str, str]:
         module = self.module
         assert isinstance(module, nn.RNNBase)
-        layer, back = divmod(number, 2) if module.bidirectional else (number, 0)
-        end = f"_l{layer}" + ("_reverse" if back else "")
-        return f"weight_ih{end}", f"weight_hh{end}", f"bias_ih{end}", f"bias_hh{end}"
+        layer, is_reverse = divmod(number, 2) if module.bidirectional else (number, 0)
+        suffix = f"_l{layer}" + ("_reverse" if is_reverse else "")
+        return f"weight_ih{suffix}", f"weight_hh{suffix}", f"bias_ih{suffix}", f"bias_hh{suffix}"
 
     def _biases(self, number: int) -> tuple[Tensor | None, Tensor | None]:
         assert isinstance(self.module, nn.RNNBase)
         if not self.module.bias:
             return None, None
         _, _, first, second = self._names(number)
-        return self.cut(first), self.cut(second)
+        return self.detach_parameter(first), self.detach_parameter(second)
 
-    def _shares(self, x: Tensor, gradient: Gradient, weight: str, bias: str) -> Iterator[tuple[int, Product]]:
+    def _linear_forms(
+        self, x: Tensor, gradient: OutputGradient, weight: str, bias: str
+    ) -> Iterator[tuple[int, GradientForm]]:
         height, width = gradient.rows.shape[2], x.shape[2]
         shapes = torch.Size((height, width)), torch.Size((height,))
-        return matrix_products(x, gradient, self.indices.get(weight), self.indices.get(bias), shapes)
+        return build_linear_forms(x, gradient, self.indices.get(weight), self.indices.get(bias), shapes)
 
 
-def _order(x: Tensor, batch_first: bool) -> Tensor:
+def _swap_batch(x: Tensor, batch_first: bool) -> Tensor:
     return x.transpose(0, 1) if batch_first else x
 
 
@@ -253,32 +257,32 @@ class LSTMTap(_Recurrent):
         assert isinstance(module, nn.LSTM)
         if not isinstance(x, Tensor) or x.dim() != 3:
             return nn.LSTM.forward(module, x, hx)
-        y, last = self._layers(_order(x, module.batch_first), hx)
+        y, last = self._run_layers(_swap_batch(x, module.batch_first), hx)
         h, c = (torch.stack([end[k] for end in last]) for k in range(2))
-        return _order(y, module.batch_first), (h, c)
+        return _swap_batch(y, module.batch_first), (h, c)
 
-    def _direction(
+    def _run_direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         names = self._names(number)
         first, second = self._biases(number)
-        weight, state = self.cut(names[0]), self.cut(names[1])
+        weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
         assert weight is not None
         assert state is not None
         bias = None if first is None or second is None else first + second
         given = F.linear(x.reshape(-1, x.shape[2]), weight, bias)
         h, c = start
         y, end = _LSTM.apply(given.view(*x.shape[:2], -1), h, c, state.detach())  # type: ignore[no-untyped-call]
-        before = torch.cat([h.detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.note(self, given, tuple(x.shape[:2]), (x, before), number)
+        previous = torch.cat([h.detach().unsqueeze(0), y.detach()[:-1]])
+        self.tape.record(self, given, tuple(x.shape[:2]), (x, previous), number)
         return y, (y[-1], end)
 
-    def products(
-        self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]
-    ) -> Iterator[tuple[int, Product]]:
-        names = self._names(use.role)
-        yield from self._shares(saved[0], gradient, names[0], names[2])
-        yield from self._shares(saved[1], gradient, names[1], names[3])
+    def build_forms(
+        self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
+    ) -> Iterator[tuple[int, GradientForm]]:
+        names = self._names(call.role)
+        yield from self._linear_forms(saved[0], gradient, names[0], names[2])
+        yield from self._linear_forms(saved[1], gradient, names[1], names[3])
 
 
 @final
@@ -292,15 +296,15 @@ class GRUTap(_Recurrent):
         assert isinstance(module, nn.GRU)
         if not isinstance(x, Tensor) or x.dim() != 3:
             return nn.GRU.forward(module, x, hx)
-        y, last = self._layers(_order(x, module.batch_first), None if hx is None else (hx,))
-        return _order(y, module.batch_first), torch.stack([end[0] for end in last])
+        y, last = self._run_layers(_swap_batch(x, module.batch_first), None if hx is None else (hx,))
+        return _swap_batch(y, module.batch_first), torch.stack([end[0] for end in last])
 
-    def _direction(
+    def _run_direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         names = self._names(number)
         first, second = self._biases(number)
-        weight, state = self.cut(names[0]), self.cut(names[1])
+        weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
         assert weight is not None
         assert state is not None
         given = F.linear(x.reshape(-1, x.shape[2]), weight, first)
@@ -308,14 +312,14 @@ class GRUTap(_Recurrent):
             second = given.new_zeros(given.shape[1]).requires_grad_()
         bias = second.expand(*x.shape[:2], -1)
         y = _GRU.apply(given.view(*x.shape[:2], -1), bias, start[0], state.detach())  # type: ignore[no-untyped-call]
-        before = torch.cat([start[0].detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.note(self, given, tuple(x.shape[:2]), (x,), 2 * number)
-        self.tape.note(self, bias, tuple(x.shape[:2]), (before,), 2 * number + 1)
+        previous = torch.cat([start[0].detach().unsqueeze(0), y.detach()[:-1]])
+        self.tape.record(self, given, tuple(x.shape[:2]), (x,), 2 * number)
+        self.tape.record(self, bias, tuple(x.shape[:2]), (previous,), 2 * number + 1)
         return y, (y[-1],)
 
-    def products(
-        self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]
-    ) -> Iterator[tuple[int, Product]]:
-        number, state = divmod(use.role, 2)
+    def build_forms(
+        self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
+    ) -> Iterator[tuple[int, GradientForm]]:
+        number, is_state = divmod(call.role, 2)
         names = self._names(number)
-        yield from self._shares(saved[0], gradient, names[state], names[2 + state])
+        yield from self._linear_forms(saved[0], gradient, names[is_state], names[2 + is_state])

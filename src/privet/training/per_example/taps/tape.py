@@ -1,12 +1,12 @@
-"""Taps: while the engine runs, known layers compute with detached parameters and note what they saw.
+"""Taps: while a lot runs, known layers compute with detached parameters and record what they saw.
 
-The tapped forward of a layer is the layer's own function, with parameters that are cut from the graph. So the
-backward pass spends no work on their gradients, and a parameter of the model that gets a gradient all the
-same was used in some other way too. That is how the engine knows which parameters it must not handle by
-taps alone; the test is made in every step and costs nothing.
+The tapped forward of a layer is the layer's own function with parameters that are detached from the graph. So
+the backward pass spends no work on their gradients. If a parameter of the model gets a gradient all the same,
+it was used outside of a tapped layer too. In this way every step finds the parameters that taps alone must
+not handle, at no cost.
 
-The gradient is asked for at the *edge* of the output in the graph, so what the model does to the output
-in place afterwards (``nn.ReLU(inplace=True)``) does not matter.
+The gradient is taken at the *edge* of the output in the graph. So it does not matter whether the model
+changes the output in place afterwards (``nn.ReLU(inplace=True)``).
 """
 
 from abc import ABC, abstractmethod
@@ -19,41 +19,42 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from privet.errors import InvalidArgument
-from privet.training.per_example.forms.products import Gradient, Product
+from privet.torch_internals import get_parameters, get_version
+from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient
 from privet.training.per_example.scratch import Scratch
 
-__all__ = ["Placement", "Tap", "Tape", "Use", "tapped"]
+__all__ = ["BatchAxis", "InstalledTaps", "LayerCall", "Tap", "Tape", "has_plain_parameters"]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the examples are among the leading sizes of a tapped output: ``each`` rows apiece along ``axis``.
+class BatchAxis:
+    """Where the examples are among the leading sizes of a tapped output: ``each`` rows per example along ``dim``.
 
-    The rows along the axis are [outer, examples, each/outer]. So with ``outer`` = 1 the rows of an example lie together,
-    and with ``outer`` = ``each`` one row of every example comes before the next of any.
+    The rows along ``dim`` are [outer, examples, each/outer]. With ``outer`` = 1 the rows of an example are
+    adjacent. With ``outer`` = ``each`` the first row of every example comes before the second row of any.
     """
 
-    axis: int
+    dim: int
     each: int
     outer: int = 1
 
-    def layouts(self) -> tuple["Placement", ...]:
-        """Every order of the same number of rows along the same axis."""
-        return tuple(Placement(self.axis, self.each, n) for n in range(1, self.each + 1) if not self.each % n)
+    def row_orders(self) -> tuple["BatchAxis", ...]:
+        """Every order of the same number of rows along the same dimension."""
+        return tuple(BatchAxis(self.dim, self.each, n) for n in range(1, self.each + 1) if not self.each % n)
 
-    def owners(self, batch: int, device: torch.device) -> Tensor:
-        """The example of every row along the axis."""
+    def row_owners(self, batch: int, device: torch.device) -> Tensor:
+        """The example of each row along the dimension."""
         inner = self.each // self.outer
         return torch.arange(batch, device=device).repeat_interleave(inner).repeat(self.outer)
 
-    def rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
-        """The tensor as [examples, tokens, …]; ``leading`` sizes come before those of the layer itself."""
+    def split_rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
+        """The tensor as [examples, tokens, …]. The first ``leading`` sizes are not those of the layer itself."""
         tail = tensor.shape[leading:]
-        if not self.axis and self.each == leading == 1:
+        if not self.dim and self.each == leading == 1:
             return tensor.unsqueeze(1)
-        if self.axis:
-            tensor = tensor.movedim(self.axis, 0)
+        if self.dim:
+            tensor = tensor.movedim(self.dim, 0)
         if self.outer > 1:
             inner = self.each // self.outer
             tensor = tensor.reshape(self.outer, batch, inner, *tensor.shape[1:]).transpose(0, 1)
@@ -62,8 +63,12 @@ class Placement:
 
 @final
 @dataclass(slots=True)
-class Use:
-    """One call of a tapped layer: what went in, and the edge where the gradient of what came out is."""
+class LayerCall:
+    """One call of a tapped layer: its inputs, and the graph edge that gives the gradient of its output.
+
+    ``role`` tells the recorded outputs of one layer apart, if it has several. ``leading`` are the sizes of
+    the output before those of the layer itself.
+    """
 
     tap: "Tap"
     role: int
@@ -72,16 +77,16 @@ class Use:
     versions: tuple[int, ...]
     edge: GradientEdge
 
-    def shaped(self, gradient: Tensor) -> Tensor:
-        """The output gradient with its leading sizes; some taps have them in one."""
+    def restore_leading(self, gradient: Tensor) -> Tensor:
+        """The output gradient with all leading sizes. Some taps flatten these into one."""
         if gradient.shape[: len(self.leading)] == self.leading:
             return gradient
         return gradient.view(*self.leading, *gradient.shape[1:])
 
-    def check(self) -> None:
-        """Refuses saved inputs that were overwritten since, as autograd does."""
+    def require_unchanged_inputs(self) -> None:
+        """Refuse saved inputs that were overwritten in the meantime, as autograd does."""
         for tensor, version in zip(self.saved, self.versions, strict=True):
-            if tensor._version != version:
+            if get_version(tensor) != version:
                 raise InvalidArgument(
                     "'model' must not overwrite the input of a layer after the layer has used it, got an in-place "
                     "change. Use the operation that returns a new tensor."
@@ -90,85 +95,89 @@ class Use:
 
 @final
 class Tape:
-    """The uses of one forward pass, in order, and the memory that all passes share."""
+    """The layer calls of one forward pass, in order, and the memory that all passes share."""
 
-    __slots__ = ("recording", "scratch", "uses")
+    __slots__ = ("calls", "recording", "scratch")
 
     def __init__(self) -> None:
         self.scratch = Scratch()
-        self.uses: list[Use] = []
+        self.calls: list[LayerCall] = []
         self.recording = False
 
-    def note(
+    def record(
         self, tap: "Tap", output: Tensor, leading: tuple[int, ...], saved: tuple[Tensor, ...], role: int = 0
     ) -> None:
-        """Keeps one use; outside of a recorded pass, and under no_grad, nothing is kept."""
+        """Store one call. Outside of a recorded pass, and under no_grad, nothing is stored."""
         node = output.grad_fn
         if self.recording and node is not None:
-            versions = tuple([t._version for t in saved])
-            self.uses.append(Use(tap, role, leading, saved, versions, GradientEdge(node, output.output_nr)))
+            versions = tuple([get_version(t) for t in saved])
+            edge = GradientEdge(node, output.output_nr)
+            self.calls.append(LayerCall(tap, role, leading, saved, versions, edge))
 
 
 class Tap(ABC):
-    """A layer of a known type: its function with detached parameters, and its gradients from what it saw."""
+    """A layer of a known type: its function with detached parameters, and its gradients from what it recorded."""
 
     __slots__ = ("indices", "module", "number", "tape")
 
-    shareable = False
-    """Whether the gradients also follow where the same rows went in for all examples."""
+    takes_shared_rows = False
+    """Whether the gradients can also be computed where all examples share the same input rows."""
 
-    matrix = False
-    """Whether the parameters are the weight and the bias of a product with a matrix."""
+    is_linear = False
+    """Whether the parameters are the weight and the bias of one matrix product."""
 
     def __init__(self, module: nn.Module, number: int, indices: dict[str, int], tape: Tape) -> None:
         self.module = module
         self.number = number
-        self.indices = indices  # of the trainable parameters alone, by name within the module
+        self.indices = indices  # of the trainable parameters only, by their name in the module
         self.tape = tape
 
-    def relax(self, whole: bool) -> bool:
-        """Gives up a layout of memory that the model may not bear; whether there was one to give up.
+    def relax_memory_format(self, whole: bool) -> bool:
+        """Give up a memory format that the model may not accept. Returns whether there was one.
 
-        Unless ``whole``, only the output goes back to the usual layout.
+        Unless ``whole``, only the output returns to the default format.
         """
         return False
 
     @staticmethod
     @abstractmethod
-    def fits(module: nn.Module) -> bool:
-        """Whether this module, whose type is known, has no option that the tap does not do."""
+    def supports(module: nn.Module) -> bool:
+        """Whether the tap covers all options of this module, whose type is known."""
 
     @abstractmethod
     def forward(self, *args: Tensor) -> Tensor:
-        """What the module computes, with parameters cut from the graph."""
+        """Compute what the module computes, with detached parameters, and record the call on the tape."""
 
     @abstractmethod
-    def products(
-        self, use: Use, gradient: Gradient, saved: tuple[Tensor, ...]
-    ) -> Iterator[tuple[int, Product]]:
-        """The gradients of the parameters, from rows [examples, tokens, …] of the output gradient."""
+    def build_forms(
+        self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
+    ) -> Iterator[tuple[int, GradientForm]]:
+        """The gradient form of each trainable parameter, by its index.
 
-    def gradient_rows(self, use: Use, gradient: Tensor, place: Placement, batch: int) -> Tensor:
-        """The output gradient as [examples, tokens, …]."""
-        return place.rows(use.shaped(gradient), len(use.leading), batch)
-
-    def saved_rows(self, use: Use, place: Placement, batch: int) -> tuple[Tensor, ...]:
-        """The saved inputs as [examples, tokens, …]."""
-        return tuple(place.rows(t, len(use.leading), batch) for t in use.saved)
-
-    def cut(self, name: str) -> Tensor | None:
-        """A parameter cut from the graph: a leaf of its own on the same memory.
-
-        It asks for a gradient, so that the output is inside of a graph also where the input is not; nothing is
-        spent on it, because the backward pass is only asked for the edges.
+        ``gradient`` and ``saved`` have the shape [examples, tokens, …].
         """
-        parameter = self.module._parameters[name]
+
+    def gradient_rows(self, call: LayerCall, gradient: Tensor, axis: BatchAxis, batch: int) -> Tensor:
+        """The output gradient as [examples, tokens, …]."""
+        return axis.split_rows(call.restore_leading(gradient), len(call.leading), batch)
+
+    def saved_rows(self, call: LayerCall, axis: BatchAxis, batch: int) -> tuple[Tensor, ...]:
+        """The saved inputs as [examples, tokens, …]."""
+        return tuple(axis.split_rows(t, len(call.leading), batch) for t in call.saved)
+
+    def detach_parameter(self, name: str) -> Tensor | None:
+        """A parameter that is detached from the graph: a new leaf on the same memory.
+
+        It requires a gradient, so that the output is part of a graph even if the input is not. This costs
+        nothing, because the backward pass is only asked for the edges.
+        """
+        parameter = get_parameters(self.module)[name]
         return None if parameter is None else parameter.detach().requires_grad_()
 
 
 @final
-class tapped:  # noqa: N801
-    """The taps in place of the layers' own forward; always taken off again."""
+class InstalledTaps:
+    """A context in which the taps replace the forward functions of their layers."""
 
     __slots__ = ("_taps",)
 
@@ -184,7 +193,7 @@ class tapped:  # noqa: N801
             tap.module.__dict__.pop("forward", None)
 
 
-def plain_parameters(module: nn.Module, names: tuple[str, ...]) -> bool:
-    """Whether the module has these parameters and no others: none re-made by a hook, none parametrised."""
-    own = module._parameters
+def has_plain_parameters(module: nn.Module, names: tuple[str, ...]) -> bool:
+    """Whether the module has exactly these parameters, and no hook or parametrisation replaces one of them."""
+    own = get_parameters(module)
     return set(own) == set(names) and all(p is None or type(p) is nn.Parameter for p in own.values())

@@ -5,14 +5,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from privet.training.per_example.forms import conv_form as windows_module
-from privet.training.per_example.forms.conv_form import Windows
-from privet.training.per_example.forms.products import Gradient, compiled
+from privet.training.per_example.forms import conv_form
+from privet.training.per_example.forms.conv_form import ConvForm
+from privet.training.per_example.forms.gradient_form import OutputGradient, load_kernels
 from privet.training.per_example.scratch import SMALL, Scratch
 
-LOOPS = compiled("conv_loops")
+LOOPS = load_kernels("conv_loops")
 needs_loops = pytest.mark.skipif(
-    LOOPS is None or not LOOPS.has_registers(), reason="numba or registers of 512 bits are not there"
+    LOOPS is None or not LOOPS.has_wide_registers(), reason="numba or registers of 512 bits are not there"
 )
 
 # channels, outputs, kernel, stride, padding, size
@@ -40,7 +40,7 @@ def made(shape, images=3, each=1):
     g = torch.randn_like(module(x).detach())
     rows = g.unflatten(0, (images // each, each))
     ends = [padding[1], padding[1], padding[0], padding[0]]
-    return module, x, g, Windows(x, Gradient(rows, own=False), module, Scratch(), ends)
+    return module, x, g, ConvForm(x, OutputGradient(rows, own=False), module, Scratch(), ends)
 
 
 def looped(module, x, g):
@@ -56,9 +56,9 @@ def looped(module, x, g):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_gradients_are_those_of_one_example_at_a_time(shape, monkeypatch):
     module, x, g, windows = made(shape)
-    monkeypatch.setattr(Windows, "_pieces", None)  # so that nothing else is taken
+    monkeypatch.setattr(ConvForm, "_window_chunks", None)  # so that nothing else is taken
     expected = looped(module, x, g)
-    assert torch.allclose(windows.dense(), expected, rtol=1e-4, atol=1e-4)
+    assert torch.allclose(windows.to_dense(), expected, rtol=1e-4, atol=1e-4)
     factors = torch.tensor([0.5, 0.0, 2.0])
     out = torch.zeros_like(module.weight)
     windows.add_sum(factors, out)
@@ -67,16 +67,18 @@ def test_gradients_are_those_of_one_example_at_a_time(shape, monkeypatch):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_so_they_are_without_the_loops(shape, monkeypatch):
-    monkeypatch.setattr(windows_module, "compiled", lambda *loops: None)
+    monkeypatch.setattr(conv_form, "load_kernels", lambda *loops: None)
     module, x, g, windows = made(shape)
-    assert torch.allclose(windows.dense(), looped(module, x, g), rtol=1e-4, atol=1e-4)
+    assert torch.allclose(windows.to_dense(), looped(module, x, g), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_gram_form_and_its_sum_take_the_same_padding(shape):
     module, x, g, windows = made(shape)
     expected = looped(module, x, g)
-    assert torch.allclose(windows._gram(), expected.double().flatten(1).square().sum(1), rtol=1e-4)
+    assert torch.allclose(
+        windows._gram_squared_norms(), expected.double().flatten(1).square().sum(1), rtol=1e-4
+    )
     out = torch.zeros_like(module.weight)
     windows.add_sum(torch.ones(3), out)
     assert torch.allclose(out, expected.sum(0), rtol=1e-4, atol=1e-4)
@@ -91,7 +93,7 @@ def test_threads_and_several_images_of_an_example(shape, threads):
     try:
         module, x, g, windows = made(shape, images=6, each=2)
         expected = looped(module, x, g).unflatten(0, (3, 2)).sum(1)
-        assert torch.allclose(windows.dense(), expected, rtol=1e-4, atol=1e-4)
+        assert torch.allclose(windows.to_dense(), expected, rtol=1e-4, atol=1e-4)
     finally:
         torch.set_num_threads(before)
 
@@ -99,30 +101,32 @@ def test_threads_and_several_images_of_an_example(shape, threads):
 @needs_loops
 def test_a_gradient_with_its_channels_first_is_brought_in_order():
     module, x, g, _ = made(SHAPES[0])
-    windows = Windows(x, Gradient(g.contiguous().unsqueeze(1), own=False), module, Scratch(), [1, 1, 1, 1])
-    assert torch.allclose(windows.dense(), looped(module, x, g.contiguous()), rtol=1e-4, atol=1e-4)
+    windows = ConvForm(
+        x, OutputGradient(g.contiguous().unsqueeze(1), own=False), module, Scratch(), [1, 1, 1, 1]
+    )
+    assert torch.allclose(windows.to_dense(), looped(module, x, g.contiguous()), rtol=1e-4, atol=1e-4)
 
 
 def test_scratch_is_lent_once_in_a_pass_and_again_in_the_next():
     scratch, like = Scratch(), torch.zeros(1)
-    scratch.begin()
-    first, second = scratch.lend(like, SMALL), scratch.lend(like, 2, SMALL // 2)
+    scratch.start_pass()
+    first, second = scratch.borrow(like, SMALL), scratch.borrow(like, 2, SMALL // 2)
     assert first.data_ptr() != second.data_ptr()
-    scratch.begin()
-    again = {scratch.lend(like, SMALL).data_ptr() for _ in range(2)}
+    scratch.start_pass()
+    again = {scratch.borrow(like, SMALL).data_ptr() for _ in range(2)}
     assert again == {first.data_ptr(), second.data_ptr()}
-    scratch.give_back(first)
-    assert scratch.lend(like, SMALL).data_ptr() == first.data_ptr()
+    scratch.release(first)
+    assert scratch.borrow(like, SMALL).data_ptr() == first.data_ptr()
 
 
 def test_scratch_gives_up_what_a_pass_did_not_need():
     scratch, like = Scratch(), torch.zeros(1)
     for sizes in ((SMALL, 8 * SMALL), (SMALL,), ()):
-        scratch.begin()
+        scratch.start_pass()
         for size in sizes:
-            scratch.lend(like, size)
-        scratch.begin()
-        assert len(scratch._kept) == len(sizes)
+            scratch.borrow(like, size)
+        scratch.start_pass()
+        assert len(scratch._buffers) == len(sizes)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_scratch_gives_up_what_a_pass_did_not_need():
 )
 def test_scratch_is_for_plain_numbers_alone(like):
     scratch = Scratch()
-    found = scratch.lend(like, SMALL)
+    found = scratch.borrow(like, SMALL)
     assert found.dtype == like.dtype
     assert found.device == like.device
-    assert not scratch._kept
+    assert not scratch._buffers

@@ -10,9 +10,9 @@ from torch.nn.utils import parametrizations
 
 from privet.errors import InvalidArgument
 from privet.training.per_example import ClippedSums, NotFinite, per_example_loss
-from privet.training.per_example.forms import mlp as chains
+from privet.training.per_example.forms import mlp as mlp_form
 
-pytestmark = pytest.mark.skipif(chains.compiled() is None, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(mlp_form.load_kernels() is None, reason="numba is not installed")
 
 BATCH = 6
 
@@ -48,9 +48,9 @@ def data():
 def check(sums, model, loss, x, y):
     """Twice: the first pass learns, the second may be a chain's."""
     total = looped(model, loss, x, y)
-    for fresh in (True, False, True):
-        out = torch.full((sums.layout.size,), math.nan) if fresh else sums.layout.zeros()
-        sums.add((x,), y, out, fresh=fresh)
+    for overwrite in (True, False, True):
+        out = torch.full((sums.layout.size,), math.nan) if overwrite else sums.layout.zeros()
+        sums.add((x,), y, out, overwrite=overwrite)
         assert torch.allclose(out.double(), total, rtol=1e-4, atol=1e-6)
 
 
@@ -58,13 +58,13 @@ def check(sums, model, loss, x, y):
 def passes(monkeypatch):
     """How many lots went as a chain."""
     seen = []
-    usual = chains.Chain.put_sums
+    usual = mlp_form.MLP.write_sums
 
     def counted(self, *args):
         seen.append(1)
         usual(self, *args)
 
-    monkeypatch.setattr(chains.Chain, "put_sums", counted)
+    monkeypatch.setattr(mlp_form.MLP, "write_sums", counted)
     return seen
 
 

@@ -1,17 +1,17 @@
 """Per-example gradients that are never written out: their norms, and their weighted sums.
 
-A layer's gradient for example b is a function of what went in and of the gradient of what came out. Each
-class holds these two for all examples of a micro-batch and one parameter, and answers two questions:
+A layer's gradient for example b is a function of the layer's input and of the gradient of its output. A
+gradient form holds these two for one parameter and all examples of a micro-batch. It computes
 ``squared_norms``, ‖∂loss_b/∂W‖² for each b, and ``add_sum``, out += Σ_b c_b ∂loss_b/∂W.
 
-Norms are summed in float64: a float32 accumulator loses 4 % over 2²⁶ equal squares, and a norm that is too
-low is a clip that does not clip. Rows of at most ``BLOCK`` numbers are summed in float32 by torch (error
-below 1e-6 of the sum), and the rest of the sum is done in float64.
+Norms are summed in float64: a float32 accumulator loses 4 % over 2²⁶ equal squares, and with a norm that is
+too low the clip bound does not hold. Torch sums rows of at most ``BLOCK`` numbers in float32 (error below
+1e-6 of the sum); the rest of the sum is in float64.
 
-Reference: Goodfellow 2015, "Efficient per-example gradient computations" (the norm of an outer product); Li et
-al. 2022, "Large language models can be strong differentially private learners" (the Gram form for sequences);
-Bu et al. 2023, "Differentially private optimization on large model at small cost" (book-keeping: the clipped
-sum from the saved output gradients, with no second backward pass).
+Reference: Goodfellow 2015, "Efficient per-example gradient computations" (the norm of an outer product); Li
+et al. 2022, "Large language models can be strong differentially private learners" (the Gram form for
+sequences); Bu et al. 2023, "Differentially private optimization on large model at small cost" (book-keeping:
+the clipped sum from the saved output gradients, with no second backward pass).
 """
 
 from abc import ABC, abstractmethod
@@ -23,23 +23,31 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-__all__ = ["BLOCK", "Direct", "Gradient", "Product", "TokenSum", "compiled", "squared_rows"]
+__all__ = [
+    "BLOCK",
+    "BiasForm",
+    "DenseForm",
+    "GradientForm",
+    "OutputGradient",
+    "load_kernels",
+    "squared_row_norms",
+]
 
 BLOCK = 1024
-"""How many squares are added in float32 before the sum goes on in float64."""
+"""Squares that are added in float32 before the sum continues in float64."""
 
 
 @lru_cache(maxsize=4)
-def compiled(loops: str = "loops") -> Any:  # noqa: ANN401 - a module, or None
-    """The compiled loops, or those of another module beside them; None where numba is not installed."""
+def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
+    """A module of compiled loops; None if numba is not installed."""
     return (
-        import_module(f"privet.training.per_example.kernels.{loops}")
+        import_module(f"privet.training.per_example.kernels.{name}")
         if find_spec("numba") is not None
         else None
     )
 
 
-def squared_rows(rows: Tensor) -> Tensor:
+def squared_row_norms(rows: Tensor) -> Tensor:
     """‖row‖² for each leading index, as float64."""
     flat = rows.reshape(rows.shape[0], -1)
     size = flat.shape[1]
@@ -56,60 +64,60 @@ def squared_rows(rows: Tensor) -> Tensor:
 
 
 @final
-class Gradient:
-    """The gradient of one tapped output as [examples, tokens, …]; scaled by the clip factors once, in place.
+class OutputGradient:
+    """The gradient of one tapped output as [examples, tokens, …]. The clip factors scale it once, in place.
 
-    ``own`` says that no other tensor shares its memory, so that it may be written to.
+    ``own`` says that no other tensor shares its memory, so it may be overwritten.
     """
 
-    __slots__ = ("_by", "_gram", "_scaled", "_squares", "own", "rows")
+    __slots__ = ("_factors", "_gram", "_scaled", "_squares", "own", "rows")
 
     def __init__(self, rows: Tensor, own: bool) -> None:
         self.rows = rows
         self.own = own
         self._squares: Tensor | None = None
         self._gram: Tensor | None = None
-        self._by: Tensor | None = None
+        self._factors: Tensor | None = None
         self._scaled: Tensor | None = None
 
     @property
-    def untouched(self) -> bool:
-        """Whether the rows are as they came."""
-        return self._by is None or not self.own
+    def is_unscaled(self) -> bool:
+        """Whether the rows are not scaled yet."""
+        return self._factors is None or not self.own
 
     def squares(self) -> Tensor:
         """‖g_b‖² for each example."""
         if self._squares is None:
-            self._squares = squared_rows(self.rows)
+            self._squares = squared_row_norms(self.rows)
         return self._squares
 
-    def gram(self, some: slice) -> Tensor:
-        """The products g_s·g_t of these examples; kept if they are all, since another weight may share them."""
+    def gram(self, examples: slice) -> Tensor:
+        """The products g_s·g_t of these examples. Cached if these are all, because another weight may need them."""
         if self._gram is not None:
             return self._gram
-        rows = self.rows[some]
+        rows = self.rows[examples]
         products = torch.bmm(rows, rows.transpose(1, 2))
         if rows.shape[0] == self.rows.shape[0]:
             self._gram = products
         return products
 
-    def scaled(self, factors: Tensor) -> Tensor:
-        """c_b·g_b. After this the unscaled rows are gone, unless several groups of factors need them."""
-        if self._by is factors and self._scaled is not None:
+    def scale(self, factors: Tensor) -> Tensor:
+        """c_b·g_b. If ``own``, this overwrites the unscaled rows."""
+        if self._factors is factors and self._scaled is not None:
             return self._scaled
         column = factors.view(-1, *[1] * (self.rows.dim() - 1))
-        if self.own and self._by is None:
+        if self.own and self._factors is None:
             self._scaled = self.rows.mul_(column)
-        elif self._by is None or not self.own:
+        elif self._factors is None or not self.own:
             self._scaled = self.rows * column
         else:
             raise AssertionError("a gradient that was scaled in place cannot be scaled by other factors")
-        self._by = factors
+        self._factors = factors
         return self._scaled
 
 
-class Product(ABC):
-    """The gradients of one parameter for all examples of a micro-batch."""
+class GradientForm(ABC):
+    """The gradients of one parameter for all examples of a micro-batch, not written out."""
 
     __slots__ = ()
 
@@ -126,13 +134,13 @@ class Product(ABC):
         self.add_sum(factors, out.zero_())
 
     @abstractmethod
-    def dense(self) -> Tensor:
-        """The gradients written out, [examples, *shape of the parameter]: for rare mixtures only."""
+    def to_dense(self) -> Tensor:
+        """The written-out gradients, [examples, *shape of the parameter]. Only used if different forms are added."""
 
 
 @final
-class Direct(Product):
-    """Gradients that are written out, because they are small or because nothing else is known of them."""
+class DenseForm(GradientForm):
+    """Written-out gradients, because they are small or because no other form is known."""
 
     __slots__ = ("rows",)
 
@@ -140,39 +148,39 @@ class Direct(Product):
         self.rows = rows
 
     def squared_norms(self) -> Tensor:
-        return squared_rows(self.rows)
+        return squared_row_norms(self.rows)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         out.view(-1).addmv_(self.rows.reshape(self.rows.shape[0], -1).t(), factors)
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         return self.rows
 
 
 @final
-class TokenSum(Product):
+class BiasForm(GradientForm):
     """A bias: the gradient is Σ_t g_bt."""
 
     __slots__ = ("_sums", "gradient", "shape")
 
-    def __init__(self, gradient: Gradient, shape: torch.Size) -> None:
+    def __init__(self, gradient: OutputGradient, shape: torch.Size) -> None:
         self.gradient = gradient
         self.shape = shape
         rows = gradient.rows
-        # The sums are taken now, while the rows are unscaled; one token is its own sum.
+        # The sums are taken now, while the rows are unscaled. One token is its own sum.
         self._sums = None if rows.shape[1] == 1 else rows.sum(1)
 
     def squared_norms(self) -> Tensor:
-        return self.gradient.squares() if self._sums is None else squared_rows(self._sums)
+        return self.gradient.squares() if self._sums is None else squared_row_norms(self._sums)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._sums is not None:
             out.view(-1).addmv_(self._sums.t(), factors)
-        elif self.gradient.untouched:
+        elif self.gradient.is_unscaled:
             out.view(-1).addmv_(self.gradient.rows[:, 0].t(), factors)
         else:
-            out.view(-1).add_(self.gradient.scaled(factors).sum((0, 1)))
+            out.view(-1).add_(self.gradient.scale(factors).sum((0, 1)))
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         sums = self.gradient.rows[:, 0] if self._sums is None else self._sums
         return sums.reshape(-1, *self.shape)

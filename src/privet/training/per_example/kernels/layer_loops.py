@@ -1,77 +1,85 @@
-"""Loops that torch has no operation for, compiled by numba and run on torch's threads. Importing this module imports numba.
+"""Loops of embeddings, layer normalisation, windows and LSTMs, on torch's threads. Imports numba.
 
-Nothing else imports it before it must. Every loop takes contiguous float32 arrays in the processor's memory; whoever calls
-it has looked (``products``).
+Every loop takes contiguous float32 arrays on the CPU. The caller has checked this.
 """
 
 import numpy as np
 
-from privet.training.compilation import compiled, share, wide
+from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.per_example.kernels.arithmetic import (
     FASTMATH,
     Floats,
     Integers,
     Norms,
     sigmoid,
-    square,
+    sum_of_squares,
     tanh,
 )
 
-__all__ = ["add_rows", "copy_windows", "lstm_backward", "lstm_forward", "normed_sums", "squares_by_key"]
+__all__ = [
+    "add_embedding_rows",
+    "copy_windows",
+    "embedding_squared_norms",
+    "layer_norm_sums",
+    "lstm_backward",
+    "lstm_forward",
+]
 
 _F = np.float32
-_FEW = 32  # tokens that are added up before they join the others
+_BLOCK = 32  # tokens that are added before their sum joins the others, against rounding
 
 
 def _squares_part(
     part: int, parts: int, ids: Integers, rows: Floats, skip: int, keys: int, norms: Norms
 ) -> None:
-    """The tokens of an example with the same key are a chain, from the last to the first."""
-    wide()
+    """The tokens of an example with the same key are a linked list, from the last to the first."""
+    use_wide_registers()
     batch, tokens, width = rows.shape
     owner, last = np.full(keys, -1, dtype=np.int32), np.zeros(keys, dtype=np.int32)
     before = np.zeros(tokens, dtype=np.int32)
     added = np.zeros(width, dtype=_F)
     for b in range(batch * part // parts, batch * (part + 1) // parts):
-        mine = ids[b]
+        example_ids = ids[b]
         for t in range(tokens):
-            key = mine[t]
+            key = example_ids[t]
             before[t] = last[key] if owner[key] == b else -1
             owner[key], last[key] = b, t
         total = 0.0
         for t in range(tokens):
-            key = mine[t]
+            key = example_ids[t]
             if key == skip or last[key] != t:
                 continue
             other = before[t]
             if other < 0:
-                total += square(rows[b, t])
+                total += sum_of_squares(rows[b, t])
                 continue
             here = rows[b, t]
-            for i in range(width):  # by hand: to check shapes numba would compile two seconds longer
+            for i in range(width):  # a slice assignment would add two seconds of compilation
                 added[i] = here[i]
             while other >= 0:
                 here = rows[b, other]
                 for i in range(width):
                     added[i] += here[i]
                 other = before[other]
-            total += square(added)
+            total += sum_of_squares(added)
         norms[b] = total
 
 
-_squares_part = compiled(_squares_part, FASTMATH)
+_squares_part = compile_loop(_squares_part, FASTMATH)
 
 
-def _squares_by_key(threads: int, ids: Integers, rows: Floats, skip: int, keys: int, norms: Norms) -> None:
-    """norms[b] = Σ_v ‖Σ_{t: ids[b, t] = v} rows[b, t]‖², over all v but ``skip``."""
-    share(_squares_part, threads, (ids, rows, skip, keys, norms))
+def _embedding_squared_norms(
+    threads: int, ids: Integers, rows: Floats, skip: int, keys: int, norms: Norms
+) -> None:
+    """norms[b] = Σ_v ‖Σ_{t: ids[b, t] = v} rows[b, t]‖², over all v except ``skip``."""
+    run_parts(_squares_part, threads, (ids, rows, skip, keys, norms))
 
 
 def _rows_part(
     part: int, parts: int, ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats
 ) -> None:
-    """By keys, since two examples may have the same: by their last bits, since small keys tend to be frequent ones."""
-    wide()
+    """A thread owns keys, because two examples may share one. It owns them by their last bits: small keys are frequent."""
+    use_wide_registers()
     batch, tokens, _ = rows.shape
     for b in range(batch):
         factor = factors[b]
@@ -83,15 +91,17 @@ def _rows_part(
                     there[i] += factor * here[i]
 
 
-_rows_part = compiled(_rows_part, FASTMATH)
+_rows_part = compile_loop(_rows_part, FASTMATH)
 
 
-def _add_rows(threads: int, ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats) -> None:
-    """out[ids[b, t]] += factors[b] · rows[b, t], but for ``skip``."""
-    share(_rows_part, threads, (ids, rows, factors, skip, out))
+def _add_embedding_rows(
+    threads: int, ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats
+) -> None:
+    """out[ids[b, t]] += factors[b] · rows[b, t], except for ``skip``."""
+    run_parts(_rows_part, threads, (ids, rows, factors, skip, out))
 
 
-def _normed_part(
+def _layer_norm_part(
     part: int,
     parts: int,
     x: Floats,
@@ -101,38 +111,38 @@ def _normed_part(
     weights: Floats,
     biases: Floats,
 ) -> None:
-    wide()
+    use_wide_registers()
     batch, tokens, width = x.shape
-    some, same = np.zeros(width, dtype=_F), np.zeros(width, dtype=_F)
+    block_weight, block_bias = np.zeros(width, dtype=_F), np.zeros(width, dtype=_F)
     for b in range(batch * part // parts, batch * (part + 1) // parts):
         weight, bias = weights[b], biases[b]
         weight[:], bias[:] = _F(0), _F(0)
-        for start in range(0, tokens, _FEW):
-            some[:], same[:] = _F(0), _F(0)
-            for t in range(start, min(tokens, start + _FEW)):
+        for start in range(0, tokens, _BLOCK):
+            block_weight[:], block_bias[:] = _F(0), _F(0)
+            for t in range(start, min(tokens, start + _BLOCK)):
                 mean, scale, given, row = means[b, t], scales[b, t], x[b, t], g[b, t]
                 for i in range(width):
-                    some[i] += (given[i] - mean) * scale * row[i]
+                    block_weight[i] += (given[i] - mean) * scale * row[i]
                 for i in range(width):
-                    same[i] += row[i]
+                    block_bias[i] += row[i]
             for i in range(width):
-                weight[i] += some[i]
+                weight[i] += block_weight[i]
             for i in range(width):
-                bias[i] += same[i]
+                bias[i] += block_bias[i]
 
 
-_normed_part = compiled(_normed_part, FASTMATH)
+_layer_norm_part = compile_loop(_layer_norm_part, FASTMATH)
 
 
-def _normed_sums(
+def _layer_norm_sums(
     threads: int, x: Floats, means: Floats, scales: Floats, g: Floats, weights: Floats, biases: Floats
 ) -> None:
-    """weights[b] = Σ_t (x_bt − mean_bt)·scale_bt ∘ g_bt and biases[b] = Σ_t g_bt, a few tokens at a time for the sake of rounding."""
-    share(_normed_part, threads, (x, means, scales, g, weights, biases))
+    """weights[b] = Σ_t (x_bt − mean_bt)·scale_bt ∘ g_bt and biases[b] = Σ_t g_bt."""
+    run_parts(_layer_norm_part, threads, (x, means, scales, g, weights, biases))
 
 
 def _windows_part(part: int, parts: int, x: Floats, move: int, step: int, out: Floats) -> None:
-    wide()
+    use_wide_registers()
     images, down, across, rows, run = out.shape
     for b in range(images * part // parts, images * (part + 1) // parts):
         for p in range(down):
@@ -144,23 +154,23 @@ def _windows_part(part: int, parts: int, x: Floats, move: int, step: int, out: F
                         there[j] = here[j]
 
 
-_windows_part = compiled(_windows_part, FASTMATH)
+_windows_part = compile_loop(_windows_part, FASTMATH)
 
 
 def _copy_windows(threads: int, x: Floats, move: int, step: int, out: Floats) -> None:
-    """Windows of images x [images, rows, numbers]: out [images, down, across, window's rows, run] ← runs of its rows."""
-    share(_windows_part, threads, (x, move, step, out))
+    """Copy the windows of x [images, rows, numbers] to out [images, down, across, window rows, run]."""
+    run_parts(_windows_part, threads, (x, move, step, out))
 
 
 def _forward_part(
     part: int, parts: int, gates: Floats, cells: Floats, ends: Floats, states: Floats, t: int
 ) -> None:
-    wide()
+    use_wide_registers()
     batch = gates.shape[1]
     for b in range(batch * part // parts, batch * (part + 1) // parts):
         i, f, g, o = gates[t, b, 0], gates[t, b, 1], gates[t, b, 2], gates[t, b, 3]
         before, after, end, state = cells[t, b], cells[t + 1, b], ends[t, b], states[t, b]
-        # Loops over one or two rows each: with more, the compiler cannot tell that they are apart.
+        # Each loop is over one or two rows. With more, the compiler cannot prove that they do not overlap.
         for j in range(i.size):
             i[j] = sigmoid(i[j])
         for j in range(f.size):
@@ -177,12 +187,12 @@ def _forward_part(
             state[j] = o[j] * end[j]
 
 
-_forward_part = compiled(_forward_part, FASTMATH)
+_forward_part = compile_loop(_forward_part, FASTMATH)
 
 
 def _lstm_forward(threads: int, gates: Floats, cells: Floats, ends: Floats, states: Floats, t: int) -> None:
-    """One time of a long short-term memory: gates [times, examples, 4, width] get their activations."""
-    share(_forward_part, threads, (gates, cells, ends, states, t))
+    """One time step of an LSTM. Overwrites gates [times, examples, 4, width] by their activations."""
+    run_parts(_forward_part, threads, (gates, cells, ends, states, t))
 
 
 def _backward_part(
@@ -191,16 +201,21 @@ def _backward_part(
     gates: Floats,
     cells: Floats,
     ends: Floats,
-    found: Floats,
+    gate_gradients: Floats,
     dh: Floats,
     dc: Floats,
     t: int,
 ) -> None:
-    wide()
+    use_wide_registers()
     batch = gates.shape[1]
     for b in range(batch * part // parts, batch * (part + 1) // parts):
         i, f, g, o = gates[t, b, 0], gates[t, b, 1], gates[t, b, 2], gates[t, b, 3]
-        of_i, of_f, of_g, of_o = found[t, b, 0], found[t, b, 1], found[t, b, 2], found[t, b, 3]
+        of_i, of_f, of_g, of_o = (
+            gate_gradients[t, b, 0],
+            gate_gradients[t, b, 1],
+            gate_gradients[t, b, 2],
+            gate_gradients[t, b, 3],
+        )
         before, end, state, cell = cells[t, b], ends[t, b], dh[b], dc[b]
         for j in range(cell.size):
             cell[j] += state[j] * o[j] * (_F(1) - end[j] * end[j])
@@ -216,7 +231,7 @@ def _backward_part(
             cell[j] *= f[j]
 
 
-_backward_part = compiled(_backward_part, FASTMATH)
+_backward_part = compile_loop(_backward_part, FASTMATH)
 
 
 def _lstm_backward(
@@ -224,15 +239,21 @@ def _lstm_backward(
     gates: Floats,
     cells: Floats,
     ends: Floats,
-    found: Floats,
+    gate_gradients: Floats,
     dh: Floats,
     dc: Floats,
     t: int,
 ) -> None:
-    """The gradients of the gates of one time, from those of its state and of the cell; then that of the cell before."""
-    share(_backward_part, threads, (gates, cells, ends, found, dh, dc, t))
+    """The gradients of the gates of time t, from those of its state and cell; dc becomes that of the cell before."""
+    run_parts(_backward_part, threads, (gates, cells, ends, gate_gradients, dh, dc, t))
 
 
-squares_by_key, add_rows = compiled(_squares_by_key, FASTMATH), compiled(_add_rows, FASTMATH)
-copy_windows, normed_sums = compiled(_copy_windows, FASTMATH), compiled(_normed_sums, FASTMATH)
-lstm_forward, lstm_backward = compiled(_lstm_forward, FASTMATH), compiled(_lstm_backward, FASTMATH)
+embedding_squared_norms, add_embedding_rows = (
+    compile_loop(_embedding_squared_norms, FASTMATH),
+    compile_loop(_add_embedding_rows, FASTMATH),
+)
+copy_windows, layer_norm_sums = (
+    compile_loop(_copy_windows, FASTMATH),
+    compile_loop(_layer_norm_sums, FASTMATH),
+)
+lstm_forward, lstm_backward = compile_loop(_lstm_forward, FASTMATH), compile_loop(_lstm_backward, FASTMATH)
