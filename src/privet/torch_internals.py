@@ -149,7 +149,7 @@ def run_backward(
     return gradients
 
 
-def get_output_shape(node: Any, output: int = 0) -> tuple[int, ...]:  # noqa: ANN401 - a Node, whose stub lacks this
+def get_output_shape(node: Any, output: int = 0) -> tuple[int, ...]:  # noqa: ANN401
     """The shape of an output of the operation that the node belongs to."""
     return tuple(node._input_metadata[output].shape)
 
@@ -177,13 +177,13 @@ def has_saved(node: Node, name: str) -> bool:
     return hasattr(node, f"_saved_{name}")
 
 
-def read_saved(node: Node, name: str, default: object = None) -> Any:  # noqa: ANN401 - depends on the operation
-    """A value that the operation saved for its backward pass; ``default`` if it saves no value of this name."""
+def read_saved(node: Node, name: str, default: object = None) -> Any:  # noqa: ANN401
+    """A value that the operation saved for its backward pass; ``default`` if it saves none of this name."""
     return getattr(node, f"_saved_{name}", default)
 
 
 def saved_integer_names(node: Node) -> tuple[str, ...]:
-    """The attributes of a node that hold saved integers or tuples of them, apart from strides and element counts."""
+    """The attributes of a node that hold saved integers or tuples of them, except strides and counts."""
     names: list[str] = []
     for name in dir(type(node)):
         if not name.startswith("_saved_") or name.endswith(("_strides", "_keepdim", "_numel")):
@@ -199,7 +199,7 @@ def saved_integer_names(node: Node) -> tuple[str, ...]:
 
 
 def read_integers(nodes: list[Node], fields: list[tuple[int, tuple[str, ...]]]) -> list[int]:
-    """The saved integers of some nodes in one list. ``fields`` has a node's index and its attributes, as above."""
+    """The saved integers of some nodes in one list. ``fields`` has (index of the node, its attributes)."""
     integers: list[int] = []
     for index, names in fields:
         node = nodes[index]

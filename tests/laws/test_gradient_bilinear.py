@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from privet.training.per_example import ClippedSums, per_example_loss
@@ -182,6 +182,6 @@ def test_mutation_a_factor_is_dropped(monkeypatch):
     monkeypatch.setattr(
         bilinear_form.BilinearForm,
         "squared_norms",
-        lambda s: bilinear_form.squared_row_norms(s.x1).mul_(s.gradient.squares()),
+        lambda s: bilinear_form.squared_row_norms(s.x1).mul_(s.gradient.squared_norms()),
     )
     assert worst_error("one token") > 1e-3

@@ -807,7 +807,7 @@ def test_mutation_a_forgotten_cross_term(monkeypatch):
 
 
 def test_mutation_repeated_tokens_squared_one_by_one(monkeypatch):
-    monkeypatch.setattr(embedding_form.EmbeddingForm, "squared_norms", lambda s: s.gradient.squares())
+    monkeypatch.setattr(embedding_form.EmbeddingForm, "squared_norms", lambda s: s.gradient.squared_norms())
     assert refused_or_wrong(monkeypatch)
 
 

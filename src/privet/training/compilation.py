@@ -69,7 +69,7 @@ _event.register("numba:compile", CompilationNotice())
 
 
 def compile_loop(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
-    """Compile a function to machine code. ``fastmath`` lists the rules of float arithmetic that it may break."""
+    """Compile a function to machine code. It may break the rules of float arithmetic in ``fastmath``."""
     try:
         # Code that was compiled for a pool must not be loaded where there is none.
         loop = _numba.njit(cache=POOL, **_options(fastmath))(function)
@@ -99,7 +99,7 @@ def _type_wide_registers(context: Any) -> Any:  # noqa: ANN401 - what numba asks
     return _types.none(), generate
 
 
-def _type_run_parts(context: Any, loop: Any, threads: Any, arguments: Any) -> Any:  # noqa: ANN401 - what numba asks for
+def _type_run_parts(context: Any, loop: Any, threads: Any, arguments: Any) -> Any:  # noqa: ANN401
     signature = _types.void(_types.int64, _types.int64, *arguments.types)
     loop.dispatcher.compile(signature.args)
 
@@ -114,7 +114,7 @@ def _type_run_parts(context: Any, loop: Any, threads: Any, arguments: Any) -> An
             return _cgutils.get_or_insert_function(builder.module, kind, name)
 
         def drop_owner(where: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401
-            """An array without its owner: threads that count references to the same owner wait for each other."""
+            """An array without its owner: threads that count references to one owner block each other."""
             if not isinstance(kind, _types.Array):
                 return value
             array = context.make_array(kind)(context, where, value)

@@ -81,7 +81,7 @@ def add_normal(flat: Tensor, deviation: float, cell: float, source: NoiseSource)
 
 
 def add_rounded(part: Tensor, noise: Tensor, dither: Tensor, cell: float) -> None:
-    """part ← cell · round(noise + dither + part/cell), with noise and dither in cells. Overwrites the noise."""
+    """part ← cell · round(noise + dither + part/cell); noise and dither are in cells. Overwrites noise."""
     noise.add_(dither)
     torch.add(noise, part, alpha=1 / cell, out=noise)
     torch.mul(noise.round_(), cell, out=part)

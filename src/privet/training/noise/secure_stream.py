@@ -30,7 +30,7 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
 
-__all__ = ["CipherNoise", "require_source", "expand_source", "fill_bits"]
+__all__ = ["CipherNoise", "expand_source", "fill_bits", "require_source"]
 
 _SLICE = 1 << 17  # bytes that are encrypted at once, so that the zeros stay in the processor's cache
 _ZEROS = bytes(_SLICE)

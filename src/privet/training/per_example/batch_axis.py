@@ -1,4 +1,4 @@
-"""Where the examples may be in the rows of a layer: learnt from two small batches, and proved on the lots themselves.
+"""The batch axis of each layer: learnt from two small batches, and proved on the lots themselves.
 
 A layer sees [examples, …], or [tokens, examples, …], or [examples·tokens, …], or no examples at all (position
 indices, the same for all). Sizes alone do not show which, because there may be as many tokens as examples. So
@@ -220,7 +220,7 @@ def _call_keys(calls: list[LayerCall]) -> tuple[tuple[int, int], ...]:
 
 
 def _find_reused(walk: GraphWalk, calls: list[LayerCall], parameters: list[nn.Parameter]) -> set[int]:
-    """Parameters of tapped layers that the losses also use in another way than through the output of the layer.
+    """Parameters of tapped layers that the losses also use in another way than through the layer's output.
 
     A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``)
     uses the weights once more in that derivative. A tap does not see this use. It uses the detached copy, not
@@ -262,7 +262,7 @@ def _find_single_token(
 
 
 def _find_axis(two: tuple[int, ...], three: tuple[int, ...]) -> BatchAxis | None:
-    """The only size that depends on the number of examples; None if there are several, or other sizes change."""
+    """The only size that changes with the number of examples; None if it is not a batch axis."""
     if len(two) != len(three):
         return None
     changed = [i for i, (a, b) in enumerate(zip(two, three, strict=True)) if a != b]

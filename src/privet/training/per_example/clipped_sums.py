@@ -1,4 +1,4 @@
-"""Clipped sums of per-example gradients: one forward pass, one backward pass, and no per-example gradients."""
+"""Clipped sums of per-example gradients, from one forward and one backward pass."""
 
 import warnings
 from collections.abc import Sequence
@@ -119,9 +119,9 @@ class ClippedSums:
         )
         if not is_same:
             raise InvalidArgument(
-                "'model' must keep the trainable parameters that it had at first, got others: one was replaced, "
-                "added, removed, renamed, frozen or thawed. Make a new private gradient after such a change, "
-                "with a new optimiser."
+                "'model' must keep the trainable parameters that it had at first, got others: one was "
+                "replaced, added, removed, renamed, frozen or thawed. Make a new private gradient after "
+                "such a change, with a new optimiser."
             )
         self._analyse_model()
 
@@ -296,7 +296,7 @@ class ClippedSums:
         return single_token, forms
 
     def _count_numbers(self, result: PassResult, brute_forced: set[int], batch: int) -> int:
-        """The numbers that a pass holds: inputs, output gradients, and gradients that brute force writes out."""
+        """The numbers that a pass holds: inputs, output gradients, and what brute force writes out."""
         saved = sum(t.numel() for call in result.calls for t in call.saved)
         gradients = sum(gradient.numel() for gradient in result.gradients if gradient is not None)
         return saved + gradients + batch * sum(self._parameters[i].numel() for i in brute_forced)

@@ -71,8 +71,8 @@ class Layout:
         """Views of the buffer in the shapes of the parameters, in order."""
         if buffer.shape != (self.size,) or buffer.dtype != self.dtype or not buffer.is_contiguous():
             raise InvalidArgument(
-                f"'out' must be a contiguous flat buffer of {self.size} numbers of type {self.dtype}, got shape "
-                f"{tuple(buffer.shape)} of type {buffer.dtype}. Make it with layout.zeros()."
+                f"'out' must be a contiguous flat buffer of {self.size} numbers of type {self.dtype}, got "
+                f"shape {tuple(buffer.shape)} of type {buffer.dtype}. Make it with layout.zeros()."
             )
         ends = accumulate(self.sizes)
         return [buffer[end - s.numel() : end].view(s) for end, s in zip(ends, self.shapes, strict=True)]

@@ -36,10 +36,10 @@ def per_example_loss(loss: nn.Module) -> LossFunction:
     if isinstance(loss, nn.CrossEntropyLoss):
         return _CrossEntropy(loss)
     if type(loss) not in _ELEMENTWISE:
+        names = sorted(kind.__name__ for kind in _ELEMENTWISE)
         raise InvalidArgument(
-            f"'loss' must be one of {', '.join(sorted(k.__name__ for k in _ELEMENTWISE))} or CrossEntropyLoss, "
-            f"got {type(loss).__name__}. Write a function of (outputs, targets) that gives one number for each "
-            f"example."
+            f"'loss' must be one of {', '.join(names)} or CrossEntropyLoss, got {type(loss).__name__}. "
+            f"Write a function of (outputs, targets) that gives one number for each example."
         )
     return _Elementwise(loss)
 
@@ -114,8 +114,8 @@ class _CrossEntropy:
         if outputs.dim() == 3 and outputs.shape[:2] == targets.shape:
             if outputs.shape[1] == outputs.shape[2]:
                 raise InvalidArgument(
-                    "'outputs' must have different numbers of tokens and classes, got the same, so the sizes cannot be "
-                    "told apart. Use a function that flattens the tokens itself."
+                    "'outputs' must have different numbers of tokens and classes, got the same, so the sizes "
+                    "cannot be told apart. Use a function that flattens the tokens itself."
                 )
             tokens = self._entropies(outputs.flatten(0, 1), targets.flatten())
             tokens = tokens.view(targets.shape)
@@ -123,8 +123,9 @@ class _CrossEntropy:
             tokens = self._entropies(outputs, targets).flatten(1)
         else:
             raise InvalidArgument(
-                f"'targets' must have one class for each output, got shape {tuple(targets.shape)} for outputs of "
-                f"{tuple(outputs.shape)}. Put the classes along the second or the last size of the outputs."
+                f"'targets' must have one class for each output, got shape {tuple(targets.shape)} for "
+                f"outputs of {tuple(outputs.shape)}. Put the classes along the second or the last size of "
+                f"the outputs."
             )
         total = tokens.sum(1)
         if self._adds:

@@ -1,4 +1,4 @@
-"""A snapshot of a model's modules and parameters, so that a change between two steps is seen before it does harm.
+"""A snapshot of a model's modules and parameters. It shows a change between two steps.
 
 If a layer is replaced, or a parameter is replaced, frozen or thawed, what was learnt about the model is no
 longer true. Walking through the whole model in every step would cost as much as a small step. So the snapshot

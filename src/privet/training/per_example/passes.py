@@ -1,4 +1,4 @@
-"""One forward and one backward pass over a lot, with the rows of every layer assigned to examples, and proved."""
+"""One forward and one backward pass over a lot, with a proof of which rows belong to which example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ NO_CHECKS = LotChecks(rows=False, coupling=False, first=False)
 @final
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The result of a backward pass: gradients at the layer calls, then at the boundaries of graph parameters."""
+    """The result of a backward pass: gradients at layer calls, then at the boundaries of graph parameters."""
 
     plan: BatchAxisPlan
     calls: list[LayerCall]
@@ -216,7 +216,7 @@ class PassRunner:
         brute_forced: set[int],
         keep_graph: bool,
     ) -> tuple[Sequence[Tensor | None], list[int]]:
-        """One backward pass: gradients at the edges of calls and boundaries, and parameters used elsewhere."""
+        """One backward pass: gradients at calls and boundaries, and parameters that are used elsewhere."""
         watched = list(range(len(self._parameters)))
         if followed or brute_forced:
             handled = {parameter.number for parameter, _ in followed if not parameter.is_call} | brute_forced

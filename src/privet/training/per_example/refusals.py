@@ -1,4 +1,4 @@
-"""What per-example gradients refuse: layers that mix examples, coupled losses, gradients that are not finite."""
+"""Refusals: layers that mix examples, coupled losses, and gradients that are not finite."""
 
 import math
 
@@ -41,8 +41,8 @@ def require_uncoupled_modules(model: nn.Module) -> list[nn.Module]:
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise InvalidArgument(
-                f"'model' must be made of Python modules, got a TorchScript module at '{name}', whose layers are "
-                f"hidden. Give the module that was scripted or traced, and script the trained one."
+                f"'model' must be made of Python modules, got a TorchScript module at '{name}', whose layers "
+                f"are hidden. Give the module that was scripted or traced, and script the trained one."
             )
         if isinstance(module, BatchNormBase):
             if module.training or not module.track_running_stats:
@@ -53,13 +53,13 @@ def require_uncoupled_modules(model: nn.Module) -> list[nn.Module]:
             frozen.append(module)
         elif isinstance(module, InstanceNormBase) and module.track_running_stats:
             raise CrossExample(
-                f"'model' has {type(module).__name__} at '{name}' with track_running_stats=True, which stores "
-                f"statistics of the examples without noise. Build it with track_running_stats=False."
+                f"'model' has {type(module).__name__} at '{name}' with track_running_stats=True, which "
+                f"stores statistics of the examples without noise. Build it with track_running_stats=False."
             )
         elif isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.scale_grad_by_freq:
             raise CrossExample(
-                f"'model' has {type(module).__name__} at '{name}' with scale_grad_by_freq=True, which divides by "
-                f"counts over the batch. Build it with scale_grad_by_freq=False."
+                f"'model' has {type(module).__name__} at '{name}' with scale_grad_by_freq=True, which "
+                f"divides by counts over the batch. Build it with scale_grad_by_freq=False."
             )
     return frozen
 
@@ -78,8 +78,8 @@ def require_rows(inputs: tuple[Tensor, ...], targets: Tensor) -> int:
     sizes = {x.shape[0] if x.dim() else -1 for x in (*inputs, targets)}
     if len(sizes) > 1 or -1 in sizes:
         raise InvalidArgument(
-            "'inputs' and 'targets' must have one leading row for each example, got different numbers of rows. "
-            "Put masks and other constants into the model, or repeat them for each example."
+            "'inputs' and 'targets' must have one leading row for each example, got different numbers of "
+            "rows. Put masks and other constants into the model, or repeat them for each example."
         )
     return int(targets.shape[0])
 

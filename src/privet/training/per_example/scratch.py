@@ -37,7 +37,7 @@ class Scratch:
             buffer.in_use = buffer.needed = False
 
     def borrow(self, like: Tensor, *shape: int) -> Tensor:
-        """An uninitialised tensor with the type of ``like``. Nothing else uses its memory until the next pass."""
+        """An uninitialised tensor of the type of ``like``. Nothing else uses its memory in this pass."""
         size = math.prod(shape)
         if size < SMALL or like.dtype is not torch.float32 or not like.is_cpu:
             return like.new_empty(shape)

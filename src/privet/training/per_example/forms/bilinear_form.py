@@ -29,7 +29,11 @@ class BilinearForm(GradientForm):
     def squared_norms(self) -> Tensor:
         batch, tokens, _ = self.x1.shape
         if tokens == 1:
-            return squared_row_norms(self.x1).mul_(squared_row_norms(self.x2)).mul_(self.gradient.squares())
+            return (
+                squared_row_norms(self.x1)
+                .mul_(squared_row_norms(self.x2))
+                .mul_(self.gradient.squared_norms())
+            )
         norms = torch.empty(batch, dtype=torch.float64, device=self.x1.device)
         step = max(1, CHUNK // (tokens * tokens))
         for start in range(0, batch, step):

@@ -1,4 +1,4 @@
-"""The weight of a convolution: in one, two and three dimensions, with groups, strides, dilations and every padding.
+"""The weight of a convolution in one, two or three dimensions, with all its options.
 
 A convolution is a matrix product with the windows of its input, one row for each output pixel. There are two
 ways to the norms, as for any matrix product (see ``linear_form``). With P pixels, windows of K numbers and O
@@ -34,13 +34,13 @@ WINDOW_NUMBERS = 1 << 19
 """Numbers of windows that are copied at a time: 2 MB, about the second-level cache."""
 
 GRAM_PRICE = 1.3
-"""The cost of a product of the Gram form, in products of the written-out form. It computes both equal halves."""
+"""The cost of a product of the Gram form, in products of the written-out form."""
 
 SHORT_RUN = 32
 """Rows of a window with at most this many numbers are copied slowly by torch."""
 
 CACHED_PRICE, UNCACHED_PRICE = 12.0, 48.0
-"""The cost of a number of a written-out gradient, in products: one write and two reads, in or out of cache."""
+"""The cost of a number of a written-out gradient, in products: one write and two reads."""
 
 SHIFT_GAIN = 0.5
 """Products of pixels that may replace one product of windows. The sums over the shifts take time too."""
@@ -201,7 +201,7 @@ class ConvForm(GradientForm):
         )
 
     def _shift_squared_norms(self) -> Tensor:
-        """The Gram form by pixels: the windows at p and q have the product Σ_s x[p+s]·x[q+s] over all shifts s."""
+        """The Gram form by pixels: windows at p and q have the product Σ_s x[p+s]·x[q+s] over shifts s."""
         module, x = self.module, self.x
         down, across = self.gradient.rows.shape[3:]
         height, width = x.shape[2:]

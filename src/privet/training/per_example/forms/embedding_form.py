@@ -115,7 +115,7 @@ class EmbeddingForm(GradientForm):
 
 @final
 class TiedForm(GradientForm):
-    """A table that is also a matrix (tied embeddings): two squared norms and twice the product of the gradients.
+    """A table that is also a matrix (tied embeddings): two squared norms, and twice the inner product.
 
     ⟨Σ_s g_sᵀx_s, table gradient⟩ = Σ_st g_s[id_t]·(x_s·e_t), where e_t is the table's output gradient at
     token t.

@@ -85,14 +85,14 @@ class OutputGradient:
         """Whether the rows are not scaled yet."""
         return self._factors is None or not self.own
 
-    def squares(self) -> Tensor:
+    def squared_norms(self) -> Tensor:
         """‖g_b‖² for each example."""
         if self._squares is None:
             self._squares = squared_row_norms(self.rows)
         return self._squares
 
     def gram(self, examples: slice) -> Tensor:
-        """The products g_s·g_t of these examples. Cached if these are all, because another weight may need them."""
+        """The products g_s·g_t of these examples. Cached if these are all, for another weight."""
         if self._gram is not None:
             return self._gram
         rows = self.rows[examples]
@@ -135,7 +135,7 @@ class GradientForm(ABC):
 
     @abstractmethod
     def to_dense(self) -> Tensor:
-        """The written-out gradients, [examples, *shape of the parameter]. Only used if different forms are added."""
+        """The written-out gradients, [examples, *shape of the parameter]. For sums of different forms."""
 
 
 @final
@@ -171,7 +171,7 @@ class BiasForm(GradientForm):
         self._sums = None if rows.shape[1] == 1 else rows.sum(1)
 
     def squared_norms(self) -> Tensor:
-        return self.gradient.squares() if self._sums is None else squared_row_norms(self._sums)
+        return self.gradient.squared_norms() if self._sums is None else squared_row_norms(self._sums)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._sums is not None:

@@ -25,7 +25,7 @@ nothing cancels, this raises the sum by 5e-7.
 """
 
 GRAM_PRICE = 0.6
-"""The cost of a product in the compiled Gram loop, which computes half of them, in products of the dense form."""
+"""The cost of a product of the Gram form, in products of the written-out form; the loop makes half."""
 
 FEWEST_TOKENS = 12
 """With fewer tokens a tile of the compiled loop is mostly empty."""
@@ -36,7 +36,7 @@ CHUNK = 1 << 22
 
 @final
 class LinearForm(GradientForm):
-    """A matrix product: the gradient is g_bᵀ x_b, with g [examples, tokens, out] and x [examples, tokens, in].
+    """A matrix: the gradient is g_bᵀ x_b, with g [examples, tokens, out] and x [examples, tokens, in].
 
     With one token the squared norm is ‖g‖²‖x‖². With several it is the cheaper of two: Σ_st
     (x_s·x_t)(g_s·g_t), at tokens²·(in + out) products per example, or the norm of the written-out gradient,
@@ -58,7 +58,7 @@ class LinearForm(GradientForm):
         _, tokens, width = self.x.shape
         height = self.gradient.rows.shape[2]
         if tokens == 1:
-            return squared_row_norms(self.x).mul_(self.gradient.squares())
+            return squared_row_norms(self.x).mul_(self.gradient.squared_norms())
         kernels = _choose_gram_kernels(self.x, self.gradient.rows)
         price = 1.0 if kernels is None else GRAM_PRICE
         if width * height < price * tokens * (width + height):

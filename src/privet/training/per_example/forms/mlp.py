@@ -115,7 +115,7 @@ class MLP:
     def cross_entropy_gradient(
         self, x: Tensor, targets: Tensor, ignored: int, norms: Tensor
     ) -> Tensor | None:
-        """The gradient of cross entropy at the outputs, from the last layer's input. Writes its squared norms to norms.
+        """The gradient of cross entropy at the outputs, from the last layer's input. Sets ``norms`` as well.
 
         None if the targets are not labels, if one is out of range, or if the last layer has an activation.
         """
@@ -148,7 +148,7 @@ class MLP:
     def backward(
         self, outputs: Tensor | None, inputs: list[Tensor], gradient: Tensor, norms: Tensor
     ) -> list[Tensor]:
-        """Add the squared norms to ``norms``. Returns the gradient at each linear layer's output, in its own memory.
+        """Add the squared norms to ``norms``. Returns the gradient at each linear layer's output.
 
         Without ``outputs`` the gradient is that of the last linear layer, and ``norms`` has its norms
         already.
@@ -161,8 +161,8 @@ class MLP:
             layer, x = self._layers[number], inputs[number]
             if after is not None:
                 trained = float(layer.weight is not None), float(layer.bias is not None)
-                given = x.numpy(), after.numpy(), gradient.numpy(), layer.activation
-                kernels.add_layer_squared_norms(choose_threads(x.numel()), *given, *trained, norms_array)
+                arrays = x.numpy(), after.numpy(), gradient.numpy(), layer.activation
+                kernels.add_layer_squared_norms(choose_threads(x.numel()), *arrays, *trained, norms_array)
             gradients[number] = gradient
             if number:
                 target = self._get_matrix("g", number, x.shape[0], x.shape[1])
@@ -218,7 +218,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _list_modules(model: nn.Module) -> list[nn.Module] | None:
-    """The layers of nested nn.Sequential, in order. None if a layer is not of an MLP, or its forward was replaced."""
+    """The layers of nested nn.Sequential, in order; None if the model is not an MLP."""
     if "forward" in model.__dict__:
         return None
     if type(model) is not nn.Sequential:

@@ -1,4 +1,4 @@
-"""Tests whether one example's loss, or its gradient, depends on other examples. They run on the lots themselves.
+"""Tests whether an example's loss or gradient depends on other examples. They run on the lots themselves.
 
 A clip bounds what one example adds. It bounds what the example's absence changes only if no other example's
 gradient changes with it. ``proofs`` sees a dependence through the graph. It does not see one through values
@@ -28,7 +28,7 @@ from privet.training.per_example.refusals import CrossExample, require_losses
 __all__ = ["CouplingTests", "preserve_state", "select_examples"]
 
 LOSS_TOLERANCE = 1e-3
-"""The largest relative difference of two evaluations of the same losses. A coupling by a count is far above it."""
+"""The largest relative difference of two evaluations of a loss. A coupling by a count is far above it."""
 
 NORM_TOLERANCE = 1e-2
 """The largest relative difference of two norms of the same gradient."""
@@ -44,7 +44,7 @@ Lot = tuple[tuple[Tensor, ...], Tensor]
 
 @contextmanager
 def preserve_state(model: nn.Module) -> Iterator[None]:
-    """A context whose passes through the model leave its buffers, its modes and torch's random state unchanged."""
+    """A context that leaves the model's buffers, its modes and torch's random state unchanged."""
     modes = [(m, m.training) for m in model.modules()]
     buffers = [(b, b.clone()) for b in model.buffers()]
     with torch.random.fork_rng(devices=[]):
@@ -128,8 +128,8 @@ class CouplingTests:
         if int(differs.sum()) > allowed:
             raise CrossExample(
                 "'loss' must depend on one example at a time, got losses that change when other examples are "
-                "added to the batch. Divide by counts of the example's own tokens (per_example_loss does), and "
-                "remove layers that mix examples."
+                "added to the batch. Divide by counts of the example's own tokens (per_example_loss does), "
+                "and remove layers that mix examples."
             )
 
     def _losses(self, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class CouplingTests:
         return losses
 
     def _find_random_modules(self, lot: Lot) -> list[nn.Module]:
-        """The modules that must be in evaluation mode, so that losses repeat: none, those with dropout, or all."""
+        """The modules that need evaluation mode to make losses repeat: none, those with dropout, or all."""
         modules = list(self._model.modules())
         with_dropout: list[nn.Module] = [m for m in modules if isinstance(m, _WITH_DROPOUT)]
         for silenced in ([], with_dropout, modules):

@@ -43,13 +43,13 @@ _MATRIX = {"AddmmBackward0": 2, "MmBackward0": 1}
 
 Shape = tuple[int, ...]
 BackwardStep = tuple[str, Node, Shape, int]
-"""An operation between a parameter and the boundary: its name, its node, the shape of its input, and its output."""
+"""An operation between parameter and boundary: its name, its node, the shape of its input, its output."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """An operation that takes the parameter: where it meets the examples, or else the consumers of its output."""
+    """An operation on the parameter: where it meets the examples, or the consumers of its output."""
 
     name: str
     position: int
@@ -89,7 +89,7 @@ def learn_consumers(
     output: int,
     find_axis: Callable[[Shape, Shape], BatchAxis | None],
 ) -> tuple[Consumer, ...] | None:
-    """The tree of consumers, from the graphs of two and of three examples; None if one is of an unknown kind."""
+    """The tree of consumers, from the graphs of two and of three examples; None if a kind is unknown."""
     two, three = (g.consumers(n, output) for g, n in zip(graphs, nodes, strict=True))
     if len(two) != len(three):
         return None
@@ -129,7 +129,7 @@ def _is_known(node: Node, name: str, position: int) -> bool:
 @final
 @dataclass(slots=True)
 class BatchBoundary:
-    """An edge of the graph where the gradient of a parameter has the examples apart, and the way back from there."""
+    """An edge where the gradient of a parameter has the examples apart, and the way back from there."""
 
     edge: GradientEdge
     axis: BatchAxis
@@ -179,7 +179,7 @@ def find_boundaries(
     batch: int,
     output: int = 0,
 ) -> list[BatchBoundary] | None:
-    """The boundaries that the consumers name, in the graph of this step; None if the graph is a different one."""
+    """The boundaries that the consumers name, in the graph of this step; None if the graph differs."""
     boundaries: list[BatchBoundary] = []
     number = 0
     for taker, position in graph.consumers(node, output):
@@ -276,7 +276,7 @@ def _find_extent(name: str, node: Node, before: Shape, part: int) -> tuple[int, 
 def _build_matrix_form(
     left: Tensor, right: Tensor, steps: tuple[BackwardStep, ...], shape: torch.Size
 ) -> GradientForm:
-    """The gradient leftᵀ·right of a matrix, taken back through transpositions and parts of larger matrices."""
+    """The gradient leftᵀ·right of a matrix, taken back through transpositions and slices."""
     for number in range(len(steps) - 1, -1, -1):
         name, node, before, part = steps[number]
         if name == "TBackward0":

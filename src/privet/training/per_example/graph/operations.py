@@ -7,7 +7,7 @@ __all__ = ["ELEMENTWISE", "INSIDE", "SHAPES", "node_names"]
 
 
 def node_names(names: str, *endings: int) -> list[str]:
-    """The names of the nodes of operations. An operation can have several kinds of nodes, one for each ending."""
+    """The names of the nodes of operations. An operation can have several nodes, one for each ending."""
     return [f"{name}Backward{ending}" for name in names.split() for ending in endings]
 
 

@@ -40,7 +40,7 @@ BASE = 17
 """The number of powers of two that are used as weights."""
 
 TOLERANCE = 1e-4
-"""The largest relative difference of a row from its weight times the plain row. Only another order of sums causes any."""
+"""The largest relative difference of a row from weight times plain row. Only the order of sums causes any."""
 
 TINY = 1e-30
 """Smaller rows count as zero: what they add to a gradient is negligible for any clip bound."""
@@ -119,7 +119,7 @@ def rows_match(plain: Tensor, weighted: Tensor, factors: Tensor) -> bool:
 
 
 def rows_are_separate(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
-    """Whether row i of the outputs affects only the loss of example i. Uses codes that tell all examples apart."""
+    """Whether row i of the outputs affects only the loss of example i."""
     codes = make_unique_codes(losses)
     for number, weights in enumerate(codes):
         gradient = run_backward(losses, weights, [outputs], keep_graph=number + 1 < len(codes))[0]
@@ -131,7 +131,7 @@ def rows_are_separate(losses: Tensor, outputs: Tensor, plain: Tensor) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class CertificateNeed:
-    """Whether a lot needs a certificate, whether with unique codes, and whether its graph is the known one."""
+    """Whether a lot needs a certificate, whether with unique codes, and whether its graph is known."""
 
     due: bool
     unique: bool
@@ -144,7 +144,7 @@ _DUE = CertificateNeed(due=True, unique=False, same_graph=True)
 
 @final
 class RowProof:
-    """What the lots so far have proved for one plan: the possible row orders at each site, and the next certificate."""
+    """What the lots so far have proved for one plan: the row orders that are left at each site."""
 
     __slots__ = (
         "_certified",
@@ -211,7 +211,7 @@ class RowProof:
         return _DUE if milestone else NO_CERTIFICATE
 
     def _draw_wait(self) -> int:
-        """The number of lots until the next random certificate. Each lot is equally likely, whatever came before."""
+        """The number of lots until the next random certificate. Each lot is equally likely."""
         return int(self._generator.geometric(CERTIFICATE_RATE)) if CERTIFICATE_RATE else 1 << 62
 
     def certify(
@@ -222,7 +222,7 @@ class RowProof:
         names: list[str],
         need: CertificateNeed,
     ) -> None:
-        """Certify the lot: row orders that do not match are dropped. Refused if earlier lots trusted such an order.
+        """Certify the lot: drop row orders that do not match. Refused if earlier lots trusted one of them.
 
         ``plain`` has the gradients of the plain pass, with the batch axis in front.
         """
@@ -248,15 +248,16 @@ class RowProof:
         if moved and need.same_graph:
             raise RowsMoved(
                 f"'model' must keep the rows of an example where they were in earlier lots, got others at "
-                f"'{names[moved[0]]}'. Nothing of this step was added, but earlier steps of this run may have "
-                f"clipped wrong rows: do not use its guarantee. Do not keep the order of rows in the model's own "
-                f"state, or sort and select with torch.gather or x[index], which are checked; then train again."
+                f"'{names[moved[0]]}'. Nothing of this step was added, but earlier steps of this run may "
+                f"have clipped wrong rows: do not use its guarantee. Do not keep the order of rows in the "
+                f"model's own state, or sort and select with torch.gather or x[index], which are checked; "
+                f"then train again."
             )
 
     def _moved_trusted_rows(
         self, site: GradientSite, plain: Tensor, weighted: Tensor, weights: Tensor
     ) -> bool:
-        """Whether rows do not match at positions that were trusted. Other positions did not harm earlier lots."""
+        """Whether rows do not match at positions that earlier lots trusted."""
         orders, counts = self._orders[site.key], self._nonzero_counts.get(site.key)
         if not self._trusted or len(orders) != 1 or counts is None:
             return False

@@ -74,7 +74,7 @@ def _indexed_sizes(node: Node) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _contracted(*factors: tuple[str, int]) -> Callable[[Node], tuple[int, ...]]:
+def _contracted_size(*factors: tuple[str, int]) -> Callable[[Node], tuple[int, ...]]:
     """The size that a product sums over: the axis of the first factor (name, axis) that the node saves."""
 
     def sizes(node: Node) -> tuple[int, ...]:
@@ -91,15 +91,15 @@ def _contracted(*factors: tuple[str, int]) -> Callable[[Node], tuple[int, ...]]:
 
 
 def _bilinear_sizes(node: Node) -> tuple[int, ...]:
-    """The two sizes that ``F.bilinear`` sums over. Any other product of three tensors is refused as unknown."""
+    """The two sizes that ``F.bilinear`` sums over. Any other product of three tensors is unknown."""
     axes = tuple(tuple(_require_saved(node, name)) for name in ("expand1", "expand2", "expand3", "sumdim"))
     if axes != ((1, 3), (0,), (1, 2), (2, 3)):
         raise AttributeError("sumdim")
-    return _contracted(("i1", -1), ("i2", -2))(node) + _contracted(("i3", -1), ("i2", -1))(node)
+    return _contracted_size(("i1", -1), ("i2", -2))(node) + _contracted_size(("i3", -1), ("i2", -1))(node)
 
 
 def _image_sizes(node: Node) -> tuple[int, ...]:
-    """All sizes except the first of the inputs and the output of an operation on images, and those of its kernel."""
+    """All sizes but the first of an image operation's inputs and output, and those of its kernel."""
     sizes = [*get_output_shape(node)[1:]]
     for name in ("self", "input", "grid"):
         tensor = read_saved(node, name)
@@ -144,14 +144,14 @@ _SIZES: dict[str, Callable[[Node], tuple[int, ...]]] = {
     **{
         f"{name}Backward0": _indexed_sizes for name in ("Index", "IndexPut", "IndexPutImpl", "UnsafeIndexPut")
     },
-    "MmBackward0": _contracted(("self", 1), ("mat2", 0)),
-    "AddmmBackward0": _contracted(("mat1", 1), ("mat2", 0)),
-    "BmmBackward0": _contracted(("self", 2), ("mat2", 1)),
-    "BaddbmmBackward0": _contracted(("batch1", 2), ("batch2", 1)),
-    "MvBackward0": _contracted(("self", 1), ("vec", 0)),
-    "AddmvBackward0": _contracted(("mat", 1), ("vec", 0)),
-    "DotBackward0": _contracted(("self", 0), ("tensor", 0)),
-    "LinearBackward0": _contracted(("input", -1), ("weight", -1)),
+    "MmBackward0": _contracted_size(("self", 1), ("mat2", 0)),
+    "AddmmBackward0": _contracted_size(("mat1", 1), ("mat2", 0)),
+    "BmmBackward0": _contracted_size(("self", 2), ("mat2", 1)),
+    "BaddbmmBackward0": _contracted_size(("batch1", 2), ("batch2", 1)),
+    "MvBackward0": _contracted_size(("self", 1), ("vec", 0)),
+    "AddmvBackward0": _contracted_size(("mat", 1), ("vec", 0)),
+    "DotBackward0": _contracted_size(("self", 0), ("tensor", 0)),
+    "LinearBackward0": _contracted_size(("input", -1), ("weight", -1)),
     "TrilinearBackward0": _bilinear_sizes,
     **{
         f"ScaledDotProduct{name}Backward0": _key_count
@@ -160,7 +160,7 @@ _SIZES: dict[str, Callable[[Node], tuple[int, ...]]] = {
     "EmbeddingBackward0": _table_height,
     "EmbeddingBagBackward0": _table_height,
 }
-"""The sizes along which an operation selects, sorts or sums. It meets several examples only along a batch axis."""
+"""The sizes along which an operation selects, sorts or sums. Only along a batch axis it mixes examples."""
 
 
 @final
@@ -222,7 +222,7 @@ def _loses_batch_size(small: Node, large: Node, small_sources: Sources, large_so
 
 
 def _find_batch_axis(small: Node, large: Node) -> int | None:
-    """The only axis of an index's input that depends on the number of examples, if it has one entry per example."""
+    """The only axis of an index's input that changes with the number of examples, one entry for each."""
     shapes = _shape(small), _shape(large)
     changed = [axis for axis, (a, b) in enumerate(zip(*shapes, strict=True)) if a != b]
     return changed[0] if len(changed) == 1 and shapes[1][changed[0]] == 3 else None

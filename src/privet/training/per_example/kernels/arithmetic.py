@@ -21,7 +21,7 @@ FASTMATH = {"contract", "reassoc", "nsz"}
 
 
 def _sum_of_squares(row: Floats) -> float:
-    """‖row‖². Each part is a slice, indexed from 0: for other ranges numba checks for negative indices in every turn."""
+    """‖row‖². Parts are slices, indexed from 0: for other ranges numba checks for negative indices."""
     total = 0.0
     for start in range(0, row.size, _BLOCK):
         part = row[start : min(row.size, start + _BLOCK)]

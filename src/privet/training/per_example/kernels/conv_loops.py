@@ -1,4 +1,4 @@
-"""The gradient of a convolution's weight for each example, in a compiled loop that copies no windows. Imports numba.
+"""The gradient of a convolution's weight for each example, without copies of windows. Imports numba.
 
 With channels last, the channels of a position are adjacent in memory, and so are the outputs of a pixel. The
 sum over all pixels of g[pixel, output]·x[position in the pixel's window, channel] stays in registers, for a
@@ -112,7 +112,10 @@ def _short_part(part: int, parts: int, x: Floats, g: Floats, move: int, step: in
                     first, vector = (b * height + i) * width + done, b * down * across * outputs + o
                     to = ((b * rows + i) * run + done) * outputs + o
                     positions = (
-                        first, move * width, step, vector, across * outputs, outputs, down, across, to, outputs,
+                        first, move * width, step,
+                        vector, across * outputs, outputs,
+                        down, across,
+                        to, outputs,
                     )  # fmt: skip
                     if left >= 9:
                         _short_9(flat_x, flat_g, flat_out, positions)
@@ -135,7 +138,7 @@ _short_part = compile_loop(_short_part, FASTMATH)
 
 
 def _short_window_gradients(threads: int, x: Floats, g: Floats, move: int, step: int, out: Floats) -> None:
-    """The same for few channels and no padding: x is [images, rows, numbers], out [images, window rows, run, O].
+    """The same for few channels and no padding: x [images, rows, numbers], out [images, window rows, run, O].
 
     A window starts at row move·p and number step·q.
     """

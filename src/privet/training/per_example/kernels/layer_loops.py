@@ -78,7 +78,7 @@ def _embedding_squared_norms(
 def _rows_part(
     part: int, parts: int, ids: Integers, rows: Floats, factors: Floats, skip: int, out: Floats
 ) -> None:
-    """A thread owns keys, because two examples may share one. It owns them by their last bits: small keys are frequent."""
+    """A thread owns keys, because examples may share them. The last bits decide: small keys are frequent."""
     use_wide_registers()
     batch, tokens, _ = rows.shape
     for b in range(batch):
@@ -120,9 +120,9 @@ def _layer_norm_part(
         for start in range(0, tokens, _BLOCK):
             block_weight[:], block_bias[:] = _F(0), _F(0)
             for t in range(start, min(tokens, start + _BLOCK)):
-                mean, scale, given, row = means[b, t], scales[b, t], x[b, t], g[b, t]
+                mean, scale, numbers, row = means[b, t], scales[b, t], x[b, t], g[b, t]
                 for i in range(width):
-                    block_weight[i] += (given[i] - mean) * scale * row[i]
+                    block_weight[i] += (numbers[i] - mean) * scale * row[i]
                 for i in range(width):
                     block_bias[i] += row[i]
             for i in range(width):
@@ -244,7 +244,7 @@ def _lstm_backward(
     dc: Floats,
     t: int,
 ) -> None:
-    """The gradients of the gates of time t, from those of its state and cell; dc becomes that of the cell before."""
+    """The gradients of the gates of time t. dc is first that of cell t + 1, and then that of cell t."""
     run_parts(_backward_part, threads, (gates, cells, ends, gate_gradients, dh, dc, t))
 
 

@@ -107,7 +107,7 @@ def _cross_entropy_gradient(
     with_bias: float,
     norms: Norms,
 ) -> bool:
-    """y ← the gradient of cross entropy at the outputs y: softmax minus 1 at the label, or 0 if the label is ignored.
+    """y ← the gradient of cross entropy at the outputs y: softmax minus 1 at the label, 0 if ignored.
 
     If ``weight`` is not empty, y is first set to xWᵀ + b. Then norms[b] = (with_weight · ‖x_b‖² +
     with_bias)‖y_b‖². Returns whether every other label is in range.
@@ -161,7 +161,7 @@ def _add_layer_squared_norms(
     with_bias: float,
     norms: Norms,
 ) -> None:
-    """g ← g ∘ a′, where y is the activation's output; then norms[b] += (with_weight · ‖x_b‖² + with_bias) ‖g_b‖².
+    """g ← g ∘ a′, for activations y; then norms[b] += (with_weight · ‖x_b‖² + with_bias) ‖g_b‖².
 
     Activations are 0 for none, 1 for ReLU, 2 for tanh, 3 for sigmoid.
     """

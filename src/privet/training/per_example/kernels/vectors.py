@@ -1,4 +1,4 @@
-"""Two parts of compiled loops in explicit vector instructions: sums of outer products, and transposition. Imports numba.
+"""Two parts of compiled loops in vector instructions: sums of outer products, transposition. Imports numba.
 
 They need a processor with 32 registers of 16 numbers. The caller has checked ``has_wide_registers``.
 """
@@ -101,7 +101,15 @@ def make_outer_sum(numbers: int, registers: int) -> Any:  # noqa: ANN401 - what 
     return _intrinsic(type_call)
 
 
-def _type_transpose(context: Any, given: Any, at: Any, step: Any, out: Any, to: Any, by: Any) -> Any:  # noqa: ANN401
+def _type_transpose(
+    context: Any,  # noqa: ANN401
+    source: Any,  # noqa: ANN401
+    at: Any,  # noqa: ANN401
+    step: Any,  # noqa: ANN401
+    out: Any,  # noqa: ANN401
+    to: Any,  # noqa: ANN401
+    by: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
         """Swap blocks of one number across the diagonal, then blocks of two, of four, and of eight."""
         kinds = signature.args[0], signature.args[3]
@@ -124,9 +132,9 @@ def _type_transpose(context: Any, given: Any, at: Any, step: Any, out: Any, to: 
         return context.get_dummy_value()
 
     whole = _types.int64
-    return _types.none(given, whole, whole, out, whole, whole), generate
+    return _types.none(source, whole, whole, out, whole, whole), generate
 
 
-# transpose_tile(given, at, step, out, to, by): out[to + by·j + i] = given[at + step·i + j], for i and j below
-# LANES.
+# transpose_tile(source, at, step, out, to, by): out[to + by·j + i] = source[at + step·i + j], for i and j
+# below LANES.
 transpose_tile: Any = _intrinsic(_type_transpose)

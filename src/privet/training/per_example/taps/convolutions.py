@@ -17,7 +17,7 @@ __all__ = ["ConvolutionTap"]
 
 @final
 class ConvolutionTap(Tap):
-    """A convolution. Padding that is not zeros is applied first, so that the convolution itself has zero padding."""
+    """A convolution. Padding other than zeros is applied to the input first."""
 
     __slots__ = ("channels_last", "default_output", "padding")
 

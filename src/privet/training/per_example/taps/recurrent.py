@@ -1,4 +1,4 @@
-"""Recurrent layers: the recurrence as one autograd function that gives the gradient of the gates at all time steps.
+"""Recurrent layers: one autograd function gives the gradient of the gates at all time steps.
 
 The input's part of the gates is one matrix product outside of the recurrence. The gradient g at its output is
 the gradient of the gates. The input weight then has the gradient gᵀx, the state weight gᵀh, and both biases
@@ -42,16 +42,22 @@ class _LSTM(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-        times, batch, width = given.shape
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        input_part: Tensor,
+        h: Tensor,
+        c: Tensor,
+        weight: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        times, batch, width = input_part.shape
         hidden = width // 4
-        gates = given  # nothing else reads these numbers
-        states = given.new_empty(times, batch, hidden)
-        cells = given.new_empty(times + 1, batch, hidden)
+        gates = input_part  # nothing else reads these numbers
+        states = input_part.new_empty(times, batch, hidden)
+        cells = input_part.new_empty(times + 1, batch, hidden)
         squashed = torch.empty_like(states)
         cells[0] = c
         transposed = weight.t().contiguous()
-        kernels = _choose_kernels(given, h)
+        kernels = _choose_kernels(input_part, h)
         if kernels is not None:
             arrays = (
                 gates.view(times, batch, 4, hidden).numpy(),
@@ -59,7 +65,7 @@ class _LSTM(torch.autograd.Function):
                 squashed.numpy(),
                 states.numpy(),
             )
-            threads = choose_threads(given[0].numel(), WORTH_SHARING)
+            threads = choose_threads(input_part[0].numel(), WORTH_SHARING)
             for t, (now, after) in enumerate(zip(gates.unbind(), states.unbind(), strict=True)):
                 now.addmm_(h, transposed)
                 kernels.lstm_forward(threads, *arrays, t)
@@ -90,9 +96,9 @@ class _LSTM(torch.autograd.Function):
         kernels = _choose_kernels(gates, weight)
         if kernels is not None:
             result = torch.empty_like(gates)
-            given = gradients[0].unbind()
+            state_gradients = gradients[0].unbind()
             dh, dc = (
-                torch.empty_like(cells[0]).copy_(given[-1]),
+                torch.empty_like(cells[0]).copy_(state_gradients[-1]),
                 torch.empty_like(cells[0]).copy_(gradients[1]),
             )
             saved = gates.view(times, batch, 4, hidden).numpy(), cells.numpy(), squashed.numpy()
@@ -100,7 +106,9 @@ class _LSTM(torch.autograd.Function):
             flat, threads = result.unbind(), choose_threads(gates[0].numel(), WORTH_SHARING)
             for t in range(times - 1, -1, -1):
                 kernels.lstm_backward(threads, *saved, *written, t)
-                torch.addmm(given[t - 1], flat[t], weight, out=dh) if t else torch.mm(flat[t], weight, out=dh)
+                torch.addmm(state_gradients[t - 1], flat[t], weight, out=dh) if t else torch.mm(
+                    flat[t], weight, out=dh
+                )
             return result, dh, dc, None
         i, f, g, o = gates.view(times, batch, 4, hidden).unbind(2)
         # Everything that does not depend on the recurrence, for all time steps at once.
@@ -114,14 +122,14 @@ class _LSTM(torch.autograd.Function):
         torch.addcmul(o, through, squashed, value=-1, out=through)
         result = slopes.view(times, batch, width)  # each slope is used once, so the gradient overwrites it
         three, last, flat = slopes[:, :, :3].unbind(), slopes[:, :, 3].unbind(), result.unbind()
-        ends, forget, given = through.unbind(), f.unbind(), gradients[0].unbind()
-        dh, dc = given[times - 1], gradients[1]
+        ends, forget, state_gradients = through.unbind(), f.unbind(), gradients[0].unbind()
+        dh, dc = state_gradients[times - 1], gradients[1]
         for t in range(times - 1, -1, -1):
             dc = torch.addcmul(dc, dh, ends[t])
             three[t].mul_(dc.unsqueeze(1))
             last[t].mul_(dh)
             dc.mul_(forget[t])
-            dh = torch.addmm(given[t - 1], flat[t], weight) if t else flat[t] @ weight
+            dh = torch.addmm(state_gradients[t - 1], flat[t], weight) if t else flat[t] @ weight
         return result, dh, dc, None
 
 
@@ -129,20 +137,26 @@ class _GRU(torch.autograd.Function):
     """(input's part of the gates [T, B, 3H], state bias [T, B, 3H], h, W) → states. The gates are r, z, n."""
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, bias: Tensor, h: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
-        times, batch, width = given.shape
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        input_part: Tensor,
+        bias: Tensor,
+        h: Tensor,
+        weight: Tensor,
+    ) -> Tensor:
+        times, batch, width = input_part.shape
         hidden = width // 3
-        gates, shares = torch.empty_like(given), given.new_empty(times, batch, hidden)
-        states = given.new_empty(times + 1, batch, hidden)
+        gates, shares = torch.empty_like(input_part), input_part.new_empty(times, batch, hidden)
+        states = input_part.new_empty(times + 1, batch, hidden)
         states[0] = h
         transposed = weight.t()
         both = 2 * hidden
         for t in range(times):
             share = torch.addmm(bias[t], states[t], transposed)
             now = gates[t]
-            torch.add(given[t, :, :both], share[:, :both], out=now[:, :both]).sigmoid_()
+            torch.add(input_part[t, :, :both], share[:, :both], out=now[:, :both]).sigmoid_()
             shares[t] = share[:, both:]
-            torch.addcmul(given[t, :, both:], now[:, :hidden], shares[t], out=now[:, both:]).tanh_()
+            torch.addcmul(input_part[t, :, both:], now[:, :hidden], shares[t], out=now[:, both:]).tanh_()
             z, n = now[:, hidden:both], now[:, both:]
             torch.lerp(n, states[t], z, out=states[t + 1])
         ctx.save_for_backward(gates, shares, states, weight)
@@ -252,7 +266,9 @@ class LSTMTap(_Recurrent):
 
     __slots__ = ()
 
-    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> Any:  # type: ignore[override]  # noqa: ANN401
+    def forward(  # type: ignore[override]
+        self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> Any:  # noqa: ANN401 - as torch
         module = self.module
         assert isinstance(module, nn.LSTM)
         if not isinstance(x, Tensor) or x.dim() != 3:
@@ -270,11 +286,12 @@ class LSTMTap(_Recurrent):
         assert weight is not None
         assert state is not None
         bias = None if first is None or second is None else first + second
-        given = F.linear(x.reshape(-1, x.shape[2]), weight, bias)
+        input_part = F.linear(x.reshape(-1, x.shape[2]), weight, bias)
         h, c = start
-        y, end = _LSTM.apply(given.view(*x.shape[:2], -1), h, c, state.detach())  # type: ignore[no-untyped-call]
+        gates = input_part.view(*x.shape[:2], -1)
+        y, end = _LSTM.apply(gates, h, c, state.detach())  # type: ignore[no-untyped-call]
         previous = torch.cat([h.detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.record(self, given, tuple(x.shape[:2]), (x, previous), number)
+        self.tape.record(self, input_part, tuple(x.shape[:2]), (x, previous), number)
         return y, (y[-1], end)
 
     def build_forms(
@@ -307,13 +324,14 @@ class GRUTap(_Recurrent):
         weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
         assert weight is not None
         assert state is not None
-        given = F.linear(x.reshape(-1, x.shape[2]), weight, first)
+        input_part = F.linear(x.reshape(-1, x.shape[2]), weight, first)
         if second is None:
-            second = given.new_zeros(given.shape[1]).requires_grad_()
+            second = input_part.new_zeros(input_part.shape[1]).requires_grad_()
         bias = second.expand(*x.shape[:2], -1)
-        y = _GRU.apply(given.view(*x.shape[:2], -1), bias, start[0], state.detach())  # type: ignore[no-untyped-call]
+        gates = input_part.view(*x.shape[:2], -1)
+        y = _GRU.apply(gates, bias, start[0], state.detach())  # type: ignore[no-untyped-call]
         previous = torch.cat([start[0].detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.record(self, given, tuple(x.shape[:2]), (x,), 2 * number)
+        self.tape.record(self, input_part, tuple(x.shape[:2]), (x,), 2 * number)
         self.tape.record(self, bias, tuple(x.shape[:2]), (previous,), 2 * number + 1)
         return y, (y[-1],)
 

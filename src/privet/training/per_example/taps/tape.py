@@ -29,7 +29,7 @@ __all__ = ["BatchAxis", "InstalledTaps", "LayerCall", "Tap", "Tape", "has_plain_
 @final
 @dataclass(frozen=True, slots=True)
 class BatchAxis:
-    """Where the examples are among the leading sizes of a tapped output: ``each`` rows per example along ``dim``.
+    """Where the examples are among the leading sizes of an output: ``each`` rows per example along ``dim``.
 
     The rows along ``dim`` are [outer, examples, each/outer]. With ``outer`` = 1 the rows of an example are
     adjacent. With ``outer`` = ``each`` the first row of every example comes before the second row of any.
@@ -49,7 +49,7 @@ class BatchAxis:
         return torch.arange(batch, device=device).repeat_interleave(inner).repeat(self.outer)
 
     def split_rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
-        """The tensor as [examples, tokens, …]. The first ``leading`` sizes are not those of the layer itself."""
+        """The tensor as [examples, tokens, …]. ``leading`` sizes come before those of the layer."""
         tail = tensor.shape[leading:]
         if not self.dim and self.each == leading == 1:
             return tensor.unsqueeze(1)
@@ -88,8 +88,8 @@ class LayerCall:
         for tensor, version in zip(self.saved, self.versions, strict=True):
             if get_version(tensor) != version:
                 raise InvalidArgument(
-                    "'model' must not overwrite the input of a layer after the layer has used it, got an in-place "
-                    "change. Use the operation that returns a new tensor."
+                    "'model' must not overwrite the input of a layer after the layer has used it, got an "
+                    "in-place change. Use the operation that returns a new tensor."
                 )
 
 
@@ -116,7 +116,7 @@ class Tape:
 
 
 class Tap(ABC):
-    """A layer of a known type: its function with detached parameters, and its gradients from what it recorded."""
+    """A layer of a known type: its function with detached parameters, and its gradient forms."""
 
     __slots__ = ("indices", "module", "number", "tape")
 
@@ -194,6 +194,6 @@ class InstalledTaps:
 
 
 def has_plain_parameters(module: nn.Module, names: tuple[str, ...]) -> bool:
-    """Whether the module has exactly these parameters, and no hook or parametrisation replaces one of them."""
+    """Whether the module has exactly these parameters, and none is replaced by a hook or parametrisation."""
     own = get_parameters(module)
     return set(own) == set(names) and all(p is None or type(p) is nn.Parameter for p in own.values())
