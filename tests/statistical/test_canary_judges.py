@@ -49,7 +49,7 @@ def test_student_noise_is_judged_without_curves():
     assert canary_judge(_ledger(Gaussian(1.0), Student(3.0).caveats), 0.99) == OneRun(0.99)
     data = torch.randn(200, 20), torch.randint(0, 2, (200,))
     settings = {"epsilon": 8.0, "delta": DELTA, "epochs": 1, "canaries": 64, "lot_size": 50}
-    trained = privet.train(torch.nn.Linear(20, 4), data, law=Student(3.0), **settings)
+    trained = privet.train(torch.nn.Linear(20, 4), data, noise_distribution=Student(3.0), **settings)
     (canaries,) = privet.audit(trained, data, data, attacks="loss", progress=False).audits[0].on_canaries
     assert "Steinke" in canaries.method
 

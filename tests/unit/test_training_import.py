@@ -42,8 +42,8 @@ def test_what_is_not_asked_for_is_not_loaded():
 
 
 def test_every_name_is_where_it_is_said_to_be():
-    assert set(privet.training.__all__) == set(privet.training._HOMES) == set(dir(privet.training))
-    for name, home in privet.training._HOMES.items():
+    assert set(privet.training.__all__) == set(privet.training._MODULES) == set(dir(privet.training))
+    for name, home in privet.training._MODULES.items():
         module = import_module(f"privet.training.{home}")
         assert getattr(privet.training, name) is getattr(module, name)
         assert name in module.__all__
