@@ -313,9 +313,9 @@ def test_refusals():
         trained(encoding=Signs(), clip=PerLayer(1.0))
     with pytest.raises(NotProved, match="normal noise only"):
         trained(noise_distribution=Student(4.0), lot_size=None, sampling=CyclicSampling(6), correlation=Tree())
-    with pytest.raises(InvalidArgument, match="takes off itself"):
+    with pytest.raises(InvalidArgument, match="subtracts itself"):
         trained(denoising=Denoising(), optimizer=CorrectedAdam)
-    with pytest.raises(InvalidArgument, match="'law' must be"):
+    with pytest.raises(InvalidArgument, match="'noise_distribution' must be"):
         trained(noise_distribution="student")
     with pytest.raises(InvalidArgument, match="'encoding' must be"):
         trained(encoding="signs")

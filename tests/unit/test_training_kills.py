@@ -306,7 +306,7 @@ def test_a_reservation_beyond_what_is_affordable_is_caught(tmp_path, monkeypatch
         ledger, _ = killed_often(tmp_path, plan, generator, epsilon=EPSILON, delta=DELTA)
     assert account(ledger).epsilon(delta=DELTA) > EPSILON
     monkeypatch.setattr(Checkpoint, "_find_final_step", real)
-    with pytest.warns(UserWarning, match="above its ε, so no step is added"):
+    with pytest.warns(UserWarning, match="above its ε, so it takes no further step"):
         Checkpoint(tmp_path, plan, epsilon=EPSILON, delta=DELTA).__enter__().close()
 
 

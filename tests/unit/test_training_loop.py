@@ -85,9 +85,9 @@ def test_lots_cannot_be_left_out_or_used_twice():
     with pytest.raises(InvalidArgument, match="Lot 1 must be used"):
         next(lots)
     run.step(first, LOSS)
-    with pytest.raises(InvalidArgument, match="not yet used"):
+    with pytest.raises(InvalidArgument, match="not used yet"):
         run.step(first, LOSS)
-    with pytest.raises(InvalidArgument, match="not yet used"):
+    with pytest.raises(InvalidArgument, match="not used yet"):
         run.step(Lot(2, torch.arange(5)), LOSS)
     assert "tensor" not in repr(first)  # which examples they are is a secret
 

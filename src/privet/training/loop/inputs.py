@@ -1,5 +1,4 @@
-"""Check data and model before anything is spent: types, shapes and labels. Also the default sizes of a run.
-"""
+"""Check data and model before anything is spent: types, shapes and labels. Also the default sizes of a run."""
 
 import math
 from collections.abc import Iterator
@@ -72,7 +71,7 @@ def prepare_data(model: nn.Module, data: object, loss: TorchLoss | None) -> tupl
     """
     if isinstance(data, TensorDataset):
         data = data.tensors
-    if isinstance(data, tuple):
+    if isinstance(data, tuple) or (isinstance(data, list) and all(hasattr(x, "__array__") for x in data)):
         data = tuple(x if isinstance(x, Tensor) else np.asarray(x) for x in data)  # data frames, lists
     columns: tuple[Tensor, ...] | None = None
     if isinstance(data, tuple | list) and data and all(isinstance(x, Tensor | np.ndarray) for x in data):

@@ -216,6 +216,8 @@ class PrivateLoop:
             self._clear_gradients()
             with self._side_effects.forbid():
                 self._gradient.collect(self._examples, lot.indices, loss)
+                if lot.number == self.final_step:
+                    self._gradient.check_independence(self._examples, lot.indices, loss)
         if self._canaries is not None:
             self._canaries.add_gradients(lot.indices, self._gradient, self._group)
         if self._checkpoint is not None:

@@ -18,15 +18,18 @@ from privet.training.extras.encoded_sums import EncodedSums
 from privet.training.extras.encoding import Encoding
 from privet.training.extras.module_validation import add_fix_hint
 from privet.training.loop.distributed import ProcessGroup, SingleProcess
-from privet.training.loop.losses import TorchLoss, as_per_example_loss
+from privet.training.loop.losses import PerExampleLoss, TorchLoss, as_per_example_loss
 from privet.training.noise.correlated import Correlation, Independent, NoiseStream
 from privet.training.noise.distributions import NoiseLaw, Normal
 from privet.training.noise.gradient_noise import gaussian_
 from privet.training.per_example import ClippedSums, CrossExample, Layout
+from privet.training.per_example.graph.couplings import Couplings, undisturbed
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, micro_batch_size
 
 __all__ = ["NoisyGradient", "split_targets"]
+
+_FEWEST = 3  # examples of which a test of independence says something
 
 
 @final
@@ -158,6 +161,31 @@ class NoisyGradient:
             if isinstance(self.clip, Adaptive):
                 self._count += self.clip.count(squared_norms)
 
+    def check_independence(self, examples: Examples, indices: Tensor, loss: TorchLoss) -> None:
+        """Test on some of these examples that no loss or gradient depends on the other examples of a lot.
+
+        ``ClippedSums`` tests this in lots 1, 4, 16, … only. This is for the last lot of a run, so that a
+        dependence that appears late in training does not stay unnoticed. ``EncodedSums`` puts each example
+        through the model alone.
+        """
+        sums = self._sums_for(loss)
+        if not isinstance(sums, ClippedSums) or indices.numel() < _FEWEST:
+            return
+        size = self._micro_batch or micro_batch_size(indices.numel(), sums.held)
+        inputs, targets = split_targets(examples.take(indices[: max(_FEWEST, size)]))
+        if len(targets) < _FEWEST:
+            return  # canaries that are left out
+        if self._augmentation is not None:
+            inputs = self._augmentation.variants(inputs)
+        couplings = Couplings(self._model, self._per_example_loss(loss), self._parameters)
+        two, three = ((tuple(x[:n] for x in inputs), targets[:n]) for n in (2, 3))
+        try:
+            with undisturbed(self._model):
+                couplings.require_few_apart(two, three)
+            couplings.require_apart(inputs, targets, first=False)
+        except CrossExample as refusal:
+            raise add_fix_hint(refusal) from None
+
     def add_dirac_gradients(self, coordinates: Tensor, height: float) -> None:
         """Add gradients of ``height`` in one coordinate and 0 elsewhere, clipped and counted like others."""
         device = self.buffer.device
@@ -240,10 +268,8 @@ class NoisyGradient:
     def _sums_for(self, loss: TorchLoss) -> ClippedSums | EncodedSums:
         """The engine for this loss. What it has learnt about the model holds for this loss only."""
         if self._sums is None or self._sums[0] is not loss:
-            per_example, stands_for = as_per_example_loss(loss), loss
-            if self._augmentation is not None:
-                per_example = average_over_variants(per_example, self._augmentation.copies)
-                stands_for = per_example
+            per_example = self._per_example_loss(loss)
+            stands_for = loss if self._augmentation is None else per_example
             try:
                 sums = (
                     ClippedSums(
@@ -256,6 +282,12 @@ class NoisyGradient:
                 raise add_fix_hint(refusal) from None
             self._sums = (loss, sums)
         return self._sums[1]
+
+    def _per_example_loss(self, loss: TorchLoss) -> PerExampleLoss:
+        per_example = as_per_example_loss(loss)
+        if self._augmentation is None:
+            return per_example
+        return average_over_variants(per_example, self._augmentation.copies)
 
 
 def split_targets(columns: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
