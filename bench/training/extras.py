@@ -68,7 +68,7 @@ def _loading(name: str, steps: int) -> tuple[float, float, float]:
         private.step(drawn, loss)
         stepping.append(time.perf_counter() - gathered)
         gathering.append(gathered - start)
-    lots = plan.sampling.lots(POPULATION, SecureNoise())
+    lots = plan.sampling.make_sampler(POPULATION, SecureNoise())
     for _ in range(DRAWS):
         lots.draw()
     start = time.perf_counter()

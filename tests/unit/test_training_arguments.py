@@ -11,6 +11,7 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, ReduceLROnPlateau, StepLR
 
 import privet
+from privet import lazy_loading
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
 from privet.training import (
@@ -245,9 +246,13 @@ def test_reprs_have_one_line_and_no_tensors():
     assert str(result.canaries.included) not in repr(result)
 
 
-def test_train_is_listed():
-    assert {"train", "training", "learning"} <= set(dir(privet))
-    assert not {"train", "training", "learning"} & set(privet.__all__)  # a star-import must not import torch
+def test_train_is_listed_if_torch_is_installed(monkeypatch):
+    names = {"train", "training"}
+    assert names <= set(dir(privet))
+    assert not names & set(privet.__all__)  # a star-import must not import torch
+    monkeypatch.setattr(lazy_loading, "find_spec", lambda name: None)
+    assert not names & set(dir(privet))  # so that help(privet) works without torch
+    assert {"account", "release"} <= set(dir(privet))
 
 
 # The last lot ---------------------------------------------------------------------------------------------------------

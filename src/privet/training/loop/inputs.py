@@ -1,4 +1,4 @@
-"""Check data and model before anything is spent: types, shapes and labels. Also the default sizes of a run."""
+"""Check data and model before anything is spent: types, shapes, labels. Also the default sizes of a run."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The options of a private run, in one place. ``train`` and ``make_private`` make them; ``setup`` reads them."""
+"""The options of a private run. ``train`` and ``make_private`` make them, and ``setup`` reads them."""
 
 from dataclasses import dataclass
 from pathlib import Path
