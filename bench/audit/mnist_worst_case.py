@@ -97,7 +97,9 @@ def canary(weights: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         return blank, start(blank).argmin(1)
 
 
-def score(plan: TrainingPlan, weights: dict[str, Tensor], rows: Examples, target: tuple[Tensor, Tensor]) -> float:
+def score(
+    plan: TrainingPlan, weights: dict[str, Tensor], rows: Examples, target: tuple[Tensor, Tensor]
+) -> float:
     """One private run, and how little the final model minds the canary."""
     trained = model()
     trained.load_state_dict(weights)

@@ -46,11 +46,18 @@ PLANS = [
     planned(),
     planned(size_is_public=True, micro_batch=7, augmentations=3),
     planned(adaptive=QuantileClip(0.5, count_deviation=20.0, learning_rate=0.3)),
-    planned(sampling=FixedSizeSampling(50), noise_distribution=Student(5.0), adjacency=ReplaceOne(Unit.CLIENT)),
+    planned(
+        sampling=FixedSizeSampling(50), noise_distribution=Student(5.0), adjacency=ReplaceOne(Unit.CLIENT)
+    ),
     planned(sampling=CyclicPoissonSampling(4, 0.2), correlation=Banded((1.0, 0.7, 0.1))),
     planned(sampling=CyclicSampling(5), correlation=Tree(efficient=False)),
     planned(sampling=ShuffledSampling(125, accept=Caveat.UNVETTED), encoding=Signs(0.25)),
-    planned(sampling=ShuffledSampling(125), adjacency=ZeroOut(), noise_distribution=Normal(), correlation=Independent()),
+    planned(
+        sampling=ShuffledSampling(125),
+        adjacency=ZeroOut(),
+        noise_distribution=Normal(),
+        correlation=Independent(),
+    ),
 ]
 
 

@@ -436,7 +436,8 @@ def test_a_few_thousand_spikes_are_enough_where_lots_are_small(monkeypatch, fact
 
 def test_canaries_say_whether_their_noise_is_normal():
     loops = [
-        run(private(network(), data(), Canaries(40, seed=1), noise_distribution=law), 1) for law in (Normal(), Student(4))
+        run(private(network(), data(), Canaries(40, seed=1), noise_distribution=law), 1)
+        for law in (Normal(), Student(4))
     ]
     assert [loop.canaries.normal_noise for loop in loops] == [True, False]
 

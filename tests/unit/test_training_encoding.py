@@ -257,7 +257,10 @@ def test_it_trains_within_its_budget():
     fresh = separable(2000, seed=1)
     plain = trained()
     encoded = trained(
-        encoding=Signs(0.5), noise_distribution=Student(5.0), denoising=Denoising(least=0.2), optimizer=sgd(4.0)
+        encoding=Signs(0.5),
+        noise_distribution=Student(5.0),
+        denoising=Denoising(least=0.2),
+        optimizer=sgd(4.0),
     )
     assert encoded.plan.noise_multiplier == plain.plan.noise_multiplier
     assert 1.9 < encoded.epsilon(delta=DELTA) <= 2.0
@@ -272,7 +275,12 @@ def test_it_trains_within_its_budget():
         {"encoding": Signs(0.2)},
         {"noise_distribution": Student(3.0)},
         {"denoising": True},
-        {"encoding": Signs(0.2), "noise_distribution": Student(3.0), "clip": Adaptive(0.5), "denoising": True},
+        {
+            "encoding": Signs(0.2),
+            "noise_distribution": Student(3.0),
+            "clip": Adaptive(0.5),
+            "denoising": True,
+        },
         {"noise_distribution": Student(3.0), "optimizer": CorrectedAdam},
     ],
 )
@@ -312,7 +320,9 @@ def test_refusals():
     with pytest.raises(InvalidArgument, match="one bound for a gradient"):
         trained(encoding=Signs(), clip=PerLayer(1.0))
     with pytest.raises(NotProved, match="normal noise only"):
-        trained(noise_distribution=Student(4.0), lot_size=None, sampling=CyclicSampling(6), correlation=Tree())
+        trained(
+            noise_distribution=Student(4.0), lot_size=None, sampling=CyclicSampling(6), correlation=Tree()
+        )
     with pytest.raises(InvalidArgument, match="subtracts itself"):
         trained(denoising=Denoising(), optimizer=CorrectedAdam)
     with pytest.raises(InvalidArgument, match="'noise_distribution' must be"):

@@ -286,7 +286,11 @@ def test_noise_that_lost_and_new_steps_share_is_counted_with_their_one_draw(cras
 
 def test_lost_steps_of_parts_count_by_their_turns():
     plan = TrainingPlan(
-        population=1000, sampling=CyclicPoissonSampling(4, 0.1), steps=400, noise_multiplier=2.0, clip_bound=1.0
+        population=1000,
+        sampling=CyclicPoissonSampling(4, 0.1),
+        steps=400,
+        noise_multiplier=2.0,
+        clip_bound=1.0,
     )
     (all_turns,) = plan.ledger(400, abandoned=((360, 369),))
     assert all_turns.event == Repeat(Poisson(0.1, Gaussian(2.0)), 103)

@@ -171,7 +171,10 @@ def test_places_that_move_up_break_the_claim_and_the_caveat_says_so(sampling):
     gap[0] = 0.0  # zero-out: the place is kept
     assert abs(float(gap[sampling.make_sampler(20, SeededNoise(1)).draw()].sum()) - sums[0]) <= 1
     for adjacency in (ZeroOut(), ReplaceOne()):
-        assert Caveat.PLACES_TAKEN_AS_PUBLIC not in TrainingPlan(**fields, adjacency=adjacency).guarantee().caveats
+        assert (
+            Caveat.PLACES_TAKEN_AS_PUBLIC
+            not in TrainingPlan(**fields, adjacency=adjacency).guarantee().caveats
+        )
     fair = TrainingPlan(**(fields | {"sampling": PoissonSampling(0.5)}))
     assert Caveat.PLACES_TAKEN_AS_PUBLIC not in fair.guarantee().caveats
 
@@ -219,7 +222,10 @@ def test_the_caveat_travels_and_other_adjacencies_do_not_have_it():
     assert PUBLIC in plan.caveats(delta=1e-5)
     for adjacency in (ZeroOut(), ReplaceOne()):
         assert (
-            PUBLIC not in TrainingPlan(sampling=PoissonSampling(0.1), adjacency=adjacency, **fields).ledger(3).caveats
+            PUBLIC
+            not in TrainingPlan(sampling=PoissonSampling(0.1), adjacency=adjacency, **fields)
+            .ledger(3)
+            .caveats
         )
 
 

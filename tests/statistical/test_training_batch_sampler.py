@@ -72,7 +72,10 @@ def test_the_check_sees_what_is_wrong():
 def test_fixed_lots_are_uniform_subsets():
     """All 20 sets of 3 of 6, 6000 draws: false alarm 10⁻⁸, finds a set that is 40 % too frequent."""
     for size in (3, 4):
-        lots, sets = FixedSizeBatchSampler(6, size, SecureNoise()), list(itertools.combinations(range(6), size))
+        lots, sets = (
+            FixedSizeBatchSampler(6, size, SecureNoise()),
+            list(itertools.combinations(range(6), size)),
+        )
         seen = dict.fromkeys(sets, 0)
         for _ in range(6000):
             seen[tuple(lots.draw().tolist())] += 1
@@ -92,7 +95,9 @@ def test_shuffles_are_uniform():
 def test_binomial_counts_have_their_law(trials, probability):
     """8000 counts: false alarm 10⁻⁸, finds a probability that is off by 5 %."""
     source = expanded(SecureNoise())
-    counts = np.bincount([draw_binomial(trials, probability, source) for _ in range(8000)], minlength=trials + 1)
+    counts = np.bincount(
+        [draw_binomial(trials, probability, source) for _ in range(8000)], minlength=trials + 1
+    )
     expected = 8000 * stats.binom.pmf(np.arange(trials + 1), trials, probability)
     wide = expected >= 10
     assert stats.chi2.sf(((counts - expected)[wide] ** 2 / expected[wide]).sum(), int(wide.sum())) > SMALLEST

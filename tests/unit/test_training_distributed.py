@@ -169,7 +169,12 @@ def private(rank, name, *, rows=None, process_group=None, **more):
     optimizer = settings.pop("optimizer", torch.optim.SGD)(model.parameters(), 0.1)
     noise = SeededNoise(1) if rank == 0 else SecureNoise()  # that of others is not asked
     return make_private(
-        model, optimizer, data() if rows is None else rows, noise=noise, process_group=process_group, **settings
+        model,
+        optimizer,
+        data() if rows is None else rows,
+        noise=noise,
+        process_group=process_group,
+        **settings,
     )
 
 
@@ -463,7 +468,11 @@ def test_a_lost_process_is_asked_once(tmp_path, monkeypatch):
             raise RuntimeError("Timed out waiting 1800000ms for recv operation to complete")
 
         monkeypatch.setattr(dist, "all_reduce", unanswered)
-        with pytest.raises(ProcessFailed, match="died or cannot be reached"), team.all_or_none(), team.all_or_none():
+        with (
+            pytest.raises(ProcessFailed, match="died or cannot be reached"),
+            team.all_or_none(),
+            team.all_or_none(),
+        ):
             pass
         assert len(asked) == 1
         with pytest.raises(ValueError, match="mine"), team.all_or_none():
