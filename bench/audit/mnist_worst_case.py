@@ -36,8 +36,8 @@ from torch.nn import functional as F  # noqa: N812
 from privet.accounting import account
 from privet.bounds import Finding
 from privet.scores import Scores
-from privet.training import Flat, Plan, PoissonSampling, PrivateLoop
-from privet.training.sampling.rows import Rows
+from privet.training import Flat, PoissonSampling, PrivateLoop, TrainingPlan
+from privet.training.sampling.examples import Examples
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1].parent / "shared" / "data" / "mnist.npz"
@@ -46,7 +46,7 @@ RATE = 0.5  # of the mean gradient; between 0.01 and 2 the distance of the score
 ELSEWHERE = 30_000  # digits from here on are the adversary's own
 
 
-class Places(Rows):
+class Places(Examples):
     """999 digits and the canary's place, where it stands or not: the number of places, and so the divisor, is the same."""
 
     def __init__(self, inputs: Tensor, labels: Tensor, *, with_canary: bool) -> None:
@@ -97,7 +97,9 @@ def canary(weights: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         return blank, start(blank).argmin(1)
 
 
-def score(plan: Plan, weights: dict[str, Tensor], rows: Rows, target: tuple[Tensor, Tensor]) -> float:
+def score(
+    plan: TrainingPlan, weights: dict[str, Tensor], rows: Examples, target: tuple[Tensor, Tensor]
+) -> float:
     """One private run, and how little the final model minds the canary."""
     trained = model()
     trained.load_state_dict(weights)
@@ -109,9 +111,9 @@ def score(plan: Plan, weights: dict[str, Tensor], rows: Rows, target: tuple[Tens
         return -float(F.cross_entropy(trained(target[0]).double(), target[1]))
 
 
-def plans() -> tuple[Plan, Plan]:
+def plans() -> tuple[TrainingPlan, TrainingPlan]:
     """The plan that is claimed, and the one that a bug would run: half of the noise."""
-    claimed = Plan.calibrated(
+    claimed = TrainingPlan.calibrated(
         epsilon=EPSILON,
         delta=DELTA,
         population=RECORDS,
@@ -120,12 +122,12 @@ def plans() -> tuple[Plan, Plan]:
         steps=STEPS,
     )
     noise = claimed.noise_multiplier / 2
-    return claimed, Plan(
+    return claimed, TrainingPlan(
         population=RECORDS, sampling=PoissonSampling(1.0), steps=STEPS, noise_multiplier=noise, clip_bound=1.0
     )
 
 
-def work(job: tuple[Plan, dict[str, Tensor], Tensor, Tensor, bool, int]) -> list[float]:
+def work(job: tuple[TrainingPlan, dict[str, Tensor], Tensor, Tensor, bool, int]) -> list[float]:
     torch.set_num_threads(1)
     plan, weights, inputs, labels, with_canary, runs = job
     rows = Places(inputs, labels, with_canary=with_canary)
@@ -153,7 +155,7 @@ class Cache:
 
 
 def measured(
-    plan: Plan,
+    plan: TrainingPlan,
     name: str,
     runs: int,
     setting: tuple[dict[str, Tensor], Tensor, Tensor],

@@ -13,7 +13,6 @@ from typing import final
 
 import numpy as np
 
-from privet import accounting
 from privet.accounting import account
 from privet.adjacency import AddRemove
 from privet.attacks.shadows.cache import Cache
@@ -24,8 +23,10 @@ from privet.events import DiscreteLaplace, Event, Repeat
 from privet.ledger import Entry, Ledger
 from privet.releasing import Answer, Budget, Cost, ErrorKind, filter_state
 from privet.releasing.durable import DurableLedger, stored_ledger
+from privet.training import plan as training_plan
+from privet.training.loop import checkpoint as training_checkpoint
 from privet.training.loop.checkpoint import Checkpoint
-from privet.training.plan import Plan
+from privet.training.plan import TrainingPlan
 from privet.training.sampling.schemes import PoissonSampling
 
 Tell = Callable[[str], None]
@@ -130,8 +131,8 @@ class Training(Scenario):
 
     def __init__(self) -> None:
         # A run asks again and again what the same steps cost; the answer is remembered, and is the accountant's own.
-        accounting.account = _remembered  # type: ignore[assignment]
-        self._plan = Plan.calibrated(
+        training_checkpoint.account = training_plan.account = _remembered  # type: ignore[assignment,attr-defined]
+        self._plan = TrainingPlan.calibrated(
             epsilon=self._EPSILON,
             delta=self._DELTA,
             population=1000,
@@ -147,8 +148,8 @@ class Training(Scenario):
                 folder, self._plan, ahead=self._AHEAD, epsilon=self._EPSILON, delta=self._DELTA
             ) as kept,
         ):
-            for step in range(kept.step + 1, min(kept.last, kept.step + 5) + 1):
-                kept.before(step)
+            for step in range(kept.step + 1, min(kept.final_step, kept.step + 5) + 1):
+                kept.reserve(step)
                 tell(str(step))
                 if step % 2 == 0:
                     kept.save(step, {"step": step})

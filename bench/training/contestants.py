@@ -16,8 +16,8 @@ from models import GPT, Task, losses, mean_loss
 from torch import Tensor, nn
 
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
-from privet.training import FixedSizeSampling, Flat, Plan, PrivateLoop
-from privet.training.sampling.rows import Rows
+from privet.training import FixedSizeSampling, Flat, PrivateLoop, TrainingPlan
+from privet.training.sampling.examples import Examples
 
 FOREVER = 10_000_000  # steps that a plan allows for
 
@@ -83,7 +83,7 @@ class PlainChannelsLast(Plain):
         self.optimizer = self.sgd()
 
 
-class Whole(Rows):
+class Whole(Examples):
     """A lot that is in memory already, as it is for all others; what it costs to gather one is measured by itself."""
 
     def __init__(self, setting: Setting) -> None:
@@ -106,7 +106,7 @@ class Privet(InTorch):
 
     def __init__(self, setting: Setting, noise: NoiseSource) -> None:
         super().__init__(setting)
-        plan = Plan(
+        plan = TrainingPlan(
             population=setting.lot,
             sampling=FixedSizeSampling(setting.lot),
             steps=FOREVER,

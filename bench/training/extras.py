@@ -14,8 +14,8 @@ from race import apart, say
 from torch import nn
 
 from privet.randomness import SecureNoise
-from privet.training import Flat, Plan, PoissonSampling, PrivateLoop
-from privet.training.sampling.rows import rows_of
+from privet.training import Flat, PoissonSampling, PrivateLoop, TrainingPlan
+from privet.training.sampling.examples import as_examples
 
 PARAMETERS = 1_300_000
 POPULATION = 20_000
@@ -50,8 +50,8 @@ def _loading(name: str, steps: int) -> tuple[float, float, float]:
     """A Poisson run over a table in memory: medians of drawing a lot, of gathering it, and of the step, gathering included."""
     task = TASKS[name]
     lot = sorted(task.lots)[1]
-    rows = rows_of(task.data(POPULATION))
-    plan = Plan(
+    rows = as_examples(task.data(POPULATION))
+    plan = TrainingPlan(
         population=POPULATION,
         sampling=PoissonSampling(lot / POPULATION),
         steps=steps,
@@ -68,7 +68,7 @@ def _loading(name: str, steps: int) -> tuple[float, float, float]:
         private.step(drawn, loss)
         stepping.append(time.perf_counter() - gathered)
         gathering.append(gathered - start)
-    lots = plan.sampling.lots(POPULATION, SecureNoise())
+    lots = plan.sampling.make_sampler(POPULATION, SecureNoise())
     for _ in range(DRAWS):
         lots.draw()
     start = time.perf_counter()

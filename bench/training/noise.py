@@ -20,7 +20,7 @@ from privet.randomness import SecureNoise, SeededNoise
 from privet.training.noise import compiled_normals, secure_stream
 from privet.training.noise.gradient_noise import add_gaussian_
 from privet.training.noise.secure_stream import expand_source
-from privet.training.sampling.lots import FixedLots, Lots, PoissonLots
+from privet.training.sampling.batch_sampler import BatchSampler, FixedSizeBatchSampler, PoissonBatchSampler
 
 Case = Callable[[], object]
 LOTS = 64
@@ -69,13 +69,13 @@ def samplers() -> dict[str, Case]:
     source = SecureNoise()
     found: dict[str, Case] = {}
     for population, rate in ((60_000, 256 / 60_000), (10**6, 1e-3), (10**8, 1e-5), (10**8, 1e-3)):
-        lots = PoissonLots(population, rate, source)
+        lots = PoissonBatchSampler(population, rate, source)
         found[f"Poisson, n = {population:.0e}, lot {population * rate:.0f}"] = many(lots)
-    found["fixed size, n = 1e+06, lot 1000"] = many(FixedLots(10**6, 1000, source))
+    found["fixed size, n = 1e+06, lot 1000"] = many(FixedSizeBatchSampler(10**6, 1000, source))
     return found
 
 
-def many(lots: Lots) -> Case:
+def many(lots: BatchSampler) -> Case:
     """As many lots as may be drawn at once."""
     return lambda: [lots.draw() for _ in range(LOTS)]
 

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from privet.reporting import Report
     from privet.training import train as train
 
-# What needs a package beyond the core (learning, train, training) is there when it is asked for, and not listed: whoever
-# lists or star-imports everything has not asked for torch.
+# A star-import must not import torch or scikit-learn, so ``learning``, ``train`` and ``training`` are not here.
+# ``dir(privet)`` lists them if their package is installed.
 __all__ = [
     "AddRemove",
     "AdvantageTarget",
@@ -104,4 +104,6 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = load_lazily(__name__, _MODULES)
+__getattr__, __dir__ = load_lazily(
+    __name__, _MODULES, needs={"learning": "sklearn", "train": "torch", "training": "torch"}
+)

@@ -1,12 +1,14 @@
 """Lazy loading for packages: a public name is imported when somebody first uses it.
 
-A package lists each public name with the module that defines it. ``load_lazily`` gives the package its ``__getattr__`` and
-``__dir__`` (PEP 562). So ``import privet`` stays quick, and torch is imported only when a name needs it.
+A package lists each public name with the module that defines it. ``load_lazily`` gives the package its
+``__getattr__`` and ``__dir__`` (PEP 562). So ``import privet`` stays quick, and torch is imported only when a
+name needs it.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 
 from privet.errors import MissingPackage
 
@@ -17,13 +19,15 @@ _EXTRAS = {"torch": "torch", "sklearn": "learn", "polars": "tables", "plotly": "
 
 
 def load_lazily(
-    package: str, modules: Mapping[str, str], *, hidden: frozenset[str] = frozenset()
+    package: str, modules: Mapping[str, str], *, needs: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The ``__getattr__`` and the ``__dir__`` of ``package``.
 
-    ``modules`` maps a public name to the module below the package that defines it; "" means that the name is itself a module.
-    Names in ``hidden`` can be used and are not listed.
+    ``modules`` maps a public name to the module below the package that defines it; "" means that the name is
+    itself a module. ``needs`` maps a name to the optional package that it imports. If that package is not
+    installed, ``dir`` does not list the name, so that ``help`` works.
     """
+    needed = {} if needs is None else needs
 
     def load(name: str) -> object:
         if name not in modules:
@@ -46,6 +50,6 @@ def load_lazily(
         return value
 
     def list_names() -> list[str]:
-        return sorted(name for name in modules if name not in hidden)
+        return sorted(name for name in modules if name not in needed or find_spec(needed[name]) is not None)
 
     return load, list_names

@@ -17,11 +17,11 @@ from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.plan_documents import plan_from_plain
 from privet.training.noise.correlated import BandedNoise, TreeNoise
 from privet.training.noise.distributions import Student
-from privet.training.plan import Plan, QuantileClip
+from privet.training.plan import QuantileClip, TrainingPlan
 from privet.training.sampling.schemes import (
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
-    PartSampling,
     PoissonSampling,
     ShuffledSampling,
 )
@@ -47,13 +47,13 @@ PARTS = {
         "adjacency": AddRemove(Unit.USER),
     },
     "tree": {"sampling": CyclicSampling(5), "correlation": TreeNoise()},
-    "parts": {"sampling": PartSampling(4, 0.2)},
+    "parts": {"sampling": CyclicPoissonSampling(4, 0.2)},
 }
 
 
 def planned(name, **changes):
     common = {"population": 1000, "steps": 40, "noise_multiplier": 2.5, "clip_bound": 1.0}
-    return Plan(**(common | PARTS[name] | changes))
+    return TrainingPlan(**(common | PARTS[name] | changes))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_checkpoint_goes_on_and_is_written_as_a_document(name, folder):
         assert kept.step == 8
         assert torch.equal(kept.state["weights"], torch.arange(3.0))
         assert kept.ledger().event == plan.ledger(8, abandoned=((8, 12),)).event  # 10 ran, 12 were reserved
-        kept.before(9)
+        kept.reserve(9)
         kept.save(9, {"weights": torch.ones(3)})
     document = json.loads((folder / name / "spent.json").read_text())
     assert document["version"] == 2

@@ -21,7 +21,7 @@ from privet.training import (
 )
 from privet.training.clipping import Clip
 from privet.training.loop.step import NoisyGradient
-from privet.training.sampling.rows import rows_of
+from privet.training.sampling.examples import as_examples
 
 LOSS = nn.CrossEntropyLoss()
 COUNT = 23
@@ -98,7 +98,7 @@ def test_without_clip_and_noise_a_step_is_plain(data, optimizer, micro_batch):
         LOSS(plain(data[0]), data[1]).backward()
         one.step()
         other.zero_grad()
-        step.collect(rows_of(data), torch.arange(COUNT), LOSS)
+        step.collect(as_examples(data), torch.arange(COUNT), LOSS)
         step.release()
         other.step()
     for a, b in zip(plain.parameters(), private.parameters(), strict=True):
@@ -122,7 +122,7 @@ def test_a_clipped_sum_is_the_slow_one(data, clip, factor_of, micro_batch):
     model = network()
     step = gradient(model, clip, micro_batch=micro_batch)
     indices = torch.tensor([0, 3, 4, 8, 9, 11, 17, 22])
-    step.collect(rows_of(data), indices, LOSS)
+    step.collect(as_examples(data), indices, LOSS)
     expected = slow_sum(model, (data[0][indices], data[1][indices]), factor_of)
     assert torch.allclose(step.buffer.double(), expected, rtol=1e-4, atol=1e-5)
 
@@ -131,7 +131,7 @@ def test_a_clipped_sum_is_the_slow_one(data, clip, factor_of, micro_batch):
 def test_variants_are_averaged_before_the_clip(data, clip):
     model, change, copies = network(), crops_and_flips(1), 3
     step = gradient(model, clip, augmentation=Augmentation(change, copies=copies, seed=6))
-    step.collect(rows_of(data), torch.arange(COUNT), LOSS)
+    step.collect(as_examples(data), torch.arange(COUNT), LOSS)
     generator = torch.Generator().manual_seed(6)
     made = iter(change(data[0].repeat_interleave(copies, 0), generator).split(copies))
 
@@ -160,7 +160,7 @@ def test_noise_is_added_once_and_is_that_of_the_bound():
     model = nn.Linear(400, 400)
     step = gradient(model, Flat(0.5), multiplier=3.0, divisor=20.0)
     step.collect(
-        rows_of((torch.zeros(4, 400), torch.zeros(4, dtype=torch.int64))),
+        as_examples((torch.zeros(4, 400), torch.zeros(4, dtype=torch.int64))),
         torch.zeros(0, dtype=torch.int64),
         LOSS,
     )
@@ -173,7 +173,7 @@ def test_noise_is_added_once_and_is_that_of_the_bound():
     assert float(model.weight.grad.std()) == pytest.approx(wanted, rel=0.02)
     before = step.buffer.clone()
     step.collect(
-        rows_of((torch.zeros(4, 400), torch.zeros(4, dtype=torch.int64))),
+        as_examples((torch.zeros(4, 400), torch.zeros(4, dtype=torch.int64))),
         torch.zeros(0, dtype=torch.int64),
         LOSS,
     )
@@ -231,7 +231,7 @@ def test_a_moving_average_is_the_weighted_sum():
         with torch.no_grad():
             for p in model.parameters():
                 p.add_(torch.randn_like(p))
-        average.follow(model)
+        average.update(model)
         kept = min(0.7, (1 + t) / (10 + t))
         slow = [
             kept * s + (1 - kept) * p.detach().double() for s, p in zip(slow, model.parameters(), strict=True)
@@ -258,6 +258,6 @@ def test_neighbours_are_no_further_apart_than_the_bound(data, clip, scale, copie
         change = crops_and_flips(0, flip=False)
         augmentation = None if copies == 1 else Augmentation(change, copies=copies)
         step = gradient(network(), clip, micro_batch=6, augmentation=augmentation)
-        step.collect(rows_of((images, labels)), indices, LOSS)
+        step.collect(as_examples((images, labels)), indices, LOSS)
         found.append(step.buffer.double())
     assert float((found[0] - found[1]).norm()) <= 0.3 * (1 + 1e-5)

@@ -8,15 +8,24 @@ from torch import nn
 
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
-from privet.training import ClippedSums, Flat, LoRA, Plan, last_layer, merged, per_example_loss, train
-from privet.training.extras.adapters import Adapted
+from privet.training import (
+    ClippedSums,
+    Flat,
+    LoRA,
+    TrainingPlan,
+    last_layer,
+    merge_adapters,
+    per_example_loss,
+    train,
+)
+from privet.training.extras.adapters import LoRALinear
 
-_calibrated = functools.cache(Plan.calibrated)
+_calibrated = functools.cache(TrainingPlan.calibrated)
 
 
 @pytest.fixture(autouse=True)
 def calibrated_once(monkeypatch):
-    monkeypatch.setattr(Plan, "calibrated", staticmethod(_calibrated))
+    monkeypatch.setattr(TrainingPlan, "calibrated", staticmethod(_calibrated))
     torch.manual_seed(0)
 
 
@@ -49,14 +58,14 @@ def disturb(model):
     """Adapters begin at zero; here is one that does something."""
     with torch.no_grad():
         for module in model.modules():
-            if isinstance(module, Adapted):
+            if isinstance(module, LoRALinear):
                 module.up.weight.normal_()
     return model
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_clipped_sums_equal_a_loop(begun):
-    model = LoRA(rank=2, scale=0.7, also=("4",)).into(network())
+    model = LoRA(rank=2, scale=0.7, also=("4",)).apply_to(network())
     if begun:
         disturb(model)
     loss, (inputs, targets) = per_example_loss(nn.CrossEntropyLoss()), data(7)
@@ -76,7 +85,7 @@ def test_clipped_sums_equal_a_loop(begun):
 
 def test_only_the_changes_train():
     model = network()
-    tuned = LoRA(rank=2).into(model)
+    tuned = LoRA(rank=2).apply_to(model)
     assert trainable(model) == [name for name, _ in model.named_parameters()]  # the model itself stays
     assert trainable(tuned) == [f"{i}.{part}.weight" for i in (0, 2, 4) for part in ("down", "up")]
     inputs = data(5)[0]
@@ -89,37 +98,37 @@ def test_only_the_changes_train():
 
 
 def test_chosen_layers():
-    tuned = LoRA(rank=1, layers=("2",), also=("4",)).into(network())
+    tuned = LoRA(rank=1, layers=("2",), also=("4",)).apply_to(network())
     assert trainable(tuned) == ["2.down.weight", "2.up.weight", "4.weight", "4.bias"]
     nested = nn.Sequential(network(), nn.Linear(2, 2))
-    assert trainable(LoRA(layers=("0",)).into(nested))[0] == "0.0.down.weight"
-    assert all(name.startswith("0.") for name in trainable(LoRA(layers=("0",)).into(nested)))
-    assert isinstance(LoRA().into(nn.Linear(3, 2)), Adapted)
+    assert trainable(LoRA(layers=("0",)).apply_to(nested))[0] == "0.0.down.weight"
+    assert all(name.startswith("0.") for name in trainable(LoRA(layers=("0",)).apply_to(nested)))
+    assert isinstance(LoRA().apply_to(nn.Linear(3, 2)), LoRALinear)
 
 
 def test_one_layer_in_two_places_has_one_change():
     layer = nn.Linear(6, 6)
-    tuned = LoRA(rank=2).into(nn.Sequential(layer, nn.Tanh(), layer))
+    tuned = LoRA(rank=2).apply_to(nn.Sequential(layer, nn.Tanh(), layer))
     assert tuned[0] is tuned[2]
-    whole = merged(disturb(tuned))
+    whole = merge_adapters(disturb(tuned))
     assert whole[0] is whole[2]
 
 
 def test_merging_changes_nothing_that_is_computed():
-    tuned = disturb(LoRA(rank=3, scale=0.5).into(network()))
+    tuned = disturb(LoRA(rank=3, scale=0.5).apply_to(network()))
     inputs = data(9)[0]
-    whole = merged(tuned)
-    assert not any(isinstance(m, Adapted) for m in whole.modules())
+    whole = merge_adapters(tuned)
+    assert not any(isinstance(m, LoRALinear) for m in whole.modules())
     assert torch.allclose(whole(inputs), tuned(inputs), atol=1e-5)
     assert not torch.allclose(whole(inputs), network()(inputs), atol=1e-2)
     assert trainable(whole) == [name for name, _ in network().named_parameters()]
-    alone = disturb(LoRA().into(nn.Linear(3, 2)))
-    assert type(merged(alone)) is nn.Linear
+    alone = disturb(LoRA().apply_to(nn.Linear(3, 2)))
+    assert type(merge_adapters(alone)) is nn.Linear
 
 
 def test_layers_with_a_weight_of_their_own_use_are_left_alone():
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    tuned = LoRA(rank=2).into(model)
+    tuned = LoRA(rank=2).apply_to(model)
     assert not any("self_attn" in name for name in trainable(tuned))
     assert tuned(torch.randn(2, 3, 8)).shape == (2, 3, 8)
 
@@ -140,14 +149,14 @@ def test_frozen_batch_normalisation_is_a_fixed_map():
     assert not tuned[1].training
     before = tuned[1].running_mean.clone()
     assert torch.equal(quick(tuned).model[1].running_mean, before)
-    assert trainable(LoRA(also=("1",), layers=("0",)).into(model))[2:] == ["1.weight", "1.bias"]
+    assert trainable(LoRA(also=("1",), layers=("0",)).apply_to(model))[2:] == ["1.weight", "1.bias"]
 
 
 def test_refusals():
     with pytest.raises(InvalidArgument, match="named_modules"):
-        LoRA(layers=("head",)).into(network())
-    with pytest.raises(InvalidArgument, match="holds none"):
-        LoRA(layers=("1",)).into(network())
+        LoRA(layers=("head",)).apply_to(network())
+    with pytest.raises(InvalidArgument, match="Name an nn.Linear"):
+        LoRA(layers=("1",)).apply_to(network())
     with pytest.raises(InvalidArgument, match="'rank'"):
         LoRA(rank=0)
     with pytest.raises(InvalidArgument, match="got none"):

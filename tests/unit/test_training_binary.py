@@ -11,10 +11,10 @@ from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
 from privet.training import Canaries, Flat, Mislabelled, OutOfDistribution, make_private, train, with_canaries
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
-from privet.training.loop.inputs import prepared
-from privet.training.loop.losses import loss_of
+from privet.training.loop.inputs import prepare_data
+from privet.training.loop.losses import as_per_example_loss
 from privet.training.loop.step import NoisyGradient
-from privet.training.sampling.rows import rows_of
+from privet.training.sampling.examples import as_examples
 
 
 class Flattened(nn.Module):
@@ -96,7 +96,7 @@ def test_each_example_is_clipped_by_itself(loss, shape):
     gradient = NoisyGradient(
         model, Flat(0.3), divisor=1.0, multiplier=0.0, source=SeededNoise(1)
     )  # no noise: the sum itself
-    gradient.collect(rows_of((inputs, targets.long().reshape(shape))), torch.arange(12), loss())
+    gradient.collect(as_examples((inputs, targets.long().reshape(shape))), torch.arange(12), loss())
     total = torch.zeros_like(gradient.buffer)
     for x, y in zip(inputs, targets, strict=True):
         outputs = model(x.unsqueeze(0)).flatten()
@@ -123,7 +123,7 @@ def test_lots_of_one_example_are_lots(count):
     sums = []
     for model in (Squeezed(), logits()):
         gradient = NoisyGradient(model, Flat(0.3), divisor=1.0, multiplier=0.0, source=SeededNoise(1))
-        gradient.collect(rows_of((inputs, targets.long())), torch.arange(count), nn.BCEWithLogitsLoss())
+        gradient.collect(as_examples((inputs, targets.long())), torch.arange(count), nn.BCEWithLogitsLoss())
         sums.append(gradient.buffer.clone())
     assert torch.allclose(*sums, atol=1e-6)
 
@@ -144,40 +144,40 @@ def test_a_loop_of_ones_own_takes_whole_numbers_too():
     )
     for lot in run.lots():
         run.step(lot, nn.BCEWithLogitsLoss())
-    assert run.taken == 3
+    assert run.steps_done == 3
 
 
 def test_weights_of_the_loss_are_kept():
     outputs, targets = torch.tensor([[0.3], [-1.0]]), torch.tensor([1, 0])
-    each = loss_of(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([3.0])))(outputs, targets)
-    plain = loss_of(nn.BCEWithLogitsLoss())(outputs, targets)
+    each = as_per_example_loss(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([3.0])))(outputs, targets)
+    plain = as_per_example_loss(nn.BCEWithLogitsLoss())(outputs, targets)
     assert each.shape == (2,)
     assert torch.allclose(each, plain * torch.tensor([3.0, 1.0]))
 
 
 def test_several_labels_an_example_are_as_they_were():
-    each = loss_of(nn.BCEWithLogitsLoss())(torch.zeros(5, 3), torch.ones(5, 3))
+    each = as_per_example_loss(nn.BCEWithLogitsLoss())(torch.zeros(5, 3), torch.ones(5, 3))
     assert torch.allclose(each, torch.full((5,), 0.6931), atol=1e-3)
     with pytest.raises(InvalidArgument, match="shape of the outputs"):
-        loss_of(nn.BCEWithLogitsLoss())(torch.zeros(5, 3), torch.ones(5))
+        as_per_example_loss(nn.BCEWithLogitsLoss())(torch.zeros(5, 3), torch.ones(5))
     with pytest.raises(InvalidArgument, match="shape of the outputs"):
-        loss_of(nn.BCEWithLogitsLoss())(torch.zeros(5, 1), torch.ones(4))
+        as_per_example_loss(nn.BCEWithLogitsLoss())(torch.zeros(5, 1), torch.ones(4))
 
 
 def test_what_does_not_fit_is_refused_with_the_fix():
     inputs, targets = data(40)
     with pytest.raises(InvalidArgument, match="Number the two classes 0 and 1"):
-        prepared(logits(), (inputs, 2 * targets.long() - 1), None)
+        prepare_data(logits(), (inputs, 2 * targets.long() - 1), None)
     with pytest.raises(InvalidArgument, match="must be 0 or 1"):
-        loss_of(nn.BCELoss())(torch.full((40, 1), 0.5), 2 * targets.long())
+        as_per_example_loss(nn.BCELoss())(torch.full((40, 1), 0.5), 2 * targets.long())
     for kind in ("logits [n, 1]", "logits [n]"):
         with pytest.raises(InvalidArgument, match="cross entropy, which is 0 for a single class"):
-            prepared(MODELS[kind](), (inputs, torch.zeros(40, dtype=torch.int64)), nn.CrossEntropyLoss())
+            prepare_data(MODELS[kind](), (inputs, torch.zeros(40, dtype=torch.int64)), nn.CrossEntropyLoss())
     for kind in ("probabilities [n, 1]", "probabilities [n]"):
         with pytest.raises(InvalidArgument, match=r"nn.BCELoss\(\) for a model that ends in a sigmoid"):
-            prepared(MODELS[kind](), (inputs, targets), nn.BCEWithLogitsLoss())
+            prepare_data(MODELS[kind](), (inputs, targets), nn.BCEWithLogitsLoss())
     with pytest.raises(InvalidArgument, match="'loss' must be given"):
-        prepared(logits(), (inputs, targets), None)  # numbers may be a regression
+        prepare_data(logits(), (inputs, targets), None)  # numbers may be a regression
 
 
 def test_looking_at_the_model_leaves_it_as_it_was():
@@ -186,7 +186,7 @@ def test_looking_at_the_model_leaves_it_as_it_was():
     model.register_forward_hook(lambda module, _inputs, _outputs: module.seen.add_(1))
     state = torch.get_rng_state()
     inputs, targets = data(40)
-    prepared(model, (inputs, targets.long()), None)
+    prepare_data(model, (inputs, targets.long()), None)
     assert torch.equal(state, torch.get_rng_state())
     assert float(model.seen) == 0
     assert all(p.grad is None for p in model.parameters())
@@ -230,10 +230,10 @@ def test_canaries_are_scored_as_for_two_outputs(kind, canary):
     inputs, targets = data(200)
     wanted = Canaries(60, canary, seed=3)
     model = MODELS[kind]()
-    flock = wanted.among(rows_of((inputs, targets.long())), model)
-    other = wanted.among(rows_of((inputs, targets.long())), TwoOutputs(logits()))
-    assert np.allclose(flock.scores(model).values, other.scores(TwoOutputs(logits())).values, atol=1e-4)
-    assert np.array_equal(flock.scores(model).members, other.scores(TwoOutputs(logits())).members)
+    dataset = wanted.insert_into(as_examples((inputs, targets.long())), model)
+    other = wanted.insert_into(as_examples((inputs, targets.long())), TwoOutputs(logits()))
+    assert np.allclose(dataset.scores(model).values, other.scores(TwoOutputs(logits())).values, atol=1e-4)
+    assert np.array_equal(dataset.scores(model).members, other.scores(TwoOutputs(logits())).members)
 
 
 def test_a_private_run_of_a_binary_model_has_canaries():
@@ -241,8 +241,8 @@ def test_a_private_run_of_a_binary_model_has_canaries():
         MODELS["probabilities [n, 1]"](), data()[1].long(), canaries=Canaries(50, Mislabelled(), seed=1)
     )
     assert len(found.canaries.scores) == 50
-    flock = with_canaries((data()[0], data()[1].long()), Canaries(50, Mislabelled(classes=2), seed=1))
-    assert len(flock.scores(logits())) == 50
+    dataset = with_canaries((data()[0], data()[1].long()), Canaries(50, Mislabelled(classes=2), seed=1))
+    assert len(dataset.scores(logits())) == 50
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_a_probability_that_does_not_end_in_a_sigmoid_is_not_taken_as_a_logit(la
 
     inputs, targets = data(50)
     with pytest.raises(InvalidArgument, match="'loss' must be given .* between 0 and 1"):
-        prepared(Ends(), (inputs, targets.long()), None)
-    assert isinstance(prepared(Ends(), (inputs, targets.long()), nn.BCELoss())[1], nn.BCELoss)
+        prepare_data(Ends(), (inputs, targets.long()), None)
+    assert isinstance(prepare_data(Ends(), (inputs, targets.long()), nn.BCELoss())[1], nn.BCELoss)
 
 
 @pytest.mark.parametrize("zero", [True, False])
@@ -277,4 +277,4 @@ def test_logits_are_still_logits_also_of_a_head_that_begins_at_zero(zero):
     if zero:
         nn.init.zeros_(model[-1].weight)
         nn.init.constant_(model[-1].bias, 0.5)
-    assert isinstance(prepared(model, (inputs, targets.long()), None)[1], nn.BCEWithLogitsLoss)
+    assert isinstance(prepare_data(model, (inputs, targets.long()), None)[1], nn.BCEWithLogitsLoss)

@@ -69,7 +69,7 @@ def private(model, rows, canaries, **settings):
 def run(loop, steps=None):
     for lot in loop.lots():
         loop.step(lot, LOSS)
-        if loop.taken == steps:
+        if loop.steps_done == steps:
             break
     return loop
 
@@ -99,10 +99,10 @@ def test_coins_are_fair_and_independent_of_each_other_and_of_all_else():
     rows = data()
     coins, labels = [], []
     for seed in range(300):
-        flock = with_canaries(rows, Canaries(800, OutOfDistribution(classes=2), seed=seed))
-        coins.append(2.0 * flock.coin - 1)
+        dataset = with_canaries(rows, Canaries(800, OutOfDistribution(classes=2), seed=seed))
+        coins.append(2.0 * dataset.coin - 1)
         other = with_canaries(rows, Canaries(200, Mislabelled(classes=3), seed=seed))
-        turned = (other._wrong - rows[1][other._at]) % 3
+        turned = (other._wrong_labels - rows[1][other._slots]) % 3
         labels.append(2.0 * turned.numpy() - 3)
     signs, contents = np.array(coins), np.array(labels)
     size = signs.size
@@ -130,7 +130,7 @@ def test_a_run_reports_its_coins(kind):
     loop = run(private(network(), data(), Canaries(64, kind, seed=1)))
     found = loop.canaries
     assert found.count == len(found.scores) == 64
-    assert found.included == found.scores.members.sum() == loop._flock.included
+    assert found.included == found.scores.members.sum() == loop._canaries.included
     assert 0 < found.included < 64
     assert found.kind.startswith(type(kind).__name__)
     assert "scores" not in repr(found)
@@ -143,23 +143,23 @@ def test_a_run_reports_its_coins(kind):
 def test_mislabelled_records_leave_their_places_and_others_add_some():
     rows = data()
     for kind, places in ((Mislabelled(3), 200), (OutOfDistribution(classes=3), 264)):
-        flock = with_canaries(rows, Canaries(64, kind, seed=1))
-        assert len(flock) == places
-        assert len(flock.data[0]) == places - 64 + flock.included
+        dataset = with_canaries(rows, Canaries(64, kind, seed=1))
+        assert len(dataset) == places
+        assert len(dataset.data[0]) == places - 64 + dataset.included
 
 
 def test_mislabelled_canaries_have_the_inputs_of_the_data_and_never_their_label():
     inputs, labels = data()
-    flock = with_canaries((inputs, labels), Canaries(100, Mislabelled(3), seed=2))
-    shown, told = flock._records(torch.arange(100))
-    assert torch.equal(shown, inputs[flock._at])
-    assert (told != labels[flock._at]).all()
+    dataset = with_canaries((inputs, labels), Canaries(100, Mislabelled(3), seed=2))
+    shown, told = dataset._records(torch.arange(100))
+    assert torch.equal(shown, inputs[dataset._slots])
+    assert (told != labels[dataset._slots]).all()
     assert set(told.tolist()) == {0, 1, 2}
     # In the data that is trained on, just the included ones have another label.
     kept = torch.ones(200, dtype=torch.bool)
-    kept[flock._at[~flock._present]] = False
-    assert torch.equal(flock.data[0], inputs[kept])
-    assert int((flock.data[1] != labels[kept]).sum()) == flock.included
+    kept[dataset._slots[~dataset._present]] = False
+    assert torch.equal(dataset.data[0], inputs[kept])
+    assert int((dataset.data[1] != labels[kept]).sum()) == dataset.included
 
 
 @pytest.mark.parametrize("included", [False, True])
@@ -168,17 +168,17 @@ def test_training_touches_included_canaries_and_no_others(kind, included):
     inputs, labels = data()
     canaries = Canaries(64, kind, seed=4)
     loop = private(network(), (inputs.clone(), labels), canaries)
-    flock = loop._flock
-    poisoned = flock._present if included else ~flock._present
+    dataset = loop._canaries
+    poisoned = dataset._present if included else ~dataset._present
     if isinstance(kind, Mislabelled):
-        flock._rows._columns[0][flock._at[poisoned]] = math.nan
+        dataset._examples._columns[0][dataset._slots[poisoned]] = math.nan
     else:
-        flock._columns[0][poisoned] = math.nan
+        dataset._columns[0][poisoned] = math.nan
     if included:
         with pytest.raises(NotFinite):
             run(loop)
     else:
-        assert run(loop).taken == 4
+        assert run(loop).steps_done == 4
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=names)
@@ -209,10 +209,10 @@ def test_the_divisor_does_not_depend_on_the_coins():
 
 def test_places_of_excluded_canaries_may_be_all_that_a_lot_has():
     loop = private(network(), data(), Canaries(64, OutOfDistribution(classes=3), seed=1))
-    flock = loop._flock
-    empty = flock.take(200 + torch.nonzero(~flock._present)[:, 0])
+    dataset = loop._canaries
+    empty = dataset.take(200 + torch.nonzero(~dataset._present)[:, 0])
     assert [len(column) for column in empty] == [0, 0]
-    nobody = flock.take(torch.zeros(0, dtype=torch.int64))
+    nobody = dataset.take(torch.zeros(0, dtype=torch.int64))
     assert [len(column) for column in nobody] == [0, 0]
 
 
@@ -274,9 +274,9 @@ def test_spikes_count_among_the_norms_that_an_adaptive_bound_follows(silent):
 
 
 def test_spikes_of_one_run_have_coordinates_of_their_own():
-    flock = private(network(), data(), Canaries(243, seed=1))._flock
+    dataset = private(network(), data(), Canaries(243, seed=1))._canaries
     assert Layout.of(network()).size == 243
-    assert len(set(flock._coordinates.tolist())) == 243
+    assert len(set(dataset._coordinates.tolist())) == 243
 
 
 def test_the_cost_of_spikes_is_known_beforehand(silent):
@@ -302,28 +302,28 @@ def test_the_cost_of_mislabelled_records_is_the_records():
 @pytest.mark.parametrize("kind", KINDS[1:], ids=names[1:])
 def test_a_model_that_learns_by_heart_gives_its_canaries_away(kind):
     """In any loop: plain training to a loss of almost nothing."""
-    flock = with_canaries(data(100), Canaries(64, kind, seed=3))
+    dataset = with_canaries(data(100), Canaries(64, kind, seed=3))
     model = nn.Sequential(nn.Linear(4, 300), nn.ReLU(), nn.Linear(300, 3))
-    flock.begin(model)
-    inputs, labels = flock.data
+    dataset.begin(model)
+    inputs, labels = dataset.data
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(400):
         optimizer.zero_grad()
         LOSS(model(inputs), labels).backward()
         optimizer.step()
-    scores = flock.scores(model)
+    scores = dataset.scores(model)
     assert np.median(scores.of_members) > np.quantile(scores.of_others, 0.8)
 
 
 def test_scores_are_the_change_of_confidence_and_leave_the_model_as_it_was():
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
-    flock = with_canaries(data(), Canaries(64, OutOfDistribution(classes=3), seed=1))
-    absolute = flock.scores(model).values
-    flock.begin(model)
+    dataset = with_canaries(data(), Canaries(64, OutOfDistribution(classes=3), seed=1))
+    absolute = dataset.scores(model).values
+    dataset.begin(model)
     assert model.training
     assert model[0].training
-    assert flock.scores(model).values == pytest.approx(0.0)
-    inputs, labels = flock._records(torch.arange(64))
+    assert dataset.scores(model).values == pytest.approx(0.0)
+    inputs, labels = dataset._records(torch.arange(64))
     with torch.no_grad():
         p = torch.softmax(model[1](inputs).double(), 1)[torch.arange(64), labels]
     assert absolute == pytest.approx(torch.logit(p).numpy())
@@ -351,11 +351,11 @@ def test_a_run_that_resumes_has_the_same_coins_and_scores(kind, tmp_path):
         run(loop, steps=2)
         before = loop.canaries.scores
     with private(network(seed=9), data(), canaries, checkpoint=tmp_path) as loop:
-        assert loop.taken == 2
+        assert loop.steps_done == 2
         after = loop.canaries.scores
         assert (after.members == before.members).all()
         assert after.values == pytest.approx(before.values)
-        assert run(loop).taken == 4
+        assert run(loop).steps_done == 4
         assert (loop.canaries.scores.values != before.values).any()
 
 
@@ -381,7 +381,7 @@ def test_a_run_does_not_resume_with_other_canaries(other, tmp_path):
         (lambda: with_canaries(data(), Canaries(64)), "privet.train or make_private"),
         (lambda: with_canaries(data(50), Canaries(64, Mislabelled(3))), "Ask for fewer"),
         (lambda: with_canaries(data(), Canaries(64, Mislabelled())), "classes=10"),
-        (lambda: with_canaries((data()[0],) * 2, Canaries(64, Mislabelled(3))), "Take DiracGradient"),
+        (lambda: with_canaries((data()[0],) * 2, Canaries(64, Mislabelled(3))), "Use DiracGradient"),
         (
             lambda: with_canaries((data()[1][:, None], data()[1]), Canaries(64, OutOfDistribution())),
             "high=255",
@@ -436,8 +436,8 @@ def test_a_few_thousand_spikes_are_enough_where_lots_are_small(monkeypatch, fact
 
 def test_canaries_say_whether_their_noise_is_normal():
     loops = [
-        run(private(network(), data(), Canaries(40, seed=1), noise_distribution=noise), 1)
-        for noise in (Normal(), Student(4))
+        run(private(network(), data(), Canaries(40, seed=1), noise_distribution=law), 1)
+        for law in (Normal(), Student(4))
     ]
     assert [loop.canaries.normal_noise for loop in loops] == [True, False]
 

@@ -18,18 +18,18 @@ from privet.ledger import Ledger
 from privet.training.loop import checkpoint
 from privet.training.loop.checkpoint import Checkpoint
 from privet.training.noise.correlated import TreeNoise
-from privet.training.plan import Plan
+from privet.training.plan import TrainingPlan
 from privet.training.sampling.schemes import CyclicSampling, PoissonSampling
 
 STEPS = 7
-PLAN = Plan(
+PLAN = TrainingPlan(
     population=1000, sampling=PoissonSampling(0.01), steps=STEPS, noise_multiplier=1.0, clip_bound=1.0
 )
 AHEAD = 4
 OPERATIONS = ("fsync", "write", "open", "replace", "unlink")
 
 
-def run(folder: Path, used: Path, *, plan: Plan = PLAN, last: int = STEPS, every: int = 3) -> Ledger:
+def run(folder: Path, used: Path, *, plan: TrainingPlan = PLAN, last: int = STEPS, every: int = 3) -> Ledger:
     """A toy loop: a byte in ``used`` is a noisy gradient that was used. Whatever was written survives a kill.
 
     Its ε pays for all steps again, so that the run reaches its end; see test_training_kills.py for those that do not.
@@ -39,7 +39,7 @@ def run(folder: Path, used: Path, *, plan: Plan = PLAN, last: int = STEPS, every
         descriptor = os.open(used, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             for step in range(kept.step + 1, last + 1):
-                kept.before(step)
+                kept.reserve(step)
                 os.write(descriptor, b"x")
                 weights = weights + 1
                 if step % every == 0 or step == STEPS:
@@ -73,7 +73,7 @@ class Killer:
         return operation
 
 
-def killed(folder: Path, used: Path, at: int, *, after: bool, plan: Plan = PLAN) -> bool:
+def killed(folder: Path, used: Path, at: int, *, after: bool, plan: TrainingPlan = PLAN) -> bool:
     """Run in a child that is killed at that operation; whether it lived that long."""
     child = os.fork()
     if child == 0:
@@ -181,12 +181,12 @@ def test_a_journal_written_after_the_step_is_caught(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Checkpoint, "_write", late)
     with Checkpoint(tmp_path / "run", PLAN, ahead=AHEAD) as kept:
-        kept.before(1)
+        kept.reserve(1)
         assert counted(kept.ledger()) < 1
 
 
 def test_lost_steps_of_correlated_noise_count_when_they_run_again(tmp_path):
-    plan = Plan(
+    plan = TrainingPlan(
         population=100,
         sampling=CyclicSampling(5),
         steps=STEPS,
@@ -206,10 +206,10 @@ def test_lost_steps_of_correlated_noise_count_when_they_run_again(tmp_path):
 
 def test_a_seeded_stretch_is_never_forgotten(tmp_path):
     with Checkpoint(tmp_path, PLAN, caveats=frozenset({Caveat.SEEDED_NOISE})) as kept:
-        kept.before(1)
+        kept.reserve(1)
     with Checkpoint(tmp_path, PLAN, epsilon=100.0, delta=1e-5) as kept:
         assert Caveat.SEEDED_NOISE in kept.ledger().caveats
-        kept.before(1)
+        kept.reserve(1)
     with Checkpoint(tmp_path, PLAN, epsilon=100.0, delta=1e-5) as kept:
         assert Caveat.SEEDED_NOISE in kept.ledger().caveats
 
@@ -220,7 +220,7 @@ def test_optimizer_and_model_come_back(tmp_path):
     model(torch.ones(1, 3)).sum().backward()
     optimizer.step()
     with Checkpoint(tmp_path, PLAN) as kept:
-        kept.before(1)
+        kept.reserve(1)
         kept.save(1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
     with Checkpoint(tmp_path, PLAN) as kept:
         assert kept.step == 1
@@ -259,13 +259,13 @@ def test_refusals(tmp_path):
     with Checkpoint(folder, PLAN, epsilon=100.0, delta=1e-5) as kept:
         with pytest.raises(InvalidArgument, match="another run"), Checkpoint(folder, PLAN):
             pass
-        with pytest.raises(InvalidArgument, match="Announce every step"):
-            kept.before(kept.step + 2)
+        with pytest.raises(InvalidArgument, match="Reserve every step"):
+            kept.reserve(kept.step + 2)
         with pytest.raises(InvalidArgument, match="Save the state"):
             kept.save(kept.step + 1, {})
     with pytest.raises(InvalidArgument, match="not open"):
-        kept.before(4)
-    other = Plan(
+        kept.reserve(4)
+    other = TrainingPlan(
         population=1000, sampling=PoissonSampling(0.01), steps=8, noise_multiplier=1.0, clip_bound=1.0
     )
     with pytest.raises(InvalidArgument, match="another plan"), Checkpoint(folder, other):
@@ -277,5 +277,5 @@ def test_refusals(tmp_path):
         with pytest.raises(Unreadable), Checkpoint(folder, PLAN):
             pass
     (folder / "spent.json").unlink()
-    with pytest.raises(Unreadable, match="what was spent is not known"), Checkpoint(folder, PLAN):
+    with pytest.raises(Unreadable, match="what was spent is unknown"), Checkpoint(folder, PLAN):
         pass

@@ -13,7 +13,7 @@ from privet.randomness import SeededNoise
 from privet.training import Adaptive, Automatic, ClippedSums, Flat, PerLayer, per_example_loss
 from privet.training.loop.step import NoisyGradient
 from privet.training.plan import QuantileClip
-from privet.training.sampling.rows import rows_of
+from privet.training.sampling.examples import as_examples
 
 NORMS = torch.tensor([0.0, 0.3, 1.0, 5.0, 1e6], dtype=torch.float64)
 
@@ -71,13 +71,13 @@ def test_layers_in_the_engine():
 
 def test_adaptive_moves_as_the_paper_says():
     clip = Adaptive(2.0, quantile=0.3, learning_rate=0.5)
-    assert clip.after(0.8).bound == pytest.approx(2.0 * math.exp(-0.5 * (0.8 - 0.3)))
-    assert clip.after(1e9).bound >= 1e-10
+    assert clip.adapt(0.8).bound == pytest.approx(2.0 * math.exp(-0.5 * (0.8 - 0.3)))
+    assert clip.adapt(1e9).bound >= 1e-10
     assert clip.count(torch.tensor([1.0, 4.0, 9.0, 16.0, 25.0])) == 2 - 2.5
-    assert clip.rule(100.0, 1.0) == QuantileClip(0.3, 5.0, 0.5)
-    assert clip.rule(100.0, 4.0).count_deviation == 8.0
-    assert clip.rule(1.0, 4.0).gradient_multiplier(4.0) <= 4.0 * 1.0328
-    assert Adaptive(2.0, count_deviation=7.0).rule(100.0, 9.0).count_deviation == 7.0
+    assert clip.quantile_clip(100.0, 1.0) == QuantileClip(0.3, 5.0, 0.5)
+    assert clip.quantile_clip(100.0, 4.0).count_deviation == 8.0
+    assert clip.quantile_clip(1.0, 4.0).gradient_multiplier(4.0) <= 4.0 * 1.0328
+    assert Adaptive(2.0, count_deviation=7.0).quantile_clip(100.0, 9.0).count_deviation == 7.0
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_no_example_adds_more_than_the_bound(rule, extra):
     """One example with a gradient far above the bound, in the first lot, which learns, and in those after it."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), *extra)
-    rows = rows_of((100 * torch.randn(20, 4), torch.randint(0, 3, (20,))))
+    rows = as_examples((100 * torch.randn(20, 4), torch.randint(0, 3, (20,))))
     noisy = NoisyGradient(model, rule, divisor=1, multiplier=0.0, source=SeededNoise(1))
     for example in range(20):
         noisy.collect(rows, torch.tensor([example]), nn.CrossEntropyLoss())

@@ -24,10 +24,10 @@ from privet.training import (
     Flat,
     NotFinite,
     PerLayer,
-    Plan,
     PoissonSampling,
     Signs,
     Student,
+    TrainingPlan,
     TreeNoise,
     make_private,
     per_example_loss,
@@ -39,12 +39,12 @@ from privet.training.noise.distributions import Normal
 DELTA = 1e-6
 LOSS = per_example_loss(nn.CrossEntropyLoss())
 
-_calibrated = functools.cache(Plan.calibrated)
+_calibrated = functools.cache(TrainingPlan.calibrated)
 
 
 @pytest.fixture(autouse=True)
 def calibrated_once(monkeypatch):
-    monkeypatch.setattr(Plan, "calibrated", staticmethod(_calibrated))
+    monkeypatch.setattr(TrainingPlan, "calibrated", staticmethod(_calibrated))
 
 
 # --- the bound on Student's t ---
@@ -126,7 +126,7 @@ def test_the_noise_has_the_scale_that_is_proved(degrees):
 
 
 def test_the_event_is_that_of_normal_noise_and_the_caveats_say_so():
-    plan = Plan(
+    plan = TrainingPlan(
         population=1000,
         sampling=PoissonSampling(0.1),
         steps=5,
@@ -138,8 +138,8 @@ def test_the_event_is_that_of_normal_noise_and_the_caveats_say_so():
     assert isinstance(ledger.entries[0].event, Repeat)
     assert isinstance(ledger.entries[0].event.inner, Poisson)
     assert {Caveat.UNVETTED, Caveat.WORST_OF_CLASS} <= ledger.caveats
-    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).relative_deviation)
-    normal = Plan(
+    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).spread)
+    normal = TrainingPlan(
         population=1000, sampling=PoissonSampling(0.1), steps=5, noise_multiplier=2.0, clip_bound=1.5
     )
     assert Caveat.UNVETTED not in normal.ledger(5).caveats
@@ -191,7 +191,7 @@ def test_sums_of_codes_equal_a_loop(share, chunk, monkeypatch):
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_no_code_is_longer_than_the_bound(share, size):
     rows = torch.randn(4, size) * torch.tensor([[0.0], [1e-20], [1.0], [1e20]])
-    codes = Signs(share).encoded(rows, 0.3).double()
+    codes = Signs(share).encode(rows, 0.3).double()
     assert (codes.norm(dim=1) <= 0.3).all()
     assert (codes.unique().abs() > 0).sum() <= 2  # three letters
     assert torch.equal(codes[0], torch.zeros(size, dtype=torch.float64))
@@ -305,28 +305,28 @@ def test_each_goes_without_the_others_and_resumes(more, tmp_path):
         ) as private:
             for lot in private.lots():
                 private.step(lot, nn.CrossEntropyLoss())
-                if private.taken == steps:
+                if private.steps_done == steps:
                     break
         return private
 
     run(3)
     private = run(6)
-    assert private.taken == 6
+    assert private.steps_done == 6
     assert private.ledger.event == private.plan.ledger(6).event
     assert all(bool(p.isfinite().all()) for p in private.model.parameters())
 
 
 def test_refusals():
-    with pytest.raises(InvalidArgument, match="one bound for the whole"):
+    with pytest.raises(InvalidArgument, match="one bound for a gradient"):
         trained(encoding=Signs(), clip=PerLayer(1.0))
-    with pytest.raises(NotProved, match="normal noise alone"):
+    with pytest.raises(NotProved, match="normal noise only"):
         trained(
             noise_distribution=Student(4.0),
             lot_size=None,
             sampling=CyclicSampling(6),
             correlation=TreeNoise(),
         )
-    with pytest.raises(InvalidArgument, match="takes off itself"):
+    with pytest.raises(InvalidArgument, match="subtracts itself"):
         trained(denoising=Denoising(), optimizer=CorrectedAdam)
     with pytest.raises(InvalidArgument, match="'noise_distribution' must be"):
         trained(noise_distribution="student")

@@ -19,15 +19,15 @@ from privet.randomness import SeededNoise
 from privet.training import (
     BandedNoise,
     CrossExample,
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
     Flat,
     NotFinite,
-    PartSampling,
-    Plan,
     PoissonSampling,
     Signs,
     Student,
+    TrainingPlan,
     fix,
     make_private,
     train,
@@ -42,7 +42,7 @@ def enough(plan, target):
 
 @pytest.fixture(autouse=True)
 def uncalibrated(monkeypatch):
-    monkeypatch.setattr(Plan, "reaching", enough)
+    monkeypatch.setattr(TrainingPlan, "with_least_noise", enough)
 
 
 def data(count=120):
@@ -123,7 +123,7 @@ def test_what_is_trained_stays_the_same():
     model[1].requires_grad_(False)
     with pytest.raises(InvalidArgument, match="frozen"):
         run.step(next(run.lots()), LOSS)
-    assert run.taken == 0
+    assert run.steps_done == 0
 
 
 # Side effects of the forward pass -------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_statistics_of_the_data_are_refused(write):
     run = private(Centred(write))
     with pytest.raises(InvalidArgument, match="'mean'"):
         run.step(next(run.lots()), LOSS)
-    assert run.taken == 0
+    assert run.steps_done == 0
     assert not run.model.mean.any()
 
 
@@ -184,14 +184,14 @@ def test_statistics_that_begin_later_are_refused():
     model.write = in_place
     with pytest.raises(InvalidArgument, match="'mean'"):
         run.step(next(lots), LOSS)
-    assert run.taken == 1
+    assert run.steps_done == 1
 
 
 def test_scratch_space_is_allowed():
     run = private(Centred(in_place, persistent=False))
     for lot in run.lots():
         run.step(lot, LOSS)
-    assert run.taken == 6
+    assert run.steps_done == 6
 
 
 def test_weights_that_the_forward_pass_changes_are_refused():
@@ -204,7 +204,7 @@ def test_weights_that_the_forward_pass_changes_are_refused():
     run = private(Bounded(3, 2))
     with pytest.raises(InvalidArgument, match="'weight'"):
         run.step(next(run.lots()), LOSS)
-    assert run.taken == 0
+    assert run.steps_done == 0
 
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
@@ -228,7 +228,7 @@ def test_power_iterations_on_weights_are_allowed():
     run = private(model)
     for lot in run.lots():
         run.step(lot, LOSS)
-    assert run.taken == 6
+    assert run.steps_done == 6
 
 
 def test_batch_normalisation_stays_frozen_where_gradients_are_encoded():
@@ -240,7 +240,7 @@ def test_batch_normalisation_stays_frozen_where_gradients_are_encoded():
     model.train()
     with pytest.raises(CrossExample):
         run.step(next(lots), LOSS)
-    assert run.taken == 1
+    assert run.steps_done == 1
 
 
 # Copies ---------------------------------------------------------------------------------------------------------------
@@ -271,9 +271,9 @@ def test_noise_that_lost_and_new_steps_share_is_counted_with_their_one_draw(cras
 
     So its one draw, at the rate q, is seen behind rows of the squared length c₀² + (1 + crashes)(c₁² + c₂² + c₃²).
     """
-    plan = Plan(
+    plan = TrainingPlan(
         population=1000,
-        sampling=PartSampling(4, 0.02),
+        sampling=CyclicPoissonSampling(4, 0.02),
         steps=4,
         noise_multiplier=0.7 * NORM,
         clip_bound=1.0,
@@ -285,8 +285,12 @@ def test_noise_that_lost_and_new_steps_share_is_counted_with_their_one_draw(cras
 
 
 def test_lost_steps_of_parts_count_by_their_turns():
-    plan = Plan(
-        population=1000, sampling=PartSampling(4, 0.1), steps=400, noise_multiplier=2.0, clip_bound=1.0
+    plan = TrainingPlan(
+        population=1000,
+        sampling=CyclicPoissonSampling(4, 0.1),
+        steps=400,
+        noise_multiplier=2.0,
+        clip_bound=1.0,
     )
     (all_turns,) = plan.ledger(400, abandoned=((360, 369),))
     assert all_turns.event == Repeat(Poisson(0.1, Gaussian(2.0)), 103)
@@ -314,7 +318,7 @@ def test_the_bar_shows_what_was_lost(tmp_path, monkeypatch):
         def show(self, step):
             shown.append(self.spent(step))
 
-    monkeypatch.setattr("privet.training.loop.run.Bar", Noted)
+    monkeypatch.setattr("privet.training.loop.run.TrainingProgress", Noted)
     monkeypatch.setattr("privet.training.loop.run._BETWEEN_SAVES", 0.0)
     settings = {"epsilon": 3.0, "delta": 1e-5, "epochs": 5, "lot_size": 30, "checkpoint": tmp_path}
 
@@ -342,7 +346,7 @@ def test_a_seeded_run_that_goes_on_does_not_repeat_its_noise(tmp_path):
             for lot in run.lots():
                 run.step(lot, LOSS)
                 seen.append(model.weight.grad.clone())
-                if run.taken == last:
+                if run.steps_done == last:
                     break
     assert len(seen) == 6
     assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
@@ -353,7 +357,7 @@ def test_a_seeded_run_that_goes_on_does_not_repeat_its_noise(tmp_path):
 
 def test_student_noise_is_proved_pair_by_pair_only():
     """A Poisson sample under replace-one mixes three laws, and each pair of them being dominated is not enough."""
-    plan = Plan(
+    plan = TrainingPlan(
         population=1000,
         sampling=FixedSizeSampling(100),
         steps=5,
@@ -365,7 +369,7 @@ def test_student_noise_is_proved_pair_by_pair_only():
     with pytest.raises(NotProved, match="replace-one"):
         replace(plan, sampling=PoissonSampling(0.1))
     with pytest.raises(NotProved, match="replace-one"):
-        replace(plan, sampling=PartSampling(2, 0.1))
+        replace(plan, sampling=CyclicPoissonSampling(2, 0.1))
     replace(plan, sampling=PoissonSampling(1.0))
     replace(plan, sampling=PoissonSampling(0.1), adjacency=AddRemove())
 

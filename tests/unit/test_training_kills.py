@@ -27,11 +27,11 @@ from privet.training.noise.correlated import (
     TreeNoise,
     square_root_coefficients,
 )
-from privet.training.plan import Plan, QuantileClip
+from privet.training.plan import QuantileClip, TrainingPlan
 from privet.training.sampling.schemes import (
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
-    PartSampling,
     PoissonSampling,
     ShuffledSampling,
 )
@@ -46,8 +46,8 @@ KINDS = {
         "sampling": PoissonSampling(0.05),
         "adaptive": QuantileClip(0.5, count_deviation=20.0),
     },
-    "parts": {"sampling": PartSampling(4, 0.2)},
-    "banded parts": {"sampling": PartSampling(4, 0.2), "correlation": BandedNoise(BANDS)},
+    "parts": {"sampling": CyclicPoissonSampling(4, 0.2)},
+    "banded parts": {"sampling": CyclicPoissonSampling(4, 0.2), "correlation": BandedNoise(BANDS)},
     "cyclic": {"sampling": CyclicSampling(5)},
     "banded": {"sampling": CyclicSampling(5), "correlation": BandedNoise(square_root_coefficients(17))},
     "tree": {"sampling": CyclicSampling(5), "correlation": TreeNoise()},
@@ -55,8 +55,8 @@ KINDS = {
 }
 
 
-def planned(kind: str) -> Plan:
-    return Plan.calibrated(
+def planned(kind: str) -> TrainingPlan:
+    return TrainingPlan.calibrated(
         epsilon=EPSILON, delta=DELTA, population=1000, clip_bound=1.0, steps=STEPS, **KINDS[kind]
     )
 
@@ -68,9 +68,9 @@ def killed_often(folder, plan, generator, *, kills=3, saves=0.15, **target):
         with Checkpoint(folder, plan, ahead=AHEAD, **target) as kept:
             ran.append(("resume", kept.step))
             final = kill == kills
-            stop = kept.last if final else int(generator.integers(kept.step, kept.last + 1))
+            stop = kept.final_step if final else int(generator.integers(kept.step, kept.final_step + 1))
             for step in range(kept.step + 1, stop + 1):
-                kept.before(step)
+                kept.reserve(step)
                 ran.append(("step", step))
                 whole = not isinstance(plan.sampling, ShuffledSampling) or step % 8 == 0
                 if whole and generator.random() < saves:
@@ -180,11 +180,11 @@ def test_draws_of_parts_are_covered_one_by_one(seed, column):
     if not executions.layers:
         return
     truth, _ = oracle(ran, BandedNoise(column), 4)
-    plan = Plan(
-        population=100, sampling=PartSampling(4, 0.2), steps=24, noise_multiplier=2.0, clip_bound=1.0,
+    plan = TrainingPlan(
+        population=100, sampling=CyclicPoissonSampling(4, 0.2), steps=24, noise_multiplier=2.0, clip_bound=1.0,
         correlation=BandedNoise(column),
     )  # fmt: skip
-    event = plan.sampling.event_of(2.0, plan.correlation, executions, 100, AddRemove())
+    event = plan.sampling.event_of_executions(2.0, plan.correlation, executions, 100, AddRemove())
     charged = lengths_of(event, 2.0)
     for found in truth.values():
         assert len(found) <= len(charged)
@@ -217,7 +217,7 @@ def test_rows_of_a_tree_are_covered(seed):
     if not reach:
         return
     sampling = CyclicSampling(parts)
-    event = sampling.event_of(1.0, TreeNoise(), executions, 100, AddRemove())
+    event = sampling.event_of_executions(1.0, TreeNoise(), executions, 100, AddRemove())
     truth = Gaussian(1 / math.sqrt(max(reach.values())))
     spent = account(Ledger(AddRemove()).spend("all", event)).epsilon(delta=DELTA)
     assert spent >= account(Ledger(AddRemove()).spend("all", truth)).epsilon(delta=DELTA) * (1 - 1e-9)
@@ -241,7 +241,7 @@ def test_a_kill_alone_costs_nothing(seed, kind):
     back = int(generator.integers(0, stop // each + 1)) * each
 
     def cost(executions):
-        return sampling.event_of(2.0, correlation, executions, 1000, adjacency)
+        return sampling.event_of_executions(2.0, correlation, executions, 1000, adjacency)
 
     before, after = Executions(stop, tuple(lost)), Executions(back, (*lost, (back, stop)))
     if before.layers:
@@ -252,16 +252,16 @@ def test_a_run_says_in_plain_words_that_it_ends_early(tmp_path):
     plan = planned("Poisson")
     with Checkpoint(tmp_path, plan, ahead=AHEAD, epsilon=EPSILON, delta=DELTA) as kept:
         for step in range(1, 11):
-            kept.before(step)
+            kept.reserve(step)
     again = Checkpoint(tmp_path, plan, epsilon=EPSILON, delta=DELTA)
     with pytest.warns(UserWarning, match=r"lost up to 14 steps.*ends after step 26 of 40"):
         again.__enter__()
     with contextlib.closing(again) as kept:
-        assert kept.last == 26
+        assert kept.final_step == 26
         for step in range(1, 27):
-            kept.before(step)
+            kept.reserve(step)
         with pytest.raises(BudgetExceeded, match="End the run after step 26"):
-            kept.before(27)
+            kept.reserve(27)
     with pytest.raises(InvalidArgument, match="together"):
         Checkpoint(tmp_path, plan, epsilon=EPSILON)
 
@@ -302,20 +302,20 @@ def test_whole_runs_that_are_killed_three_times_end_within_their_epsilon(tmp_pat
 
 def test_a_reservation_beyond_what_is_affordable_is_caught(tmp_path, monkeypatch):
     """Mutation: reserve to the end of the plan, as earlier versions did."""
-    real = Checkpoint._affordable
+    real = Checkpoint._find_final_step
     plan = planned("Poisson")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         generator = np.random.default_rng(0)
-        monkeypatch.setattr(Checkpoint, "_affordable", lambda self: self._plan.steps)
+        monkeypatch.setattr(Checkpoint, "_find_final_step", lambda self: self._plan.steps)
         ledger, _ = killed_often(tmp_path, plan, generator, epsilon=EPSILON, delta=DELTA)
     assert account(ledger).epsilon(delta=DELTA) > EPSILON
-    monkeypatch.setattr(Checkpoint, "_affordable", real)
-    with pytest.warns(UserWarning, match="above its ε, so no step is added"):
+    monkeypatch.setattr(Checkpoint, "_find_final_step", real)
+    with pytest.warns(UserWarning, match="above its ε, so it takes no further step"):
         Checkpoint(tmp_path, plan, epsilon=EPSILON, delta=DELTA).__enter__().close()
 
 
 def test_stretches_must_branch_off_what_ran():
-    with pytest.raises(InvalidArgument, match="branch off"):
+    with pytest.raises(InvalidArgument, match="start at steps"):
         Executions(3, ((5, 8),))
     assert Executions(3, ((3, 8), (4, 4))).layers == ((0, 8),)

@@ -17,14 +17,14 @@ from privet.training import (
     BandedNoise,
     CorrectedAdam,
     CrossExample,
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
     Flat,
     Lot,
     MovingAverage,
-    PartSampling,
-    Plan,
     ShuffledSampling,
+    TrainingPlan,
     TreeNoise,
     make_private,
     square_root_coefficients,
@@ -32,13 +32,13 @@ from privet.training import (
 
 LOSS = nn.CrossEntropyLoss()
 
-_calibrated = functools.cache(Plan.calibrated)
+_calibrated = functools.cache(TrainingPlan.calibrated)
 
 
 @pytest.fixture(autouse=True)
 def calibrated_once(monkeypatch):
     """The same plan is asked for again and again; it takes most of the time of a test."""
-    monkeypatch.setattr(Plan, "calibrated", staticmethod(_calibrated))
+    monkeypatch.setattr(TrainingPlan, "calibrated", staticmethod(_calibrated))
 
 
 def data(count=120):
@@ -59,7 +59,7 @@ def test_three_lines():
     run = private()
     for lot in run.lots():
         run.step(lot, LOSS)
-    assert run.taken == 6
+    assert run.steps_done == 6
     assert run.ledger.event == run.plan.ledger(6).event
     assert account(run.ledger).epsilon(delta=1e-6) <= 3.0
     assert Caveat.SEEDED_NOISE in run.ledger.caveats
@@ -70,24 +70,24 @@ def test_ending_early_costs_what_was_taken():
     run = private()
     for lot in run.lots():
         run.step(lot, LOSS)
-        if run.taken == 2:
+        if run.steps_done == 2:
             break
     assert run.ledger.event == run.plan.ledger(2).event
     for lot in run.lots():
         run.step(lot, LOSS)
-    assert run.taken == 6
+    assert run.steps_done == 6
 
 
 def test_lots_cannot_be_left_out_or_used_twice():
     run = private()
     lots = run.lots()
     first = next(lots)
-    with pytest.raises(InvalidArgument, match="Lot 1 must be given"):
+    with pytest.raises(InvalidArgument, match="Lot 1 must be used"):
         next(lots)
     run.step(first, LOSS)
-    with pytest.raises(InvalidArgument, match="not yet used"):
+    with pytest.raises(InvalidArgument, match="not used yet"):
         run.step(first, LOSS)
-    with pytest.raises(InvalidArgument, match="not yet used"):
+    with pytest.raises(InvalidArgument, match="not used yet"):
         run.step(Lot(2, torch.arange(5)), LOSS)
     assert "tensor" not in repr(first)  # which examples they are is a secret
 
@@ -104,7 +104,7 @@ def test_another_loss_from_one_step_to_the_next():
     run = private()
     for lot in run.lots():
         run.step(lot, LOSS if lot.number % 2 else lambda outputs, _: outputs.square().mean(1))
-    assert run.taken == 6
+    assert run.steps_done == 6
 
 
 class Squares(Dataset):
@@ -122,7 +122,7 @@ def test_kinds_of_data(rows):
     run = private(rows)
     for lot in run.lots():
         run.step(lot, LOSS)
-    assert run.taken == 6
+    assert run.steps_done == 6
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_kinds_of_data(rows):
         {"sampling": CyclicSampling(4)},
         {"sampling": CyclicSampling(4), "correlation": TreeNoise()},
         {"sampling": CyclicSampling(4), "correlation": BandedNoise(square_root_coefficients(4))},
-        {"sampling": PartSampling(2, 0.5), "correlation": BandedNoise(square_root_coefficients(2))},
+        {"sampling": CyclicPoissonSampling(2, 0.5), "correlation": BandedNoise(square_root_coefficients(2))},
         {"sampling": ShuffledSampling(30), "adjacency": ZeroOut()},
         {"average": MovingAverage(0.9)},
         {"optimizer": CorrectedAdam},
@@ -190,14 +190,14 @@ class Stop(Exception):
 def kept(folder, *, last=None, fails=None, every=2, **more):
     """A loop that saves after every second step, leaves after ``last`` and falls over after ``fails``."""
     with private(checkpoint=folder, steps=8, **more) as run:
-        first = run.taken
+        first = run.steps_done
         for lot in run.lots():
             run.step(lot, LOSS)
-            if run.taken == fails:
+            if run.steps_done == fails:
                 raise Stop
-            if run.taken % every == 0 and run.can_save:
-                run.save({"seen": run.taken})
-            if run.taken == last:
+            if run.steps_done % every == 0 and run.can_save:
+                run.save({"seen": run.steps_done})
+            if run.steps_done == last:
                 break
     return first, run
 
@@ -221,16 +221,16 @@ def test_a_loop_goes_on_where_it_was_left(tmp_path, more):
         return more | {"average": MovingAverage(0.9)} if "average" in more else more
 
     first, run = kept(tmp_path, last=3, **settings())
-    assert (first, run.taken) == (0, 3)
+    assert (first, run.steps_done) == (0, 3)
     assert run.ledger == run.plan.ledger(3, caveats=run.ledger.caveats)  # exactly, without what was reserved
     left, bound = weights(run), run.clip.bound
     with private(checkpoint=tmp_path, steps=8, **settings()) as again:
-        assert again.taken == 3
-        assert again.more == {"seen": 2}
+        assert again.steps_done == 3
+        assert again.user_state == {"seen": 2}
         assert torch.equal(weights(again), left)
         assert again.clip.bound == bound
     first, run = kept(tmp_path, **settings())
-    assert (first, run.taken) == (3, 8)
+    assert (first, run.steps_done) == (3, 8)
     assert run.ledger == run.plan.ledger(8, caveats=run.ledger.caveats)
     assert kept(tmp_path, **settings())[0] == 8  # nothing is left to do
 
@@ -257,15 +257,15 @@ def test_a_step_that_was_broken_off_is_not_saved_and_counts(tmp_path):
     with pytest.warns(UserWarning, match=early):
         run = private(checkpoint=tmp_path, steps=8)
     with pytest.raises(InvalidArgument, match="can_save"), run:
-        run._whole = False
+        run._between_steps = False
         run.save()
     with pytest.warns(UserWarning, match=early):
         first, run = kept(tmp_path)
     assert first == 2
     assert "1 that a crash lost" in run.ledger.entries[0].label
-    assert run.last == 7
+    assert run.final_step == 7
     assert account(run.ledger).epsilon(delta=1e-6) <= 3.0
-    assert run.taken == run.last
+    assert run.steps_done == run.final_step
 
 
 def test_shuffled_loops_are_saved_where_epochs_end(tmp_path):
@@ -297,7 +297,7 @@ def test_a_folder_belongs_to_one_loop_at_a_time(tmp_path):
 
 
 def test_layers_that_mix_examples_are_refused_before_anything_is_calibrated(monkeypatch):
-    monkeypatch.setattr(Plan, "calibrated", None)
+    monkeypatch.setattr(TrainingPlan, "calibrated", None)
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
     with pytest.raises(CrossExample, match=r"privet\.training\.fix"):
         make_private(model, None, data(), epsilon=3.0, delta=1e-6, clip=Flat(1.0), lot_size=30, steps=6)

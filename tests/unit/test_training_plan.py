@@ -30,11 +30,11 @@ from privet.training.noise.correlated import (
     TreeNoise,
     square_root_coefficients,
 )
-from privet.training.plan import Plan, QuantileClip, steps_for
+from privet.training.plan import QuantileClip, TrainingPlan, steps_for
 from privet.training.sampling.schemes import (
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
-    PartSampling,
     PoissonSampling,
     ShuffledSampling,
 )
@@ -48,7 +48,7 @@ def plan(**changes):
         "noise_multiplier": 1.5,
         "clip_bound": 2.0,
     }
-    return Plan(**(fields | changes))
+    return TrainingPlan(**(fields | changes))
 
 
 def test_poisson_lots_are_dp_sgd():
@@ -105,14 +105,14 @@ def test_an_example_of_cyclic_lots_takes_part_once_in_an_epoch():
 
 def test_parts_with_bands_are_amplified():
     column = (1.0, 0.5, 0.375)
-    found = plan(sampling=PartSampling(3, 0.15), correlation=BandedNoise(column))
+    found = plan(sampling=CyclicPoissonSampling(3, 0.15), correlation=BandedNoise(column))
     known = banded_dp_sgd(noise_multiplier=1.5, coefficients=column, sampling_rate=0.05, steps=30)
     mine, theirs = (
         account(event, adjacency=AddRemove()).epsilon(delta=1e-6) for event in (found.event, known)
     )
     assert mine == pytest.approx(theirs, rel=1e-9)
     assert found.expected_lot == pytest.approx(50)
-    wider = plan(sampling=PartSampling(5, 0.15), correlation=BandedNoise(column))
+    wider = plan(sampling=CyclicPoissonSampling(5, 0.15), correlation=BandedNoise(column))
     assert wider.event == Repeat(Poisson(0.15, Gaussian(1.5 / math.hypot(*column))), 6)
 
 
@@ -122,8 +122,8 @@ def test_parts_with_bands_are_amplified():
         (PoissonSampling(0.1), TreeNoise()),
         (PoissonSampling(0.1), BandedNoise((1.0, 0.5))),
         (FixedSizeSampling(10), TreeNoise()),
-        (PartSampling(2, 0.1), BandedNoise((1.0, 0.5, 0.25))),
-        (PartSampling(2, 0.1), TreeNoise()),
+        (CyclicPoissonSampling(2, 0.1), BandedNoise((1.0, 0.5, 0.25))),
+        (CyclicPoissonSampling(2, 0.1), TreeNoise()),
         (ShuffledSampling(10), TreeNoise()),
     ],
 )
@@ -146,7 +146,7 @@ def test_adaptive_clip_splits_the_noise_and_costs_nothing_beside():
     assert mine == pytest.approx(theirs, rel=1e-9)
     with pytest.raises(InvalidArgument, match="twentieth"):
         plan(adaptive=QuantileClip(0.5, count_deviation=0.75))
-    with pytest.raises(NotProved, match="one scale"):
+    with pytest.raises(NotProved, match="one noise scale"):
         plan(adaptive=clip, sampling=CyclicSampling(8), correlation=TreeNoise())
 
 
@@ -161,7 +161,7 @@ def test_adaptive_clip_splits_the_noise_and_costs_nothing_beside():
         (2.5, 1000, FixedSizeSampling(300), 9),
         (2, 1000, ShuffledSampling(300), 8),
         (1, 1000, CyclicSampling(7), 7),
-        (1, 1000, PartSampling(4, 0.5), 8),
+        (1, 1000, CyclicPoissonSampling(4, 0.5), 8),
         (0.001, 10, PoissonSampling(1.0), 1),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_ledger_of_an_interrupted_run():
     assert [entry.event.times for entry in twice] == [15]
     assert [entry.label for entry in twice] == ["private training, 10 steps, and 5 that a crash lost"]
     assert found.ledger(30) == found.ledger(found.steps)
-    with pytest.raises(InvalidArgument, match="longer run"):
+    with pytest.raises(InvalidArgument, match="longer plan"):
         found.ledger(31)
 
 
@@ -197,34 +197,34 @@ def test_an_extra_step_is_seen():
 
 def test_a_run_draws_as_many_lots_as_it_is_accounted_for():
     found = plan(steps=steps_for(1, 1000, PoissonSampling(0.05)))
-    lots = found.sampling.lots(found.population, SeededNoise(1))
+    lots = found.sampling.make_sampler(found.population, SeededNoise(1))
     noise = found.correlation.stream(4, found.standard_deviation, SeededNoise(2))
     for _ in range(found.steps):
         lots.draw()
         noise.add_(torch.zeros(4))
-    assert lots.turn == noise.step == found.event.times == 20
+    assert lots.lots_drawn == noise.step == found.event.times == 20
 
 
 def test_calibrated_reaches_its_target_and_not_by_much():
     fields = {"population": 1000, "sampling": PoissonSampling(0.05), "clip_bound": 1.0, "epochs": 3}
-    found = Plan.calibrated(epsilon=2.0, delta=1e-5, **fields)
+    found = TrainingPlan.calibrated(epsilon=2.0, delta=1e-5, **fields)
     assert found.steps == 60
     assert 2.0 - 1e-3 < found.guarantee().epsilon(delta=1e-5) <= 2.0
     clip = QuantileClip(0.5, count_deviation=5.0)
-    adaptive = Plan.calibrated(epsilon=2.0, delta=1e-5, adaptive=clip, **fields)
+    adaptive = TrainingPlan.calibrated(epsilon=2.0, delta=1e-5, adaptive=clip, **fields)
     assert adaptive.noise_multiplier == found.noise_multiplier
     assert adaptive.gradient_multiplier > found.gradient_multiplier
-    tree = Plan.calibrated(
+    tree = TrainingPlan.calibrated(
         epsilon=2.0, delta=1e-5, **(fields | {"sampling": CyclicSampling(20), "correlation": TreeNoise()})
     )
     assert tree.guarantee().epsilon(delta=1e-5) <= 2.0
     with pytest.raises(InvalidArgument, match="Exactly one"):
-        Plan.calibrated(epsilon=2.0, delta=1e-5, steps=3, **fields)
+        TrainingPlan.calibrated(epsilon=2.0, delta=1e-5, steps=3, **fields)
 
 
 def test_a_large_delta_is_said():
     with pytest.warns(UserWarning, match="1/\\(10 n\\)"):
-        Plan.calibrated(
+        TrainingPlan.calibrated(
             epsilon=2.0,
             delta=1e-4,
             population=1000,

@@ -18,22 +18,25 @@ from privet.errors import InvalidArgument, NotProved
 from privet.events import Gaussian
 from privet.ledger import Ledger
 from privet.pipeline import audit
-from privet.randomness import SeededNoise
+from privet.randomness import SecureNoise, SeededNoise
 from privet.scores import Scores
 from privet.training.canaries.kinds import Canaries, OutOfDistribution
 from privet.training.clipping import Flat
 from privet.training.loop.checkpoint import Checkpoint
-from privet.training.loop.private_loop import PrivateLoop, make_private
+from privet.training.loop.distributed import SingleProcess
+from privet.training.loop.make_private import make_private
+from privet.training.loop.options import RunOptions
+from privet.training.loop.private_loop import PrivateLoop
 from privet.training.loop.run import train
-from privet.training.loop.setup import plan_for
+from privet.training.loop.setup import make_plan
 from privet.training.noise.correlated import BandedNoise, IndependentNoise, TreeNoise
 from privet.training.noise.distributions import Normal
-from privet.training.plan import Plan
-from privet.training.sampling.rows import rows_of
+from privet.training.plan import TrainingPlan
+from privet.training.sampling.examples import as_examples
 from privet.training.sampling.schemes import (
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
-    PartSampling,
     PoissonSampling,
     ShuffledSampling,
 )
@@ -47,17 +50,19 @@ def data(count, width=3):
 
 
 def planned(population, *, declared, epsilon=0.5, delta=1e-3, steps=4, lot=5):
-    return plan_for(
-        population, epsilon=epsilon, delta=delta, epochs=None, steps=steps, lot_size=lot, sampling=None, clip=Flat(1.0),
-        adjacency=AddRemove(), correlation=IndependentNoise(), micro_batch=None, augmentation=None, noise_distribution=Normal(), encoding=None,
-        size_is_public=declared,
+    options = RunOptions(
+        epsilon=epsilon, delta=delta, epochs=None, steps=steps, lot_size=lot, sampling=None, clip=Flat(1.0), optimizer=None,
+        schedule=None, adjacency=AddRemove(), population=population if declared else None, correlation=IndependentNoise(),
+        noise_distribution=Normal(), augmentation=None, encoding=None, denoising=None, average=None, micro_batch=None,
+        canaries=None, checkpoint=None, process_group=SingleProcess(), noise=SecureNoise(),
     )  # fmt: skip
+    return make_plan(population, options)
 
 
 # The effect -----------------------------------------------------------------------------------------------------------
 
 
-def noise_leak(first: Plan, second: Plan, numbers: int, delta: float) -> float:
+def noise_leak(first: TrainingPlan, second: TrainingPlan, numbers: int, delta: float) -> float:
     """The ε that a sum of squares of pure noise shows: exact, by the chi-square law, at the best of many thresholds.
 
     What a step releases has the deviation z·C/L in every weight that no example has a gradient in.
@@ -122,7 +127,7 @@ def trained_weights(count, plan):
     """How far a run has moved 8,000 weights, in which no example has a gradient."""
     model = nn.Linear(4000, 2, bias=False)
     before = model.weight.detach().clone()
-    rows = rows_of((torch.zeros(count, 4000), torch.zeros(count, dtype=torch.int64)))
+    rows = as_examples((torch.zeros(count, 4000), torch.zeros(count, dtype=torch.int64)))
     run = PrivateLoop(model, torch.optim.SGD(model.parameters(), 1.0), rows, plan, Flat(1.0))
     for lot in run.lots():
         run.step(lot, nn.CrossEntropyLoss())
@@ -147,16 +152,16 @@ def test_an_audit_of_whole_runs_finds_it(declared):
     assert (found > claimed) == (not declared)
 
 
-@pytest.mark.parametrize("sampling", [CyclicSampling(2), PartSampling(2, 1.0)])
+@pytest.mark.parametrize("sampling", [CyclicSampling(2), CyclicPoissonSampling(2, 1.0)])
 def test_places_that_move_up_break_the_claim_and_the_caveat_says_so(sampling):
     """Records pull in turn one way and the other. Without the first of a list, a lot has those that pulled the other way."""
     fields = {"population": 20, "sampling": sampling, "steps": 1, "noise_multiplier": 2.0, "clip_bound": 1.0}
     gradients = torch.tensor([1.0, -1.0] * 10)
     sums = [
-        float(part[sampling.lots(len(part), SeededNoise(1)).draw()].sum())
+        float(part[sampling.make_sampler(len(part), SeededNoise(1)).draw()].sum())
         for part in (gradients, gradients[1:])
     ]
-    plan = Plan(**fields, size_is_public=True)
+    plan = TrainingPlan(**fields, size_is_public=True)
     claimed = plan.guarantee()
     truth = account(Gaussian(plan.standard_deviation / abs(sums[0] - sums[1])), adjacency=AddRemove())
     assert sums == [10.0, -10.0]
@@ -164,10 +169,13 @@ def test_places_that_move_up_break_the_claim_and_the_caveat_says_so(sampling):
     assert Caveat.PLACES_TAKEN_AS_PUBLIC in claimed.caveats
     gap = gradients.clone()
     gap[0] = 0.0  # zero-out: the place is kept
-    assert abs(float(gap[sampling.lots(20, SeededNoise(1)).draw()].sum()) - sums[0]) <= 1
+    assert abs(float(gap[sampling.make_sampler(20, SeededNoise(1)).draw()].sum()) - sums[0]) <= 1
     for adjacency in (ZeroOut(), ReplaceOne()):
-        assert Caveat.PLACES_TAKEN_AS_PUBLIC not in Plan(**fields, adjacency=adjacency).guarantee().caveats
-    fair = Plan(**(fields | {"sampling": PoissonSampling(0.5)}))
+        assert (
+            Caveat.PLACES_TAKEN_AS_PUBLIC
+            not in TrainingPlan(**fields, adjacency=adjacency).guarantee().caveats
+        )
+    fair = TrainingPlan(**(fields | {"sampling": PoissonSampling(0.5)}))
     assert Caveat.PLACES_TAKEN_AS_PUBLIC not in fair.guarantee().caveats
 
 
@@ -207,14 +215,17 @@ def test_the_short_way_declares_it_too():
 
 def test_the_caveat_travels_and_other_adjacencies_do_not_have_it():
     fields = {"population": 100, "steps": 5, "noise_multiplier": 2.0, "clip_bound": 1.0}
-    plan = Plan(sampling=PoissonSampling(0.1), **fields)
+    plan = TrainingPlan(sampling=PoissonSampling(0.1), **fields)
     ledger = plan.ledger(3)
     assert PUBLIC in Ledger.from_json(ledger.to_json()).caveats
     assert PUBLIC in account(ledger).caveats
     assert PUBLIC in plan.caveats(delta=1e-5)
     for adjacency in (ZeroOut(), ReplaceOne()):
         assert (
-            PUBLIC not in Plan(sampling=PoissonSampling(0.1), adjacency=adjacency, **fields).ledger(3).caveats
+            PUBLIC
+            not in TrainingPlan(sampling=PoissonSampling(0.1), adjacency=adjacency, **fields)
+            .ledger(3)
+            .caveats
         )
 
 
@@ -233,25 +244,25 @@ def test_the_caveat_reaches_the_report(population, tmp_path):
 @pytest.mark.parametrize(
     ("sampling", "correlation"),
     [
-        (PartSampling(4, 0.3), BandedNoise((1.0, 0.5))),
+        (CyclicPoissonSampling(4, 0.3), BandedNoise((1.0, 0.5))),
         (CyclicSampling(5), TreeNoise()),
         (CyclicSampling(200), IndependentNoise()),
     ],
 )
 def test_lots_in_turn_take_any_number_of_examples(sampling, correlation):
     """More parts than there are examples are fine: some lots are empty, as a secret number may have it."""
-    plan = Plan(
+    plan = TrainingPlan(
         population=400, sampling=sampling, steps=8, noise_multiplier=2.0, clip_bound=1.0, correlation=correlation,
         size_is_public=True,
     )  # fmt: skip
     for count in (3, 500):
         model = nn.Linear(3, 2)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        run = PrivateLoop(model, optimizer, rows_of(data(count)), plan, Flat(1.0))
+        run = PrivateLoop(model, optimizer, as_examples(data(count)), plan, Flat(1.0))
         for lot in run.lots():
             assert all(index < count for index in lot.indices.tolist())
             run.step(lot, nn.CrossEntropyLoss())
-        assert run.taken == 8
+        assert run.steps_done == 8
 
 
 def test_lots_that_need_the_number_are_refused_where_it_is_secret():
@@ -264,14 +275,14 @@ def test_lots_that_need_the_number_are_refused_where_it_is_secret():
     }
     for sampling in (FixedSizeSampling(10), ShuffledSampling(10, accept=Caveat.UNVETTED)):
         with pytest.raises(NotProved, match="add-remove adjacency keeps secret"):
-            Plan(sampling=sampling, **fields)
-        Plan(sampling=sampling, adjacency=ReplaceOne(), **fields).require_size(100)
+            TrainingPlan(sampling=sampling, **fields)
+        TrainingPlan(sampling=sampling, adjacency=ReplaceOne(), **fields).require_size(100)
         with pytest.raises(InvalidArgument, match="plan's 100 examples"):
-            Plan(sampling=sampling, adjacency=ReplaceOne(), **fields).require_size(99)
+            TrainingPlan(sampling=sampling, adjacency=ReplaceOne(), **fields).require_size(99)
     with pytest.raises(InvalidArgument, match="'size_is_public'"):
-        Plan(sampling=PoissonSampling(0.1), **(fields | {"size_is_public": 1}))
+        TrainingPlan(sampling=PoissonSampling(0.1), **(fields | {"size_is_public": 1}))
     with pytest.raises(InvalidArgument, match="plan's 100 examples"):
-        Plan(sampling=PoissonSampling(0.1), **(fields | {"size_is_public": False})).require_size(99)
+        TrainingPlan(sampling=PoissonSampling(0.1), **(fields | {"size_is_public": False})).require_size(99)
 
 
 def test_canaries_have_places_beside_the_declared_size():
@@ -293,11 +304,11 @@ def test_canaries_have_places_beside_the_declared_size():
 
 def test_a_declared_size_is_another_plan(tmp_path):
     fields = {"population": 100, "steps": 5, "noise_multiplier": 2.0, "clip_bound": 1.0}
-    plan = Plan(sampling=PoissonSampling(0.1), **fields)
+    plan = TrainingPlan(sampling=PoissonSampling(0.1), **fields)
     with Checkpoint(tmp_path, plan) as kept:
-        kept.before(1)
+        kept.reserve(1)
         kept.save(1, {})
     assert json.loads((tmp_path / "spent.json").read_text())["plan"]["size_is_public"] is False
-    public = Plan(sampling=PoissonSampling(0.1), size_is_public=True, **fields)
+    public = TrainingPlan(sampling=PoissonSampling(0.1), size_is_public=True, **fields)
     with pytest.raises(InvalidArgument, match="another plan"), Checkpoint(tmp_path, public):
         pass

@@ -15,23 +15,23 @@ from privet.training import (
     CrossExample,
     Flat,
     NotFinite,
-    Plan,
     PoissonSampling,
     PrivateLoop,
+    TrainingPlan,
 )
 from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.losses import require_labels
 from privet.training.loop.step import NoisyGradient
 from privet.training.per_example import ClippedSums, per_example_loss
-from privet.training.sampling import rows as rows_module
-from privet.training.sampling.rows import piece, rows_of
+from privet.training.sampling import examples as examples_module
+from privet.training.sampling.examples import as_examples, micro_batch_size
 
 LOSS = nn.CrossEntropyLoss()
 
 
 def plan(population=100, rate=0.2, steps=5, clip=None, noise=1.0):
-    rule = clip.rule(rate * population, noise) if isinstance(clip, Adaptive) else None
-    return Plan(
+    rule = clip.quantile_clip(rate * population, noise) if isinstance(clip, Adaptive) else None
+    return TrainingPlan(
         population=population,
         sampling=PoissonSampling(rate),
         steps=steps,
@@ -54,7 +54,7 @@ def loop(model=None, *, rows=None, wanted=None, clip=None, optimizer=None, **mor
     return PrivateLoop(
         model,
         optimizer,
-        rows_of(data() if rows is None else rows),
+        as_examples(data() if rows is None else rows),
         plan(clip=clip) if wanted is None else wanted,
         Flat(1.0) if clip is None else clip,
         noise=SeededNoise(1),
@@ -69,7 +69,7 @@ def test_gradients_that_are_not_finite_spend_nothing():
     lot = next(private.lots())
     with pytest.raises(NotFinite):
         private.step(lot, LOSS)
-    assert private.taken == 0
+    assert private.steps_done == 0
     assert len(private.ledger) == 0
     assert all(torch.equal(a, b) for a, b in zip(weights, private.model.parameters(), strict=True))
     assert next(private.lots()) is lot  # it waits for another try
@@ -78,7 +78,7 @@ def test_gradients_that_are_not_finite_spend_nothing():
 def test_a_piece_that_is_not_finite_refuses_the_whole_lot():
     inputs, targets = data()
     inputs[99] = math.inf
-    wanted = Plan(
+    wanted = TrainingPlan(
         population=100,
         sampling=PoissonSampling(1.0),
         steps=2,
@@ -89,7 +89,7 @@ def test_a_piece_that_is_not_finite_refuses_the_whole_lot():
     private = loop(rows=(inputs, targets), wanted=wanted)
     with pytest.raises(NotFinite):
         private.step(next(private.lots()), LOSS)
-    assert private.taken == 0
+    assert private.steps_done == 0
 
 
 class Probe(torch.optim.SGD):
@@ -108,7 +108,7 @@ class Probe(torch.optim.SGD):
 def test_the_journal_has_a_step_before_its_gradient_is_used(tmp_path):
     wanted = plan()
     with Checkpoint(tmp_path, wanted, ahead=1) as kept:
-        private = loop(wanted=wanted, optimizer=Probe, kept=kept)
+        private = loop(wanted=wanted, optimizer=Probe, checkpoint=kept)
         private.optimizer.look = lambda: json.loads((tmp_path / "spent.json").read_text())["reserved"]
         for lot in private.lots():
             private.step(lot, LOSS)
@@ -132,7 +132,7 @@ def test_a_step_counts_even_if_the_optimiser_fails():
     private.optimizer.look = fail
     with pytest.raises(RuntimeError, match="broken"):
         private.step(next(private.lots()), LOSS)
-    assert private.taken == 1
+    assert private.steps_done == 1
     assert len(private.ledger) == 1
 
 
@@ -143,7 +143,7 @@ def test_empty_lots_step_on_noise_alone():
     for lot in private.lots():
         assert lot.indices.numel() == 0
         private.step(lot, LOSS)
-    assert private.taken == 3
+    assert private.steps_done == 3
     assert not torch.equal(before, private.model.weight)
 
 
@@ -200,7 +200,7 @@ def test_losses_that_are_not_one_for_each_example_are_refused(loss, says):
     private = loop(wanted=plan(rate=1.0))
     with pytest.raises(InvalidArgument, match=says):
         private.step(next(private.lots()), loss)
-    assert private.taken == 0
+    assert private.steps_done == 0
 
 
 def test_labels_out_of_range_are_refused_without_their_values():
@@ -209,7 +209,7 @@ def test_labels_out_of_range_are_refused_without_their_values():
     with pytest.raises(InvalidArgument, match="labels from 0 to 1") as refused:
         private.step(next(private.lots()), LOSS)
     assert "77" not in str(refused.value)
-    assert private.taken == 0
+    assert private.steps_done == 0
 
 
 def test_labels_in_models_that_need_brute_force():
@@ -223,7 +223,7 @@ def test_labels_in_models_that_need_brute_force():
 
     private = loop(Odd(), wanted=plan(rate=1.0))
     private.step(next(private.lots()), LOSS)
-    assert private.taken == 1
+    assert private.steps_done == 1
 
 
 def test_labels_of_tokens():
@@ -252,7 +252,7 @@ def test_frozen_batch_normalisation_that_trains_again_points_to_the_fix():
     private.model.train()
     with pytest.raises(CrossExample, match=r"privet\.training\.fix"):
         private.step(next(lots), LOSS)
-    assert private.taken == 1
+    assert private.steps_done == 1
 
 
 @pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
@@ -264,7 +264,7 @@ def test_hooks_that_would_never_run_are_refused(kind):
     lot = next(lots)
     with pytest.raises(InvalidArgument, match="hooks on its parameters, got one on 'bias'"):
         private.step(lot, LOSS)
-    assert private.taken == 1
+    assert private.steps_done == 1
     handle.remove()
     private.step(lot, LOSS)
 
@@ -293,7 +293,7 @@ def test_optimisers_have_the_models_parameters():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
     with pytest.raises(InvalidArgument, match="every trainable"):
         loop(model, optimizer=lambda _: torch.optim.SGD(model[1].parameters(), 0.1))
-    with pytest.raises(InvalidArgument, match="alone"):
+    with pytest.raises(InvalidArgument, match="of the model only"):
         loop(model, optimizer=lambda p: torch.optim.SGD([*p, nn.Parameter(torch.ones(1))], 0.1))
     model[0].requires_grad_(False)
     private = loop(model, optimizer=lambda _: torch.optim.SGD(model[1].parameters(), 0.1))
@@ -320,7 +320,7 @@ class TestPieces:
     @pytest.mark.parametrize("numbers_per_example", [None, 0, 1, 1000, 10**5, 10**7, 10**10])
     @pytest.mark.parametrize("count", [1, 31, 32, 33, 1000, 4096])
     def test_pieces_are_equal_and_cover_the_lot(self, numbers_per_example, count):
-        size = piece(count, numbers_per_example)
+        size = micro_batch_size(count, numbers_per_example)
         assert 1 <= size <= count
         pieces = -(-count // size)
         assert pieces * size - count < pieces  # no piece is smaller than another by more than one each
@@ -355,11 +355,11 @@ class TestPieces:
     def test_a_lot_in_pieces_is_the_lot(self, monkeypatch):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 3))
-        data = rows_of((torch.randn(50, 4), torch.randint(0, 3, (50,))))
+        data = as_examples((torch.randn(50, 4), torch.randint(0, 3, (50,))))
         sums = []
         for most in (32, 7, 1000):
-            monkeypatch.setattr(rows_module, "_FEW", most)
-            monkeypatch.setattr(rows_module, "_NEAR", most)
+            monkeypatch.setattr(examples_module, "_FEWEST", most)
+            monkeypatch.setattr(examples_module, "_IN_CACHE", most)
             noisy = NoisyGradient(model, Flat(0.5), divisor=50, multiplier=0.0, source=SeededNoise(1))
             for _ in range(2):
                 noisy.collect(data, torch.randperm(50), nn.CrossEntropyLoss())

@@ -34,20 +34,20 @@ from privet.training import (
     train,
 )
 from privet.training.loop import run as module
-from privet.training.loop.inputs import default_lot, default_rate, prepared
-from privet.training.loop.progress import Bar
-from privet.training.plan import Plan
+from privet.training.loop.inputs import default_learning_rate, default_lot_size, prepare_data
+from privet.training.loop.progress import TrainingProgress
+from privet.training.plan import TrainingPlan
 
 DELTA = 1e-6
 
 
-_calibrated = functools.cache(Plan.calibrated)
+_calibrated = functools.cache(TrainingPlan.calibrated)
 
 
 @pytest.fixture(autouse=True)
 def calibrated_once(monkeypatch):
     """The same plan is asked for again and again; it takes most of the time of a test."""
-    monkeypatch.setattr(Plan, "calibrated", staticmethod(_calibrated))
+    monkeypatch.setattr(TrainingPlan, "calibrated", staticmethod(_calibrated))
 
 
 def separable(count=2000, *, seed=0):
@@ -86,7 +86,7 @@ def test_the_short_way_learns_within_its_budget():
     assert not trained.interrupted
     assert trained.history[-1].step == trained.plan.steps
     assert trained.plan.clip_bound == 1.0
-    assert trained.plan.expected_lot == pytest.approx(default_lot(4000))
+    assert trained.plan.expected_lot == pytest.approx(default_lot_size(4000))
 
 
 def test_the_history_is_what_watch_saw():
@@ -236,7 +236,7 @@ def test_fix_of_every_kind():
     assert fixed.model.inner[0](torch.randn(2, 3, 4, 4)).shape == (2, 3, 4, 4)
     assert not fixed.model.words.scale_grad_by_freq
     assert isinstance(fix(nn.BatchNorm2d(8)).model, nn.GroupNorm)
-    assert str(fix(nn.Linear(2, 2))) == "Nothing had to be changed."
+    assert str(fix(nn.Linear(2, 2))) == "No layer had to be replaced."
 
 
 def weights(trained):
@@ -369,7 +369,7 @@ def test_the_bar_shows_epsilon_and_no_loss(monkeypatch):
     now = iter(range(0, 1000, 3))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
     stream = Terminal()
-    with Bar(10, lambda step: 0.1 * step, stream) as bar:
+    with TrainingProgress(10, lambda step: 0.1 * step, stream) as bar:
         bar.begin(0)
         for step in range(1, 11):
             bar.show(step)
@@ -388,7 +388,7 @@ def test_silent_in_a_pipe(capsys):
 def test_silent_where_it_is_quick(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with Bar(10, lambda step: 0.0) as bar:
+    with TrainingProgress(10, lambda step: 0.0) as bar:
         bar.show(3)
     assert stream.getvalue() == ""
 
@@ -413,7 +413,7 @@ def test_trying_the_model_changes_nothing_in_it():
 
     model = Counting()
     state = torch.random.get_rng_state()
-    prepared(model, separable(), None)
+    prepare_data(model, separable(), None)
     assert float(model.calls) == 0
     assert torch.equal(state, torch.random.get_rng_state())
 
@@ -422,8 +422,8 @@ def test_trying_the_model_changes_nothing_in_it():
 def test_the_rate_is_that_of_a_clip_at_1_over_the_bound(noise):
     """A gradient that is clipped at C, with its noise, is C times one that is clipped at 1: steps must stay as long."""
     rates = [
-        default_rate(
-            Plan(
+        default_learning_rate(
+            TrainingPlan(
                 population=3000,
                 sampling=PoissonSampling(0.3),
                 steps=80,

@@ -1,4 +1,8 @@
-"""Private training: sample, per-example gradients, clip, noise, step; the plan derives its own event.
+"""Private training: draw a lot, clip per-example gradients, add noise, step. The plan derives its own event.
+
+``train`` does it all, and ``make_private`` is for your own loop. ``loop`` has the training loop, ``sampling``
+draws lots, ``per_example`` sums clipped gradients, ``noise`` adds noise, ``canaries`` are for audits, and
+``extras`` are options. ``plan`` has the plan of a run, and ``clipping`` the clipping rules.
 
 Names are loaded when they are first used, so that the import adds little to that of torch.
 """
@@ -16,7 +20,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from privet.training.canaries.canary_datasets import Planted
+    from privet.training.canaries.canary_datasets import CanaryCost, CanaryDataset, CanaryResults
     from privet.training.canaries.kinds import (
         Canaries,
         DiracGradient,
@@ -25,17 +29,18 @@ if TYPE_CHECKING:
         with_canaries,
     )
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
-    from privet.training.extras.adapters import LoRA, last_layer, merged
+    from privet.training.extras.adapters import LoRA, last_layer, merge_adapters
     from privet.training.extras.augmentation import Augmentation, crops_and_flips
     from privet.training.extras.averaging import MovingAverage
     from privet.training.extras.denoising import Denoising
     from privet.training.extras.encoding import Encoding, Signs
-    from privet.training.extras.module_validation import Fixed, fix
+    from privet.training.extras.module_validation import FixReport, fix
     from privet.training.extras.optimizers import CorrectedAdam
     from privet.training.loop.checkpoint import Checkpoint
-    from privet.training.loop.distributed import Alone, ProcessFailed, Together, Workers
-    from privet.training.loop.private_loop import Lot, PrivateLoop, make_private
-    from privet.training.loop.run import Moment, Trained, train
+    from privet.training.loop.distributed import Distributed, ProcessFailed, ProcessGroup, SingleProcess
+    from privet.training.loop.make_private import make_private
+    from privet.training.loop.private_loop import Lot, PrivateLoop
+    from privet.training.loop.run import EpochRecord, Trained, train
     from privet.training.noise.correlated import (
         BandedNoise,
         IndependentNoise,
@@ -44,63 +49,65 @@ if TYPE_CHECKING:
     )
     from privet.training.noise.distributions import NoiseDistribution, Normal, Student
     from privet.training.per_example import ClippedSums, CrossExample, NotFinite, per_example_loss
-    from privet.training.plan import Plan
+    from privet.training.plan import TrainingPlan
     from privet.training.sampling.schemes import (
+        CyclicPoissonSampling,
         CyclicSampling,
         FixedSizeSampling,
-        PartSampling,
         PoissonSampling,
         ShuffledSampling,
     )
 
 _MODULES = {
     "Adaptive": "clipping",
-    "Alone": "loop.distributed",
     "Augmentation": "extras.augmentation",
     "Automatic": "clipping",
     "BandedNoise": "noise.correlated",
     "Canaries": "canaries.kinds",
+    "CanaryCost": "canaries.canary_datasets",
+    "CanaryDataset": "canaries.canary_datasets",
+    "CanaryResults": "canaries.canary_datasets",
     "Checkpoint": "loop.checkpoint",
     "Clip": "clipping",
     "ClippedSums": "per_example",
     "CorrectedAdam": "extras.optimizers",
     "CrossExample": "per_example",
+    "CyclicPoissonSampling": "sampling.schemes",
     "CyclicSampling": "sampling.schemes",
     "Denoising": "extras.denoising",
     "DiracGradient": "canaries.kinds",
+    "Distributed": "loop.distributed",
     "Encoding": "extras.encoding",
-    "Fixed": "extras.module_validation",
+    "EpochRecord": "loop.run",
+    "FixReport": "extras.module_validation",
     "FixedSizeSampling": "sampling.schemes",
     "Flat": "clipping",
     "IndependentNoise": "noise.correlated",
     "LoRA": "extras.adapters",
     "Lot": "loop.private_loop",
     "Mislabelled": "canaries.kinds",
-    "Moment": "loop.run",
     "MovingAverage": "extras.averaging",
     "NoiseDistribution": "noise.distributions",
     "Normal": "noise.distributions",
     "NotFinite": "per_example",
     "OutOfDistribution": "canaries.kinds",
-    "PartSampling": "sampling.schemes",
     "PerLayer": "clipping",
-    "Plan": "plan",
-    "Planted": "canaries.canary_datasets",
     "PoissonSampling": "sampling.schemes",
     "PrivateLoop": "loop.private_loop",
     "ProcessFailed": "loop.distributed",
+    "ProcessGroup": "loop.distributed",
     "ShuffledSampling": "sampling.schemes",
     "Signs": "extras.encoding",
+    "SingleProcess": "loop.distributed",
     "Student": "noise.distributions",
-    "Together": "loop.distributed",
     "Trained": "loop.run",
+    "TrainingPlan": "plan",
     "TreeNoise": "noise.correlated",
-    "Workers": "loop.distributed",
     "crops_and_flips": "extras.augmentation",
     "fix": "extras.module_validation",
     "last_layer": "extras.adapters",
-    "make_private": "loop.private_loop",
-    "merged": "extras.adapters",
+    "make_private": "loop.make_private",
+    "merge_adapters": "extras.adapters",
     "per_example_loss": "per_example",
     "square_root_coefficients": "noise.correlated",
     "train": "loop.run",
@@ -109,52 +116,54 @@ _MODULES = {
 
 __all__ = [
     "Adaptive",
-    "Alone",
     "Augmentation",
     "Automatic",
     "BandedNoise",
     "Canaries",
+    "CanaryCost",
+    "CanaryDataset",
+    "CanaryResults",
     "Checkpoint",
     "Clip",
     "ClippedSums",
     "CorrectedAdam",
     "CrossExample",
+    "CyclicPoissonSampling",
     "CyclicSampling",
     "Denoising",
     "DiracGradient",
+    "Distributed",
     "Encoding",
-    "Fixed",
+    "EpochRecord",
+    "FixReport",
     "FixedSizeSampling",
     "Flat",
     "IndependentNoise",
     "LoRA",
     "Lot",
     "Mislabelled",
-    "Moment",
     "MovingAverage",
     "NoiseDistribution",
     "Normal",
     "NotFinite",
     "OutOfDistribution",
-    "PartSampling",
     "PerLayer",
-    "Plan",
-    "Planted",
     "PoissonSampling",
     "PrivateLoop",
     "ProcessFailed",
+    "ProcessGroup",
     "ShuffledSampling",
     "Signs",
+    "SingleProcess",
     "Student",
-    "Together",
     "Trained",
+    "TrainingPlan",
     "TreeNoise",
-    "Workers",
     "crops_and_flips",
     "fix",
     "last_layer",
     "make_private",
-    "merged",
+    "merge_adapters",
     "per_example_loss",
     "square_root_coefficients",
     "train",

@@ -1,14 +1,15 @@
-"""How far each example's gradient is scaled down, so that no example moves a sum by more than the bound.
+"""Clipping: scale down the gradient of each example, so that no example moves a sum by more than the bound.
 
-Each is a frozen value that the gradient engine takes. Bounds are public parameters: a bound that was chosen by looking at
-the data is not covered by any proof, unless it is ``Adaptive``, which pays for the look.
+Each rule is a frozen value. Bounds are public parameters: no proof covers a bound that was chosen by looking
+at the data, except ``Adaptive``, which pays for the look.
 
-Factors are lowered by 2⁻¹⁸, because norms are exact to about 10⁻⁶ and the sum must stay within the bound, not near it.
+Factors are lowered by 2⁻¹⁸. Norms are exact to about 10⁻⁶, and the sum must stay within the bound, not near
+it.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -18,15 +19,15 @@ from privet.arguments import open_fraction, positive, shown
 from privet.errors import InvalidArgument
 from privet.training.plan import QuantileClip
 
-__all__ = ["Adaptive", "Automatic", "Clip", "Flat", "PerLayer"]
+__all__ = ["Adaptive", "Automatic", "Clip", "Flat", "PerLayer", "as_clip"]
 
 _BELOW = 1 - 2.0**-18
-_LEAST, _MOST = 1e-10, 1e10  # where an adaptive bound stays, so that its noise fits into float32
+_LEAST, _MOST = 1e-10, 1e10  # limits of an adaptive bound, so that its noise fits into float32
 
 
 @dataclass(frozen=True)
 class Clip(ABC):
-    """A rule of clipping; ``bound`` is the largest norm of what one example adds to a sum."""
+    """A clipping rule. ``bound`` is the largest norm of what one example adds to a sum."""
 
     bound: float
 
@@ -34,24 +35,24 @@ class Clip(ABC):
         positive("bound", self.bound)
 
     def groups(self, names: Sequence[str]) -> list[list[str]] | None:
-        """Parameters that are clipped together, by their names; None clips all of them together."""
+        """Names of the parameters that are clipped together, group by group; None means one group."""
         del names
         return None
 
     @property
     def ceiling(self) -> float | None:
-        """C, where the factors are min(1, C/‖g‖), so that an engine may take them in one loop; None for other rules."""
+        """C if the factors are min(1, C/‖g‖), which engines compute in one loop; None for other rules."""
         return None
 
     @abstractmethod
     def factors(self, squared_norms: Tensor) -> Tensor:
-        """By how much each gradient is multiplied: of squared norms [examples], or [examples, groups]."""
+        """The factor of each gradient, from squared norms [examples] or [examples, groups]."""
 
 
 @final
 @dataclass(frozen=True)
 class Flat(Clip):
-    """min(1, C/‖g‖): short gradients stay as they are.
+    """min(1, C/‖g‖): gradients within the bound stay as they are.
 
     Reference: Abadi et al. 2016, Algorithm 1.
 
@@ -71,7 +72,7 @@ class Flat(Clip):
 @final
 @dataclass(frozen=True)
 class Automatic(Clip):
-    """C/(‖g‖ + γ): every gradient is brought to about the same length, so that the bound is no more than a learning rate.
+    """C/(‖g‖ + γ): all gradients get about the same length, so the bound only acts as a learning rate.
 
     Reference: Bu, Wang, Zha & Karypis 2023 (AUTO-S), with their γ = 0.01.
     """
@@ -89,10 +90,11 @@ class Automatic(Clip):
 @final
 @dataclass(frozen=True)
 class PerLayer(Clip):
-    """Each layer is clipped by itself, to a bound C_l with √Σ C_l² = C.
+    """Each layer is clipped separately, to a bound C_l with √Σ C_l² = C.
 
-    ``shares`` are pairs of a layer's name and its weight: C_l = C · w_l/‖w‖. Without them every layer gets C/√L. A name
-    stands for all parameters that begin with it, and ``PerLayer.of`` takes the bounds themselves.
+    ``shares`` are pairs of a layer's name and its weight, or a dictionary: C_l = C · w_l/‖w‖. Without them
+    every layer gets C/√L. A name means all parameters below it. ``PerLayer.of`` takes the bounds C_l
+    themselves.
 
     Reference: McMahan et al. 2018, Section 2.
 
@@ -104,13 +106,15 @@ class PerLayer(Clip):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "shares", _as_pairs("shares", self.shares))
         for name, weight in self.shares:
             positive(f"share of {name}", weight)
 
     @staticmethod
-    def of(bounds: tuple[tuple[str, float], ...]) -> "PerLayer":
-        """The rule with these bounds, one for each layer."""
-        return PerLayer(math.hypot(*(value for _, value in bounds)), bounds)
+    def of(bounds: Mapping[str, float] | Iterable[tuple[str, float]]) -> "PerLayer":
+        """Make the rule with these bounds, one for each layer."""
+        pairs = _as_pairs("bounds", bounds)
+        return PerLayer(math.hypot(*(value for _, value in pairs)), pairs)
 
     def groups(self, names: Sequence[str]) -> list[list[str]]:
         if not self.shares:
@@ -118,13 +122,13 @@ class PerLayer(Clip):
             for name in names:
                 layers.setdefault(name.rpartition(".")[0], []).append(name)
             return list(layers.values())
-        found = [[name for name in names if _within(name, layer)] for layer, _ in self.shares]
-        if sorted(name for group in found for name in group) != sorted(names) or not all(found):
+        groups = [[name for name in names if _is_within(name, layer)] for layer, _ in self.shares]
+        if sorted(name for group in groups for name in group) != sorted(names) or not all(groups):
             raise InvalidArgument(
-                f"'shares' must name every layer with trainable parameters once, got {shown([n for n, _ in self.shares])}. "
-                f"Take the names from model.named_children()."
+                f"'shares' must name every layer with trainable parameters once, got "
+                f"{shown([name for name, _ in self.shares])}. Take the names from model.named_children()."
             )
-        return found
+        return groups
 
     def factors(self, squared_norms: Tensor) -> Tensor:
         count = squared_norms.shape[1]
@@ -137,11 +141,12 @@ class PerLayer(Clip):
 @final
 @dataclass(frozen=True)
 class Adaptive(Clip):
-    """Flat, with a bound that follows a quantile of the norms: ``bound`` is where it begins.
+    """Flat clipping with a bound that follows a quantile of the norms. ``bound`` is the first bound.
 
-    How many norms lie below the bound is counted with noise in every step. The plan pays for the count: gradients and count are
-    one Gaussian mechanism (see ``QuantileClip``). If ``count_deviation`` is not given, it is a twentieth of the expected lot as
-    in the paper, and at least twice the noise multiplier, so that small lots pay for the count with 3.3 % more noise at most.
+    Each step counts, with noise, how many norms lie below the bound. The plan pays for the count: gradients
+    and count are one Gaussian mechanism (see ``QuantileClip``). The default of ``count_deviation`` is one
+    twentieth of the expected lot, as in the paper, and at least twice the noise multiplier. So small lots pay
+    at most 3.3 % more noise for the count.
 
     Reference: Andrew, Thakkar, McMahan & Ramaswamy 2021.
     """
@@ -164,30 +169,59 @@ class Adaptive(Clip):
     def factors(self, squared_norms: Tensor) -> Tensor:
         return _flat(squared_norms, self.bound)
 
-    def rule(self, expected_lot: float, noise_multiplier: float) -> QuantileClip:
-        """What the plan is told."""
-        usual = max(expected_lot / 20, 2 * noise_multiplier)
-        deviation = usual if self.count_deviation is None else self.count_deviation
+    def quantile_clip(self, expected_lot: float, noise_multiplier: float) -> QuantileClip:
+        """The rule as the plan accounts it."""
+        default = max(expected_lot / 20, 2 * noise_multiplier)
+        deviation = default if self.count_deviation is None else self.count_deviation
         return QuantileClip(self.quantile, deviation, self.learning_rate)
 
     def count(self, squared_norms: Tensor) -> float:
-        """Σ (b − ½), with b = 1 where the norm is at most the bound: one example moves it by ½."""
+        """Σ (b − ½), with b = 1 if the norm is at most the bound. One example moves the sum by ½."""
         below = int((squared_norms <= self.bound**2).sum())
         return below - squared_norms.numel() / 2
 
-    def after(self, noisy_fraction: float) -> "Adaptive":
-        """The rule of the next step, from the share of norms below the bound, as it was counted with noise."""
-        off = min(max(noisy_fraction, -9.0), 9.0) - self.quantile
-        return self.at(self.bound * math.exp(-self.learning_rate * off))
+    def adapt(self, noisy_fraction: float) -> "Adaptive":
+        """The rule of the next step, from the noisy share of norms below the bound."""
+        error = min(max(noisy_fraction, -9.0), 9.0) - self.quantile
+        return self.with_bound(self.bound * math.exp(-self.learning_rate * error))
 
-    def at(self, bound: float) -> "Adaptive":
-        """The rule with another bound."""
+    def with_bound(self, bound: float) -> "Adaptive":
+        """The same rule with another bound."""
         return replace(self, bound=min(max(bound, _LEAST), _MOST))
 
 
+def as_clip(clip: "Clip | float") -> Clip:
+    """Read a clipping rule; a number C means ``Flat(C)``.
+
+    >>> as_clip(1.0)
+    Flat(bound=1.0)
+    """
+    if isinstance(clip, Clip):
+        return clip
+    if isinstance(clip, int | float) and not isinstance(clip, bool):
+        return Flat(float(positive("clip", clip)))
+    raise InvalidArgument(
+        f"'clip' must be a number or a clipping rule, got {shown(clip)}. "
+        f"Give 1.0, which means Flat(1.0), or Automatic(1.0), PerLayer(1.0) or Adaptive(1.0)."
+    )
+
+
+def _as_pairs(
+    name: str, pairs: Mapping[str, float] | Iterable[tuple[str, float]]
+) -> tuple[tuple[str, float], ...]:
+    items = pairs.items() if isinstance(pairs, Mapping) else pairs
+    try:
+        return tuple((layer, value) for layer, value in items)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"'{name}' must be pairs of a layer's name and a number, got {shown(pairs)}. "
+            f"Give {{'features': 3.0, 'head': 4.0}}, for example."
+        ) from None
+
+
 def _flat(squared_norms: Tensor, bound: float | Tensor) -> Tensor:
-    return (bound * _BELOW / squared_norms.sqrt()).clamp(max=1.0)  # 0 has factor 1, by way of infinity
+    return (bound * _BELOW / squared_norms.sqrt()).clamp(max=1.0)  # a norm of 0: infinity, clamped to 1
 
 
-def _within(name: str, layer: str) -> bool:
+def _is_within(name: str, layer: str) -> bool:
     return name == layer or name.startswith(f"{layer}.")

@@ -1,16 +1,19 @@
-"""What a private run will do, before it does it; the plan derives its own event, so what runs is what is accounted.
+"""What a private run will do, before it does it. The plan derives its own event, so what runs is accounted.
 
-Everything here is public: the number of examples too, which sets rates, steps, divisors and so the noise. Under add-remove
-adjacency that number is a secret, and a neighbour has another one. Whoever sees the noise of many steps and weights can tell
-its scale, and so the number, far beyond ε (Privet's own tests do). There are two sound ways:
+Everything in a plan is public. That includes the number of examples, which sets the sampling rate, the number
+of steps, the divisor and therefore the noise. Under add-remove adjacency that number is a secret, and a
+neighbour has another one. An adversary who sees the noise of many steps and weights can infer its scale, and
+so the number, far beyond ε (Privet's own tests do this). There are two sound ways:
 
-* ``size_is_public=True``: ``population`` was known before the data was, or was released with noise. It stays the same whatever number of
-  examples there is, and so do rate, divisor, steps and noise. Each example is drawn at that rate, however many there are.
+* ``size_is_public=True``: ``population`` was known before the data, or was released with noise. It does not
+  change with the actual number of examples, and neither do rate, divisor, steps and noise. Each example is
+  drawn at that rate, whatever their number is.
 * an adjacency under which the number is public: ``ZeroOut()`` or ``ReplaceOne()``.
 
-Otherwise the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``. Lots that go by an example's place in the data (``CyclicSampling``,
-``PartSampling``) take the places as public too: where one example is left out of a list, all others behind it move up, and into
-other lots. So under add-remove they carry the caveat ``PLACES_TAKEN_AS_PUBLIC``.
+Otherwise the ledger has the caveat ``SIZE_TAKEN_AS_PUBLIC``. Sampling by position in the data
+(``CyclicSampling``, ``CyclicPoissonSampling``) takes the positions as public too: if an example is removed
+from a list, all examples behind it move up, and into other lots. So under add-remove these schemes have the
+caveat ``PLACES_TAKEN_AS_PUBLIC``.
 
 Reference: arXiv 2605.15648 audits implementations of DP-SGD for this.
 """
@@ -19,8 +22,9 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from privet.accounting import EpsilonTarget, Target, account, calibrate
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
 from privet.caveats import Caveat
@@ -34,10 +38,7 @@ from privet.training.noise.correlated import Correlation, IndependentNoise
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.sampling.schemes import Sampling
 
-if TYPE_CHECKING:
-    from privet.accounting import Target
-
-__all__ = ["Plan", "QuantileClip", "steps_for"]
+__all__ = ["QuantileClip", "TrainingPlan", "steps_for"]
 
 _NO_CAVEATS: frozenset[Caveat] = frozenset()
 
@@ -45,14 +46,15 @@ _NO_CAVEATS: frozenset[Caveat] = frozenset()
 @final
 @dataclass(frozen=True)
 class QuantileClip:
-    """The clip bound follows a quantile of the gradients' norms, by a noisy count of those that are below it.
+    """The clip bound follows a quantile of the gradient norms, by a noisy count of the norms below the bound.
 
-    In every step each example gives b − ½, with b = 1 if its norm is at most the bound, so that one unit moves the count
-    by ½. ``count_deviation`` is the noise on that sum; the paper takes a twentieth of the expected lot.
-    The bound is then multiplied by exp(−learning_rate · (noisy fraction − quantile)).
+    In every step each example adds b − ½ to the count, with b = 1 if its norm is at most the bound. So one
+    unit moves the count by ½. ``count_deviation`` is the standard deviation of the noise on the count; the
+    paper uses one twentieth of the expected lot. Then the bound is multiplied by exp(−learning_rate · (noisy
+    fraction − quantile)).
 
-    *Cost*: none beside the plan's own noise multiplier z. Gradients and count are one Gaussian mechanism, whose noise is
-    split: 1/z² = 1/z_Δ² + 1/(2σ_b)², and the gradients get the larger multiplier z_Δ.
+    *Cost*: nothing beyond the plan's noise multiplier z. Gradients and count are one Gaussian mechanism,
+    which splits its noise: 1/z² = 1/z_Δ² + 1/(2σ_b)². The gradients get the larger multiplier z_Δ.
 
     Reference: Andrew, Thakkar, McMahan & Ramaswamy 2021, Theorem 1 and Algorithm 1.
     """
@@ -67,7 +69,7 @@ class QuantileClip:
         positive("learning_rate", self.learning_rate)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
-        """z_Δ, so that gradients and count together have the multiplier z.
+        """z_Δ: the multiplier of the gradients, if gradients and count together have the multiplier z.
 
         >>> QuantileClip(0.5, count_deviation=10.0).gradient_multiplier(1.0) > 1
         True
@@ -76,25 +78,42 @@ class QuantileClip:
         if rest <= 0:
             raise InvalidArgument(
                 f"'count_deviation' must be above half the noise multiplier {noise_multiplier:g}, got "
-                f"{self.count_deviation!r}, or the count alone spends all. A twentieth of the lot is usual."
+                f"{self.count_deviation!r}: the count alone would spend it all. Use one twentieth of the lot."
             )
         return 1 / math.sqrt(rest)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A private run: lots, steps, noise, clip, and whom it protects.
+class TrainingPlan:
+    """A private run: lots, steps, noise, clip, and the adjacency.
 
-    ``noise_multiplier`` is the one that is accounted: σ over the clip bound, for everything that a step releases.
-    ``micro_batch`` splits a lot into pieces of that size; without it they are as large as the caches like them. ``augmentations`` averages
-    the gradients of that many variants of an example before it is clipped; neither changes what is released, nor its cost. Noise of another ``noise_distribution`` than the
-    normal one protects as well as normal noise of that multiplier. ``encoding`` changes what a clipped gradient
-    is, and not its bound. ``size_is_public`` says that ``population`` does not come from the data (see the module).
+    Args:
+        population: the public number of examples.
+        sampling: how lots are drawn.
+        steps: the number of steps.
+        noise_multiplier: σ over the clip bound, for everything that a step releases. This is what is
+            accounted.
+        clip_bound: the largest norm of what one example adds to a sum (at the first step, if it adapts).
+        adjacency: which data sets are neighbours.
+        correlation: how the noise of different steps is correlated.
+        adaptive: how the clip bound adapts; None keeps it fixed.
+        micro_batch: how many examples go through the model at once; None fits them to the caches. It does not
+            change what is released.
+        augmentations: how many variants of an example have their gradients averaged before the clip. It does
+            not change the cost.
+        noise_distribution: the distribution of the noise. Any other than ``Normal`` is scaled to protect as
+            well as normal noise of this multiplier.
+        encoding: changes a clipped gradient, but not its bound.
+        size_is_public: ``population`` does not come from the data (see the module docstring).
 
     >>> from privet.training.sampling.schemes import PoissonSampling
-    >>> plan = Plan(
-    ...     population=60_000, sampling=PoissonSampling(256 / 60_000), steps=14_062, noise_multiplier=1.1, clip_bound=1.0
+    >>> plan = TrainingPlan(
+    ...     population=60_000,
+    ...     sampling=PoissonSampling(256 / 60_000),
+    ...     steps=14_062,
+    ...     noise_multiplier=1.1,
+    ...     clip_bound=1.0,
     ... )
     >>> print(plan)
     14062 steps, Poisson lots at rate 0.00426667 of 60000, noise 1.1 × clip 1, add-remove (record)
@@ -140,7 +159,8 @@ class Plan:
             self.correlation, IndependentNoise
         ):
             raise NotProved(
-                "Correlated noise is proved for normal noise alone. Use noise_distribution=Normal(), or independent noise."
+                "Correlated noise is proved for normal noise only. Use noise_distribution=Normal(), or "
+                "independent noise."
             )
         if (
             not isinstance(self.noise_distribution, Normal)
@@ -148,56 +168,55 @@ class Plan:
             and _is_sampled(self.event)
         ):
             raise NotProved(
-                "Poisson samples under replace-one adjacency are proved for normal noise alone. "
+                "Poisson samples under replace-one adjacency are proved for normal noise only. "
                 "Use noise_distribution=Normal(), FixedSizeSampling, or another adjacency."
             )
         if self.adaptive is not None and not isinstance(self.correlation, IndependentNoise):
             raise NotProved(
-                "Correlated noise is proved for one scale in all steps, and an adaptive clip changes it. "
-                "Use a fixed clip bound, or independent noise."
+                "Correlated noise is proved for one noise scale in all steps, and an adaptive clip changes "
+                "the scale. Use a fixed clip bound, or independent noise."
             )
         if not isinstance(self.size_is_public, bool):
             raise InvalidArgument(
                 f"'size_is_public' must be True or False, got {shown(self.size_is_public)}. "
-                f"Say whether 'population' was known before the data was."
+                f"Give True if 'population' was known before the data."
             )
         if self.size_is_public and self.sampling.needs_size and isinstance(self.adjacency, AddRemove):
             raise NotProved(
-                f"{str(self.sampling).capitalize()} are made from the number of examples that there are, which add-remove adjacency "
-                f"keeps secret. Use PoissonSampling, or ZeroOut() or ReplaceOne() adjacency, where it is public."
+                f"{str(self.sampling).capitalize()} use the actual number of examples, which add-remove "
+                "adjacency keeps secret. Use PoissonSampling, or ZeroOut() or ReplaceOne() adjacency, where "
+                "it is public."
             )
         self.sampling.expected_lot(self.population)
         _ = (
             self.gradient_multiplier,
             self.event,
-        )  # whatever is wrong is said now, and not after hours of training
+        )  # raises now what would otherwise fail after hours of training
 
     @property
     def event(self) -> Event:
-        """Exactly what the whole run is."""
+        """The event of the whole run."""
         return self._event(self.steps)
 
     @property
     def expected_lot(self) -> float:
-        """The public divisor of a step's sum; never the size of the lot that was drawn."""
+        """The public divisor of the sum of a step; never the actual size of a lot."""
         return float(self.sampling.expected_lot(self.population))
 
     @property
     def gradient_multiplier(self) -> float:
-        """The noise on the gradients over the clip bound: more than is accounted if a noisy count shares the step."""
+        """σ of the gradient noise over the clip bound: larger if a noisy count shares the step."""
         if self.adaptive is None:
             return self.noise_multiplier
         return self.adaptive.gradient_multiplier(self.noise_multiplier)
 
     @property
     def standard_deviation(self) -> float:
-        """That of the noise on the sum of gradients, at the (first) clip bound."""
+        """Standard deviation of the noise on the sum of gradients, at the (first) clip bound."""
         return self.gradient_multiplier * self.clip_bound * self.noise_distribution.relative_deviation
 
     def guarantee(self) -> Guarantee:
-        """What the whole run leaks at most."""
-        from privet.accounting import account  # late: it loads scipy, which training itself does not need
-
+        """An upper bound on what the whole run leaks."""
         return account(self.ledger(self.steps))
 
     def ledger(
@@ -207,58 +226,57 @@ class Plan:
         abandoned: tuple[tuple[int, int], ...] = (),
         caveats: frozenset[Caveat] = _NO_CAVEATS,
     ) -> Ledger:
-        """What has been spent when the noisy gradient of step number ``steps`` is about to be used.
+        """The ledger when the noisy gradient of step number ``steps`` is about to be used.
 
-        ``abandoned`` are stretches (from, to) that ran, were lost by a crash, and run again: see ``Executions``.
-        ``caveats`` are those of the noise.
+        ``abandoned`` are ranges (from, to] of steps that ran, were lost in a crash, and run again: see
+        ``Executions``. ``caveats`` are the caveats of the noise.
         """
         if whole("steps", steps, least=0) > self.steps:
             raise InvalidArgument(
-                f"'steps' must be at most the plan's {self.steps}, got {steps}. Plan a longer run."
+                f"'steps' must be at most the plan's {self.steps}, got {steps}. Make a longer plan."
             )
-        found = Ledger(
+        ledger = Ledger(
             self.adjacency,
             caveats=self.sampling.caveats | self.noise_distribution.caveats | self._public_caveats | caveats,
         )
         if 0 < steps < self.steps:
-            # A number of steps that was chosen in view of the weights is a parameter that was not fixed beforehand.
-            found = replace(found, caveats=found.caveats | {Caveat.STOPPED_EARLY})
-        ran = Executions(steps, abandoned)
-        if not ran.layers:
-            return found
-        again = f", and {ran.again} that a crash lost" if ran.again else ""
-        event = self.sampling.event_of(
-            self.noise_multiplier, self.correlation, ran, self.population, self.adjacency
+            # A number of steps that was chosen after a look at the weights was not fixed beforehand.
+            ledger = replace(ledger, caveats=ledger.caveats | {Caveat.STOPPED_EARLY})
+        executions = Executions(steps, abandoned)
+        if not executions.layers:
+            return ledger
+        again = f", and {executions.again} that a crash lost" if executions.again else ""
+        event = self.sampling.event_of_executions(
+            self.noise_multiplier, self.correlation, executions, self.population, self.adjacency
         )
-        return found.spend(f"private training, {steps} steps{again}", event)
+        return ledger.spend(f"private training, {steps} steps{again}", event)
 
     @property
     def _public_caveats(self) -> frozenset[Caveat]:
-        """What is taken as public although the adjacency keeps it secret."""
+        """Caveats for what is taken as public although the adjacency keeps it secret."""
         if not isinstance(self.adjacency, AddRemove):
             return _NO_CAVEATS
         size = _NO_CAVEATS if self.size_is_public else frozenset({Caveat.SIZE_TAKEN_AS_PUBLIC})
         return size | (
-            frozenset({Caveat.PLACES_TAKEN_AS_PUBLIC}) if self.sampling.goes_by_place else _NO_CAVEATS
+            frozenset({Caveat.PLACES_TAKEN_AS_PUBLIC}) if self.sampling.depends_on_position else _NO_CAVEATS
         )
 
     def require_size(self, examples: int) -> None:
-        """Refuses data that this plan was not made for; a public population is kept with any number of examples."""
+        """Refuse data of another size than the plan's; a public population allows any number of examples."""
         if examples != self.population and not (self.size_is_public and not self.sampling.needs_size):
             raise InvalidArgument(
-                f"'data' must have the plan's {self.population} examples, and does not. Plan for this data."
+                f"'data' must have the plan's {self.population} examples, and does not. Make a plan for this "
+                "data."
             )
 
     def caveats(self, *, delta: float) -> frozenset[Caveat]:
-        """What must be said with this plan's ε at this δ."""
+        """Caveats of this plan's ε at this δ."""
         return self.guarantee().caveats | delta_warning(delta, self.population)
 
-    def reaching(self, target: "Target") -> "Plan":
+    def with_least_noise(self, target: Target) -> "TrainingPlan":
         """The same plan with the least noise that reaches a target."""
-        from privet.accounting import calibrate
-
-        found = calibrate(self._event_with, target, adjacency=self.adjacency)
-        return replace(self, noise_multiplier=found.value)
+        calibration = calibrate(self._event_with, target, adjacency=self.adjacency)
+        return replace(self, noise_multiplier=calibration.value)
 
     @staticmethod
     def calibrated(
@@ -278,21 +296,23 @@ class Plan:
         noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
         size_is_public: bool = False,
-    ) -> "Plan":
-        """The plan with the least noise that is (ε, δ)-differentially private, for a number of epochs or of steps."""
-        from privet.accounting import EpsilonTarget
+    ) -> "TrainingPlan":
+        """Make the (ε, δ)-differentially private plan with the least noise, for a number of epochs or steps.
 
+        ``epsilon`` and ``delta`` are the target. Exactly one of ``epochs`` and ``steps`` says how long to
+        train. The other arguments are those of the plan.
+        """
         target = EpsilonTarget(epsilon=epsilon, delta=delta)
         if (epochs is None) == (steps is None):
             raise InvalidArgument(
                 f"Exactly one of 'epochs' and 'steps' must be given, got {shown(epochs)} and {shown(steps)}. "
-                f"Say how long to train."
+                f"Give one of them."
             )
         for caveat in delta_warning(delta, population):
             warnings.warn(caveat.sentence, stacklevel=2)
         if steps is None:
             steps = steps_for(0.0 if epochs is None else epochs, population, sampling)
-        first = Plan(
+        first = TrainingPlan(
             population=population,
             sampling=sampling,
             steps=steps,
@@ -305,7 +325,7 @@ class Plan:
             noise_distribution=noise_distribution,
             encoding=encoding,
             size_is_public=size_is_public,
-        ).reaching(target)
+        ).with_least_noise(target)
         return replace(first, adaptive=adaptive)
 
     def _event(self, steps: int) -> Event:
@@ -320,20 +340,20 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{self.steps} steps, {self.sampling} of {self.population}, noise {self.noise_multiplier:.6g} × clip "
-            f"{self.clip_bound:g}, {self.adjacency}"
+            f"{self.steps} steps, {self.sampling} of {self.population}, noise {self.noise_multiplier:.6g} × "
+            f"clip {self.clip_bound:g}, {self.adjacency}"
         )
 
 
 def _is_sampled(event: Event) -> bool:
-    """Whether the steps are Poisson samples, where a unit may be left out."""
+    """Whether the steps are Poisson samples at a rate below 1."""
     return isinstance(event, Repeat) and isinstance(event.inner, Poisson) and event.inner.rate < 1
 
 
 def steps_for(epochs: float, population: int, sampling: Sampling) -> int:
-    """The number of steps in which an example is expected ``epochs`` times: ⌈epochs · n / expected lot⌉.
+    """The number of steps that use an example ``epochs`` times on average: ⌈epochs · n / expected lot⌉.
 
-    A quotient that misses a whole number by float rounding alone is that number.
+    A quotient that differs from a whole number only by float rounding is that number.
 
     >>> from privet.training.sampling.schemes import PoissonSampling
     >>> steps_for(1, 60_000, PoissonSampling(256 / 60_000)), steps_for(1, 9, PoissonSampling(1 / 3))

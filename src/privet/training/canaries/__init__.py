@@ -1,6 +1,7 @@
-"""Canaries: examples that a fair coin puts into the training data or leaves out, so that a run can be audited by itself.
+"""Canaries: examples that a fair coin adds to the data or leaves out, so that one run can be audited.
 
-``kinds`` says what a canary is made of. ``canary_datasets`` puts canaries among the examples and keeps the coins.
+``kinds`` says what a canary is. ``canary_datasets`` inserts canaries into the data, flips the coins and
+computes the scores.
 
 A new kind of canary is a class in ``kinds``.
 """

@@ -1,15 +1,17 @@
-"""Fine-tuning a part of a model: its last layer, or low-rank changes to its linear layers.
+"""Adapters: fine-tune only the last layer of a model, or low-rank changes to its linear layers (LoRA).
 
-Noise is added to every trainable number, so a model that was trained before loses least where few numbers are trained. Frozen
+Noise is added to every trainable number, so a pretrained model loses least if few numbers are trained. Frozen
 parameters have no gradient, no share of the clip bound and no noise.
 
-*Guarantee*: that of training, for what is trained. *Leaks*: frozen weights are published as they are; so they must come from public
-data, or from a run whose ledger is added to this one's.
+*Guarantee*: that of training, for the parameters that are trained. *Leaks*: frozen weights are published as
+they are. They must come from public data, or from a run whose ledger is added to this one.
 
-Reference: Hu et al. 2022 (LoRA); Yu et al. 2022 and Li, Tramèr, Liang & Hashimoto 2022 for private fine-tuning.
+Reference: Hu et al. 2022 (LoRA); Yu et al. 2022 and Li, Tramèr, Liang & Hashimoto 2022 for private
+fine-tuning.
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -20,136 +22,151 @@ from privet.arguments import positive, shown, whole
 from privet.errors import InvalidArgument
 from privet.torch_internals import BatchNormBase
 
-__all__ = ["Adapted", "LoRA", "last_layer", "merged"]
+__all__ = ["LoRA", "LoRALinear", "last_layer", "merge_adapters"]
 
 
 @final
-class Adapted(nn.Module):
-    """y = W x + b + scale · B A x: a frozen linear layer with a trainable change of low rank, which begins at zero."""
+class LoRALinear(nn.Module):
+    """y = W x + b + scale · B A x: a frozen linear layer with a trainable low-rank change, zero at first."""
 
     def __init__(self, layer: nn.Linear, rank: int, scale: float) -> None:
         super().__init__()
         self.layer, self.scale = layer.requires_grad_(False), scale
-        place = {"device": layer.weight.device, "dtype": layer.weight.dtype}
-        self.down = nn.Linear(layer.in_features, rank, bias=False, **place)
-        self.up = nn.Linear(rank, layer.out_features, bias=False, **place)
+        options = {"device": layer.weight.device, "dtype": layer.weight.dtype}
+        self.down = nn.Linear(layer.in_features, rank, bias=False, **options)
+        self.up = nn.Linear(rank, layer.out_features, bias=False, **options)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer and its change."""
+        """Apply the layer and its change."""
         return self.layer(x) + self.up(self.down(x)) * self.scale  # type: ignore[no-any-return]
 
-    def merged(self) -> nn.Linear:
-        """The one layer that computes the same."""
-        found = copy.deepcopy(self.layer)
+    def merge(self) -> nn.Linear:
+        """Make one linear layer that computes the same."""
+        layer = copy.deepcopy(self.layer)
         with torch.no_grad():
-            found.weight += self.scale * self.up.weight @ self.down.weight
-        return found.requires_grad_(True)
+            layer.weight += self.scale * self.up.weight @ self.down.weight
+        return layer.requires_grad_(True)
 
 
 @final
 @dataclass(frozen=True)
 class LoRA:
-    """Changes of rank ``rank`` to linear layers, and nothing else that trains.
+    """Low-rank changes to linear layers; everything else is frozen.
 
-    ``layers`` are names of linear layers, or of parts of the model whose linear layers are all meant; None means all. ``also``
-    are parts that are trained in full, such as a new head. ``scale`` multiplies every change: α/rank of the paper.
-    Subclasses of ``nn.Linear`` are left alone: what they do with their weight is their own affair.
+    Subclasses of ``nn.Linear`` are left alone, because Privet does not know how they use their weight.
 
-    >>> model = LoRA(rank=2, also=("1",)).into(nn.Sequential(nn.Linear(30, 20), nn.Linear(20, 3)))
+    Args:
+        rank: the rank of every change.
+        scale: multiplies every change: α/rank of the paper.
+        layers: names of linear layers, or of submodules whose linear layers are all changed; None means all.
+        also: names of submodules that are trained in full, such as a new head.
+
+    >>> model = LoRA(rank=2, also=["1"]).apply_to(nn.Sequential(nn.Linear(30, 20), nn.Linear(20, 3)))
     >>> [name for name, p in model.named_parameters() if p.requires_grad]
     ['0.down.weight', '0.up.weight', '1.weight', '1.bias']
     """
 
     rank: int = 8
     scale: float = 1.0
-    layers: tuple[str, ...] | None = None
-    also: tuple[str, ...] = ()
+    layers: Sequence[str] | None = None
+    also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         whole("rank", self.rank)
         positive("scale", self.scale)
+        if self.layers is not None:
+            object.__setattr__(self, "layers", _as_names("layers", self.layers))
+        object.__setattr__(self, "also", _as_names("also", self.also))
 
-    def into(self, model: nn.Module) -> nn.Module:
-        """A copy of the model with these changes; the model itself stays as it is. Make the optimiser from the copy."""
-        found = copy.deepcopy(model)
-        names = {name for name, _ in found.named_modules()}
+    def apply_to(self, model: nn.Module) -> nn.Module:
+        """Make a copy of the model with these changes. Make the optimiser from the copy's parameters."""
+        adapted = copy.deepcopy(model)
+        names = {name for name, _ in adapted.named_modules()}
         for name in (*(self.layers or ()), *self.also):
             if name not in names or not name:
                 raise InvalidArgument(
-                    f"'layers' and 'also' must be names of the model's parts, got {shown(name)}. "
+                    f"'layers' and 'also' must be names of submodules, got {shown(name)}. "
                     f"Take them from model.named_modules()."
                 )
         chosen = {
             module
-            for name, module in found.named_modules()
+            for name, module in adapted.named_modules()
             if type(module) is nn.Linear
-            and (self.layers is None or any(_within(name, part) for part in self.layers))
-            and not any(_within(name, part) for part in self.also)
+            and (self.layers is None or any(_is_within(name, part) for part in self.layers))
+            and not any(_is_within(name, part) for part in self.also)
         }
         if not chosen:
             raise InvalidArgument(
-                f"'layers' must hold a linear layer that is not in 'also', got {shown(self.layers)}, which holds none. "
-                f"Name an nn.Linear, or a part that has some."
+                f"'layers' must contain a linear layer that is not in 'also', got {shown(self.layers)}. "
+                f"Name an nn.Linear, or a submodule that has one."
             )
-        _freeze(found)
+        _freeze(adapted)
         for part in self.also:
-            _thaw(found.get_submodule(part))
-        adapted: dict[nn.Module, Adapted] = {}
-        for name, module in list(found.named_modules(remove_duplicate=False)):
+            adapted.get_submodule(part).requires_grad_(True)
+        replacements: dict[nn.Module, LoRALinear] = {}
+        for name, module in list(adapted.named_modules(remove_duplicate=False)):
             if isinstance(module, nn.Linear) and module in chosen:
-                if module not in adapted:
-                    adapted[module] = Adapted(module, self.rank, self.scale)
-                found = _replaced(found, name, adapted[module])
-        return found
+                if module not in replacements:
+                    replacements[module] = LoRALinear(module, self.rank, self.scale)
+                adapted = _replace_module(adapted, name, replacements[module])
+        return adapted
 
 
-def merged(model: nn.Module) -> nn.Module:
-    """A copy without adapters that computes the same; everything in it can be trained again."""
-    found = copy.deepcopy(model)
-    done: dict[nn.Module, nn.Module] = {}
-    for name, module in list(found.named_modules(remove_duplicate=False)):
-        if isinstance(module, Adapted):
-            found = _replaced(found, name, done.setdefault(module, module.merged()))
-    return found.requires_grad_(True)
+def merge_adapters(model: nn.Module) -> nn.Module:
+    """Make a copy without adapters that computes the same. All of its parameters can be trained again."""
+    merged = copy.deepcopy(model)
+    layers: dict[nn.Module, nn.Module] = {}
+    for name, module in list(merged.named_modules(remove_duplicate=False)):
+        if isinstance(module, LoRALinear):
+            merged = _replace_module(merged, name, layers.setdefault(module, module.merge()))
+    return merged.requires_grad_(True)
 
 
 def last_layer(model: nn.Module) -> nn.Module:
-    """A copy of which only the last layer with parameters, in the order of ``named_modules``, is trained.
+    """Make a copy that trains only the last layer with parameters, in the order of ``named_modules``.
 
     >>> model = last_layer(nn.Sequential(nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 3)))
     >>> [name for name, p in model.named_parameters() if p.requires_grad]
     ['2.weight', '2.bias']
     """
-    found = copy.deepcopy(model)
+    frozen = copy.deepcopy(model)
     layers = [
-        module for module in found.modules() if next(module.parameters(recurse=False), None) is not None
+        module for module in frozen.modules() if next(module.parameters(recurse=False), None) is not None
     ]
     if not layers:
         raise InvalidArgument("'model' must have a layer with parameters, got none. Give a model to tune.")
-    _freeze(found)
-    _thaw(layers[-1])
-    return found
+    _freeze(frozen)
+    layers[-1].requires_grad_(True)
+    return frozen
 
 
 def _freeze(model: nn.Module) -> None:
-    """Nothing is trained, and batch normalisation, which then is a fixed map, stays as it is."""
+    """Freeze all parameters. Batch normalisation goes into evaluation mode, where it is a fixed map."""
     model.requires_grad_(False)
     for module in model.modules():
         if isinstance(module, BatchNormBase):
             module.eval()
 
 
-def _thaw(part: nn.Module) -> None:
-    part.requires_grad_(True)
+def _as_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Read one name, or a sequence of names."""
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(names)
+    except TypeError:
+        raise InvalidArgument(
+            f"'{argument}' must be names of submodules, got {shown(names)}. Give ('head',), for example."
+        ) from None
 
 
-def _within(name: str, part: str) -> bool:
+def _is_within(name: str, part: str) -> bool:
     return name == part or name.startswith(f"{part}.")
 
 
-def _replaced(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
-    """The model with another module at this name; the module itself where the name is that of the whole."""
+def _replace_module(model: nn.Module, name: str, module: nn.Module) -> nn.Module:
+    """Put a module at this name and return the model; an empty name means the whole model."""
     if not name:
         return module
     parent, _, own = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""An average of the weights over the steps: noise averages out, and what is averaged was already private.
+"""A moving average of the weights: the noise averages out, and the weights are already private.
 
 Reference: De et al. 2022, Section 3.4; Polyak & Juditsky 1992 for averaging itself.
 """
@@ -16,9 +16,9 @@ __all__ = ["MovingAverage"]
 
 @final
 class MovingAverage:
-    """θ̄ ← d_t θ̄ + (1 − d_t) θ, with d_t = min(decay, (1 + t)/(10 + t)), so that early weights are forgotten sooner.
+    """θ̄ ← d_t θ̄ + (1 − d_t) θ, with d_t = min(decay, (1 + t)/(10 + t)), which forgets early weights sooner.
 
-    Buffers are the model's own: they are taken as they are in the end.
+    Buffers are not averaged: the model keeps its own.
     """
 
     def __init__(self, decay: float = 0.999) -> None:
@@ -27,20 +27,20 @@ class MovingAverage:
         self._steps = 0
 
     def begin(self, model: nn.Module) -> None:
-        """Start from the weights of now."""
+        """Start from the current weights."""
         self._weights = [p.detach().clone() for p in model.parameters()]
         self._steps = 0
 
     @torch.no_grad()
-    def follow(self, model: nn.Module) -> None:
-        """Take in the weights that a step left."""
+    def update(self, model: nn.Module) -> None:
+        """Add the weights after a step."""
         self._steps += 1
-        kept = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        interpolate_all_(self._weights, [p.detach() for p in model.parameters()], 1 - kept)
+        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
+        interpolate_all_(self._weights, [p.detach() for p in model.parameters()], 1 - decay)
 
     @torch.no_grad()
     def load_into(self, model: nn.Module) -> None:
-        """Give the model the averaged weights."""
+        """Copy the averaged weights into the model."""
         for parameter, weight in zip(model.parameters(), self._weights, strict=True):
             parameter.copy_(weight)
 
@@ -49,7 +49,7 @@ class MovingAverage:
         return {"steps": self._steps, "weights": self._weights}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken."""
+        """Continue from ``state``."""
         self._steps = int(state["steps"])
-        for mine, theirs in zip(self._weights, state["weights"], strict=True):
-            mine.copy_(theirs)
+        for weight, saved in zip(self._weights, state["weights"], strict=True):
+            weight.copy_(saved)

@@ -1,9 +1,9 @@
-"""Updates that are weighted by their signal-to-noise ratio.
+"""Denoising: weight each update by its estimated signal-to-noise ratio.
 
-What is weighted was released, and the size of the noise is public; so this is post-processing, and free.
+The updates were released, and the size of the noise is public. So this is post-processing, and costs nothing.
 
-*Deviation*. Nasr, Shokri & Houmansadr 2020 denoise whole updates; here each parameter tensor has a weight of its own, estimated
-over the steps as a Wiener filter's would be.
+*Deviation*. Nasr, Shokri & Houmansadr 2020 denoise whole updates. Here each parameter tensor has its own
+weight, estimated over the steps like that of a Wiener filter.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ __all__ = ["Denoising"]
 
 @final
 class Denoising:
-    """Each parameter's noisy gradient, times w = max(least, 1 − v/m).
+    """Multiply the noisy gradient of each parameter by w = max(least, 1 − v/m).
 
-    m is the mean square of its numbers, averaged over the steps with ``decay``, and v the variance of the noise, so that w
-    estimates signal/(signal + noise). A parameter whose gradient is all noise moves by ``least`` of it.
+    m is the mean square of the gradient, averaged over the steps with ``decay``. v is the variance of the
+    noise. So w estimates signal/(signal + noise). A gradient that is all noise is multiplied by ``least``.
     """
 
     def __init__(self, *, decay: float = 0.9, least: float = 0.05) -> None:
@@ -39,23 +39,23 @@ class Denoising:
         return [max(self.least, 1 - self._variance / square) if square else 1.0 for square in self._squares]
 
     def begin(self, model: nn.Module) -> None:
-        """Forget what was seen before."""
+        """Forget earlier steps."""
         self._squares = [0.0] * sum(p.requires_grad for p in model.parameters())
         self._variance = self._seen = 0.0
 
     def apply(self, gradients: Sequence[Tensor], deviation: float) -> None:
-        """Weight the released gradients, in place; ``deviation`` is that of the noise on each of their numbers."""
+        """Weight the released gradients, in place. ``deviation`` is the standard deviation of their noise."""
         if len(gradients) != len(self._squares):
             raise InvalidArgument(
-                f"'gradients' must be those of the {len(self._squares)} parameters that it began with, got "
-                f"{len(gradients)}. Use one Denoising for one run."
+                f"'gradients' must be one for each of the {len(self._squares)} parameters of the first "
+                f"model, got {len(gradients)}. Use one Denoising for one run."
             )
         new = 1 - self.decay
         self._seen = self.decay * self._seen + new
         self._variance = self.decay * self._variance + new * deviation**2
-        for place, gradient in enumerate(gradients):
+        for number, gradient in enumerate(gradients):
             square = float(gradient.square().mean())
-            self._squares[place] = self.decay * self._squares[place] + new * square
+            self._squares[number] = self.decay * self._squares[number] + new * square
         for gradient, weight in zip(gradients, self.weights, strict=True):
             gradient.mul_(weight)
 
@@ -64,6 +64,6 @@ class Denoising:
         return {"squares": self._squares, "variance": self._variance, "seen": self._seen}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken."""
+        """Continue from ``state``."""
         self._squares = [float(value) for value in state["squares"]]
         self._variance, self._seen = float(state["variance"]), float(state["seen"])

@@ -1,4 +1,4 @@
-"""Sums of encoded per-example gradients, by writing each of them out."""
+"""Sums of encoded per-example gradients. Each gradient is written out."""
 
 from collections.abc import Callable
 from typing import final
@@ -14,15 +14,15 @@ from privet.training.per_example.refusals import require_finite, require_rows, r
 
 __all__ = ["EncodedSums"]
 
-_NUMBERS = 1 << 25  # of written-out gradients at a time
+_NUMBERS = 1 << 25  # in the gradients that are written out at one time
 
 
 @final
 class EncodedSums:
-    """Adds up encoded per-example gradients into one flat buffer, as ``ClippedSums`` does with clipped ones.
+    """Adds encoded per-example gradients into one flat buffer, as ``ClippedSums`` adds clipped gradients.
 
-    Guarantee: adding or removing one example moves the sum by at most ``clipping.bound``, up to the rounding of the sum. Each
-    example is put through the model alone, so no other example has a say in its code.
+    *Guarantee*: adding or removing one example moves the sum by at most ``clipping.bound``, up to the
+    rounding of the sum. Each example goes through the model alone, so no other example changes its code.
     """
 
     def __init__(
@@ -38,31 +38,31 @@ class EncodedSums:
         self.layout = Layout.of(model)
         self._encoding = encoding
         self._brute_force = BruteForce(model, loss)
-        self.numbers_per_example = 0  # for each example of a lot: it is split here, as far as it must be
+        self.numbers_per_example = 0  # for each example: ``add`` splits the lot itself
 
     def add(
         self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, overwrite: bool = False
     ) -> Tensor:
-        """out += Σ_b code(c_b·g_b); gives the squared norms ‖g_b‖², float64, before clipping.
+        """out += Σ_b code(c_b·g_b). Return the squared norms ‖g_b‖² before clipping, in float64.
 
-        With ``overwrite`` the sum takes the place of what is in ``out``. Refused, with ``out`` untouched, if a gradient is not
-        finite.
+        With ``overwrite`` the sum replaces the content of ``out``. If a gradient is not finite, this raises and
+        leaves ``out`` unchanged.
         """
-        require_uncoupled_modules(self._model)  # anew: frozen layers may have been set to training mode
+        require_uncoupled_modules(self._model)  # again: frozen layers may have been set to training mode
         batch = require_rows(inputs, targets)
         norms = torch.zeros(batch, dtype=torch.float64, device=targets.device)
         each = max(1, _NUMBERS // self.layout.size)
         codes = torch.zeros_like(out)
         for start in range(0, batch, each):
             part = slice(start, start + each)
-            found = self._brute_force.gradients(
+            gradients = self._brute_force.gradients(
                 list(self.layout.names), tuple(x[part] for x in inputs), targets[part]
             )
-            rows = torch.cat([gradient.flatten(1) for gradient in found], 1)
+            rows = torch.cat([gradient.flatten(1) for gradient in gradients], 1)
             norms[part] = rows.double().square_().sum(1)
             require_finite(norms[part])
             factors = self.clipping.factors(norms[part]).to(rows.dtype)
-            codes += self._encoding.encoded(rows.mul_(factors.unsqueeze(1)), self.clipping.bound).sum(0)
+            codes += self._encoding.encode(rows.mul_(factors.unsqueeze(1)), self.clipping.bound).sum(0)
         if overwrite:
             out.copy_(codes)
         else:

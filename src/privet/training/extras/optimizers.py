@@ -1,6 +1,6 @@
-"""Optimisers that know of the noise. Any other optimiser of torch works too: it is post-processing."""
+"""Optimisers that know the noise. Any other torch optimiser works too: it is post-processing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 import torch
@@ -15,14 +15,14 @@ __all__ = ["CorrectedAdam"]
 
 @final
 class CorrectedAdam(Optimizer):
-    """Adam, with the noise's own variance taken off the second moment.
+    """Adam, with the variance of the noise subtracted from the second moment.
 
-    The squares of a noisy gradient are too large by the variance of the noise, which is public and the same in all
-    coordinates; where it dominates, Adam becomes momentum with a smaller step. The step is
-    η m̂/√max(v̂ − φ̂, floor), where φ̂ is the noise's variance, averaged as v̂ is, so that it is right for a clip bound that
-    adapts too. ``floor`` is the square of the smallest gradient that counts.
+    The squares of a noisy gradient are too large by the variance of the noise, which is public and the same
+    in all coordinates. Where the noise dominates, plain Adam becomes momentum with a smaller step. The step
+    here is η m̂/√max(v̂ − φ̂, floor). φ̂ is the variance of the noise, averaged like v̂, so it is also right
+    for an adaptive clip bound. ``floor`` is the square of the smallest gradient that counts.
 
-    ``noise_deviation`` is set by the private loop before each step.
+    The private loop sets ``noise_deviation`` before each step.
 
     Reference: Tang, Shpilevskiy & Lécuyer 2023, Algorithm 1 (DP-AdamBC).
     """
@@ -32,32 +32,31 @@ class CorrectedAdam(Optimizer):
         params: Iterable[Tensor],
         lr: float = 1e-3,
         *,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: Sequence[float] = (0.9, 0.999),
         floor: float = 1e-8,
     ) -> None:
         positive("lr", lr)
         positive("floor", floor)
-        for beta in betas:
-            if not 0 <= beta < 1:
-                raise InvalidArgument(f"'betas' must lie in [0, 1), got {betas!r}. Use (0.9, 0.999).")
-        super().__init__(params, {"lr": lr, "betas": betas, "floor": floor})
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise InvalidArgument(f"'betas' must be two numbers in [0, 1), got {betas!r}. Use (0.9, 0.999).")
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "floor": floor})
         self.noise_deviation = 0.0
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ANN401 - as torch has it
-        """One step on the noisy gradient."""
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ANN401 - as in torch
+        """Take one step on the noisy gradient."""
         if closure is not None:
             raise InvalidArgument(
-                "'closure' must be None, because a noisy gradient is drawn once. Leave it out."
+                "'closure' must be None, because a noisy gradient is computed once. Leave it out."
             )
         variance = at_least("noise_deviation", self.noise_deviation, 0) ** 2
         for group in self.param_groups:
             first, second = group["betas"]
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._move(parameter, parameter.grad, group, first, second, variance)
+                    self._update(parameter, parameter.grad, group, first, second, variance)
 
-    def _move(
+    def _update(
         self,
         parameter: Tensor,
         gradient: Tensor,
@@ -75,6 +74,6 @@ class CorrectedAdam(Optimizer):
         mean, square = state["mean"], state["square"]
         mean.lerp_(gradient, 1 - first)
         square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        seen = 1 - second ** state["step"]
-        scale = square.div(seen).sub_(state["noise"] / seen).clamp_(min=group["floor"]).sqrt_()
+        correction = 1 - second ** state["step"]
+        scale = square.div(correction).sub_(state["noise"] / correction).clamp_(min=group["floor"]).sqrt_()
         parameter.addcdiv_(mean, scale, value=-group["lr"] / (1 - first ** state["step"]))

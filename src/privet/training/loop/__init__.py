@@ -1,9 +1,12 @@
-"""The training loop: from a model and data to a model and a ledger.
+"""The training loop: from a model and data to a trained model and a ledger.
 
-``inputs`` checks data and model, ``setup`` makes the plan and opens the checkpoint, ``private_loop`` takes one step at a time
-(``step``: clipped sums, noise, divisor), and ``run`` is ``train``, which drives the loop to its end. ``distributed`` lets several
-processes share a run, ``checkpoint`` keeps a run on disk (``plan_documents``, ``executions``), ``side_effects`` refuses models that
-write private data into buffers, and ``progress`` shows how far a run is.
+``run`` has ``train``, and ``make_private`` has the door for your own loop. Both check their arguments
+(``inputs``, ``optimization``), put them into one ``options`` object, and call ``setup``, which makes the
+plan, opens the checkpoint and makes the ``private_loop``. That takes one step at a time (``step``: clipped
+sums, noise, divisor). ``run`` takes all of them. ``distributed`` lets several processes share a run,
+``checkpoint`` stores a run on disk (``plan_documents``, ``executions``), ``side_effects`` refuses models that
+write private data into buffers, and ``progress`` shows the progress of a run.
 
-A new option of a run goes into ``setup``; a new thing that happens in each step goes into ``step``.
+A new option of a run is a field in ``options`` and an argument of ``train`` and ``make_private``. Something
+new in each step goes into ``step``.
 """

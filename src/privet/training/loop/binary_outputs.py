@@ -1,7 +1,7 @@
-"""Models with one output for two classes: what their numbers are, and how they become the probabilities of both classes.
+"""Models with one output for two classes: from that output to the probabilities of both classes.
 
-An output of shape [examples] or [examples, 1] is that of a binary model. It is the logit of class 1, unless the model ends in a
-sigmoid: then it is the probability of class 1. Labels are 0 and 1.
+A model whose outputs have the shape [examples] or [examples, 1] is binary. Its output is the logit of class
+1. If the model ends in a sigmoid, it is the probability of class 1. Labels are 0 and 1.
 """
 
 import torch
@@ -10,8 +10,8 @@ from torch.nn import functional as F  # noqa: N812
 
 __all__ = ["ends_in_sigmoid", "has_one_output", "log_probabilities"]
 
-_LEAST = 2.0**-126  # the least normal float32: a probability of 0 has no logarithm
-# What may follow a sigmoid without changing what the number means.
+_LEAST = 2.0**-126  # the smallest normal float32, because a probability of 0 has no logarithm
+# Operations after a sigmoid that do not change the meaning of its number.
 _RESHAPES = (
     "View",
     "Reshape",
@@ -30,13 +30,13 @@ _RESHAPES = (
 def has_one_output(outputs: Tensor) -> bool:
     """Whether these are outputs of a binary model: one number for each example.
 
-    ``squeeze()`` without a size turns the output of a single example into a number without any.
+    ``squeeze()`` without a dimension turns the output of a single example into a scalar.
     """
     return outputs.dim() < 2 or (outputs.dim() == 2 and outputs.shape[1] == 1)
 
 
 def ends_in_sigmoid(model: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
-    """Whether the last thing that the model does with its numbers is a sigmoid, by the graph of one forward pass."""
+    """Whether the last operation of the model is a sigmoid, by the graph of one forward pass."""
     with torch.enable_grad():
         node = model(*inputs).grad_fn
     while node is not None and node.name().startswith(_RESHAPES):
@@ -45,7 +45,7 @@ def ends_in_sigmoid(model: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
 
 
 def log_probabilities(outputs: Tensor, *, probabilities: bool) -> Tensor:
-    """Logarithms of the probabilities of class 0 and class 1, [examples, 2], in float64.
+    """Log-probabilities of class 0 and class 1, [examples, 2], in float64.
 
     >>> log_probabilities(torch.tensor([[0.0]]), probabilities=False).exp()
     tensor([[0.5000, 0.5000]], dtype=torch.float64)

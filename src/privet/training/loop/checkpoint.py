@@ -1,29 +1,31 @@
-"""A run on disk: what it has spent before it spends it, and where it stands, so that no crash makes a ledger too small.
+"""A run on disk: what it has spent, before it spends it, and its state. No crash makes a ledger too small.
 
-A folder holds three files. ``spent.json`` is the journal: how many steps may have been used at most, and which stretches
-were lost. It is on the disk before the noisy gradient of a step is used. ``state.pt`` is the last state of model,
-optimiser and whatever else the loop keeps. ``lock`` keeps a second process out while the first one lives.
+A folder has three files. ``spent.json`` is the journal: the number of steps that may have been used, and the
+ranges of steps that were lost. It is on disk before the noisy gradient of a step is used. ``state.pt`` is the
+last state of model, optimiser and everything else that the loop needs. ``lock`` keeps a second process out
+while the first one runs.
 
-*Guarantee*. Steps are reserved in the journal some at a time, before they run, because a journal entry for every
-step would cost a disk write each. A run that is killed at any point therefore reports the steps that it used, or
-more: those of the reservation that it did not reach. Saving a state gives back what is reserved and not used. On
-resuming, the steps between the saved state and the reservation are taken as lost: they ran, perhaps, and will run
-again with fresh noise, so they count twice. A state whose journal is missing is refused.
+*Guarantee*. The journal reserves several steps at a time, before they run, because an entry for every step
+would cost a disk write each. So a run that is killed at any point reports the steps that it used, or more:
+the reserved steps that it did not reach. Saving a state releases the steps that are reserved and not used.
+When a run resumes, the steps between the saved state and the reservation are taken as lost: perhaps they ran,
+and they will run again with fresh noise, so they count twice. A state without its journal is refused.
 
-*Lineage*. Journal and state have the random number of their run, and a state says which stretches were lost before it. So a journal of
-another run, or one that is older than its state, is refused. A folder that was put back as a whole from a backup is not
-noticed: nothing in it is newer than the rest. Nor is a copy of it that goes on elsewhere. What these spent must be added.
+*Lineage*. Journal and state have the random number of their run, and a state says how many ranges were lost
+before it. So a journal of another run, or one that is older than its state, is refused. A folder that was
+restored as a whole from a backup is not detected: nothing in it is newer than the rest. Nor is a copy of the
+folder that continues elsewhere. What these spent must be added.
 
-*Two processes*. The lock keeps them apart. Where somebody removed its file, the journal does: it is replaced only by whom it was last
-written by, and otherwise the run ends with ``ChangedMeanwhile``.
+*Two processes*. The lock keeps them apart. If somebody removed the lock file, the journal does: only the
+process that wrote it last may replace it. Otherwise the run ends with ``ChangedMeanwhile``.
 
-*Never above ε*. A run that lost steps ends early: ``last`` is the last step that ε pays for, with all that was lost, and no step
-beyond it is reserved. So it may be killed at any point, any number of times (see ``Executions``). ε is the one that was asked for,
-at its δ; without one it is what the plan promises.
+*Never above ε*. A run that lost steps ends early: ``final_step`` is the last step that ε pays for, with
+everything that was lost, and no step beyond it is reserved. So the run may be killed at any point, any number
+of times (see ``Executions``). ε is the one that was asked for, at its δ. By default it is the ε of the plan.
 
-*Leaks*: weights before the end of training, and noise that was used if it is correlated, are in ``state.pt``; so the folder is
-for its owner only (mode 0700). Files are read with ``weights_only``: a state from elsewhere can be wrong, but
-runs no code.
+*Leaks*: ``state.pt`` has the weights before the end of training, and the noise that was used, if it is
+correlated. So only the owner can read the folder (mode 0700). Files are read with ``weights_only``: a state
+from elsewhere can be wrong, but runs no code.
 """
 
 import io
@@ -38,6 +40,7 @@ from typing import Any, final
 
 import torch
 
+from privet.accounting import account
 from privet.arguments import whole
 from privet.caveats import Caveat
 from privet.documents import only, opened
@@ -57,13 +60,13 @@ from privet.training.loop.plan_documents import (
     plan_to_plain,
     repr_of_0_1_0,
 )
-from privet.training.plan import Plan
+from privet.training.plan import TrainingPlan
 
 __all__ = ["Checkpoint", "Journal"]
 
 _FORMAT, _VERSION = "privet-training", 2
 _STATE_FORMAT = "privet-training-state"
-_WITH_REPR = 1  # documents of 0.1.0, which had repr(plan) in place of a plan
+_WITH_REPR = 1  # the version of documents of 0.1.0, which had repr(plan) in place of a plan
 _DELTA = 1e-6
 _AHEAD = 32
 _JOURNAL, _STATE, _LOCK = "spent.json", "state.pt", "lock"
@@ -73,7 +76,7 @@ _OWNER = 0o600
 @final
 @dataclass(frozen=True)
 class Journal:
-    """Up to which step noise may have been used, and which stretches were lost."""
+    """Up to which step noise may have been used, and which ranges of steps were lost."""
 
     reserved: int = 0
     abandoned: tuple[tuple[int, int], ...] = ()
@@ -84,24 +87,32 @@ Progress = tuple[int, dict[str, Any] | None, Journal, frozenset[Caveat], int]
 
 @final
 class Checkpoint:
-    """One run's folder, held from ``with`` to its end.
+    """The folder of one run, which is locked inside of a ``with`` block.
 
-    ``with Checkpoint(folder, plan) as kept:`` reads what is there. ``kept.step`` and ``kept.state`` are where to go on; a
-    fresh folder has 0 and None; ``kept.last`` is the step to end after. The loop calls ``kept.before(step)`` before it uses the noisy gradient of that step
-    (counted from 1), and ``kept.save(step, state)`` after steps that it wants to come back to.
+    ``with Checkpoint(folder, plan) as checkpoint:`` reads the folder. ``checkpoint.step`` and
+    ``checkpoint.state`` are where to resume: 0 and None in a new folder. ``checkpoint.final_step`` is the
+    last step to take. The loop calls ``checkpoint.reserve(step)`` before it uses the noisy gradient of that
+    step (counted from 1), and ``checkpoint.save(step, state)`` after steps from which it can resume.
 
-    ``ahead`` is how many steps are reserved at once; left out, a hundredth of the plan's, and at most 32. A kill loses up to that
-    many more than ran. ``epsilon`` at ``delta`` is what the run must not exceed; left out, it is the
-    plan's own ε at δ = 10⁻⁶. All plans but those of banded noise in parts then keep the whole curve of the plan, at every δ.
-
-    Of several processes that train together one keeps the folder. The others have ``writes=False``: they count in memory what
-    it writes, so that their ledgers are the same, and begin where its ``progress`` is.
+    Args:
+        folder: a folder for this run only.
+        plan: the plan of the run.
+        ahead: how many steps to reserve at once. The default is one hundredth of the plan's steps, at most
+            32. A kill loses up to this number of steps more than ran.
+        epsilon: what the run must not exceed at ``delta``. The default is the plan's own ε at δ = 10⁻⁶. Then
+            every plan, except for banded noise with cyclic Poisson sampling, keeps the whole curve of the
+            plan, at every δ.
+        delta: the δ of ``epsilon``.
+        caveats: the caveats of the noise.
+        writes: whether this process writes the folder. Of several processes in one run only the leader does.
+            The others count in memory what it writes, so that their ledgers are the same, and start from its
+            ``progress``.
     """
 
     def __init__(
         self,
         folder: str | Path,
-        plan: Plan,
+        plan: TrainingPlan,
         *,
         ahead: int | None = None,
         epsilon: float | None = None,
@@ -113,15 +124,16 @@ class Checkpoint:
         self._ahead = max(1, min(_AHEAD, plan.steps // 100)) if ahead is None else whole("ahead", ahead)
         if (epsilon is None) != (delta is None):
             raise InvalidArgument(
-                f"'epsilon' and 'delta' must be given together, got {epsilon!r} and {delta!r}. Give both or neither."
+                f"'epsilon' and 'delta' must be given together, got {epsilon!r} and {delta!r}. Give both or "
+                "neither."
             )
         self._target = None if epsilon is None or delta is None else (epsilon, delta)
-        self.last = plan.steps
+        self.final_step = plan.steps
         self._journal = Journal()
         self._run: str | None = None
         self._written: bytes | None = None
         self._lock: int | None = None
-        self._announced = 0
+        self._last_reserved = 0
         self.step = 0
         self.state: dict[str, Any] | None = None
 
@@ -132,7 +144,8 @@ class Checkpoint:
         self._lock = lock_file(self._folder / _LOCK, wait=False)
         if self._lock is None:
             raise InvalidArgument(
-                f"{str(self._folder)!r} is in use by another run. Wait for it to end, or use another folder."
+                f"{str(self._folder)!r} is in use by another run. Wait until that run ends, or use another "
+                "folder."
             )
         try:
             self._read()
@@ -147,39 +160,39 @@ class Checkpoint:
         self.close()
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Unlock the folder."""
         if self._lock is not None:
             unlock(self._lock)
             self._lock = None
 
-    def before(self, step: int) -> None:
-        """Make sure that the journal on the disk covers this step. Call it before the step's noise is used."""
-        self._held()
-        if whole("step", step) != self._announced + 1 or step > self._plan.steps:
+    def reserve(self, step: int) -> None:
+        """Make sure that the journal on disk covers this step. Call it before the step uses its noise."""
+        self._require_open()
+        if whole("step", step) != self._last_reserved + 1 or step > self._plan.steps:
             raise InvalidArgument(
-                f"'step' must be {self._announced + 1}, the next of the plan's {self._plan.steps}, got {step}. "
-                f"Announce every step once, counted from 1."
+                f"'step' must be {self._last_reserved + 1}, the next of the plan's {self._plan.steps}, got "
+                f"{step}. Reserve every step once, counted from 1."
             )
-        if step > self.last:
+        if step > self.final_step:
             raise BudgetExceeded(
                 f"Step {step} would bring this run above its ε, because of the steps that crashes lost. "
-                f"End the run after step {self.last}."
+                f"End the run after step {self.final_step}."
             )
         if step > self._journal.reserved:
-            self._write(replace(self._journal, reserved=min(step + self._ahead - 1, self.last)))
-        self._announced = step
+            self._write(replace(self._journal, reserved=min(step + self._ahead - 1, self.final_step)))
+        self._last_reserved = step
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Keep the state that this step left, and give back what was reserved beyond it."""
-        self._held()
-        if whole("step", step, least=0) != self._announced:
+        """Save the state after this step, and release the steps that are reserved beyond it."""
+        self._require_open()
+        if whole("step", step, least=0) != self._last_reserved:
             raise InvalidArgument(
-                f"'step' must be {self._announced}, the last that was announced, got {step}. "
-                f"Save the state that the last step left."
+                f"'step' must be {self._last_reserved}, the last that was reserved, got {step}. "
+                f"Save the state after the last step."
             )
         if self._writes:
             content = io.BytesIO()
-            found = {
+            document = {
                 "format": _STATE_FORMAT,
                 "version": _VERSION,
                 "run": self._run,
@@ -188,42 +201,40 @@ class Checkpoint:
                 "plan": json.dumps(plan_to_plain(self._plan)),
                 "state": dict(state),
             }
-            torch.save(found, content)
+            torch.save(document, content)
             if self._lock is None or not is_locked_by(self._folder / _LOCK, self._lock):
                 raise ChangedMeanwhile(
-                    f"{str(self._folder / _LOCK)!r} must stay while a run goes on, and was removed or replaced. "
-                    f"The state was not written; end all runs in this folder, and resume one."
+                    f"{str(self._folder / _LOCK)!r} must stay while a run is active, and was removed or "
+                    "replaced. The state was not written. End all runs in this folder, and resume one."
                 )
             replace_durably(self._folder / _STATE, content.getbuffer(), mode=_OWNER)
         self.step, self.state = step, None
         if self._journal.reserved > step:
-            # Only now: a journal that gives steps back beside an older state would take them for not having run.
+            # Only now: a journal that releases steps next to an older state would treat them as not run.
             self._write(replace(self._journal, reserved=step))
 
     def ledger(self, steps: int | None = None) -> Ledger:
-        """What is spent by all that this folder's journal covers: what was used, or more.
+        """The ledger of everything that the journal covers: what was used, or more.
 
-        With ``steps``, what is spent when so many have been taken and nothing more is lost.
+        With ``steps``, the ledger after this number of steps, if nothing more is lost.
         """
         journal = self._journal
-        taken = journal.reserved if steps is None else steps
-        return self._plan.ledger(taken, abandoned=journal.abandoned, caveats=self._caveats)
+        steps_done = journal.reserved if steps is None else steps
+        return self._plan.ledger(steps_done, abandoned=journal.abandoned, caveats=self._caveats)
 
     def progress(self) -> Progress:
-        """Where the run stands, for processes that do not read the folder."""
-        return self.step, self.state, self._journal, self._caveats, self.last
+        """The progress of the run, for processes that do not read the folder."""
+        return self.step, self.state, self._journal, self._caveats, self.final_step
 
     def follow(self, progress: Progress) -> None:
-        """Stand where the process that reads the folder stands."""
-        self.step, self.state, self._journal, self._caveats, self.last = progress
-        self._announced = self.step
+        """Take over the progress of the process that reads the folder."""
+        self.step, self.state, self._journal, self._caveats, self.final_step = progress
+        self._last_reserved = self.step
 
-    def _affordable(self) -> int:
-        """The last step that ε still pays for, after what was lost by crashes."""
+    def _find_final_step(self) -> int:
+        """The last step that ε pays for, after what crashes lost."""
         if not self._journal.abandoned:
             return self._plan.steps
-        from privet.accounting import account  # late: it loads scipy
-
         if self._target is None:
             delta = _DELTA
             epsilon = self._plan.guarantee().epsilon(delta=delta)
@@ -237,10 +248,10 @@ class Checkpoint:
         if fits(high):
             return high
         lost = sum(stop - start for start, stop in self._journal.abandoned)
-        if not fits(low):  # a folder that an earlier version wrote: it reserved more than ε pays for
+        if not fits(low):  # an earlier version wrote the folder, and reserved more than ε pays for
             warnings.warn(
-                f"The {lost} steps that crashes lost have brought this run above its ε, so no step is added; "
-                f"the ledger says how much it is.",
+                f"The {lost} steps that crashes lost have brought this run above its ε, so it takes no "
+                "further step. The ledger has the actual ε.",
                 stacklevel=4,
             )
             return low
@@ -249,7 +260,7 @@ class Checkpoint:
             low, high = (middle, high) if fits(middle) else (low, middle - 1)
         warnings.warn(
             f"Crashes lost up to {lost} steps, which count as spent, so this run ends after step {low} of "
-            f"{self._plan.steps}; more would bring it above its ε.",
+            f"{self._plan.steps}. More steps would bring it above its ε.",
             stacklevel=4,
         )
         return low
@@ -260,30 +271,31 @@ class Checkpoint:
         if text is None:
             if saved is not None:
                 raise Unreadable(
-                    f"{str(self._folder / _JOURNAL)!r} is missing beside a saved state, so what was spent is not known. "
-                    f"Put the file back, or start anew in another folder and count the first run in full."
+                    f"{str(self._folder / _JOURNAL)!r} is missing next to a saved state, so what was spent "
+                    "is unknown. Restore the file, or start again in another folder and count the first run "
+                    "in full."
                 )
             self._run = secrets.token_hex(16)
             self._write(self._journal)
             return
         self._written = text
-        self._journal = journal = self._opened(text)
+        self._journal = journal = self._parse_journal(text)
         if saved is not None:
-            self.step, self.state = self._loaded(saved, journal)
-            self._announced = self.step
+            self.step, self.state = self._parse_state(saved, journal)
+            self._last_reserved = self.step
         if self.step > journal.reserved:
             raise Unreadable(
-                f"{str(self._folder / _JOURNAL)!r} must cover the {self.step} steps of the saved state, and covers "
-                f"{journal.reserved}. Put back the journal that was written with it."
+                f"{str(self._folder / _JOURNAL)!r} must cover the {self.step} steps of the saved state, and "
+                f"covers {journal.reserved}. Restore the journal that was written with it."
             )
         if journal.reserved > self.step:
             journal = Journal(self.step, (*journal.abandoned, (self.step, journal.reserved)))
         if journal != self._journal or self._run is None:
-            self._run = self._run or secrets.token_hex(16)  # 0.1.0 gave none
+            self._run = self._run or secrets.token_hex(16)  # 0.1.0 had none
             self._write(journal)
-        self.last = self._affordable()
+        self.final_step = self._find_final_step()
 
-    def _opened(self, text: bytes) -> Journal:
+    def _parse_journal(self, text: bytes) -> Journal:
         try:
             document = opened(text.decode(), _FORMAT, _VERSION, _WITH_REPR)
         except UnicodeDecodeError:
@@ -293,7 +305,7 @@ class Checkpoint:
             only(document, "A journal", known)
         else:
             only(document, "A journal", (*known, "run"))
-            self._run = _checked_run(document.get("run"))
+            self._run = _require_run(document.get("run"))
         self._check_same(document.get("plan"), has_repr=document["version"] == _WITH_REPR)
         try:
             reserved = whole("reserved", document.get("reserved", -1), least=0, most=self._plan.steps)
@@ -302,23 +314,23 @@ class Checkpoint:
                 for start, stop in document.get("abandoned", [])
             )
             # Noise that was seeded before a crash stays seeded in the ledger, whatever comes after.
-            # That it stood before its planned steps was so then, and is said anew by every ledger.
-            found = Ledger.from_json(json.dumps(document.get("ledger"))).caveats
-            self._caveats |= found - {Caveat.STOPPED_EARLY}
+            # Every ledger decides again whether the run was stopped early.
+            saved = Ledger.from_json(json.dumps(document.get("ledger"))).caveats
+            self._caveats |= saved - {Caveat.STOPPED_EARLY}
         except (InvalidArgument, TypeError, ValueError):
             raise Unreadable(
                 "The journal must hold steps of its plan, and does not. Restore the file."
             ) from None
         return Journal(reserved, lost)
 
-    def _loaded(self, content: bytes, journal: Journal) -> tuple[int, dict[str, Any]]:
+    def _parse_state(self, content: bytes, journal: Journal) -> tuple[int, dict[str, Any]]:
         try:
-            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-            has_repr = "format" not in found
-            if not has_repr and (found["format"], found["version"]) != (_STATE_FORMAT, _VERSION):
+            document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            has_repr = "format" not in document
+            if not has_repr and (document["format"], document["version"]) != (_STATE_FORMAT, _VERSION):
                 raise ValueError
-            step, state, lost = found["step"], found["state"], found.get("abandoned", 0)
-            plan = found["plan"] if has_repr else json.loads(found["plan"])
+            step, state, lost = document["step"], document["state"], document.get("abandoned", 0)
+            plan = document["plan"] if has_repr else json.loads(document["plan"])
         except Exception:
             raise Unreadable(
                 f"{str(self._folder / _STATE)!r} must be a state that Privet saved, and is not. "
@@ -327,10 +339,11 @@ class Checkpoint:
         self._check_same(plan, has_repr=has_repr)
         if not isinstance(state, dict) or isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise Unreadable("The saved state must have a step and a state. Restore the file.")
-        if not has_repr and (found.get("run") != self._run or lost > len(journal.abandoned)):
+        if not has_repr and (document.get("run") != self._run or lost > len(journal.abandoned)):
             raise Unreadable(
-                f"{str(self._folder / _JOURNAL)!r} must be of the same run as the saved state and no older, and is not, so what "
-                f"was spent is not known. Put back the journal that was written with it."
+                f"{str(self._folder / _JOURNAL)!r} must be of the same run as the saved state, and not "
+                "older. It is not, so what was spent is unknown. Restore the journal that was written with "
+                "it."
             )
         return step, state
 
@@ -340,13 +353,13 @@ class Checkpoint:
                 return
             differs = ""
         else:
-            found = plan_from_plain(plan)
-            if found == self._plan:
+            saved = plan_from_plain(plan)
+            if saved == self._plan:
                 return
-            differs = f" (it differs in {', '.join(differing_fields(found, self._plan))})"
+            differs = f" (it differs in {', '.join(differing_fields(saved, self._plan))})"
         raise InvalidArgument(
             f"The folder {str(self._folder)!r} belongs to a run with another plan{differs}. "
-            f"Resume with the plan it began with, or use another folder."
+            f"Resume with the plan of that run, or use another folder."
         )
 
     def _write(self, journal: Journal) -> None:
@@ -364,16 +377,16 @@ class Checkpoint:
             content = json.dumps(document, indent=2).encode()
             replace_durably(self._folder / _JOURNAL, content, expected=self._written, mode=_OWNER)
             self._written = content
-        self._journal = journal  # only when the disk has it
+        self._journal = journal  # only after it is on disk
 
-    def _held(self) -> None:
+    def _require_open(self) -> None:
         if self._lock is None and self._writes:
             raise InvalidArgument(
-                "The checkpoint is not open. Use it inside of 'with Checkpoint(…) as kept:'."
+                "The checkpoint is not open. Use it inside of 'with Checkpoint(…) as checkpoint:'."
             )
 
 
-def _checked_run(found: object) -> str:
-    if not isinstance(found, str) or not found:
+def _require_run(run: object) -> str:
+    if not isinstance(run, str) or not run:
         raise Unreadable("The journal must have the number of its run, and has not. Restore the file.")
-    return found
+    return run

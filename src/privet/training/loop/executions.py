@@ -1,12 +1,13 @@
 """How often each step of a run was executed: once, or again after a crash that lost it.
 
-A run that is killed at step R and goes on from its state of step S has executed the steps S + 1 to R once, and executes them
-again, with fresh lots and fresh noise. All of it counts, because somebody may have looked at the weights. The executions
-form a tree: the present run is a path from step 0, and each lost stretch (S, R] branches off where it was taken up again.
+A run that is killed at step R, and resumes from its state of step S, has executed the steps S + 1 to R once.
+It executes them again, with fresh lots and fresh noise. Every execution counts, because somebody may have
+looked at the weights. The executions form a tree: the present run is a path from step 0, and each lost range
+(S, R] is a branch that starts where the run resumed.
 
-What is proved of the tree depends on the tree alone. A kill turns a part of the present path into a branch and leaves the
-tree as it was, so a kill costs nothing by itself; only steps that run again do. Hence a run that never reserves more
-than it can afford can be killed at any time, and any number of times, and never ends above its ε.
+The proof depends on the tree only. A kill turns a part of the present path into a branch, and does not change
+the tree. So a kill by itself costs nothing; only steps that run again do. Hence a run that never reserves
+more than it can afford can be killed at any time, any number of times, and never ends above its ε.
 """
 
 import math
@@ -22,15 +23,15 @@ from privet.errors import InvalidArgument
 
 __all__ = ["Executions"]
 
-_UP = 1 + 2.0**-30  # far above the rounding of the sums below, and far below what is seen in an ε
+_UP = 1 + 2.0**-30  # far above the rounding of the sums below, and too small to show in an ε
 
 
 @final
 @dataclass(frozen=True)
 class Executions:
-    """The steps 1 to ``steps``, and the stretches (from, to] that ran before, were lost, and branch off.
+    """The steps 1 to ``steps``, and the ranges (from, to] that ran before and were lost.
 
-    ``lost`` is in the order in which the stretches were lost.
+    ``lost`` is in the order in which the ranges were lost.
 
     >>> Executions(10, ((4, 9), (6, 8))).layers
     ((0, 10), (4, 9), (6, 8))
@@ -52,37 +53,38 @@ class Executions:
             covered = max(covered, stop) if start <= covered else covered
         if covered != reached:
             raise InvalidArgument(
-                f"'lost' must be stretches that branch off steps which ran, got {self.lost!r} with {self.steps} steps. "
-                f"Give every stretch that was lost."
+                f"'lost' must be ranges that start at steps which ran, got {self.lost!r} with {self.steps} "
+                "steps. Give every range that was lost."
             )
 
     @property
     def again(self) -> int:
-        """How many executions were lost."""
+        """The number of executions that were lost."""
         return sum(stop - start for start, stop in self.lost)
 
     @cached_property
     def layers(self) -> tuple[tuple[int, int], ...]:
-        """The executions as stretches: the first reaches from 0 to the furthest step, the others lie above it.
+        """The executions as ranges: the first from 0 to the furthest step, the others on top of it.
 
-        They say of each step how often it was executed, and nothing else. So they are the same before and after a kill.
+        They say how often each step was executed, and nothing else. So they are the same before and after a
+        kill.
         """
         changes: Counter[int] = Counter()
         for start, stop in ((0, self.steps), *self.lost):
             changes[start] += 1
             changes[stop] -= 1
-        found: list[tuple[int, int]] = []
-        begun: list[int] = []
-        for place in sorted(changes):
-            while changes[place] > 0:
-                begun.append(place)
-                changes[place] -= 1
-            while changes[place] < 0:
-                start = begun.pop()
-                changes[place] += 1
-                if place > start:
-                    found.append((start, place))
-        return tuple(sorted(found, key=lambda layer: (layer[0], -layer[1])))
+        layers: list[tuple[int, int]] = []
+        open_starts: list[int] = []
+        for step in sorted(changes):
+            while changes[step] > 0:
+                open_starts.append(step)
+                changes[step] -= 1
+            while changes[step] < 0:
+                start = open_starts.pop()
+                changes[step] += 1
+                if step > start:
+                    layers.append((start, step))
+        return tuple(sorted(layers, key=lambda layer: (layer[0], -layer[1])))
 
     @property
     def is_path(self) -> bool:
@@ -90,23 +92,22 @@ class Executions:
         return len(self.layers) <= 1
 
     def most_turns(self, parts: int) -> int:
-        """The most executions of steps r, r + parts, r + 2 parts, …, over all r."""
+        """The largest number of executions of the steps r, r + parts, r + 2 parts, …, over all r."""
         return int(self._turns(parts).max())
 
     def squared_reach(self, coefficients: tuple[float, ...], parts: int) -> float:
-        """How far one unit moves C·G at most, squared, over all executed rows; each unit takes part every ``parts`` steps.
+        """The largest squared distance that one unit moves C·G, over all executed rows.
 
-        A unit whose first step is r moves row u by at most w(u − r), with w(d) = c_d + w(d − parts), because C has no negative
-        entries. Rows that were executed again have their own noise and count again. The sum over the rows of a stretch is a difference of
-        running sums of w², and r ranges over the first ``parts`` steps.
+        Each unit takes part every ``parts`` steps. A unit whose first step is r moves row u by at most w(u −
+        r), with w(d) = c_d + w(d − parts), because C has no negative entries. Rows that were executed again
+        have their own noise and count again. The sum over the rows of a range is a difference of cumulative
+        sums of w², and r ranges over the first ``parts`` steps.
         """
         furthest = self.layers[0][1]
         moved = np.zeros(-(-furthest // parts) * parts)
         moved[: min(furthest, len(coefficients))] = coefficients[:furthest]
         moved = np.cumsum(moved.reshape(-1, parts), axis=0).ravel()[:furthest]
-        sums = np.concatenate(
-            ([0.0], np.cumsum(moved * moved))
-        )  # sums[k] is that of the rows r, …, r + k − 1
+        sums = np.concatenate(([0.0], np.cumsum(moved * moved)))  # sums[k]: over the rows r, …, r + k − 1
         first = np.arange(1, min(parts, furthest) + 1)
         total = np.zeros(first.size)
         for start, stop in self.layers:
@@ -114,10 +115,11 @@ class Executions:
         return float(total.max()) * _UP
 
     def squared_tree_extra(self, separation: int) -> float:
-        """A bound on how far one unit moves the tree's nodes that were completed again, squared.
+        """A bound on the squared distance that one unit moves the tree nodes that were completed again.
 
-        On the level of blocks of 2ˡ steps a stretch completes n of them. Each has at most ⌈2ˡ/b⌉ turns of a unit, and all of
-        them together, which lie side by side, at most ⌈n 2ˡ/b⌉. Their noise was drawn anew.
+        At level l a block has 2ˡ steps, and a range completes n blocks. A unit takes part at most ⌈2ˡ/b⌉
+        times in each block, and at most ⌈n 2ˡ/b⌉ times in all of them, because they are adjacent. Their noise
+        was drawn again.
         """
         total = 0
         for start, stop in self.layers[1:]:
@@ -128,24 +130,26 @@ class Executions:
         return float(total)
 
     def draws(self, coefficients: tuple[float, ...], parts: int) -> tuple[tuple[float, ...], int]:
-        """Squared lengths of what one draw of a unit is seen behind, where step t draws from part t mod ``parts`` alone.
+        """Squared lengths of the noise coefficients of each draw of a unit, under cyclic Poisson sampling.
 
-        A draw in step t moves the rows t, …, t + b − 1 of its own path, and those of each branch that leaves the path in
-        between, whose noise is fresh. So its squared length is Σ c_k² · (how often row t + k was executed behind this very
-        draw), and at least ‖c‖². Bands reach no further than the next turn, so the draws of a unit meet independent noise.
+        Step t draws from part t mod ``parts`` only. A draw in step t moves the rows t, …, t + b − 1 of its
+        own path, and those rows of each branch that leaves the path in between, whose noise is fresh. So its
+        squared length is Σ c_k² · (how often row t + k was executed after this draw), and at least ‖c‖². The
+        bands end before the next turn of the part, so the draws of a unit have independent noise.
 
-        The answer has the lengths above ‖c‖², falling, and the number of all other draws, of length ‖c‖. It is the worst of all
-        parts, length by length: the i-th longest draw of any unit is no longer than the i-th one here.
+        The result has the squared lengths above ‖c‖², in falling order, and the number of all other draws, of
+        length ‖c‖. It is the worst over all parts, length by length: the i-th longest draw of any unit is at
+        most the i-th one here.
         """
         squares = [value * value for value in coefficients]
-        seen: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(squares))
+        repeats: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(squares))
         for number, (start, stop) in enumerate(self.lost):
             for step in range(max(1, start - len(squares) + 2), start + 1):
-                counts = seen[self._owner(step, number), step]
+                counts = repeats[self._owner(step, number), step]
                 for band in range(start - step + 1, min(len(squares), stop - step + 1)):
                     counts[band] += 1
         longer: defaultdict[int, list[float]] = defaultdict(list)
-        for (owner, step), counts in seen.items():
+        for (owner, step), counts in repeats.items():
             end = self.steps if owner < 0 else self.lost[owner][1]
             times = (max(1, count + (step + band <= end)) for band, count in enumerate(counts))
             length = math.fsum(square * time for square, time in zip(squares, times, strict=True))
@@ -153,20 +157,20 @@ class Executions:
                 longer[step % parts].append(length)
         ranked = [sorted(lengths, reverse=True) for lengths in longer.values()]
         worst = [
-            max(lengths[place] for lengths in ranked if place < len(lengths))
-            for place in range(max(map(len, ranked), default=0))
+            max(lengths[rank] for lengths in ranked if rank < len(lengths))
+            for rank in range(max(map(len, ranked), default=0))
         ]
         return tuple(worst), self.most_turns(parts) - len(worst)
 
     def _owner(self, step: int, branch: int) -> int:
-        """Whose execution of ``step`` a branch follows: that of a stretch which was lost later, or −1 for the present path."""
+        """The range, lost later, whose execution of ``step`` this branch follows; −1 for the present path."""
         for later in range(branch + 1, len(self.lost)):
             if self.lost[later][0] < step:
                 return later
         return -1
 
     def _turns(self, parts: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        """Of each part, how many of its steps were executed."""
+        """For each part, how many of its steps were executed."""
         first = np.arange(1, parts + 1)
         total = np.zeros(parts, dtype=np.int64)
         for start, stop in self.layers:

@@ -1,4 +1,4 @@
-"""Data and model, looked at before anything is spent: types, shapes, labels; and sizes that are left to Privet."""
+"""Check data and model before anything is spent: types, shapes, labels. Also the default sizes of a run."""
 
 import math
 from collections.abc import Iterator
@@ -11,88 +11,94 @@ from torch.utils.data import TensorDataset
 
 from privet.errors import InvalidArgument
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output
-from privet.training.loop.losses import Loss, require_binary, require_labels
-from privet.training.loop.step import split
-from privet.training.plan import Plan
-from privet.training.sampling.rows import Rows, rows_of
+from privet.training.loop.losses import TorchLoss, require_binary, require_labels
+from privet.training.loop.step import split_targets
+from privet.training.plan import TrainingPlan
+from privet.training.sampling.examples import Examples, as_examples
 
-__all__ = ["default_lot", "default_rate", "prepared", "tried"]
+__all__ = ["default_learning_rate", "default_lot_size", "prepare_data", "probe_model"]
 
-TRIES = 64
-"""How many random rows a model with one output is tried on; the logits of a fresh model leave [0, 1] on some of them."""
+PROBES = 64
+"""The number of random rows for a model with one output. The logits of a fresh model leave [0, 1] on some."""
 
 SPREAD = 1e-3
-"""Outputs closer together are constant, as those of a head that begins at zero, and tell nothing."""
+"""Outputs that differ by less are constant, as those of a head that starts at zero, and show nothing."""
 
-_RATE = 2.0  # found on MNIST and Adult, where others did worse
-_GATHERED = 0.3
+_LEARNING_RATE = 2.0  # the best of a few on MNIST and Adult
+_ACCUMULATED_NOISE = 0.3  # in a weight, at the end of the run
 _LARGEST_LOT = 8192
 
 
-def default_lot(population: int) -> int:
+def default_lot_size(population: int) -> int:
     """About 16 √n examples, at most a quarter of them, and at most 8192.
 
-    Large lots drown the noise, whose size does not grow with them, and a number that grows as √n keeps the rate falling.
+    The noise does not grow with the lot, so a large lot has less noise per example. With 16 √n the sampling
+    rate still falls as n grows.
 
-    >>> [default_lot(n) for n in (200, 30_000, 60_000, 10**7)]
+    >>> [default_lot_size(n) for n in (200, 30_000, 60_000, 10**7)]
     [50, 2771, 3919, 8192]
     """
     return max(1, min(round(16 * math.sqrt(population)), population // 4, _LARGEST_LOT))
 
 
-def default_rate(plan: Plan, momentum: float) -> float:
-    """A learning rate for gradients that are clipped at 1: 2, or less where the noise would drown the weights.
+def default_learning_rate(plan: TrainingPlan, momentum: float) -> float:
+    """The default learning rate: 2 for gradients that are clipped at 1, or less if the noise is large.
 
-    Noise of deviation z/L a step gathers to about η z √T / (L (1 − μ)) in each weight after T steps; that is held at 0.3,
-    which is about the size of a weight. It follows from the plan alone. With another clip bound the rate is divided by it.
+    Noise of standard deviation z/L per step adds up to about η z √T / (L (1 − μ)) in each weight after T
+    steps. This is kept at 0.3 or below, about the size of a weight. The rate follows from the plan only. For
+    another clip bound it is divided by the bound.
 
     >>> from privet.training.sampling.schemes import PoissonSampling
-    >>> noisy = Plan(population=3000, sampling=PoissonSampling(0.3), steps=80, noise_multiplier=8.5, clip_bound=1.0)
-    >>> round(default_rate(noisy, 0.9), 3)
+    >>> noisy = TrainingPlan(
+    ...     population=3000, sampling=PoissonSampling(0.3), steps=80, noise_multiplier=8.5, clip_bound=1.0
+    ... )
+    >>> round(default_learning_rate(noisy, 0.9), 3)
     0.355
     """
-    gathered = plan.gradient_multiplier * math.sqrt(plan.steps) / (plan.expected_lot * (1 - momentum))
-    return min(_RATE, _GATHERED / gathered) / plan.clip_bound
+    noise = plan.gradient_multiplier * math.sqrt(plan.steps) / (plan.expected_lot * (1 - momentum))
+    return min(_LEARNING_RATE, _ACCUMULATED_NOISE / noise) / plan.clip_bound
 
 
-def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> tuple[Rows, Loss | nn.Module]:
-    """Rows of the data, and the loss; cross entropy where the targets are labels and no loss is given.
+def prepare_data(model: nn.Module, data: object, loss: TorchLoss | None) -> tuple[Examples, TorchLoss]:
+    """Read the data, and choose the loss: cross entropy if the targets are labels and no loss is given.
 
-    A model with one output for each example is binary: its cross entropy is that of a logit, or of a probability where the
-    model ends in a sigmoid, and labels are 0 and 1.
+    A model with one output for each example is binary. Its cross entropy is that of a logit, or of a
+    probability if the model ends in a sigmoid. Its labels are 0 and 1.
 
-    Numbers of float64 become the model's float32, and labels int64. The model is tried on two rows of zeros, so what it
-    does not take is said now. *Leaks*: a label that is out of range is reported as such, without its value.
+    Numbers of float64 become float32, like the model, and labels become int64. The model runs on two rows of
+    zeros, so that inputs which it cannot take are refused now. *Leaks*: a label that is out of range is
+    reported, without its value.
     """
     if isinstance(data, TensorDataset):
         data = data.tensors
-    if isinstance(data, tuple):
+    if isinstance(data, tuple) or (isinstance(data, list) and all(hasattr(x, "__array__") for x in data)):
         data = tuple(x if isinstance(x, Tensor) else np.asarray(x) for x in data)  # data frames, lists
     columns: tuple[Tensor, ...] | None = None
     if isinstance(data, tuple | list) and data and all(isinstance(x, Tensor | np.ndarray) for x in data):
-        columns = tuple(_column(x) for x in data)
-        if len(columns) > 1 and not columns[-1].is_floating_point() and _classes(loss):
+        columns = tuple(_as_column(x) for x in data)
+        if len(columns) > 1 and not columns[-1].is_floating_point() and _takes_classes(loss):
             columns = (*columns[:-1], columns[-1].long())
-    rows = rows_of(data if columns is None else columns)
-    if len(rows) == 0:
-        raise InvalidArgument("'data' must have examples, got none. Give at least one lot of them.")
-    empty = rows.take(torch.zeros(0, dtype=torch.int64))
-    outputs = tried(model, empty)
+    examples = as_examples(data if columns is None else columns)
+    if len(examples) == 0:
+        raise InvalidArgument("'data' must have examples, got none. Give at least one lot.")
+    empty = examples.take(torch.zeros(0, dtype=torch.int64))
+    outputs = probe_model(model, empty)
     binary, probabilities = has_one_output(outputs), False
     if binary or isinstance(loss, nn.BCEWithLogitsLoss):
-        with _put_back(model):
+        with _restore_buffers(model):
             probabilities = ends_in_sigmoid(model, _zeros(empty))
     if loss is None:
-        if binary and not probabilities and _stays_within_a_unit(model, empty):
+        if binary and not probabilities and _stays_within_unit_interval(model, empty):
             raise InvalidArgument(
-                "'loss' must be given for a model whose one output stays between 0 and 1 but does not end in a sigmoid, got None: it may be a "
-                "probability or a logit. Give nn.BCELoss() for a probability, or nn.BCEWithLogitsLoss() for a logit."
+                "'loss' must be given for a model whose one output stays between 0 and 1 but does not end "
+                "in a sigmoid, got None: the output may be a probability or a logit. Give nn.BCELoss() for "
+                "a probability, or nn.BCEWithLogitsLoss() for a logit."
             )
         loss = _default_loss(empty, binary=binary, probabilities=probabilities)
     if probabilities and isinstance(loss, nn.BCEWithLogitsLoss):
         raise InvalidArgument(
-            "'loss' must be nn.BCELoss() for a model that ends in a sigmoid, got nn.BCEWithLogitsLoss(), which would take a second one. "
-            "Leave 'loss' out, or take the sigmoid off the model."
+            "'loss' must be nn.BCELoss() for a model that ends in a sigmoid, got nn.BCEWithLogitsLoss(), "
+            "which would apply a second sigmoid. Leave 'loss' out, or remove the sigmoid from the model."
         )
     if columns is not None and len(columns) > 1:
         if isinstance(loss, nn.CrossEntropyLoss):
@@ -101,29 +107,30 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
             )
         elif binary and isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
             require_binary(columns[-1])
-    return rows, loss
+    return examples, loss
 
 
-def _column(values: Tensor | np.ndarray) -> Tensor:
+def _as_column(values: Tensor | np.ndarray) -> Tensor:
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
         raise InvalidArgument(
-            f"'data' must be arrays of numbers, got one of type {values.dtype}. Encode words and categories as numbers."
+            f"'data' must be arrays of numbers, got an array of type {values.dtype}. "
+            f"Encode words and categories as numbers."
         )
     if isinstance(values, np.ndarray) and not (values.flags.writeable and values.flags.c_contiguous):
-        values = values.copy()  # torch takes neither read-only memory nor negative strides
-    found = torch.as_tensor(values)
-    return found.float() if found.dtype == torch.float64 else found
+        values = values.copy()  # torch accepts neither read-only memory nor negative strides
+    column = torch.as_tensor(values)
+    return column.float() if column.dtype == torch.float64 else column
 
 
-def _classes(loss: Loss | nn.Module | None) -> bool:
+def _takes_classes(loss: TorchLoss | None) -> bool:
     return loss is None or isinstance(loss, nn.CrossEntropyLoss)
 
 
 def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: bool) -> nn.Module:
     if len(columns) < 2 or columns[-1].is_floating_point():
         raise InvalidArgument(
-            "'loss' must be given where the targets are not whole-number labels, got None. "
-            "Give nn.MSELoss(), nn.BCEWithLogitsLoss(), or a function with one number for each example."
+            "'loss' must be given if the targets are not integer labels, got None. Give nn.MSELoss(), "
+            "nn.BCEWithLogitsLoss(), or a function that returns one number for each example."
         )
     if binary:
         return nn.BCELoss() if probabilities else nn.BCEWithLogitsLoss()
@@ -131,45 +138,51 @@ def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: b
 
 
 def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
+    return tuple(x.new_zeros((2, *x.shape[1:])) for x in split_targets(empty)[0])
 
 
-def _stays_within_a_unit(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
-    """Whether outputs for wide random inputs differ, and all lie between 0 and 1. Sees no data; tells nothing of inputs that are whole numbers."""
+def _stays_within_unit_interval(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
+    """Whether the outputs for wide random inputs differ, and all lie between 0 and 1.
+
+    This sees no data. Integer inputs are zeros here, so they show nothing.
+    """
     generator = torch.Generator().manual_seed(0)
     inputs = tuple(
-        10 * torch.randn((TRIES, *x.shape[1:]), generator=generator).to(x)
+        10 * torch.randn((PROBES, *x.shape[1:]), generator=generator).to(x)
         if x.is_floating_point()
-        else x.new_zeros((TRIES, *x.shape[1:]))
-        for x in split(empty)[0]
+        else x.new_zeros((PROBES, *x.shape[1:]))
+        for x in split_targets(empty)[0]
     )
-    with torch.no_grad(), _put_back(model):
-        found = model(*inputs).double()
-    return bool(found.min() >= 0 and found.max() <= 1 and found.max() - found.min() > SPREAD)
+    with torch.no_grad(), _restore_buffers(model):
+        outputs = model(*inputs).double()
+    low, high = outputs.min(), outputs.max()
+    return bool(low >= 0 and high <= 1 and high - low > SPREAD)
 
 
-def tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
-    """What the model gives for zeros. Its buffers and its random numbers are put back."""
+def probe_model(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
+    """The model's outputs for zeros. Its buffers and the random numbers of torch are restored."""
     inputs = _zeros(empty)
     kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)
     try:
-        with torch.no_grad(), _put_back(model):
-            found = model(*inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as refused:
+        with torch.no_grad(), _restore_buffers(model):
+            outputs = model(*inputs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise InvalidArgument(
             f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
-            f"{type(refused).__name__}: {str(refused).splitlines()[0] if str(refused) else ''!s}. Convert one of them."
-        ) from refused
-    if not isinstance(found, Tensor):
+            f"{type(failure).__name__}: {str(failure).splitlines()[0] if str(failure) else ''!s}. Convert "
+            "one of them."
+        ) from failure
+    if not isinstance(outputs, Tensor):
         raise InvalidArgument(
-            f"'model' must give one tensor, got {type(found).__name__}. Wrap it in a module that gives its outputs alone."
+            f"'model' must return one tensor, got {type(outputs).__name__}. "
+            f"Wrap it in a module that returns only its outputs."
         )
-    return found
+    return outputs
 
 
 @contextmanager
-def _put_back(model: nn.Module) -> Iterator[None]:
-    """A block after which the model's buffers and the random numbers are as they were."""
+def _restore_buffers(model: nn.Module) -> Iterator[None]:
+    """Restore the model's buffers and the random numbers of torch after the block."""
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     try:
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""The loss of each example, from what people write: a torch loss module, or a function that gives one number for each."""
+"""Per-example losses, from a torch loss module or a function that returns one number for each example."""
 
 from collections.abc import Callable
 from typing import final
@@ -10,30 +10,32 @@ from privet.errors import InvalidArgument
 from privet.training.loop.binary_outputs import has_one_output
 from privet.training.per_example import per_example_loss
 
-__all__ = ["Loss", "loss_of", "require_binary", "require_labels"]
+__all__ = ["PerExampleLoss", "TorchLoss", "as_per_example_loss", "require_binary", "require_labels"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
+TorchLoss = PerExampleLoss | nn.Module
 
 
-def loss_of(loss: Loss | nn.Module) -> Loss:
-    """One loss for each example; nothing is averaged over the batch, whatever the module's ``reduction`` says."""
+def as_per_example_loss(loss: TorchLoss) -> PerExampleLoss:
+    """Make a loss with one number for each example. The ``reduction`` of a module is ignored."""
     if isinstance(loss, nn.CrossEntropyLoss):
-        return _Classes(loss)
+        return _CrossEntropy(loss)
     if isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
-        return _TwoClasses(loss)
+        return _BinaryCrossEntropy(loss)
     if isinstance(loss, nn.Module):
         return per_example_loss(loss)
     if not callable(loss):
         raise InvalidArgument(
-            f"'loss' must be a torch loss or a function, got {type(loss).__name__}. "
-            f"Give nn.CrossEntropyLoss(), or a function of (outputs, targets) with one number for each example."
+            f"'loss' must be a torch loss or a function, got {type(loss).__name__}. Give "
+            "nn.CrossEntropyLoss(), or a function of (outputs, targets) that returns one number for each "
+            "example."
         )
     return loss
 
 
 @final
-class _Classes:
-    """Cross entropy that says what is wrong with a label before torch does, and without showing it."""
+class _CrossEntropy:
+    """Cross entropy that refuses a wrong label before torch does, and does not show its value."""
 
     __slots__ = ("_ignored", "_loss")
 
@@ -46,8 +48,8 @@ class _Classes:
 
 
 @final
-class _TwoClasses:
-    """Binary cross entropy whose labels may be whole numbers, and in another of the shapes [examples] and [examples, 1] than the outputs."""
+class _BinaryCrossEntropy:
+    """Binary cross entropy for integer labels too. Labels and outputs may be [examples] or [examples, 1]."""
 
     __slots__ = ("_loss",)
 
@@ -62,30 +64,32 @@ class _TwoClasses:
 
 
 def require_binary(targets: Tensor) -> None:
-    """Refuses whole-number labels other than 0 and 1."""
+    """Refuse integer labels other than 0 and 1."""
     if targets.is_floating_point() or targets.dtype == torch.bool:
         return
     try:
         low, high = (int(end) for end in targets.aminmax()) if targets.numel() else (0, 0)
     except RuntimeError:
-        return  # inside of vmap, where values cannot be asked for; the same targets were seen before
+        return  # inside vmap, where values cannot be read; the same targets were checked before
     if low < 0 or high > 1:
         raise InvalidArgument(
-            "'targets' must be 0 or 1, because the model has one output for two classes; some are not. "
+            "'targets' must be 0 or 1, because the model has one output for two classes. Some are not. "
             "Number the two classes 0 and 1, or give the model an output for each class."
         )
 
 
 def require_labels(targets: Tensor, outputs: Tensor, ignored: int) -> None:
-    """Refuses labels that no output stands for. Outputs may have fewer rows than there are targets."""
+    """Refuse labels without an output. Outputs may have fewer rows than there are targets."""
     if targets.is_floating_point() or outputs.dim() < 2:
         return
-    last = outputs.dim() == 3 and outputs.shape[1:2] == targets.shape[1:]  # [examples, tokens, classes]
-    classes = outputs.shape[-1 if last else 1]
+    # [examples, tokens, classes], or [examples, classes, …] as in torch
+    classes_last = outputs.dim() == 3 and outputs.shape[1:2] == targets.shape[1:]
+    classes = outputs.shape[-1 if classes_last else 1]
     if classes == 1:
         raise InvalidArgument(
-            "'loss' must be binary for a model with one output, got cross entropy, which is 0 for a single class. "
-            "Give nn.BCEWithLogitsLoss(), or nn.BCELoss() if the model ends in a sigmoid; 'train' chooses it itself."
+            "'loss' must be binary for a model with one output, got cross entropy, which is 0 for a single "
+            "class. Give nn.BCEWithLogitsLoss(), or nn.BCELoss() if the model ends in a sigmoid. 'train' "
+            "chooses it by itself."
         )
     try:
         low, high = (int(end) for end in targets.aminmax()) if targets.numel() else (0, 0)
@@ -93,9 +97,9 @@ def require_labels(targets: Tensor, outputs: Tensor, ignored: int) -> None:
             (((targets < 0) | (targets >= classes)) & (targets != ignored)).any()
         )
     except RuntimeError:
-        return  # inside of vmap, where values cannot be asked for; the same targets were seen before
+        return  # inside vmap, where values cannot be read; the same targets were checked before
     if wrong:
         raise InvalidArgument(
-            f"'targets' must be labels from 0 to {classes - 1}, because the model has {classes} outputs; some are not. "
-            f"Number the classes from 0, or give the model more outputs."
+            f"'targets' must be labels from 0 to {classes - 1}, because the model has {classes} outputs. "
+            "Some are not. Number the classes from 0, or give the model more outputs."
         )

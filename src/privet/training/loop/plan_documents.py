@@ -1,10 +1,13 @@
 """Training plans as plain data for a document, and back.
 
-A checkpoint knows by this document which plan its steps were taken under. Each part of a plan is an object with a ``kind`` and the
-fields of its class. A field that a document does not have takes the default of its class, so a class that gets a new field with
-a default still reads the documents of earlier versions. A kind, once released, is never removed and never re-meant.
+A checkpoint stores the plan of its steps in this form. Each part of a plan is an object with a ``kind`` and
+the fields of its class. A field that a document lacks takes the default of its class, so a class with a new
+field that has a default still reads the documents of earlier versions. A kind, once released, is never
+removed and never changes its meaning. A field that is renamed in Python keeps its name in documents
+(``_STORED_NAMES``).
 
-Version 0.1.0 wrote ``repr(plan)`` instead; ``repr_of_0_1_0`` gives that text, so that its checkpoints go on.
+Version 0.1.0 wrote ``repr(plan)`` instead. ``repr_of_0_1_0`` makes that text, so that its checkpoints can be
+resumed.
 """
 
 import dataclasses
@@ -19,11 +22,11 @@ from privet.errors import InvalidArgument, NotProved, Unreadable
 from privet.training.extras.encoding import Signs
 from privet.training.noise.correlated import BandedNoise, IndependentNoise, TreeNoise
 from privet.training.noise.distributions import Normal, Student
-from privet.training.plan import Plan, QuantileClip
+from privet.training.plan import QuantileClip, TrainingPlan
 from privet.training.sampling.schemes import (
+    CyclicPoissonSampling,
     CyclicSampling,
     FixedSizeSampling,
-    PartSampling,
     PoissonSampling,
     ShuffledSampling,
 )
@@ -33,7 +36,7 @@ __all__ = ["differing_fields", "plan_from_plain", "plan_to_plain", "repr_of_0_1_
 _KINDS: dict[str, type] = {
     "poisson-sampling": PoissonSampling,
     "fixed-size-sampling": FixedSizeSampling,
-    "part-sampling": PartSampling,
+    "part-sampling": CyclicPoissonSampling,
     "cyclic-sampling": CyclicSampling,
     "shuffled-sampling": ShuffledSampling,
     "independent-noise": IndependentNoise,
@@ -45,25 +48,30 @@ _KINDS: dict[str, type] = {
     "signs": Signs,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_KEYS = {"noise_distribution": "law"}  # fields whose key in a document is older than their name
-_FIELDS = {key: field for field, key in _KEYS.items()}
-_CLASSES_OF_0_1_0 = {IndependentNoise: "Independent", TreeNoise: "Tree", BandedNoise: "Banded"}
+_STORED_NAMES = {"noise_distribution": "law"}  # names of fields in documents, where they differ
+_FIELD_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
+# Class names of 0.1.0, which wrote repr(plan), for classes that were renamed.
+_CLASSES_OF_0_1_0 = {
+    "independent-noise": "Independent",
+    "tree-noise": "Tree",
+    "banded-noise": "Banded",
+    "part-sampling": "PartSampling",
+}
 _FIELDS_OF_0_1_0 = (
     *("population", "sampling", "steps", "noise_multiplier", "clip_bound", "adjacency", "correlation"),
     *("adaptive", "micro_batch", "augmentations", "noise_distribution", "encoding"),
 )
 
 
-def plan_to_plain(plan: Plan) -> dict[str, Any]:
+def plan_to_plain(plan: TrainingPlan) -> dict[str, Any]:
     """The plan as nested dictionaries, lists, text and numbers."""
-    names = [field.name for field in dataclasses.fields(plan)]
-    return {_KEYS.get(name, name): _plain(name, getattr(plan, name)) for name in names}
+    return _plain_fields(plan)
 
 
-def plan_from_plain(node: object) -> Plan:
+def plan_from_plain(node: object) -> TrainingPlan:
     """The plan that ``plan_to_plain`` wrote, to the last bit.
 
-    >>> plan = Plan(
+    >>> plan = TrainingPlan(
     ...     population=1000, sampling=PoissonSampling(0.01), steps=10, noise_multiplier=1.1, clip_bound=1.0
     ... )
     >>> plan_from_plain(plan_to_plain(plan)) == plan
@@ -71,31 +79,40 @@ def plan_from_plain(node: object) -> Plan:
     """
     if not isinstance(node, Mapping):
         raise Unreadable(f"A plan must be an object, got {shown(node)}. Restore the file.")
-    plan: Plan = _built(Plan, "A plan", node)
+    plan: TrainingPlan = _build(TrainingPlan, "A plan", node)
     return plan
 
 
-def differing_fields(one: Plan, other: Plan) -> list[str]:
+def differing_fields(first: TrainingPlan, second: TrainingPlan) -> list[str]:
     """The names of the fields in which two plans differ."""
     return [
         field.name
-        for field in dataclasses.fields(Plan)
-        if getattr(one, field.name) != getattr(other, field.name)
+        for field in dataclasses.fields(TrainingPlan)
+        if getattr(first, field.name) != getattr(second, field.name)
     ]
 
 
-def repr_of_0_1_0(plan: Plan) -> str | None:
-    """What version 0.1.0 wrote for this plan, or nothing for a plan that it did not have."""
+def repr_of_0_1_0(plan: TrainingPlan) -> str | None:
+    """What version 0.1.0 wrote for this plan; None for a plan that it did not have."""
     if plan.size_is_public:
         return None
-    parts = [f"{_KEYS.get(name, name)}={_repr_of_0_1_0(getattr(plan, name))}" for name in _FIELDS_OF_0_1_0]
-    return f"Plan({', '.join(parts)})"
+    fields = (
+        f"{_STORED_NAMES.get(name, name)}={_repr_of_0_1_0(getattr(plan, name))}" for name in _FIELDS_OF_0_1_0
+    )
+    return f"Plan({', '.join(fields)})"
 
 
 def _repr_of_0_1_0(value: object) -> str:
-    """The repr of a value, under the name that its class had in version 0.1.0."""
-    old = _CLASSES_OF_0_1_0.get(type(value))
-    return repr(value) if old is None else old + repr(value).removeprefix(type(value).__name__)
+    """The repr of a part of a plan, with the class name of 0.1.0."""
+    name = _CLASSES_OF_0_1_0.get(_NAMES.get(type(value), ""))
+    return repr(value) if name is None else name + repr(value)[len(type(value).__qualname__) :]
+
+
+def _plain_fields(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+    return {
+        _STORED_NAMES.get(field.name, field.name): _plain(field.name, getattr(value, field.name))
+        for field in dataclasses.fields(value)
+    }
 
 
 def _plain(name: str, value: object) -> object:
@@ -109,25 +126,22 @@ def _plain(name: str, value: object) -> object:
         return value
     if type(value) not in _NAMES:
         raise InvalidArgument(
-            f"'{name}' must be one of Privet's own classes to be kept in a checkpoint, got {type(value).__name__}. "
-            f"Train without a checkpoint, or use one of {', '.join(kind.__name__ for kind in _NAMES)}."
+            f"'{name}' must be one of Privet's own classes to be stored in a checkpoint, got "
+            f"{type(value).__name__}. Train without a checkpoint, or use one of "
+            f"{', '.join(kind.__name__ for kind in _NAMES)}."
         )
-    fields = dataclasses.fields(value)  # type: ignore[arg-type]
-    return {
-        "kind": _NAMES[type(value)],
-        **{field.name: _plain(field.name, getattr(value, field.name)) for field in fields},
-    }
+    return {"kind": _NAMES[type(value)], **_plain_fields(value)}
 
 
-def _built(kind: type, what: str, node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of that kind
+def _build(kind: type, what: str, node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of that kind
     fields = dataclasses.fields(kind)
-    only(node, what, tuple(_KEYS.get(field.name, field.name) for field in fields))
+    only(node, what, tuple(_STORED_NAMES.get(field.name, field.name) for field in fields))
     try:
-        return kind(**{_FIELDS.get(key, key): _read(key, value) for key, value in node.items()})
-    except (InvalidArgument, NotProved, TypeError) as wrong:
+        return kind(**{_FIELD_NAMES.get(name, name): _read(name, value) for name, value in node.items()})
+    except (InvalidArgument, NotProved, TypeError) as failure:
         raise Unreadable(
-            f"{what} must have the fields of a plan in their range, and has not: {wrong} Restore the file."
-        ) from wrong
+            f"{what} must have the fields of a plan in their range, and has not: {failure} Restore the file."
+        ) from failure
 
 
 def _read(name: str, value: object) -> object:
@@ -145,12 +159,12 @@ def _read(name: str, value: object) -> object:
     if isinstance(value, list):
         return tuple(value)
     if isinstance(value, Mapping):
-        named = value.get("kind")
-        if not isinstance(named, str) or named not in _KINDS:
+        kind = value.get("kind")
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise Unreadable(
-                f"'kind' must be one of {', '.join(_KINDS)}, got {shown(named)}. "
+                f"'kind' must be one of {', '.join(_KINDS)}, got {shown(kind)}. "
                 f"Read the document with the version of Privet that wrote it."
             )
         rest = {field: part for field, part in value.items() if field != "kind"}
-        return _built(_KINDS[named], f"'{named}'", rest)
+        return _build(_KINDS[kind], f"'{kind}'", rest)
     return value

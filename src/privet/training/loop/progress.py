@@ -1,6 +1,7 @@
-"""What people see while a run goes on, and how they end it.
+"""The progress bar of a run, and how Ctrl-C ends it.
 
-The bar shows steps and ε, and no loss: a training loss is computed from the data without noise, so nothing covers it.
+The bar shows steps and ε, but no loss: a training loss comes from the data without noise, so no guarantee
+covers it.
 """
 
 import signal
@@ -12,84 +13,88 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TextIO, final
 
-__all__ = ["Bar", "Interruption", "interruptible"]
+__all__ = ["Interruption", "TrainingProgress", "catch_interrupt"]
 
 
 @final
-class Bar:
-    """A bar on a terminal for what takes over two seconds; silent elsewhere.
+class TrainingProgress:
+    """A progress bar on a terminal, for runs of over two seconds. Elsewhere it is silent.
 
-    ``spent(step)`` is ε so far. It takes a while to compute, so it is asked for in a twentieth of the time at most.
+    ``epsilon_after(step)`` is ε so far. It is slow to compute, so the bar spends at most one twentieth of the
+    time on it.
     """
 
-    def __init__(self, steps: int, spent: Callable[[int], float], stream: TextIO | None = None) -> None:
-        self._steps, self._spent = steps, spent
+    def __init__(
+        self, steps: int, epsilon_after: Callable[[int], float], stream: TextIO | None = None
+    ) -> None:
+        self._steps, self._epsilon_after = steps, epsilon_after
         self._stream = sys.stderr if stream is None else stream
-        self._began, self._shown, self._first = time.monotonic(), 0.0, 0
-        self._epsilon, self._asked, self._took = "", 0.0, 0.0
+        self._start, self._last_shown, self._first_step = time.monotonic(), 0.0, 0
+        self._epsilon, self._computed_at, self._seconds = "", 0.0, 0.0
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> "TrainingProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
+        if self._last_shown:
             self._stream.write("\n")
             self._stream.flush()
 
     def begin(self, step: int) -> None:
-        """Steps that were taken before this run."""
-        self._began, self._first = time.monotonic(), step
+        """Set the number of steps that an earlier part of the run took."""
+        self._start, self._first_step = time.monotonic(), step
 
     def show(self, step: int) -> None:
-        """Draw the bar anew, at most five times a second."""
+        """Redraw the bar, at most five times a second."""
         now = time.monotonic()
-        last = step == self._steps
-        if now - self._began < 2 or (now - self._shown < 0.2 and not last) or not self._stream.isatty():
+        is_last = step == self._steps
+        too_soon = now - self._start < 2 or (now - self._last_shown < 0.2 and not is_last)
+        if too_soon or not self._stream.isatty():
             return
-        self._shown = now
-        if last or now - self._asked > 20 * self._took:
-            self._epsilon = f"ε {self._spent(step):.3f}"
-            self._asked = time.monotonic()
-            self._took = self._asked - now
+        self._last_shown = now
+        if is_last or now - self._computed_at > 20 * self._seconds:
+            self._epsilon = f"ε {self._epsilon_after(step):.3f}"
+            self._computed_at = time.monotonic()
+            self._seconds = self._computed_at - now
         filled = round(30 * step / self._steps)
-        rate = (step - self._first) / (now - self._began)
+        rate = (step - self._first_step) / (now - self._start)
         left = (self._steps - step) / rate if rate else 0.0
         bar = "█" * filled + "·" * (30 - filled)
-        text = f"private training {bar} {step}/{self._steps}  {self._epsilon}  {rate:.1f} steps/s  {left:.0f} s left"
-        self._stream.write(f"\r\033[K{text}")
+        figures = f"{step}/{self._steps}  {self._epsilon}  {rate:.1f} steps/s  {left:.0f} s left"
+        self._stream.write(f"\r\033[Kprivate training {bar} {figures}")
         self._stream.flush()
 
 
 @final
 class Interruption:
-    """Whether someone has asked for the end."""
+    """Whether the user has asked to end the run."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """The first Ctrl-C is noted, so that a step is done whole or not at all; the second one interrupts as usual.
+def catch_interrupt() -> Iterator[Interruption]:
+    """Record the first Ctrl-C, so that a step is done completely or not at all. The second works as usual.
 
-    In other threads than the first, and where someone else handles the signal, nothing is changed.
+    Outside of the main thread, and if another handler is installed for the signal, this changes nothing.
     """
-    found = Interruption()
-    mine = (
+    interruption = Interruption()
+    can_catch = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if not mine:
-        yield found
+    if not can_catch:
+        yield interruption
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if found.asked:
+    def record(number: int, frame: FrameType | None) -> None:
+        if interruption.requested:
             signal.default_int_handler(number, frame)
-        found.asked = True
+        interruption.requested = True
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, record)
     try:
-        yield found
+        yield interruption
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

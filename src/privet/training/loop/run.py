@@ -1,57 +1,53 @@
-"""``train``: a model and data in; a model, and what it cost, out."""
+"""``train``: a model and data in; a trained model, and what it cost, out."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch import nn
 
+from privet.accounting import account
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import shown
 from privet.errors import InvalidArgument
-from privet.guarantees import Guarantee, delta_warning
+from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
-from privet.training.canaries.canary_datasets import Planted
-from privet.training.canaries.kinds import Canaries, canaries_of
-from privet.training.clipping import Automatic, Clip
+from privet.training.canaries.canary_datasets import CanaryResults
+from privet.training.canaries.kinds import Canaries
+from privet.training.clipping import Automatic, Clip, as_clip
 from privet.training.extras.augmentation import Augmentation
 from privet.training.extras.averaging import MovingAverage
 from privet.training.extras.denoising import Denoising
 from privet.training.extras.encoding import Encoding
-from privet.training.extras.module_validation import require_separate
-from privet.training.loop.checkpoint import Checkpoint
-from privet.training.loop.distributed import ProcessFailed, Workers, workers_of
-from privet.training.loop.inputs import default_lot, default_rate, prepared
-from privet.training.loop.losses import Loss
-from privet.training.loop.private_loop import Lot, PrivateLoop
-from privet.training.loop.progress import Bar, interruptible
-from privet.training.loop.setup import agreed_plan, noise_after, opened, plan_for, public_size
+from privet.training.extras.module_validation import require_training_mode, validate_model
+from privet.training.loop.distributed import ProcessFailed, ProcessGroup, resolve_process_group
+from privet.training.loop.inputs import prepare_data
+from privet.training.loop.losses import TorchLoss
+from privet.training.loop.optimization import OptimizerChoice, ScheduleChoice
+from privet.training.loop.options import RunOptions
+from privet.training.loop.private_loop import Lot
+from privet.training.loop.progress import TrainingProgress, catch_interrupt
+from privet.training.loop.setup import PreparedRun, prepare_run
 from privet.training.noise.correlated import Correlation, IndependentNoise
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example.refusals import NotFinite
-from privet.training.plan import Plan
+from privet.training.plan import TrainingPlan
 from privet.training.sampling.schemes import Sampling, ShuffledSampling
 
-__all__ = ["Moment", "Trained", "train"]
+__all__ = ["EpochRecord", "Trained", "train"]
 
-_CLIP = Automatic(1.0)
-_MOMENTUM = 0.9
 _BETWEEN_SAVES = 60.0  # seconds
 
 
 @final
 @dataclass(frozen=True)
-class Moment:
-    """Where a run stood at the end of an epoch.
+class EpochRecord:
+    """The state of a run at the end of an epoch.
 
-    The bound is covered by the ledger, and ``watched`` is as public as what it looked at. *Leaks*: the seconds tell a little
-    about how large the lots were.
+    The ledger covers the clip bound. ``watched`` is as public as the data that ``watch`` used. *Leaks*: the
+    seconds reveal a little about the sizes of the lots.
     """
 
     step: int
@@ -63,31 +59,34 @@ class Moment:
 @final
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model that was trained privately, with all that is known about it.
+    """A model that was trained privately, with everything that is known about it.
 
-    ``model`` is the one that was given, now in evaluation mode. ``ledger`` covers its weights, and nothing else that was
-    computed from the data. ``interrupted`` says that someone ended the run early; the ledger then has the steps that were taken.
-    ``canaries`` are those that were asked for, with their scores: what an audit of this very run takes. ``steps_cut`` is how many of the
-    plan's steps were not run, because steps that a crash lost had used up what they would have cost.
+    ``model`` is the given model, now in evaluation mode. ``ledger`` covers its weights, and nothing else that
+    was computed from the data. ``history`` has one record for each epoch. ``interrupted`` says that somebody
+    ended the run early; then the ledger has the steps that were taken. ``canaries`` has the canaries with
+    their scores, for an audit of this run. ``steps_cut`` is the number of the plan's steps that were not run,
+    because steps that a crash lost had used up their cost.
     """
 
     model: nn.Module
     ledger: Ledger
-    history: tuple[Moment, ...]
-    plan: Plan
+    history: tuple[EpochRecord, ...]
+    plan: TrainingPlan
     interrupted: bool = False
-    canaries: Planted | None = None
+    canaries: CanaryResults | None = None
     steps_cut: int = 0
 
     def guarantee(self) -> Guarantee:
-        """What the weights leak at most."""
-        from privet.accounting import account  # late: it loads scipy
-
+        """An upper bound on what the weights leak."""
         return account(self.ledger)
 
     def epsilon(self, *, delta: float) -> float:
         """ε at this δ."""
         return self.guarantee().epsilon(delta=delta)
+
+    def __repr__(self) -> str:
+        ended = ", interrupted" if self.interrupted else ""
+        return f"Trained({type(self.model).__name__}{ended}: {self.plan})"
 
 
 def train(
@@ -97,11 +96,11 @@ def train(
     epsilon: float,
     delta: float,
     epochs: float,
-    loss: Loss | nn.Module | None = None,
+    loss: TorchLoss | None = None,
     lot_size: int | None = None,
-    optimizer: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None = None,
-    schedule: Callable[[Optimizer], LRScheduler] | None = None,
-    clip: Clip | None = None,
+    optimizer: OptimizerChoice | None = None,
+    schedule: ScheduleChoice | None = None,
+    clip: Clip | float | None = None,
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     population: int | None = None,
@@ -115,194 +114,211 @@ def train(
     watch: Callable[[nn.Module], float] | None = None,
     canaries: int | Canaries | None = None,
     checkpoint: str | Path | None = None,
-    workers: Workers | None = None,
+    process_group: ProcessGroup | None = None,
     noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
 ) -> Trained:
     """Train a model with differential privacy, with the least noise for (ε, δ).
 
-    *Guarantee*: the weights are (ε, δ)-differentially private under ``adjacency``. Under add-remove that rests on ``population``, a public
-    number of examples, which need not be the one that ``data`` has: rate, divisor, steps and noise follow from it. Left out, the
-    number of examples in ``data`` is taken as public, and the ledger carries the caveat ``SIZE_TAKEN_AS_PUBLIC``.
+    *Guarantee*: the weights are (ε, δ)-differentially private under ``adjacency``. Under add-remove adjacency
+    this needs ``population``. Without it the number of examples in ``data`` is taken as public, and the
+    ledger has the caveat ``SIZE_TAKEN_AS_PUBLIC``.
 
-    *Leaks*: nothing else is covered. There is no training loss in the history, because it would not be private. ``watch`` is
-    called with the model once an epoch; let it look at public data.
+    *Leaks*: nothing else is covered. The history has no training loss, because it would not be private.
 
-    What is left out is chosen by rules that do not look at the data: cross entropy for whole-number targets; Poisson lots of
-    16 √n; automatic clipping at 1; SGD with momentum 0.9 and the rate of ``default_rate``, at most 2. ``optimizer`` is one of torch, or a function that makes one from
-    parameters; ``schedule`` makes a scheduler of it, which is stepped after every step.
+    No default looks at the data. Ctrl-C ends a run after its current step, and returns what was reached.
 
-    ``canaries`` is how many canaries a fair coin puts in or leaves out, or which kind of them; ``trained.canaries.scores`` is then a
-    one-run audit's input. The cost of it is in ``trained.canaries.cost``; see ``privet.training.canaries.kinds``.
+    Args:
+        model: the model, which is trained in place. It must be in training mode.
+        data: (inputs, targets) as arrays or tensors, a TensorDataset, or any dataset with a length. The last
+            column is the target.
+        epsilon: the ε that the whole run must not exceed.
+        delta: the δ of ``epsilon``; below 1/(10 n).
+        epochs: how often the run uses each example on average.
+        loss: a loss module of torch, or a function of (outputs, targets) that returns one number for each
+            example. The default is cross entropy for integer targets.
+        lot_size: the expected number of examples in a step; the default is 16 √n.
+        optimizer: an optimiser of torch for the model's parameters, or a class or function that makes one
+            from them. The default is SGD with momentum 0.9 and the learning rate of
+            ``default_learning_rate``, at most 2.
+        schedule: a scheduler of ``torch.optim.lr_scheduler`` for that optimiser, or a class or function that
+            makes one from the optimiser. It is stepped after every step, not after every epoch.
+        clip: the clipping rule; a number C means ``Flat(C)``. The default is ``Automatic(1.0)``.
+        sampling: how lots are drawn; the default is Poisson sampling with ``lot_size``.
+        adjacency: which data sets are neighbours; the default is add-remove of one record.
+        population: a public number of examples, which need not be the number in ``data``. Rate, divisor,
+            steps and noise follow from it (see ``privet.training.plan``).
+        correlation: how the noise of different steps is correlated.
+        augmentation: variants of every example, whose gradients are averaged before the clip.
+        noise_distribution: the distribution of the noise.
+        encoding: replaces each clipped gradient by one with few possible values.
+        denoising: weights the noisy gradients by their signal-to-noise ratio.
+        average: a moving average of the weights, which the model gets at the end.
+        micro_batch: how many examples go through the model at once; the default fits them to the caches.
+        watch: a function that gets the model once an epoch, in all processes, and returns a number for the
+            history. It must use public data only.
+        canaries: how many canaries a fair coin adds or leaves out, or which kind of them.
+            ``trained.canaries.scores`` is the input of a one-run audit, and ``trained.canaries.cost`` is what
+            they cost the model.
+        checkpoint: a folder. A run that was ended or killed resumes from there. It ends early if it would
+            otherwise exceed ε because of steps that a crash lost.
+        process_group: the processes that share the run. By default all processes of ``torch.distributed`` do,
+            and all of them call this function (see ``Distributed``).
+        noise: the source of lots and noise. ``SeededNoise`` is for tests only.
 
-    ``checkpoint`` is a folder. A run that was ended or killed goes on from there, and stops early if what the crash lost would
-    otherwise bring it above ε. Ctrl-C ends a run after its current step, and what was reached is returned.
-
-    Where ``torch.distributed`` has several processes, all of them call this, and work on one run; ``workers`` says otherwise (see
-    ``Together``). ``watch`` is called in all of them.
-
+    >>> import torch
     >>> data = torch.randn(2000, 3), torch.randint(0, 2, (2000,))
     >>> trained = train(nn.Linear(3, 2), data, epsilon=2, delta=1e-6, epochs=1)
     >>> trained.epsilon(delta=1e-6) <= 2
     True
     """
-    team = workers_of(workers)
-    wanted = canaries_of(canaries, team)
-    rule = _CLIP if clip is None else clip
-    with team.agreed():
-        _require_trainable(model)
-        rows, chosen = prepared(model, data, loss)
-        size, before = public_size(population, rows), len(rows)
-        if wanted is not None:
-            rows = wanted.among(rows, model)
-        plan = plan_for(
-            size,
-            epsilon=epsilon,
-            delta=delta,
-            epochs=epochs,
-            steps=None,
-            lot_size=default_lot(size) if lot_size is None and sampling is None else lot_size,
-            sampling=sampling,
-            clip=rule,
-            adjacency=adjacency,
-            correlation=correlation,
-            micro_batch=micro_batch,
-            augmentation=augmentation,
-            noise_distribution=noise_distribution,
-            encoding=encoding,
-            size_is_public=population is not None,
-            added=len(rows) - before,
-        )
-        made = _optimizer(model, optimizer, plan)
-        scheduler = None if schedule is None else schedule(made)
-    others = len(rows), rule, checkpoint is None, average is None, denoising is None
-    plan, caveats = agreed_plan(
-        plan, noise.caveats | delta_warning(delta, plan.population), model, team, *others
+    group = resolve_process_group(process_group)
+    with group.all_or_none():
+        validate_model(model)
+        require_training_mode(model)
+        rule = Automatic(1.0) if clip is None else as_clip(clip)
+        examples, chosen_loss = prepare_data(model, data, loss)
+    options = RunOptions(
+        epsilon=epsilon,
+        delta=delta,
+        epochs=epochs,
+        steps=None,
+        lot_size=lot_size,
+        sampling=sampling,
+        clip=rule,
+        optimizer=optimizer,
+        schedule=schedule,
+        adjacency=adjacency,
+        population=population,
+        correlation=correlation,
+        noise_distribution=noise_distribution,
+        augmentation=augmentation,
+        encoding=encoding,
+        denoising=denoising,
+        average=average,
+        micro_batch=micro_batch,
+        canaries=canaries,
+        checkpoint=checkpoint,
+        process_group=group,
+        noise=noise,
     )
-    kept = opened(checkpoint, plan, caveats, team, epsilon=epsilon, delta=delta)
+    prepared = prepare_run(model, examples, options)
+    loop = prepared.loop
     try:
-        with team.agreed():
-            loop = PrivateLoop(
-                model,
-                made,
-                rows,
-                plan,
-                rule,
-                noise=noise_after(noise, kept),
-                augmentation=augmentation,
-                average=average,
-                denoising=denoising,
-                kept=kept,
-                workers=team,
-                caveats=caveats,
-            )
-            run = _Run(loop, chosen, scheduler, watch, kept, epochs, team)
+        with group.all_or_none():
+            run = _TrainingRun(prepared, chosen_loss, watch, epochs)
         try:
-            interrupted = run.go(delta)
+            interrupted = run.take_steps(delta)
         except ProcessFailed as failure:
-            failure.ledger = loop.ledger  # the weights are changed, and nothing else says what they have cost
+            failure.ledger = loop.ledger  # the weights have changed, and only this says what they have cost
             raise
     finally:
-        if kept is not None:
-            kept.close()
+        loop.close()
     if average is not None:
         average.load_into(model)
     model.eval()
-    cut = plan.steps - loop.last
-    return Trained(model, loop.ledger, tuple(run.history), plan, interrupted, loop.canaries, cut)
+    return Trained(
+        model,
+        loop.ledger,
+        tuple(run.history),
+        loop.plan,
+        interrupted,
+        loop.canaries,
+        loop.plan.steps - loop.final_step,
+    )
 
 
 @final
-class _Run:
-    """The loop with its clock, its bar, its schedule and its checkpoints."""
+class _TrainingRun:
+    """The private loop with its clock, its progress bar, its scheduler and its checkpoints."""
 
     def __init__(
         self,
-        loop: PrivateLoop,
-        loss: Loss | nn.Module,
-        scheduler: LRScheduler | None,
+        prepared: PreparedRun,
+        loss: TorchLoss,
         watch: Callable[[nn.Module], float] | None,
-        kept: Checkpoint | None,
         epochs: float,
-        workers: Workers,
     ) -> None:
-        self._loop, self._loss, self._scheduler, self._watch = loop, loss, scheduler, watch
-        self._workers, self._kept = workers, kept
-        self._epoch = max(1, round(loop.plan.steps / epochs))
-        self.history: list[Moment] = []
-        self._before = 0.0
-        if kept is not None and kept.state is not None:
-            self._resume(loop.more)
-        self._began = self._saved = time.monotonic()
+        self._loop, self._scheduler = prepared.loop, prepared.scheduler
+        self._checkpoint, self._group = prepared.checkpoint, prepared.process_group
+        self._loss, self._watch = loss, watch
+        self._steps_per_epoch = max(1, round(self._loop.plan.steps / epochs))
+        self.history: list[EpochRecord] = []
+        self._seconds_before = 0.0
+        if self._checkpoint is not None and self._checkpoint.state is not None:
+            self._resume(self._loop.user_state)
+        self._start = self._last_save = time.monotonic()
 
-    def go(self, delta: float) -> bool:
-        """The steps that are left; whether someone ended them early."""
-        loop, asked = self._loop, False
-        with interruptible() as interruption, Bar(loop.last, self._spent(delta)) as bar:
-            bar.begin(loop.taken)
+    def take_steps(self, delta: float) -> bool:
+        """Take the remaining steps. Return whether somebody ended them early."""
+        loop, interrupted = self._loop, False
+        epsilon_after = self._epsilon_after(delta)
+        with catch_interrupt() as interruption, TrainingProgress(loop.final_step, epsilon_after) as progress:
+            progress.begin(loop.steps_done)
             for lot in loop.lots():
-                with self._workers.agreed():
+                with self._group.all_or_none():
                     self._step(lot)
                     if self._scheduler is not None:
                         self._scheduler.step()
-                    if loop.taken % self._epoch == 0 or loop.taken == loop.last:
-                        self._note()
-                    if self._workers.leads:
-                        bar.show(loop.taken)
-                asked, due = self._workers.any(interruption.asked, self._is_due())
-                if due:
+                    if loop.steps_done % self._steps_per_epoch == 0 or loop.steps_done == loop.final_step:
+                        self._record_epoch()
+                    if self._group.is_leader:
+                        progress.show(loop.steps_done)
+                interrupted, save_due = self._group.any(interruption.requested, self._is_save_due())
+                if save_due:
                     self._save()
-                if asked:
+                if interrupted:
                     break
             self._save()
-        return asked and loop.taken < loop.last
+        return interrupted and loop.steps_done < loop.final_step
 
     def _step(self, lot: Lot) -> None:
         try:
             self._loop.step(lot, self._loss)
         except (NotFinite, InvalidArgument):
-            self._save()  # so that steps which are reserved, and now never run, are given back
+            self._save()  # releases the steps that are reserved and will not run
             raise
 
-    def _is_due(self) -> bool:
-        """Whether it is time to save. Shuffled runs have few places for it, and use them all."""
-        if not self._workers.leads or not self._loop.can_save:
+    def _is_save_due(self) -> bool:
+        """Whether it is time to save. A shuffled run is saved whenever it can be, because it rarely can."""
+        if not self._group.is_leader or not self._loop.can_save:
             return False
         shuffled = isinstance(self._loop.plan.sampling, ShuffledSampling)
-        return shuffled or time.monotonic() - self._saved > _BETWEEN_SAVES
+        return shuffled or time.monotonic() - self._last_save > _BETWEEN_SAVES
 
     def _save(self) -> None:
+        """Save the state in the form of 0.1.0: its keys must not change."""
         if not self._loop.can_save:
             return
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
-        moments = [(m.step, m.seconds, m.clip_bound, m.watched) for m in self.history]
-        self._loop.save({"scheduler": scheduler, "history": moments, "seconds": self._seconds()})
-        self._saved = time.monotonic()
+        history = [(e.step, e.seconds, e.clip_bound, e.watched) for e in self.history]
+        self._loop.save({"scheduler": scheduler, "history": history, "seconds": self._seconds()})
+        self._last_save = time.monotonic()
 
-    def _resume(self, more: dict[str, Any]) -> None:
-        self.history = [Moment(*row) for row in more["history"]]
-        self._before = float(more["seconds"])
-        if self._scheduler is not None and more["scheduler"] is not None:
-            self._scheduler.load_state_dict(more["scheduler"])
+    def _resume(self, state: dict[str, Any]) -> None:
+        self.history = [EpochRecord(*row) for row in state["history"]]
+        self._seconds_before = float(state["seconds"])
+        if self._scheduler is not None and state["scheduler"] is not None:
+            self._scheduler.load_state_dict(state["scheduler"])
 
     def _seconds(self) -> float:
-        return self._before + time.monotonic() - self._began
+        return self._seconds_before + time.monotonic() - self._start
 
-    def _note(self) -> None:
-        seen = None if self._watch is None else _watched(self._loop.model, self._watch)
-        self.history.append(Moment(self._loop.taken, self._seconds(), self._loop.clip.bound, seen))
+    def _record_epoch(self) -> None:
+        watched = None if self._watch is None else _call_watch(self._loop.model, self._watch)
+        record = EpochRecord(self._loop.steps_done, self._seconds(), self._loop.clip.bound, watched)
+        self.history.append(record)
 
-    def _spent(self, delta: float) -> Callable[[int], float]:
-        def epsilon(step: int) -> float:
-            from privet.accounting import account
+    def _epsilon_after(self, delta: float) -> Callable[[int], float]:
+        def epsilon_after(step: int) -> float:
+            checkpoint = self._checkpoint
+            ledger = self._loop.plan.ledger(step) if checkpoint is None else checkpoint.ledger(step)
+            return account(ledger).epsilon(delta=delta)
 
-            spent = self._loop.plan.ledger(step) if self._kept is None else self._kept.ledger(step)
-            return account(spent).epsilon(delta=delta)
-
-        return epsilon
+        return epsilon_after
 
 
-def _watched(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
-    """What ``watch`` sees, in evaluation mode; every module's own mode is put back."""
+def _call_watch(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
+    """Call ``watch`` in evaluation mode. Afterwards each module is back in its own mode."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -310,27 +326,3 @@ def _watched(model: nn.Module, watch: Callable[[nn.Module], float]) -> float:
     finally:
         for module in training:
             module.training = True
-
-
-def _optimizer(
-    model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None, plan: Plan
-) -> Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if wanted is None:
-        return torch.optim.SGD(parameters, lr=default_rate(plan, _MOMENTUM), momentum=_MOMENTUM)
-    found = wanted if isinstance(wanted, Optimizer) else wanted(parameters)
-    if not isinstance(found, Optimizer):
-        raise InvalidArgument(
-            f"'optimizer' must be one of torch, or make one from parameters, got {shown(wanted)}. "
-            f"Give torch.optim.SGD(model.parameters(), lr=0.1), for instance."
-        )
-    return found
-
-
-def _require_trainable(model: nn.Module) -> None:
-    require_separate(model)
-    if not model.training:
-        raise InvalidArgument(
-            "'model' must be in training mode, got a model in evaluation mode. "
-            "Call model.train(), and then .eval() on the parts that are frozen."
-        )

@@ -1,149 +1,196 @@
-"""How a run begins: the plan for what was asked, the same one in all processes, and the checkpoint that it goes on from."""
+"""Prepare a run: the plan, which all processes share, the optimiser, the checkpoint and the private loop.
 
-from dataclasses import replace
-from pathlib import Path
+``train`` and ``make_private`` check model and data, and then call ``prepare_run``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
 
 import numpy as np
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
-from privet.adjacency import Adjacency
 from privet.arguments import shown, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
+from privet.guarantees import delta_warning
 from privet.randomness import NoiseSource, SeededNoise
-from privet.training.clipping import Adaptive, Clip
-from privet.training.extras.augmentation import Augmentation
-from privet.training.extras.encoding import Encoding
+from privet.training.canaries.kinds import resolve_canaries
+from privet.training.clipping import Adaptive
 from privet.training.loop.checkpoint import Checkpoint
-from privet.training.loop.distributed import Workers
-from privet.training.noise.correlated import Correlation
-from privet.training.noise.distributions import NoiseDistribution
-from privet.training.plan import Plan
-from privet.training.sampling.rows import Rows
-from privet.training.sampling.schemes import PoissonSampling, Sampling
+from privet.training.loop.distributed import ProcessGroup
+from privet.training.loop.inputs import default_lot_size
+from privet.training.loop.optimization import make_optimizer, make_scheduler
+from privet.training.loop.options import RunOptions
+from privet.training.loop.private_loop import PrivateLoop
+from privet.training.plan import TrainingPlan
+from privet.training.sampling.examples import Examples
+from privet.training.sampling.schemes import PoissonSampling
 
-__all__ = ["agreed_plan", "noise_after", "opened", "plan_for", "public_size"]
+__all__ = ["PreparedRun", "make_plan", "prepare_run"]
 
 
-def plan_for(
-    population: int,
-    *,
-    epsilon: float,
-    delta: float,
-    epochs: float | None,
-    steps: int | None,
-    lot_size: int | None,
-    sampling: Sampling | None,
-    clip: Clip,
-    adjacency: Adjacency,
-    correlation: Correlation,
-    micro_batch: int | None,
-    augmentation: Augmentation | None,
-    noise_distribution: NoiseDistribution,
-    encoding: Encoding | None,
-    size_is_public: bool,
-    added: int = 0,
-) -> Plan:
-    """The plan with the least noise for these wishes; Poisson lots of ``lot_size`` unless a sampling is given.
+@final
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run that is ready for its first step."""
 
-    ``added`` are places beside the population's own. A lot's size is meant without them: they leave the rate as it is.
+    loop: PrivateLoop
+    scheduler: LRScheduler | None
+    checkpoint: Checkpoint | None
+    process_group: ProcessGroup
+
+
+def prepare_run(model: nn.Module, examples: Examples, options: RunOptions) -> PreparedRun:
+    """Prepare a run of this model on these examples. The caller must close the loop.
+
+    What one process refuses, all of them refuse, before a checkpoint is opened.
     """
-    if (sampling is None) == (lot_size is None):
+    group = options.process_group
+    canaries = resolve_canaries(options.canaries, group)
+    with group.all_or_none():
+        size, before = _public_size(options.population, examples), len(examples)
+        if canaries is not None:
+            examples = canaries.insert_into(examples, model)
+        plan = make_plan(size, options, added=len(examples) - before)
+        optimizer = make_optimizer(model, options.optimizer, plan)
+        scheduler = make_scheduler(options.schedule, optimizer)
+    plan, caveats = _broadcast_plan(plan, len(examples), model, options)
+    checkpoint = _open_checkpoint(plan, caveats, options)
+    try:
+        with group.all_or_none():
+            loop = PrivateLoop(
+                model,
+                optimizer,
+                examples,
+                plan,
+                options.clip,
+                noise=_noise_after_resume(options.noise, checkpoint),
+                augmentation=options.augmentation,
+                average=options.average,
+                denoising=options.denoising,
+                checkpoint=checkpoint,
+                process_group=group,
+                caveats=caveats,
+            )
+    except BaseException:
+        if checkpoint is not None:
+            checkpoint.close()
+        raise
+    return PreparedRun(loop, scheduler, checkpoint, group)
+
+
+def make_plan(population: int, options: RunOptions, *, added: int = 0) -> TrainingPlan:
+    """Make the plan with the least noise for these options; Poisson lots unless a sampling scheme is given.
+
+    ``added`` is the number of slots in addition to the population. The lot size does not count them: they do
+    not change the sampling rate.
+    """
+    if options.sampling is not None and options.lot_size is not None:
         raise InvalidArgument(
-            f"Exactly one of 'lot_size' and 'sampling' must be given, got {shown(lot_size)} and {shown(sampling)}. "
-            f"Give the expected number of examples in a step."
+            f"Only one of 'lot_size' and 'sampling' must be given, got {shown(options.lot_size)} and "
+            f"{shown(options.sampling)}. Leave out 'lot_size'; the sampling scheme has it."
         )
+    sampling, clip = options.sampling, options.clip
     if sampling is None:
-        sampling = PoissonSampling(_lot(lot_size, population) / population)
-    plan = Plan.calibrated(
-        epsilon=epsilon,
-        delta=delta,
+        lot_size = default_lot_size(population) if options.lot_size is None else options.lot_size
+        sampling = PoissonSampling(_require_lot_size(lot_size, population) / population)
+    plan = TrainingPlan.calibrated(
+        epsilon=options.epsilon,
+        delta=options.delta,
         population=population + added,
         sampling=sampling,
         clip_bound=clip.bound,
-        epochs=epochs,
-        steps=steps,
-        adjacency=adjacency,
-        correlation=correlation,
-        micro_batch=micro_batch,
-        augmentations=1 if augmentation is None else augmentation.copies,
-        noise_distribution=noise_distribution,
-        encoding=encoding,
-        size_is_public=size_is_public,
+        epochs=options.epochs,
+        steps=options.steps,
+        adjacency=options.adjacency,
+        correlation=options.correlation,
+        micro_batch=options.micro_batch,
+        augmentations=1 if options.augmentation is None else options.augmentation.copies,
+        noise_distribution=options.noise_distribution,
+        encoding=options.encoding,
+        size_is_public=options.population is not None,
     )
     if not isinstance(clip, Adaptive):
         return plan
-    return replace(plan, adaptive=clip.rule(plan.expected_lot, plan.noise_multiplier))
+    return replace(plan, adaptive=clip.quantile_clip(plan.expected_lot, plan.noise_multiplier))
 
 
-def public_size(population: int | None, rows: Rows) -> int:
-    """The number of examples that the plan is made for: the one that was declared, or that of the data."""
-    return len(rows) if population is None else whole("population", population)
+def _public_size(population: int | None, examples: Examples) -> int:
+    """The number of examples that the plan uses: the declared number, or that of the data."""
+    return len(examples) if population is None else whole("population", population)
 
 
-def agreed_plan(
-    mine: Plan, caveats: frozenset[Caveat], model: nn.Module, workers: Workers, *rest: object
-) -> tuple[Plan, frozenset[Caveat]]:
-    """The leader's plan, the caveats of its noise, and its weights, in all processes.
+def _broadcast_plan(
+    plan: TrainingPlan, examples: int, model: nn.Module, options: RunOptions
+) -> tuple[TrainingPlan, frozenset[Caveat]]:
+    """Give all processes the leader's plan, caveats and weights.
 
-    What was asked for must be the same everywhere, and so must ``rest``, which the plan does not say. The calibrated noise may
-    differ in a last digit between machines.
+    The options must be the same in all processes. The calibrated noise may differ in a last digit between
+    machines.
     """
-    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()], rest
-    plan, noted, expected = workers.leaders((mine, caveats, shapes))
-    with workers.agreed():
-        if (
-            replace(mine, noise_multiplier=plan.noise_multiplier, adaptive=plan.adaptive) != plan
-            or shapes != expected
-        ):
+    group = options.process_group
+    caveats = options.noise.caveats | delta_warning(options.delta, plan.population)
+    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
+    extras = options.checkpoint is None, options.average is None, options.denoising is None
+    description = shapes, examples, options.clip, extras
+    leader_plan, leader_caveats, leader_description = group.broadcast_object((plan, caveats, description))
+    with group.all_or_none():
+        same_noise = replace(
+            plan, noise_multiplier=leader_plan.noise_multiplier, adaptive=leader_plan.adaptive
+        )
+        if same_noise != leader_plan or description != leader_description:
             raise InvalidArgument(
-                "All processes must be given the same model, the same number of examples and the same settings, and this "
-                "one has others than the first. Run the same program in each."
+                "All processes must have the same model, the same number of examples and the same options, "
+                "and this process differs from the first one. Run the same program in each."
             )
-    workers.align(model)
-    return plan, noted
+    group.broadcast_model(model)
+    return leader_plan, leader_caveats
 
 
-def opened(
-    folder: str | Path | None,
-    plan: Plan,
-    caveats: frozenset[Caveat],
-    workers: Workers,
-    *,
-    epsilon: float,
-    delta: float,
+def _open_checkpoint(
+    plan: TrainingPlan, caveats: frozenset[Caveat], options: RunOptions
 ) -> Checkpoint | None:
-    """The checkpoint of a run, read by the leader and known to all."""
-    if folder is None:
+    """Open the checkpoint of a run. The leader reads it, and all processes get its progress."""
+    if options.checkpoint is None:
         return None
-    kept = Checkpoint(folder, plan, epsilon=epsilon, delta=delta, caveats=caveats, writes=workers.leads)
-    with workers.agreed():
-        kept.__enter__()
-    progress = workers.leaders(kept.progress())
-    if not workers.leads:
-        kept.follow(progress)
-    return kept
+    group = options.process_group
+    checkpoint = Checkpoint(
+        options.checkpoint,
+        plan,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        caveats=caveats,
+        writes=group.is_leader,
+    )
+    with group.all_or_none():
+        checkpoint.__enter__()
+    progress = group.broadcast_object(checkpoint.progress())
+    if not group.is_leader:
+        checkpoint.follow(progress)
+    return checkpoint
 
 
-def noise_after(noise: NoiseSource, kept: Checkpoint | None) -> NoiseSource:
-    """The noise of a run that goes on: a seed would give that of its first steps again, so it is followed by another.
+def _noise_after_resume(noise: NoiseSource, checkpoint: Checkpoint | None) -> NoiseSource:
+    """The noise of a run that resumes: a seed is replaced by a new one.
 
-    The same noise on two steps is none on their difference, even to who does not know the seed. The new seed is a
-    function of the old one and of where the run stands.
+    The same seed would repeat the noise of the first steps. If two steps have the same noise, their
+    difference has none, even for somebody who does not know the seed. The new seed is a function of the old
+    one and of the progress of the run.
     """
-    if kept is None or not isinstance(noise, SeededNoise):
+    if checkpoint is None or not isinstance(noise, SeededNoise):
         return noise
-    step, _, journal, _, _ = kept.progress()
+    step, _, journal, _, _ = checkpoint.progress()
     if not step and not journal.abandoned:
         return noise
     root = np.random.SeedSequence((noise.seed, step, len(journal.abandoned)))
     return SeededNoise(int(root.generate_state(1, np.uint64)[0]))
 
 
-def _lot(lot_size: int | None, population: int) -> int:
-    size = whole("lot_size", 0 if lot_size is None else lot_size)
-    if size > population:
+def _require_lot_size(lot_size: int, population: int) -> int:
+    if whole("lot_size", lot_size) > population:
         raise InvalidArgument(
-            f"'lot_size' must not exceed the number of examples {population}, got {size}. Choose a smaller lot."
+            f"'lot_size' must not exceed the number of examples {population}, got {lot_size}. "
+            f"Choose a smaller lot."
         )
-    return size
+    return lot_size

@@ -1,12 +1,13 @@
-"""What a forward pass writes into a model: no noise covers it, so it is refused.
+"""Side effects: refuse a forward pass that writes private data into the model, because no noise covers it.
 
-A running mean in a buffer, a codebook that follows its inputs, or the range that a quantiser has seen would be published
-with the weights, while the ledger covers gradients alone.
+A running mean in a buffer, a codebook that follows its inputs, or the range of a quantiser would be published
+with the weights. But the ledger covers gradients only.
 
-Buffers that are not saved with the model (``persistent=False``) are scratch space, and allowed; so are the vectors of spectral
-normalisation, which follow the weights. Of all others a copy is kept. Torch counts the writes to a tensor: where the count has
-gone on, and in the first step, because writes by way of ``.data`` are not counted, the values are compared, and put back if
-they differ. Parameters are watched by their counts alone.
+Buffers that are not saved with the model (``persistent=False``) are scratch space, and allowed. So are the
+vectors of spectral normalisation, which depend on the weights only. All other buffers are copied. Torch
+counts the writes to a tensor. The values are compared if the count has changed, and in the first step,
+because writes through ``.data`` are not counted. A buffer that differs is restored. Parameters are checked by
+their counts only.
 """
 
 from collections.abc import Iterator
@@ -31,86 +32,86 @@ __all__ = ["SideEffects"]
 
 @final
 @dataclass(slots=True)
-class _Watched:
-    """A buffer, and what it was when it was last seen."""
+class _BufferSnapshot:
+    """A buffer, and its value at the beginning of the step."""
 
     name: str
-    holder: dict[str, Tensor | None]
+    buffers: dict[str, Tensor | None]
     key: str
     value: Tensor | None = None
     writes: int = -1
     copy: Tensor | None = None
-    fresh: bool = True
+    is_new: bool = True
 
-    def look(self) -> None:
-        """See what a step begins with; others than the model may have changed it."""
-        value = self.holder[self.key]
-        self.fresh = self.copy is None or value is not self.value or _writes(value) != self.writes
-        if self.fresh:
-            self.value, self.writes = value, _writes(value)
+    def record(self) -> None:
+        """Record the value before a step. Code outside of the model may have changed it."""
+        value = self.buffers[self.key]
+        self.is_new = self.copy is None or value is not self.value or _count_writes(value) != self.writes
+        if self.is_new:
+            self.value, self.writes = value, _count_writes(value)
             self.copy = None if value is None else value.clone()
 
-    def is_changed(self) -> bool:
-        """Whether it is another now; it is then put back."""
-        now = self.holder[self.key]
-        if now is self.value and _writes(now) == self.writes and not self.fresh:
+    def restore(self) -> bool:
+        """Restore the recorded value. Return whether it had changed."""
+        now = self.buffers[self.key]
+        if now is self.value and _count_writes(now) == self.writes and not self.is_new:
             return False
-        self.holder[self.key] = self.value
+        self.buffers[self.key] = self.value
         changed = now is not self.value
-        if self.value is not None and self.copy is not None and not _same(self.copy, self.value):
+        if self.value is not None and self.copy is not None and not _are_equal(self.copy, self.value):
             self.value.data.copy_(self.copy)
             changed = True
-        self.writes = _writes(self.value)
+        self.writes = _count_writes(self.value)
         return changed
 
 
 @final
 class SideEffects:
-    """Watches over the parameters and the saved buffers of one model."""
+    """Watches the parameters and the saved buffers of one model."""
 
     def __init__(self, model: nn.Module) -> None:
         self._parameters = list(model.named_parameters())
         self._buffers = [
-            _Watched(f"{path}.{name}" if path else name, get_buffers(module), name)
+            _BufferSnapshot(f"{path}.{name}" if path else name, get_buffers(module), name)
             for path, module in model.named_modules()
             for name in get_buffers(module)
-            if is_persistent(module, name) and name not in _follows_weights(module)
+            if is_persistent(module, name) and name not in _weight_buffers(module)
         ]
 
     @contextmanager
-    def refused(self) -> Iterator[None]:
-        """A block that leaves the model as it was, or raises."""
-        written = [get_version(value) for _, value in self._parameters]
+    def forbid(self) -> Iterator[None]:
+        """Raise if the block changes the model, and restore the buffers."""
+        writes = [get_version(value) for _, value in self._parameters]
         for buffer in self._buffers:
-            buffer.look()
+            buffer.record()
         try:
             yield
         except BaseException:
             for buffer in self._buffers:
-                buffer.is_changed()  # put back, so that the next try begins where this one did
+                buffer.restore()  # so that the next attempt starts from the same state
             raise
-        changed = [buffer.name for buffer in self._buffers if buffer.is_changed()]
-        for (name, value), count in zip(self._parameters, written, strict=True):
+        changed = [buffer.name for buffer in self._buffers if buffer.restore()]
+        for (name, value), count in zip(self._parameters, writes, strict=True):
             if get_version(value) != count:
                 changed.append(name)
         if changed:
             raise InvalidArgument(
-                f"'model' must not write into itself when it is called, got '{changed[0]}', which its forward pass changes, and "
-                f"which would be published without noise. Put that part into evaluation mode, or register a buffer with "
-                f"persistent=False."
+                f"'model' must not write into itself in its forward pass, got a write to '{changed[0]}', "
+                "which would be published without noise. Put that submodule into evaluation mode, or "
+                "register the buffer with persistent=False."
             )
 
 
-def _same(first: Tensor, value: Tensor) -> bool:
-    """Equal, where a NaN is equal to itself."""
-    return bool(((first == value) | (first.isnan() & value.isnan())).all())
+def _are_equal(first: Tensor, second: Tensor) -> bool:
+    """Whether they are equal, where NaN equals NaN."""
+    return bool(((first == second) | (first.isnan() & second.isnan())).all())
 
 
-def _writes(value: Tensor | None) -> int:
+def _count_writes(value: Tensor | None) -> int:
     return -1 if value is None or value.is_inference() else get_version(value)
 
 
-def _follows_weights(module: nn.Module) -> set[str]:
+def _weight_buffers(module: nn.Module) -> set[str]:
     if isinstance(module, SpectralNormParametrization):
         return {"_u", "_v"}
     hooks = [hook for hook in get_forward_pre_hooks(module).values() if isinstance(hook, SpectralNorm)]

@@ -1,7 +1,7 @@
-"""One private gradient: clipped sums of a lot, piece by piece, into one flat buffer; then noise, once; then the divisor.
+"""One private gradient: clipped sums of a lot in one flat buffer, then noise, once, then the divisor.
 
-It comes in two halves, so that what is spent can be written down between them. ``collect`` looks at the data, and may refuse.
-``release`` adds the noise; after it the gradient may be used for anything, because all that follows is post-processing.
+It has two halves, so that the ledger can be written between them. ``collect`` reads the data, and may refuse.
+``release`` adds the noise. After it the gradient may be used for anything, because this is post-processing.
 """
 
 from typing import Any, final
@@ -14,30 +14,35 @@ from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 from privet.torch_internals import has_gradient_hooks
 from privet.training.clipping import Adaptive, Clip
-from privet.training.extras.augmentation import Augmentation, Variants, averaged
+from privet.training.extras.augmentation import Augmentation, FlattenVariants, average_over_variants
 from privet.training.extras.encoded_sums import EncodedSums
 from privet.training.extras.encoding import Encoding
-from privet.training.extras.module_validation import fixable
-from privet.training.loop.distributed import Alone, Workers
-from privet.training.loop.losses import Loss, loss_of
+from privet.training.extras.module_validation import add_fix_hint
+from privet.training.loop.distributed import ProcessGroup, SingleProcess
+from privet.training.loop.losses import PerExampleLoss, TorchLoss, as_per_example_loss
 from privet.training.noise.correlated import Correlation, IndependentNoise, NoiseStream
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.noise.gradient_noise import add_gaussian_
 from privet.training.per_example import ClippedSums, CrossExample, Layout
-from privet.training.plan import Plan
-from privet.training.sampling.rows import Rows, piece
+from privet.training.per_example.graph.couplings import CouplingTests, preserve_state
+from privet.training.plan import TrainingPlan
+from privet.training.sampling.examples import Examples, micro_batch_size
 
-__all__ = ["NoisyGradient"]
+__all__ = ["NoisyGradient", "split_targets"]
+
+_FEWEST = 3  # examples of which a test of independence says something
 
 
 @final
 class NoisyGradient:
-    """The gradient that a step may see, kept in ``buffer`` and seen by the parameters as their ``grad``.
+    """The noisy gradient of a step, in ``buffer``. The ``grad`` of each parameter is a view of it.
 
-    *Guarantee*: one example moves the sum by at most ``clip.bound``, and the noise on every number of it has the standard
-    deviation ``multiplier · clip.bound``, or protects as well if its ``noise_distribution`` is another. The divisor is the public expected size of a lot.
+    *Guarantee*: one example moves the sum by at most ``clip.bound``. The noise on each number of the sum has
+    the standard deviation ``multiplier · clip.bound``. Another ``noise_distribution`` than the normal one
+    protects as well. The divisor is the public expected size of a lot.
 
-    A multiplier of 0 adds no noise, and gives no privacy; it is there so that tests can compare with plain training.
+    A multiplier of 0 adds no noise and gives no privacy. It exists so that tests can compare with plain
+    training.
     """
 
     def __init__(
@@ -54,11 +59,12 @@ class NoisyGradient:
         augmentation: Augmentation | None = None,
         noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
-        workers: Workers = Alone(),  # noqa: B008 - without a state
+        process_group: ProcessGroup = SingleProcess(),  # noqa: B008 - stateless
     ) -> None:
         self.clip = clip
-        self._workers, self._noise_distribution, self._encoding = workers, noise_distribution, encoding
-        self._model = model if augmentation is None else Variants(model)
+        self._group, self._encoding = process_group, encoding
+        self._noise_distribution = noise_distribution
+        self._model = model if augmentation is None else FlattenVariants(model)
         self._augmentation = augmentation
         self._divisor = float(positive("divisor", divisor))
         self._multiplier = float(at_least("multiplier", multiplier, 0))
@@ -69,15 +75,15 @@ class NoisyGradient:
         self._layout = Layout.of(self._model)
         if self._layout.dtype != torch.float32:
             raise InvalidArgument(
-                f"'model' must have parameters of type torch.float32, got {self._layout.dtype}, for which there is no noise. "
-                f"Call model.float()."
+                f"'model' must have parameters of type torch.float32, got {self._layout.dtype}, for which "
+                "there is no noise. Call model.float()."
             )
         self._groups = clip.groups(_own_names(self._layout, wrapped=augmentation is not None))
         if augmentation is not None and self._groups is not None:
             self._groups = [[f"model.{name}" for name in group] for group in self._groups]
         if encoding is not None and self._groups is not None:
             raise InvalidArgument(
-                f"'clip' must be one bound for the whole of a gradient that is encoded, got {type(clip).__name__}. "
+                f"'clip' must be one bound for a gradient that is encoded, got {type(clip).__name__}. "
                 f"Use Flat, Automatic or Adaptive."
             )
         self.buffer = self._layout.zeros(self._parameters[0].device)
@@ -85,19 +91,19 @@ class NoisyGradient:
         self._count = 0.0
         self._sums: tuple[object, ClippedSums | EncodedSums] | None = None
         self._stream: NoiseStream | None = None
-        if not isinstance(correlation, IndependentNoise) and self._multiplier and workers.leads:
+        if not isinstance(correlation, IndependentNoise) and self._multiplier and process_group.is_leader:
             self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
 
     @staticmethod
-    def of(
+    def from_plan(
         model: nn.Module,
         clip: Clip,
-        plan: Plan,
+        plan: TrainingPlan,
         source: NoiseSource,
         augmentation: Augmentation | None,
-        workers: Workers = Alone(),  # noqa: B008 - without a state
+        process_group: ProcessGroup = SingleProcess(),  # noqa: B008 - stateless
     ) -> "NoisyGradient":
-        """The gradient that the plan accounts for."""
+        """Make the gradient that the plan accounts for."""
         return NoisyGradient(
             model,
             clip,
@@ -110,16 +116,16 @@ class NoisyGradient:
             augmentation=augmentation,
             noise_distribution=plan.noise_distribution,
             encoding=plan.encoding,
-            workers=workers,
+            process_group=process_group,
         )
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise on every number of the gradient, at the clip bound of now."""
+        """The standard deviation of the noise on each number of the gradient, at the current clip bound."""
+        if not self._multiplier:
+            return 0.0
         return (
             self._multiplier * self._noise_distribution.relative_deviation * self.clip.bound / self._divisor
-            if self._multiplier
-            else 0.0
         )
 
     @property
@@ -132,94 +138,121 @@ class NoisyGradient:
         """The public expected size of a lot."""
         return self._divisor
 
-    def collect(self, rows: Rows, indices: Tensor, loss: Loss | nn.Module) -> None:
-        """The clipped sum over these examples. Nothing of it may be used before ``release``.
+    def collect(self, examples: Examples, indices: Tensor, loss: TorchLoss) -> None:
+        """Compute the clipped sum over these examples. Nothing may use it before ``release``.
 
-        Refused, with nothing spent, if a gradient is not finite or the loss is not one for each example.
+        If a gradient is not finite, or the loss is not one number for each example, this raises, and nothing
+        is spent.
         """
         self._require_no_hooks()
         sums = self._sums_for(loss)
         self._count = 0.0
         if not indices.numel():
             self.buffer.zero_()
-        fresh, left = True, indices
-        while left.numel():
-            size = self._micro_batch or piece(left.numel(), sums.numbers_per_example)
-            some, left = (left[:size], left[size:]) if size < left.numel() else (left, left[:0])
-            inputs, targets = split(rows.take(some))
+        fresh, rest = True, indices
+        while rest.numel():
+            size = self._micro_batch or micro_batch_size(rest.numel(), sums.numbers_per_example)
+            batch, rest = (rest[:size], rest[size:]) if size < rest.numel() else (rest, rest[:0])
+            inputs, targets = split_targets(examples.take(batch))
             if self._augmentation is not None:
                 inputs = self._augmentation.variants(inputs)
             try:
                 squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
-            except CrossExample as refused:
-                raise fixable(refused) from None
+            except CrossExample as refusal:
+                raise add_fix_hint(refusal) from None
             fresh = False
             if isinstance(self.clip, Adaptive):
                 self._count += self.clip.count(squared_norms)
 
-    def add_spikes(self, coordinates: Tensor, height: float) -> None:
-        """Examples whose gradient is ``height`` in one coordinate and 0 elsewhere, clipped and counted as all others are."""
+    def check_independence(self, examples: Examples, indices: Tensor, loss: TorchLoss) -> None:
+        """Test on some of these examples that no loss or gradient depends on the other examples of a lot.
+
+        ``ClippedSums`` tests this in lots 1, 4, 16, … only. This is for the last lot of a run, so that a
+        dependence that appears late in training does not stay unnoticed. ``EncodedSums`` puts each example
+        through the model alone.
+        """
+        sums = self._sums_for(loss)
+        if not isinstance(sums, ClippedSums) or indices.numel() < _FEWEST:
+            return
+        size = self._micro_batch or micro_batch_size(indices.numel(), sums.numbers_per_example)
+        inputs, targets = split_targets(examples.take(indices[: max(_FEWEST, size)]))
+        if len(targets) < _FEWEST:
+            return  # canaries that are left out
+        if self._augmentation is not None:
+            inputs = self._augmentation.variants(inputs)
+        couplings = CouplingTests(self._model, self._per_example_loss(loss), self._parameters)
+        two, three = ((tuple(x[:n] for x in inputs), targets[:n]) for n in (2, 3))
+        try:
+            with preserve_state(self._model):
+                couplings.require_independent_pair(two, three)
+            couplings.require_independent_half(inputs, targets, first=False)
+        except CrossExample as refusal:
+            raise add_fix_hint(refusal) from None
+
+    def add_dirac_gradients(self, coordinates: Tensor, height: float) -> None:
+        """Add gradients of ``height`` in one coordinate and 0 elsewhere, clipped and counted like others."""
         device = self.buffer.device
-        clipped = self.clipped_spikes(coordinates, height).to(device, torch.float32)
+        clipped = self.clip_dirac_gradients(coordinates, height).to(device, torch.float32)
         self.buffer.index_add_(0, coordinates.to(device), clipped)
         if isinstance(self.clip, Adaptive):
             self._count += self.clip.count(torch.full(coordinates.shape, height * height))
 
-    def clipped_spikes(self, coordinates: Tensor, height: float) -> Tensor:
-        """What clipping leaves of such gradients, by the rule of now."""
+    def clip_dirac_gradients(self, coordinates: Tensor, height: float) -> Tensor:
+        """The lengths of such gradients after clipping, by the current rule."""
         squares = torch.full(coordinates.shape, height * height, dtype=torch.float64)
         if self._groups is None:
             return self.clip.factors(squares) * height
-        each = torch.arange(len(squares))
+        rows = torch.arange(len(squares))
         groups = self._layout.groups_at(coordinates, self._groups)
         norms = torch.zeros((len(squares), len(self._groups)), dtype=torch.float64)
-        norms[each, groups] = squares
-        return self.clip.factors(norms)[each, groups] * height
+        norms[rows, groups] = squares
+        return self.clip.factors(norms)[rows, groups] * height
 
     def release(self) -> None:
-        """Noise, once; the divisor; and the parameters' ``grad``.
+        """Add the noise, once, divide, and set the ``grad`` of the parameters.
 
-        Of several processes the leader adds the noise, to the sum over all of them; they all get its gradient.
+        Of several processes, the leader adds the noise to the sum over all of them, and broadcasts the
+        gradient.
         """
-        self._workers.total_(self.buffer)
-        if self._workers.leads:
+        self._group.reduce_(self.buffer)
+        if self._group.is_leader:
             self._add_noise()
-        self._workers.spread_(self.buffer)
+        self._group.broadcast_(self.buffer)
         for parameter, view in zip(self._parameters, self._views, strict=True):
             parameter.grad = view
         if isinstance(self.clip, Adaptive):
-            self.clip = self._adapted(self.clip)
+            self.clip = self._adapt(self.clip)
             if self._sums is not None:
                 self._sums[1].clipping = self.clip
 
     def _add_noise(self) -> None:
-        """The noise, and the divisor in the same pass where that is to be had."""
+        """Add the noise, and divide in the same pass where possible."""
         if self._stream is not None:
             self._stream.add_(self.buffer).mul_(1 / self._divisor)
             return
         deviation = self._multiplier * self.clip.bound if self._multiplier else 0.0
         self._noise_distribution.add_(self.buffer, deviation, self._source, self._divisor)
 
-    def _adapted(self, clip: Adaptive) -> Adaptive:
+    def _adapt(self, clip: Adaptive) -> Adaptive:
         """The rule of the next step, by a noisy count over all processes."""
-        found = torch.tensor([self._count])  # a multiple of ½, which float32 holds up to 8 million
+        count = torch.tensor([self._count])  # a multiple of ½, which is exact in float32 up to 8 million
         self._count = 0.0
-        self._workers.total_(found)
-        if self._workers.leads:
-            add_gaussian_(found, self._count_deviation, self._source)
-        self._workers.spread_(found)
-        return clip.after(float(found[0]) / self._divisor + 0.5)
+        self._group.reduce_(count)
+        if self._group.is_leader:
+            add_gaussian_(count, self._count_deviation, self._source)
+        self._group.broadcast_(count)
+        return clip.adapt(float(count[0]) / self._divisor + 0.5)
 
     def state(self) -> dict[str, Any]:
-        """What a run that resumes needs; as secret as the data where noise is correlated."""
+        """What a run that resumes needs. It is as secret as the data if the noise is correlated."""
         stream = None if self._stream is None else self._stream.state()
-        drawn = None if self._augmentation is None else self._augmentation.state()
-        return {"bound": self.clip.bound, "stream": stream, "augmentation": drawn}
+        augmentation = None if self._augmentation is None else self._augmentation.state()
+        return {"bound": self.clip.bound, "stream": stream, "augmentation": augmentation}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken."""
+        """Continue from ``state``."""
         if isinstance(self.clip, Adaptive):
-            self.clip = self.clip.at(state["bound"])
+            self.clip = self.clip.with_bound(state["bound"])
             self._sums = None
         if self._stream is not None:
             self._stream.resume(state["stream"])
@@ -230,31 +263,38 @@ class NoisyGradient:
         for name, parameter in self._named:
             if has_gradient_hooks(parameter):
                 raise InvalidArgument(
-                    f"'model' must have no hooks on its parameters, got one on '{name}', which would never run, because a "
-                    f"private gradient does not come from the backward pass. Remove the hook, and change gradients in "
-                    f"the optimiser, where they have their noise."
+                    f"'model' must have no hooks on its parameters, got one on '{name}', which would never "
+                    "run, because a private gradient does not come from the backward pass. Remove the hook, "
+                    "and change gradients in the optimiser, where they have their noise."
                 )
 
-    def _sums_for(self, loss: Loss | nn.Module) -> ClippedSums | EncodedSums:
-        """The engine for this loss; what it has learnt of the model holds for this loss only."""
+    def _sums_for(self, loss: TorchLoss) -> ClippedSums | EncodedSums:
+        """The engine for this loss. What it has learnt about the model holds for this loss only."""
         if self._sums is None or self._sums[0] is not loss:
-            each, same = loss_of(loss), loss
-            if self._augmentation is not None:
-                each = same = averaged(each, self._augmentation.copies)
+            per_example = self._per_example_loss(loss)
+            original_loss = loss if self._augmentation is None else per_example
             try:
-                found = (
-                    ClippedSums(self._model, each, self.clip, groups=self._groups, original_loss=same)
+                sums = (
+                    ClippedSums(
+                        self._model, per_example, self.clip, groups=self._groups, original_loss=original_loss
+                    )
                     if self._encoding is None
-                    else EncodedSums(self._model, each, self.clip, self._encoding)
+                    else EncodedSums(self._model, per_example, self.clip, self._encoding)
                 )
-            except CrossExample as refused:
-                raise fixable(refused) from None
-            self._sums = (loss, found)
+            except CrossExample as refusal:
+                raise add_fix_hint(refusal) from None
+            self._sums = (loss, sums)
         return self._sums[1]
 
+    def _per_example_loss(self, loss: TorchLoss) -> PerExampleLoss:
+        per_example = as_per_example_loss(loss)
+        if self._augmentation is None:
+            return per_example
+        return average_over_variants(per_example, self._augmentation.copies)
 
-def split(columns: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Inputs and targets: the last column is the target; a single one is both."""
+
+def split_targets(columns: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Split columns into inputs and targets. The last column is the target; a single column is both."""
     return (columns, columns[0]) if len(columns) == 1 else (columns[:-1], columns[-1])
 
 

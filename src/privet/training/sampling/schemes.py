@@ -1,7 +1,7 @@
-"""Ways of choosing lots, as public parameters: each knows its sampler and what its lots let be proved.
+"""Sampling schemes as public parameters. Each scheme makes its sampler, and says which event its lots are.
 
-The default is Poisson. Shuffled epochs are what most training code runs, and what most accounting is wrong about: no
-theorem that Privet knows amplifies them. What is proved for them is the cost without amplification.
+The default is Poisson. Most training code runs shuffled epochs, and most accounting is wrong about them:
+Privet knows no theorem that amplifies them. Privet proves their cost without amplification.
 """
 
 import math
@@ -19,20 +19,20 @@ from privet.events import Compose, Event, FixedSize, Gaussian, Poisson, Repeat
 from privet.randomness import NoiseSource
 from privet.training.loop.executions import Executions
 from privet.training.noise.correlated import BandedNoise, Correlation, IndependentNoise, TreeNoise
-from privet.training.sampling.lots import (
-    CyclicLots,
-    FixedLots,
-    Lots,
-    PartLots,
-    PoissonLots,
-    ShuffledLots,
-    checked_size,
+from privet.training.sampling.batch_sampler import (
+    BatchSampler,
+    CyclicBatchSampler,
+    CyclicPoissonBatchSampler,
+    FixedSizeBatchSampler,
+    PoissonBatchSampler,
+    ShuffledBatchSampler,
+    require_size_within,
 )
 
 __all__ = [
+    "CyclicPoissonSampling",
     "CyclicSampling",
     "FixedSizeSampling",
-    "PartSampling",
     "PoissonSampling",
     "Sampling",
     "ShuffledSampling",
@@ -40,38 +40,38 @@ __all__ = [
 
 
 class Sampling(ABC):
-    """How lots are chosen."""
+    """How the lots of a run are drawn."""
 
     @property
     def caveats(self) -> frozenset[Caveat]:
-        """What must be said with every number that rests on this."""
+        """Caveats of every number that relies on this scheme."""
         return frozenset()
 
     @property
     def needs_size(self) -> bool:
-        """Whether lots are made from the number of examples that there are, so that it must be the public one."""
+        """Whether the actual number of examples determines the lots, so that it must be the public number."""
         return False
 
     @property
-    def goes_by_place(self) -> bool:
-        """Whether an example's lots follow from its place in the data."""
+    def depends_on_position(self) -> bool:
+        """Whether the position of an example in the data determines its lots."""
         return False
 
     @abstractmethod
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        """The sampler, for the number of examples that there are."""
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        """Make the sampler for the actual number of examples."""
 
     @abstractmethod
     def expected_lot(self, population: int) -> Fraction:
-        """How many examples a lot has on average: the public divisor of a sum of gradients."""
+        """Expected number of examples in a lot: the public divisor of a sum of gradients."""
 
     @abstractmethod
     def event(
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
     ) -> Event:
-        """What that many steps with this noise multiplier are."""
+        """The event of this number of steps with this noise multiplier."""
 
-    def event_of(
+    def event_of_executions(
         self,
         noise: float,
         correlation: Correlation,
@@ -79,9 +79,10 @@ class Sampling(ABC):
         population: int,
         adjacency: Adjacency,
     ) -> Event:
-        """What the steps are that were executed, some of them again after a crash.
+        """The event of the steps that were executed, some of them again after a crash.
 
-        It depends on which steps were executed, and not on which of them were lost, so a kill alone does not change it.
+        It depends on which steps were executed, not on which of them were lost. So a kill alone does not
+        change it.
         """
         if executions.is_path:
             return self.event(noise, correlation, executions.layers[0][1], population, adjacency)
@@ -96,14 +97,14 @@ class Sampling(ABC):
         population: int,
         adjacency: Adjacency,
     ) -> Event:
-        """The same where some step was executed more than once."""
+        """The event where some step was executed more than once."""
 
     @abstractmethod
     def __str__(self) -> str: ...
 
 
-class _Afresh(Sampling):
-    """Lots of different steps have nothing to do with each other, so a step has an event of its own."""
+class _IndependentLots(Sampling):
+    """The lots of different steps are independent, so each step has its own event."""
 
     @abstractmethod
     def _step(self, noise: float, population: int) -> Event: ...
@@ -114,8 +115,8 @@ class _Afresh(Sampling):
         del adjacency
         if not isinstance(correlation, IndependentNoise):
             raise NotProved(
-                f"Correlated noise needs to know how often, and how far apart, an example takes part, and {self} do not "
-                f"say. Use PartSampling with banded noise, or CyclicSampling."
+                "Correlated noise needs to know how often, and at what distance, an example takes part. "
+                f"{self} do not fix that. Use CyclicPoissonSampling with banded noise, or CyclicSampling."
             )
         return Repeat(self._step(noise, population), steps)
 
@@ -132,8 +133,8 @@ class _Afresh(Sampling):
 
 @final
 @dataclass(frozen=True)
-class PoissonSampling(_Afresh):
-    """Every example with probability ``rate``, independently; empty lots are lots.
+class PoissonSampling(_IndependentLots):
+    """Each example with probability ``rate``, independently. An empty lot is a lot.
 
     Reference: Abadi et al. 2016.
     """
@@ -143,8 +144,8 @@ class PoissonSampling(_Afresh):
     def __post_init__(self) -> None:
         fraction("rate", self.rate)
 
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        return PoissonLots(population, self.rate, source)
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        return PoissonBatchSampler(population, self.rate, source)
 
     def expected_lot(self, population: int) -> Fraction:
         return Fraction(self.rate) * population
@@ -159,8 +160,8 @@ class PoissonSampling(_Afresh):
 
 @final
 @dataclass(frozen=True)
-class FixedSizeSampling(_Afresh):
-    """``size`` different examples, uniformly, afresh for every step; accounted as that."""
+class FixedSizeSampling(_IndependentLots):
+    """``size`` different examples, drawn uniformly and afresh for every step, and accounted as that."""
 
     size: int
 
@@ -171,11 +172,11 @@ class FixedSizeSampling(_Afresh):
     def needs_size(self) -> bool:
         return True
 
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        return FixedLots(population, self.size, source)
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        return FixedSizeBatchSampler(population, self.size, source)
 
     def expected_lot(self, population: int) -> Fraction:
-        return Fraction(checked_size(self.size, population))
+        return Fraction(require_size_within(self.size, population))
 
     def _step(self, noise: float, population: int) -> Event:
         return FixedSize(self.size, population, Gaussian(noise))
@@ -186,11 +187,12 @@ class FixedSizeSampling(_Afresh):
 
 @final
 @dataclass(frozen=True)
-class PartSampling(Sampling):
-    """Poisson lots from one of ``parts`` fixed parts after the other; ``rate`` is that within a part.
+class CyclicPoissonSampling(Sampling):
+    """Cyclic Poisson sampling: Poisson lots at ``rate`` from ``parts`` fixed parts in turn.
 
-    An example's part is its number modulo ``parts``. Neighbours are meant with these numbers: one that is left out leaves a gap.
-    With banded noise of at most ``parts`` bands an example's turns meet independent noise, so that sampling amplifies.
+    The part of an example is its index modulo ``parts``. Neighbours keep these indices: an example that is
+    removed leaves a gap. With banded noise of at most ``parts`` bands, the steps in which an example can be
+    drawn have independent noise, so sampling amplifies.
 
     Reference: Choquette-Choo et al. 2023, Theorem 4.
     """
@@ -203,14 +205,14 @@ class PartSampling(Sampling):
         fraction("rate", self.rate)
 
     @property
-    def goes_by_place(self) -> bool:
+    def depends_on_position(self) -> bool:
         return True
 
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        return PartLots(population, self.parts, self.rate, source)
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        return CyclicPoissonBatchSampler(population, self.parts, self.rate, source)
 
     def expected_lot(self, population: int) -> Fraction:
-        return Fraction(self.rate) * Fraction(population, checked_size(self.parts, population))
+        return Fraction(self.rate) * Fraction(population, require_size_within(self.parts, population))
 
     def event(
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
@@ -224,8 +226,8 @@ class PartSampling(Sampling):
                 norm = sum(value * value for value in coefficients) ** 0.5
                 return Repeat(Poisson(self.rate, Gaussian(noise / norm)), turns)
         raise NotProved(
-            f"Sampling from {self.parts} parts amplifies independent noise, or banded noise of at most that many bands. "
-            f"Use more parts, fewer bands, or CyclicSampling."
+            f"Sampling from {self.parts} parts amplifies independent noise, and banded noise of at most "
+            f"{self.parts} bands. Use more parts, fewer bands, or CyclicSampling."
         )
 
     def _rerun_event(
@@ -236,9 +238,11 @@ class PartSampling(Sampling):
         population: int,
         adjacency: Adjacency,
     ) -> Event:
-        """Every draw by the length of what it is seen behind: more than ‖c‖ where its bands reach into steps that ran again.
+        """One Poisson event per draw, by the length of the noise coefficients that the draw appears with.
 
-        Such a draw is one at the rate q, behind a vector of up to (k+1)‖c‖² after k crashes, which k + 1 draws do not bound.
+        The length exceeds ‖c‖ where the bands reach into steps that ran again. Such a draw is one draw at the
+        rate q with a vector of squared length up to (k+1)‖c‖² after k crashes. k + 1 separate draws do not
+        bound it.
         """
         del population, adjacency
         column = correlation.coefficients if isinstance(correlation, BandedNoise) else (1.0,)
@@ -256,10 +260,10 @@ class PartSampling(Sampling):
 @final
 @dataclass(frozen=True)
 class CyclicSampling(Sampling):
-    """The same ``parts`` lots in the same order in every epoch. Nothing is amplified; separations are known.
+    """The same ``parts`` lots in the same order in every epoch, without amplification.
 
-    An example's lot is its number modulo ``parts``, which no other example has a say in. Neighbours are meant with
-    these numbers: one that is left out leaves a gap.
+    The lot of an example is its index modulo ``parts``. No other example changes it. Neighbours keep these
+    indices: an example that is removed leaves a gap.
     """
 
     parts: int
@@ -268,14 +272,14 @@ class CyclicSampling(Sampling):
         whole("parts", self.parts)
 
     @property
-    def goes_by_place(self) -> bool:
+    def depends_on_position(self) -> bool:
         return True
 
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        return CyclicLots(population, self.parts, source)
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        return CyclicBatchSampler(population, self.parts, source)
 
     def expected_lot(self, population: int) -> Fraction:
-        return Fraction(population, checked_size(self.parts, population))
+        return Fraction(population, require_size_within(self.parts, population))
 
     def event(
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
@@ -315,14 +319,14 @@ class CyclicSampling(Sampling):
 @final
 @dataclass(frozen=True)
 class ShuffledSampling(Sampling):
-    """Every example once in an epoch, in random order.
+    """Each example once per epoch, in random order.
 
-    *Guarantee*: given the order, an example takes part in one step of an epoch, so an epoch costs one Gaussian, without
-    amplification, where its neighbour keeps its place (zero-out or replace-one). Under add-remove adjacency the other
-    examples move up, and nothing is proved.
+    *Guarantee*: given the order, an example takes part in one step of an epoch. So an epoch costs one
+    Gaussian, without amplification, if its neighbour keeps its position (zero-out or replace-one). Under
+    add-remove adjacency the other examples move up, and nothing is proved.
 
-    ``accept`` takes the caveat ``UNVETTED`` and accounts the lots as Poisson samples, as is widely done. The true
-    ε can be larger, by much at small noise (Chua et al. 2024).
+    ``accept=Caveat.UNVETTED`` accounts the lots as Poisson samples, as is common practice, with that caveat.
+    The true ε can be larger, much larger for small noise (Chua et al. 2024).
     """
 
     size: int
@@ -333,7 +337,7 @@ class ShuffledSampling(Sampling):
         if self.accept not in (None, Caveat.UNVETTED):
             raise InvalidArgument(
                 f"'accept' must be None or Caveat.UNVETTED, got {self.accept!r}. "
-                f"Leave it out for what is proved of shuffled epochs."
+                f"Leave it out to get what is proved for shuffled epochs."
             )
 
     @property
@@ -344,29 +348,31 @@ class ShuffledSampling(Sampling):
     def needs_size(self) -> bool:
         return True
 
-    def lots(self, population: int, source: NoiseSource) -> Lots:
-        return ShuffledLots(population, self.size, source)
+    def make_sampler(self, population: int, source: NoiseSource) -> BatchSampler:
+        return ShuffledBatchSampler(population, self.size, source)
 
     def expected_lot(self, population: int) -> Fraction:
-        return Fraction(population, -(-population // checked_size(self.size, population)))
+        return Fraction(population, -(-population // require_size_within(self.size, population)))
 
     def event(
         self, noise: float, correlation: Correlation, steps: int, population: int, adjacency: Adjacency
     ) -> Event:
         if not isinstance(correlation, IndependentNoise):
             raise NotProved(
-                "Shuffling anew in every epoch lets an example take part in two steps that follow each other, which wastes "
-                "correlated noise. Use CyclicSampling, whose order stays."
+                "A new shuffle in every epoch lets an example take part in two consecutive steps, which "
+                "wastes correlated noise. Use CyclicSampling, which keeps its order."
             )
         if self.accept is not None:
-            return Repeat(Poisson(checked_size(self.size, population) / population, Gaussian(noise)), steps)
+            return Repeat(
+                Poisson(require_size_within(self.size, population) / population, Gaussian(noise)), steps
+            )
         if isinstance(adjacency, AddRemove):
             raise NotProved(
-                "Shuffled epochs have no proved ε under add-remove adjacency, because every other example moves up when "
-                "one is left out. Use PoissonSampling, or ZeroOut() adjacency, or take the caveat with "
-                "ShuffledSampling(size, accept=Caveat.UNVETTED)."
+                "Shuffled epochs have no proved ε under add-remove adjacency, because the other examples "
+                "move up when one is removed. Use PoissonSampling, or ZeroOut() adjacency, or accept the "
+                "caveat with ShuffledSampling(size, accept=Caveat.UNVETTED)."
             )
-        epochs = -(-steps // -(-population // checked_size(self.size, population)))
+        epochs = -(-steps // -(-population // require_size_within(self.size, population)))
         return Repeat(Gaussian(noise), epochs)
 
     def _rerun_event(
@@ -377,12 +383,14 @@ class ShuffledSampling(Sampling):
         population: int,
         adjacency: Adjacency,
     ) -> Event:
-        """Runs are taken up again where an epoch begins, so an example is in one step of each epoch that was begun."""
+        """A run resumes where an epoch begins, so an example is in one step of each epoch that has begun."""
         if self.accept is not None:
             steps = executions.steps + executions.again
             return self.event(noise, correlation, steps, population, adjacency)
-        turns = -(-population // checked_size(self.size, population))
-        epochs = sum(-(-stop // turns) - start // turns for start, stop in executions.layers)
+        lots_per_epoch = -(-population // require_size_within(self.size, population))
+        epochs = sum(
+            -(-stop // lots_per_epoch) - start // lots_per_epoch for start, stop in executions.layers
+        )
         return Repeat(Gaussian(noise), epochs)
 
     def __str__(self) -> str:

@@ -1,8 +1,9 @@
-"""How many, and which: exact binomial counts and exact uniform subsets, from random bits.
+"""Exact binomial counts and exact uniform subsets, from random bits.
 
-Flipping a coin for each of a hundred million records takes a second, and skipping by float logarithms is not exact.
-A count and a subset of that size are the same law: given how many records a Poisson sample has, all sets of that
-size are equally likely. Where there are few records the coins themselves are quicker; both ways are exact.
+One coin flip for each of a hundred million records takes a second, and skipping records by float logarithms
+is not exact. A binomial count and a uniform subset of that size have the same distribution as the coin flips:
+given the size of a Poisson sample, all sets of that size are equally likely. For few records the coin flips
+are faster. Both ways are exact.
 """
 
 from fractions import Fraction
@@ -13,55 +14,58 @@ import numpy.typing as npt
 from privet.mechanisms.sampling import bernoulli, uniform_integers
 from privet.randomness import NoiseSource
 
-__all__ = ["Indices", "binomial", "poisson_sample", "subset"]
+__all__ = ["Indices", "draw_binomial", "draw_poisson_sample", "draw_subset"]
 
 _WORD = 64
 _CHUNK = 1 << 15  # words at a time
-_FEW = 1 << 18  # records for which coins are quicker than counts
-_SHORT = 8  # bits that settle most coins
+_COINS = 1 << 18  # up to this number of records, coin flips are faster than a count and a subset
+_SHORT = 8  # bits that decide most coins
 
 Indices = npt.NDArray[np.int64]
 
 
-def poisson_sample(population: int, rate: float, source: NoiseSource) -> Indices:
-    """Each of the numbers below ``population`` with exactly this probability, independently; in rising order."""
-    if population > _FEW:
-        return subset(population, binomial(population, rate, source), source)
-    return _coins(population, rate, source)
+def draw_poisson_sample(population: int, rate: float, source: NoiseSource) -> Indices:
+    """Include each number below ``population`` with exactly this probability, in rising order."""
+    if population > _COINS:
+        return draw_subset(population, draw_binomial(population, rate, source), source)
+    return _flip_coins(population, rate, source)
 
 
-def _coins(population: int, rate: float, source: NoiseSource) -> Indices:
-    """A uniform U for each number. Its first 8 bits settle whether U < p, unless they agree with those of p."""
+def _flip_coins(population: int, rate: float, source: NoiseSource) -> Indices:
+    """Compare one uniform U with p for each number.
+
+    The first 8 bits of U decide whether U < p, unless they equal the first 8 bits of p.
+    """
     if rate == 1:
         return np.arange(population, dtype=np.int64)
     whole, rest = divmod(Fraction(rate) * 2**_SHORT, 1)
-    shorts = source.bits(-(-population * _SHORT // _WORD)).view(np.uint8)[:population]
-    found = np.flatnonzero(shorts <= np.uint8(whole))
-    open_ = np.flatnonzero(shorts[found] == np.uint8(whole))
-    kept = np.ones(found.size, dtype=np.bool_)
-    kept[open_] = bernoulli(
-        float(rest), open_.size, source
-    )  # exact: dropping leading bits of a float64 leaves one
-    return found[kept]
+    first_bits = source.bits(-(-population * _SHORT // _WORD)).view(np.uint8)[:population]
+    candidates = np.flatnonzero(first_bits <= np.uint8(whole))
+    undecided = np.flatnonzero(first_bits[candidates] == np.uint8(whole))
+    mask = np.ones(candidates.size, dtype=np.bool_)
+    # float(rest) is exact: a float64 without its leading bits is a float64.
+    mask[undecided] = bernoulli(float(rest), undecided.size, source)
+    return candidates[mask]
 
 
-def binomial(trials: int, probability: float, source: NoiseSource) -> int:
-    """How many of ``trials`` independent coins show heads, each with exactly this probability; the float is exact.
+def draw_binomial(trials: int, probability: float, source: NoiseSource) -> int:
+    """Count the heads of ``trials`` independent coins with exactly this probability (the float itself).
 
-    Every coin is a uniform U that is compared with p, a bit at a time, for all coins together. Of m coins that agree
-    with p so far, Binomial(m, ½) have a next bit of 1: as many as there are ones among m random bits. If p's next bit is
-    1, those with a 0 are below p and done; if it is 0, those with a 1 are above it. About 2 bits are used for a
-    coin, so a hundred million coins take 25 MB of bits and some ten milliseconds.
+    Each coin is a uniform U that is compared with p, one bit at a time, for all coins together. Of m coins
+    that agree with p so far, Binomial(m, ½) have a next bit of 1: the number of ones among m random bits. If
+    the next bit of p is 1, the coins with a 0 are below p and decided. If it is 0, the coins with a 1 are
+    above p. A coin uses about 2 bits, so a hundred million coins take 25 MB of bits and about ten
+    milliseconds.
 
     >>> from privet.randomness import SeededNoise
-    >>> binomial(10, 1.0, SeededNoise(1)), binomial(0, 0.5, SeededNoise(1))
+    >>> draw_binomial(10, 1.0, SeededNoise(1)), draw_binomial(0, 0.5, SeededNoise(1))
     (10, 0)
     """
     rest, undecided, below = Fraction(probability), trials, 0
     if rest >= 1:
         return trials
     while undecided and rest:
-        ones = _heads(undecided, source)
+        ones = _count_ones(undecided, source)
         rest *= 2
         if rest >= 1:
             rest -= 1
@@ -72,41 +76,41 @@ def binomial(trials: int, probability: float, source: NoiseSource) -> int:
     return below
 
 
-def subset(population: int, size: int, source: NoiseSource) -> Indices:
-    """A set of ``size`` of the numbers below ``population``, each such set with equal probability; in rising order.
+def draw_subset(population: int, size: int, source: NoiseSource) -> Indices:
+    """Draw ``size`` of the numbers below ``population``, each set with equal probability; in rising order.
 
-    Uniform numbers are drawn until that many different ones have come up. More than half are had by leaving out the others.
+    Uniform numbers are drawn until there are ``size`` different ones. For size > n/2 the complement is drawn.
 
     >>> from privet.randomness import SeededNoise
-    >>> subset(5, 5, SeededNoise(1))
+    >>> draw_subset(5, 5, SeededNoise(1))
     array([0, 1, 2, 3, 4])
     """
     if 2 * size > population:
-        kept = np.ones(population, dtype=np.bool_)
-        kept[_distinct(population, population - size, source)] = False
-        return np.flatnonzero(kept)
-    return _distinct(population, size, source)
+        mask = np.ones(population, dtype=np.bool_)
+        mask[_draw_distinct(population, population - size, source)] = False
+        return np.flatnonzero(mask)
+    return _draw_distinct(population, size, source)
 
 
-def _distinct(population: int, size: int, source: NoiseSource) -> Indices:
-    found = np.sort(uniform_integers(population, size, source))
-    found = found[np.diff(found, prepend=-1) != 0]
-    while found.size < size:
-        # No more than are missing are drawn, so that none that came up is ever dropped.
-        drawn = np.sort(uniform_integers(population, size - found.size, source))
+def _draw_distinct(population: int, size: int, source: NoiseSource) -> Indices:
+    chosen = np.sort(uniform_integers(population, size, source))
+    chosen = chosen[np.diff(chosen, prepend=-1) != 0]
+    while chosen.size < size:
+        # Draw no more than are missing, so that no number that came up is ever dropped.
+        drawn = np.sort(uniform_integers(population, size - chosen.size, source))
         drawn = drawn[np.diff(drawn, prepend=-1) != 0]
-        places = np.searchsorted(found, drawn)
-        fresh = drawn[found[np.minimum(places, found.size - 1)] != drawn]
-        found = np.sort(np.concatenate((found, fresh)))
-    return found
+        positions = np.searchsorted(chosen, drawn)
+        fresh = drawn[chosen[np.minimum(positions, chosen.size - 1)] != drawn]
+        chosen = np.sort(np.concatenate((chosen, fresh)))
+    return chosen
 
 
-def _heads(coins: int, source: NoiseSource) -> int:
-    """How many of so many random bits are ones."""
-    words, last = divmod(coins, _WORD)
-    found = 0
+def _count_ones(bits: int, source: NoiseSource) -> int:
+    """Count the ones among this number of random bits."""
+    words, remainder = divmod(bits, _WORD)
+    ones = 0
     for start in range(0, words, _CHUNK):
-        found += int(np.bitwise_count(source.bits(min(_CHUNK, words - start))).sum(dtype=np.int64))
-    if last:
-        found += int(source.bits(1)[0] >> np.uint64(_WORD - last)).bit_count()
-    return found
+        ones += int(np.bitwise_count(source.bits(min(_CHUNK, words - start))).sum(dtype=np.int64))
+    if remainder:
+        ones += int(source.bits(1)[0] >> np.uint64(_WORD - remainder)).bit_count()
+    return ones

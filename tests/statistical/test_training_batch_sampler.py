@@ -10,8 +10,12 @@ from scipy import stats
 from privet.randomness import SecureNoise
 from privet.training.noise.secure_stream import expand_source
 from privet.training.sampling import subsets
-from privet.training.sampling.lots import FixedLots, PoissonLots, ShuffledLots
-from privet.training.sampling.subsets import binomial
+from privet.training.sampling.batch_sampler import (
+    FixedSizeBatchSampler,
+    PoissonBatchSampler,
+    ShuffledBatchSampler,
+)
+from privet.training.sampling.subsets import draw_binomial
 
 SMALLEST = 1e-8
 
@@ -51,15 +55,15 @@ def drawn(lots, draws: int) -> np.ndarray:
 @pytest.mark.parametrize("few", [0, 1 << 19])
 @pytest.mark.parametrize("rate", [0.1, 0.75])
 def test_poisson_lots_are_independent_coins(monkeypatch, few, rate):
-    monkeypatch.setattr(subsets, "_FEW", few)
-    assert passes(drawn(PoissonLots(40, rate, SecureNoise()), 6000), rate)
+    monkeypatch.setattr(subsets, "_COINS", few)
+    assert passes(drawn(PoissonBatchSampler(40, rate, SecureNoise()), 6000), rate)
 
 
 def test_the_check_sees_what_is_wrong():
     """Mutations: fixed-size lots, shuffled epochs, a wrong rate and two inseparable examples are no Poisson lots."""
-    assert not passes(drawn(FixedLots(40, 4, SecureNoise()), 6000), 0.1)
-    assert not passes(drawn(ShuffledLots(40, 4, SecureNoise()), 6000), 0.1)
-    members = drawn(PoissonLots(40, 0.1, SecureNoise()), 6000)
+    assert not passes(drawn(FixedSizeBatchSampler(40, 4, SecureNoise()), 6000), 0.1)
+    assert not passes(drawn(ShuffledBatchSampler(40, 4, SecureNoise()), 6000), 0.1)
+    members = drawn(PoissonBatchSampler(40, 0.1, SecureNoise()), 6000)
     assert not passes(members, 0.105)
     members[:, 0] = members[:, 1]
     assert not passes(members, 0.1)
@@ -68,7 +72,10 @@ def test_the_check_sees_what_is_wrong():
 def test_fixed_lots_are_uniform_subsets():
     """All 20 sets of 3 of 6, 6000 draws: false alarm 10⁻⁸, finds a set that is 40 % too frequent."""
     for size in (3, 4):
-        lots, sets = FixedLots(6, size, SecureNoise()), list(itertools.combinations(range(6), size))
+        lots, sets = (
+            FixedSizeBatchSampler(6, size, SecureNoise()),
+            list(itertools.combinations(range(6), size)),
+        )
         seen = dict.fromkeys(sets, 0)
         for _ in range(6000):
             seen[tuple(lots.draw().tolist())] += 1
@@ -77,7 +84,7 @@ def test_fixed_lots_are_uniform_subsets():
 
 def test_shuffles_are_uniform():
     """All 24 orders of 4, 6000 draws: false alarm 10⁻⁸, finds an order that is 40 % too frequent."""
-    lots = ShuffledLots(4, 1, SecureNoise())
+    lots = ShuffledBatchSampler(4, 1, SecureNoise())
     seen = dict.fromkeys(itertools.permutations(range(4)), 0)
     for _ in range(6000):
         seen[tuple(int(lots.draw()[0]) for _ in range(4))] += 1
@@ -88,7 +95,9 @@ def test_shuffles_are_uniform():
 def test_binomial_counts_have_their_law(trials, probability):
     """8000 counts: false alarm 10⁻⁸, finds a probability that is off by 5 %."""
     source = expand_source(SecureNoise())
-    counts = np.bincount([binomial(trials, probability, source) for _ in range(8000)], minlength=trials + 1)
+    counts = np.bincount(
+        [draw_binomial(trials, probability, source) for _ in range(8000)], minlength=trials + 1
+    )
     expected = 8000 * stats.binom.pmf(np.arange(trials + 1), trials, probability)
     wide = expected >= 10
     assert stats.chi2.sf(((counts - expected)[wide] ** 2 / expected[wide]).sum(), int(wide.sum())) > SMALLEST
@@ -96,7 +105,7 @@ def test_binomial_counts_have_their_law(trials, probability):
 
 def test_a_rate_of_one_in_ten_million_over_a_hundred_million():
     """Four lots, 40 examples expected: false alarm 10⁻⁸, finds a rate that is 3 times too high. See the slow one."""
-    lots = PoissonLots(10**8, 1e-7, SecureNoise())
+    lots = PoissonBatchSampler(10**8, 1e-7, SecureNoise())
     total = sum(lots.draw().numel() for _ in range(4))
     assert min(stats.poisson.cdf(total, 40), stats.poisson.sf(total - 1, 40)) > SMALLEST / 2
 
@@ -104,7 +113,7 @@ def test_a_rate_of_one_in_ten_million_over_a_hundred_million():
 @pytest.mark.slow
 def test_the_rate_is_not_that_of_float32_coins():
     """400 lots, 4000 examples expected: false alarm 10⁻⁸, finds the 19 % that a float32 coin is off by, surely."""
-    lots = PoissonLots(10**8, 1e-7, SecureNoise())
+    lots = PoissonBatchSampler(10**8, 1e-7, SecureNoise())
     total = sum(lots.draw().numel() for _ in range(400))
     assert abs(total - 4000) < 5.8 * math.sqrt(4000)
     assert 2 * 5.8 * math.sqrt(4000) < 0.19 * 4000

@@ -19,24 +19,24 @@ from privet.errors import InvalidArgument
 from privet.randomness import SecureNoise, SeededNoise
 from privet.training import (
     Adaptive,
-    Alone,
     Automatic,
     CorrectedAdam,
     CyclicSampling,
+    Distributed,
     Flat,
     MovingAverage,
     NotFinite,
     PerLayer,
-    Plan,
     PoissonSampling,
     ProcessFailed,
-    Together,
+    ProcessGroup,
+    SingleProcess,
+    TrainingPlan,
     TreeNoise,
-    Workers,
     make_private,
     train,
 )
-from privet.training.loop.distributed import workers_of
+from privet.training.loop.distributed import resolve_process_group
 
 LOSS = nn.CrossEntropyLoss()
 WORLD = 2
@@ -50,12 +50,12 @@ def enough(plan, target):
 
 @pytest.fixture(autouse=True)
 def uncalibrated(monkeypatch):
-    monkeypatch.setattr(Plan, "reaching", enough)
+    monkeypatch.setattr(TrainingPlan, "with_least_noise", enough)
 
 
 def serve(rank, folder, pipe):
     """What each of the processes does: run what it is told, and say what came of it."""
-    Plan.reaching = enough
+    TrainingPlan.with_least_noise = enough
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group(
@@ -158,7 +158,7 @@ def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
 
 
-def private(rank, name, *, rows=None, workers=None, **more):
+def private(rank, name, *, rows=None, process_group=None, **more):
     """Processes begin with weights of their own, and must end with the same."""
     settings = {"epsilon": 3.0, "delta": 1e-6, "steps": 6} | SETTINGS[name] | more
     if "sampling" not in settings:
@@ -169,12 +169,17 @@ def private(rank, name, *, rows=None, workers=None, **more):
     optimizer = settings.pop("optimizer", torch.optim.SGD)(model.parameters(), 0.1)
     noise = SeededNoise(1) if rank == 0 else SecureNoise()  # that of others is not asked
     return make_private(
-        model, optimizer, data() if rows is None else rows, noise=noise, workers=workers, **settings
+        model,
+        optimizer,
+        data() if rows is None else rows,
+        noise=noise,
+        process_group=process_group,
+        **settings,
     )
 
 
-def loop(rank, name, workers=None):
-    run = private(rank, name, workers=None if workers is None else workers())
+def loop(rank, name, process_group=None):
+    run = private(rank, name, process_group=None if process_group is None else process_group())
     seen = []
     for lot in run.lots():
         seen.append(lot.indices.tolist())
@@ -196,54 +201,54 @@ def test_two_processes_are_one_run(pair, name):
         assert 0 <= len(one) - len(other) <= 1
 
 
-class EachAddsNoise(Workers):
+class EachAddsNoise(ProcessGroup):
     """A mistake: every process adds noise to its own part, and the noisy parts are added up."""
 
     def __init__(self):
-        self._right = Together()
+        self._right = Distributed()
 
-    leads = property(lambda self: True)
+    is_leader = property(lambda self: True)
 
-    def part(self, lot):
-        return self._right.part(lot if self._right.leads else None)
+    def scatter(self, lot):
+        return self._right.scatter(lot if self._right.is_leader else None)
 
-    def total_(self, numbers):
+    def reduce_(self, numbers):
         pass
 
-    def spread_(self, numbers):
+    def broadcast_(self, numbers):
         dist.all_reduce(numbers)
 
-    def leaders(self, value):
-        return self._right.leaders(value)
+    def broadcast_object(self, value):
+        return self._right.broadcast_object(value)
 
     def any(self, *flags):
         return self._right.any(*flags)
 
-    def agreed(self):
-        return self._right.agreed()
+    def all_or_none(self):
+        return self._right.all_or_none()
 
-    def align(self, model):
-        self._right.align(model)
+    def broadcast_model(self, model):
+        self._right.broadcast_model(model)
 
 
 class EachDrawsItsLot(EachAddsNoise):
     """Another: the noise is right, and every process draws a lot of its own."""
 
-    leads = property(lambda self: self._right.leads)
+    is_leader = property(lambda self: self._right.is_leader)
 
-    def part(self, lot):
+    def scatter(self, lot):
         return torch.arange(0, 120, 4) if lot is None else lot
 
-    def total_(self, numbers):
-        self._right.total_(numbers)
+    def reduce_(self, numbers):
+        self._right.reduce_(numbers)
 
-    def spread_(self, numbers):
-        self._right.spread_(numbers)
+    def broadcast_(self, numbers):
+        self._right.broadcast_(numbers)
 
 
-def noise_alone(rank, workers):
+def noise_alone(rank, process_group):
     """The gradient of a loss without a gradient: all noise."""
-    run = private(rank, "cyclic", workers=workers())
+    run = private(rank, "cyclic", process_group=process_group())
     squares = []
     for lot in run.lots():
         run.step(lot, lambda outputs, _: outputs.sum(1) * 0.0)
@@ -254,9 +259,9 @@ def noise_alone(rank, workers):
 
 
 def test_the_noise_is_that_of_one_process(pair):
-    right = pair(noise_alone, Together)
+    right = pair(noise_alone, Distributed)
     wrong = pair(noise_alone, EachAddsNoise)
-    assert right[0] == right[1] == pytest.approx(noise_alone(0, Alone), rel=1e-5)
+    assert right[0] == right[1] == pytest.approx(noise_alone(0, SingleProcess), rel=1e-5)
     assert abs(right[0] - 1) < 0.2
     assert abs(wrong[0] - math.sqrt(2)) < 0.25  # the mutation: twice the variance
 
@@ -288,10 +293,10 @@ def refused(rank, kind):
         told = ""
     except Exception as failure:
         told = type(failure).__name__
-    nothing = run.taken == 0 and len(run.ledger) == 0 and weights(run.model) == before
+    nothing = run.steps_done == 0 and len(run.ledger) == 0 and weights(run.model) == before
     at_fault[0] = False
     run.step(lot, loss)  # the lot waits for another try
-    return told, nothing, run.taken, weights(run.model)
+    return told, nothing, run.steps_done, weights(run.model)
 
 
 @pytest.mark.parametrize(
@@ -456,17 +461,21 @@ def test_a_lost_process_is_asked_once(tmp_path, monkeypatch):
     """Blocks that agree lie within each other. Each question to a process that does not answer takes the group's timeout."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
-        team, asked = Together(), []
+        team, asked = Distributed(), []
 
         def unanswered(*_, **__):
             asked.append(1)
             raise RuntimeError("Timed out waiting 1800000ms for recv operation to complete")
 
         monkeypatch.setattr(dist, "all_reduce", unanswered)
-        with pytest.raises(ProcessFailed, match="died or cannot be reached"), team.agreed(), team.agreed():
+        with (
+            pytest.raises(ProcessFailed, match="died or cannot be reached"),
+            team.all_or_none(),
+            team.all_or_none(),
+        ):
             pass
         assert len(asked) == 1
-        with pytest.raises(ValueError, match="mine"), team.agreed():
+        with pytest.raises(ValueError, match="mine"), team.all_or_none():
             raise ValueError("mine")  # its own failure tells more
         assert len(asked) == 2
     finally:
@@ -483,8 +492,8 @@ def test_wrapped_models_are_refused(pair):
 
 
 def apart(rank):
-    assert isinstance(workers_of(None), Together)
-    return loop(rank, "flat", Alone)[0]
+    assert isinstance(resolve_process_group(None), Distributed)
+    return loop(rank, "flat", SingleProcess)[0]
 
 
 def test_runs_of_their_own_are_asked_for(pair):
@@ -493,9 +502,9 @@ def test_runs_of_their_own_are_asked_for(pair):
 
 
 def test_one_process_is_alone():
-    assert isinstance(workers_of(None), Alone)
+    assert isinstance(resolve_process_group(None), SingleProcess)
     with pytest.raises(InvalidArgument, match="has not been started"):
-        Together()
-    with pytest.raises(InvalidArgument, match="'workers' must be"):
-        workers_of("all")
+        Distributed()
+    with pytest.raises(InvalidArgument, match="'process_group' must be"):
+        resolve_process_group("all")
     assert Caveat.SEEDED_NOISE in private(0, "flat").ledger.caveats

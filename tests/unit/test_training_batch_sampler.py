@@ -12,9 +12,20 @@ from torch.utils.data import Dataset, TensorDataset
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 from privet.training.sampling import subsets
-from privet.training.sampling.lots import CyclicLots, FixedLots, PartLots, PoissonLots, ShuffledLots
-from privet.training.sampling.rows import DatasetRows, TensorRows, micro_batches, rows_of
-from privet.training.sampling.subsets import binomial, subset
+from privet.training.sampling.batch_sampler import (
+    CyclicBatchSampler,
+    CyclicPoissonBatchSampler,
+    FixedSizeBatchSampler,
+    PoissonBatchSampler,
+    ShuffledBatchSampler,
+)
+from privet.training.sampling.examples import (
+    DatasetExamples,
+    TensorExamples,
+    as_examples,
+    split_micro_batches,
+)
+from privet.training.sampling.subsets import draw_binomial, draw_subset
 
 
 class Bits(NoiseSource):
@@ -37,45 +48,45 @@ def test_a_coin_is_exact_to_the_last_bit_of_its_float(probability):
     """U is below p or not, also where they differ in the 1100th bit: no rounding anywhere."""
     exact, step = Fraction(probability), Fraction(1, 2**1100)
     for number, heads in ((exact - step, 1), (exact, 0), (exact + step, 0), (Fraction(0), 1)):
-        assert binomial(1, probability, Bits(number)) == heads
+        assert draw_binomial(1, probability, Bits(number)) == heads
 
 
 @pytest.mark.parametrize("few", [0, 1 << 19])
 @pytest.mark.parametrize("rate", [1e-12, 1e-3, 0.3, 0.9, 1.0])
 def test_poisson_lots_are_rising_numbers(monkeypatch, rate, few):
-    monkeypatch.setattr(subsets, "_FEW", few)
-    lots = PoissonLots(5000, rate, SeededNoise(1))
+    monkeypatch.setattr(subsets, "_COINS", few)
+    lots = PoissonBatchSampler(5000, rate, SeededNoise(1))
     for _ in range(5):
         found = lots.draw()
         assert found.dtype == torch.int64
         assert bool((found.diff() > 0).all())
         assert found.numel() == 0 or 0 <= int(found[0]) <= int(found[-1]) < 5000
     assert found.numel() == 5000 or rate < 1
-    assert lots.turn == 5
+    assert lots.lots_drawn == 5
 
 
 def test_empty_lots_are_lots():
-    lots = PoissonLots(10, 1e-9, SecureNoise())
+    lots = PoissonBatchSampler(10, 1e-9, SecureNoise())
     assert [lots.draw().numel() for _ in range(20)] == [0] * 20
-    assert lots.turn == 20
+    assert lots.lots_drawn == 20
 
 
 @pytest.mark.parametrize("size", [0, 1, 49, 50, 51, 99, 100])
 def test_subsets_have_their_size(size):
-    found = subset(100, size, SeededNoise(size))
+    found = draw_subset(100, size, SeededNoise(size))
     assert found.size == len(set(found.tolist())) == size
     assert size == 0 or 0 <= found.min() <= found.max() < 100
 
 
 def test_fixed_lots_are_drawn_afresh():
-    lots = FixedLots(1000, 30, SecureNoise())
+    lots = FixedSizeBatchSampler(1000, 30, SecureNoise())
     found = [frozenset(lots.draw().tolist()) for _ in range(10)]
     assert all(len(lot) == 30 for lot in found)
     assert len(set(found)) == 10
 
 
 def test_shuffled_epochs_see_everybody_once():
-    lots = ShuffledLots(100, 30, SecureNoise())
+    lots = ShuffledBatchSampler(100, 30, SecureNoise())
     epochs = []
     for _ in range(2):
         epoch = [lots.draw().tolist() for _ in range(4)]
@@ -89,7 +100,7 @@ def test_shuffled_epochs_see_everybody_once():
 
 
 def test_cyclic_lots_come_back_after_an_epoch():
-    lots = CyclicLots(10, 4, SecureNoise())
+    lots = CyclicBatchSampler(10, 4, SecureNoise())
     found = [lots.draw().tolist() for _ in range(8)]
     assert found[:4] == found[4:] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
     lots.resume(2)
@@ -97,7 +108,7 @@ def test_cyclic_lots_come_back_after_an_epoch():
 
 
 def test_part_lots_stay_in_their_part():
-    lots = PartLots(1000, 3, 0.5, SecureNoise())
+    lots = CyclicPoissonBatchSampler(1000, 3, 0.5, SecureNoise())
     for turn in range(7):
         found = lots.draw()
         assert found.numel() > 50
@@ -109,14 +120,14 @@ def test_part_lots_stay_in_their_part():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: PoissonLots(0, 0.1, SecureNoise()),
-        lambda: PoissonLots(10, 0.0, SecureNoise()),
-        lambda: PoissonLots(10, 1.5, SecureNoise()),
-        lambda: PoissonLots(10, 0.1, np.random.default_rng(1)),
-        lambda: FixedLots(10, 11, SecureNoise()),
-        lambda: ShuffledLots(10, 11, SecureNoise()),
-        lambda: CyclicLots(10, 0, SecureNoise()),
-        lambda: PartLots(10, 0, 0.5, SecureNoise()),
+        lambda: PoissonBatchSampler(0, 0.1, SecureNoise()),
+        lambda: PoissonBatchSampler(10, 0.0, SecureNoise()),
+        lambda: PoissonBatchSampler(10, 1.5, SecureNoise()),
+        lambda: PoissonBatchSampler(10, 0.1, np.random.default_rng(1)),
+        lambda: FixedSizeBatchSampler(10, 11, SecureNoise()),
+        lambda: ShuffledBatchSampler(10, 11, SecureNoise()),
+        lambda: CyclicBatchSampler(10, 0, SecureNoise()),
+        lambda: CyclicPoissonBatchSampler(10, 0, 0.5, SecureNoise()),
     ],
 )
 def test_refusals(make):
@@ -126,7 +137,7 @@ def test_refusals(make):
 
 def test_tensors_are_gathered_into_the_same_memory():
     inputs, targets = torch.arange(20.0).view(10, 2), torch.arange(10)
-    rows = TensorRows((inputs, targets))
+    rows = TensorExamples((inputs, targets))
     first = rows.take(torch.tensor([9, 0, 9]))
     assert first[0].tolist() == [[18, 19], [0, 1], [18, 19]]
     assert first[1].tolist() == [9, 0, 9]
@@ -147,41 +158,41 @@ class Squares(Dataset):
 
 
 def test_any_dataset_gives_rows():
-    rows = rows_of(Squares())
-    assert isinstance(rows, DatasetRows)
+    rows = as_examples(Squares())
+    assert isinstance(rows, DatasetExamples)
     assert len(rows) == 5
     inputs, targets = rows.take(torch.tensor([1, 4]))
     assert inputs.tolist() == [[1], [4]]
     assert targets.tolist() == [1, 16]
     assert [column.shape for column in rows.take(torch.tensor([], dtype=torch.int64))] == [(0, 1), (0,)]
-    assert isinstance(rows_of(TensorDataset(torch.zeros(3))), TensorRows)
-    assert isinstance(rows_of([np.zeros((3, 2)), np.zeros(3)]), TensorRows)
-    assert rows_of(rows) is rows
+    assert isinstance(as_examples(TensorDataset(torch.zeros(3))), TensorExamples)
+    assert isinstance(as_examples([np.zeros((3, 2)), np.zeros(3)]), TensorExamples)
+    assert as_examples(rows) is rows
 
 
 @pytest.mark.parametrize("data", [None, 5, "abc", (torch.zeros(3), torch.zeros(4)), ()])
 def test_what_is_not_data_is_refused(data):
     with pytest.raises(InvalidArgument):
-        rows_of(data)
+        as_examples(data)
 
 
 def test_micro_batches_are_the_lot():
     lot = torch.arange(10)
-    assert [piece.tolist() for piece in micro_batches(lot, 4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert list(micro_batches(lot[:0], 4)) == []
+    assert [piece.tolist() for piece in split_micro_batches(lot, 4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert list(split_micro_batches(lot[:0], 4)) == []
 
 
 def test_lots_that_wait_are_nobody_elses():
-    lots = PoissonLots(1000, 0.02, SecureNoise())
+    lots = PoissonBatchSampler(1000, 0.02, SecureNoise())
     lots.draw()
     copied = copy.deepcopy(lots)
-    assert copied.turn == 1
+    assert copied.lots_drawn == 1
     assert [lots.draw().tolist() for _ in range(5)] != [copied.draw().tolist() for _ in range(5)]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_process_after_a_fork_draws_its_own_lots():
-    lots = PoissonLots(1000, 0.02, SecureNoise())
+    lots = PoissonBatchSampler(1000, 0.02, SecureNoise())
     lots.draw()
     reader, writer = os.pipe()
     child = os.fork()
