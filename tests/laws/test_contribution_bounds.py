@@ -41,6 +41,7 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
     Present,
     Rows,
     Share,
+    ShareFactor,
     Steps,
     Units,
 )
@@ -176,10 +177,13 @@ def test_both_engines_add_up_to_the_same(tables, rows):
     measures = (
         Units(),
         Rows(),
-        Present("value"),
+        Present(("value",)),
         Steps.fitting("value", -7.3, 100.0),
-        Share("value", 0.0, 100.0, 1),
-        Share("value", -3.0, 10.0, 2),
+        Share((ShareFactor("value", 0.0, 100.0),)),
+        Share((ShareFactor("value", -3.0, 10.0, 2),)),
+        Present(("value", "flag")),
+        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0, 0))),
+        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0))),
     )
     text = Grouping((KeyColumn("key"),), None)
     for unit, contribution in (("unit", Contribution(rows, 10)), (None, Contribution())):
@@ -291,7 +295,8 @@ def _unclamped_polars(monkeypatch):
 
 
 def _free(columns, measure):
-    value = columns.number(measure.column)
+    (name,) = measure.columns if isinstance(measure, Present) else measure.present.columns
+    value = columns.number(name)
     if isinstance(measure, Present):
         return value.is_not_null().cast(pl.Int64)
     return (value.fill_null(0).clip(-1e12, 1e12) * 1024.0).floor().cast(pl.Int64)

@@ -24,6 +24,7 @@ from privet.releasing.engines.aggregates import (
     Present,
     Rows,
     Share,
+    ShareFactor,
     Steps,
     Units,
 )
@@ -179,7 +180,11 @@ def _sum_reach(low: int, high: int, bounds: Bounds, kind: NoiseKind) -> Reach:
 def _mean(
     column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
 ) -> tuple[tuple[Query, ...], Finish]:
-    rows, present, share = bounds.contribution.rows, Present(column), Share(column, lower, upper, 1)
+    rows, present, share = (
+        bounds.contribution.rows,
+        Present((column,)),
+        Share((ShareFactor(column, lower, upper),)),
+    )
     above = Linear.of(share)
     below = Linear(((present, SHARE_STEPS), (share, -1)))
     if kind is NoiseKind.LAPLACE:
@@ -196,8 +201,11 @@ def _mean(
 def _variance(
     column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
 ) -> tuple[tuple[Query, ...], Finish]:
-    rows, present = bounds.contribution.rows, Present(column)
-    share, square = Share(column, lower, upper, 1), Share(column, lower, upper, 2)
+    rows, present = bounds.contribution.rows, Present((column,))
+    share, square = (
+        Share((ShareFactor(column, lower, upper),)),
+        Share((ShareFactor(column, lower, upper, 2),)),
+    )
     # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for each row,
     # and four for each unit, are more than enough.
     slack = 3 * rows + 4
