@@ -28,8 +28,8 @@ from privet.releasing import (
     Marginal,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
@@ -82,7 +82,7 @@ KINDS = (
 
 
 def plan(*statistics, unit="user_id", epsilon=1e6, delta=0.0, rows=1, groups=1):
-    return Plan(
+    return ReleasePlan(
         statistics=statistics,
         unit=unit,
         budget=Budget(epsilon=epsilon, delta=delta),

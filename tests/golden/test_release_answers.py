@@ -25,8 +25,8 @@ from privet.releasing import (  # noqa: E402
     Histogram,
     Marginal,
     Mean,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
@@ -81,7 +81,7 @@ ENGINES = {"polars": lambda: PolarsEngine.over(frame()), "duckdb": lambda: DuckD
 
 def plan(statistics, delta, unit, exchange):
     kind = Unit.RECORD if unit is None else Unit.USER
-    return Plan(
+    return ReleasePlan(
         statistics=tuple((f"s{place}", statistic) for place, statistic in enumerate(statistics)),
         unit=unit,
         budget=Budget(epsilon=0.5 * len(statistics), delta=delta),
@@ -112,9 +112,9 @@ def record():
     document = {
         "answers": {name: answers(asked, "polars") for name, asked in plans().items()},
         "questions": [
-            question_key(part, "t.csv")
+            question_key(question, "t.csv")
             for name, asked in plans().items()
-            for part in asked.parts
+            for question in asked.questions
             if "approximate" in name
         ],
     }
@@ -152,9 +152,9 @@ def test_gaussian_and_laplace_noise_are_both_recorded():
 
 def test_question_texts_are_those_of_the_first_release():
     asked = [
-        question_key(part, "t.csv")
+        question_key(question, "t.csv")
         for name, asked in plans().items()
-        for part in asked.parts
+        for question in asked.questions
         if "approximate" in name
     ]
     assert asked == recorded()["questions"]

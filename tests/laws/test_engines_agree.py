@@ -23,13 +23,13 @@ from privet.releasing import (  # noqa: E402
     GroupBy,
     Histogram,
     Mean,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -104,7 +104,7 @@ def question(draw):
 def plan_of(draw):
     unit = draw.choice([None, "unit"])
     statistics = tuple((f"s{place}", question(draw)) for place in range(draw.randrange(1, 4)))
-    return Plan(
+    return ReleasePlan(
         statistics=statistics,
         unit=unit,
         budget=Budget(epsilon=draw.choice([1.0, 30.0]), delta=1e-3),
@@ -141,7 +141,7 @@ def check_agreement(draw, times, folder):
 @pytest.fixture
 def laplace(monkeypatch):
     """Laplace noise alone: the proof of the Gaussian's takes a second, and the sums are the same."""
-    monkeypatch.setattr(allotment, "_gaussian", lambda *_: None)
+    monkeypatch.setattr(budget_split, "_with_gaussian", lambda *_: None)
 
 
 @pytest.mark.usefixtures("laplace")
@@ -186,7 +186,7 @@ def check_truth(draw, frame, engine):
     unit = draw.choice([None, "unit"])
     # Every unit has fewer rows and groups than count, so that nothing is bounded.
     bounds = Contribution(1000, 5) if unit else Contribution()
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=statistics, unit=unit, budget=Budget(epsilon=1e11 * len(statistics)), contribution=bounds
     )
     found = plan.run(engine(frame))
@@ -242,7 +242,7 @@ def test_the_truth_of_a_million_rows(engine, unit):
     rng = np.random.default_rng(6)
     values, keys = rng.normal(40, 30, 10**6), rng.integers(0, 50, 10**6)
     frame = pl.DataFrame({"unit": np.arange(10**6) // 2, "key": keys, "x": values})
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=(
             ("mean", Mean("x", 0.0, 100.0)),
             ("median", Quantile("x", 0.5, 0.0, 100.0)),
@@ -269,7 +269,7 @@ def test_bounds_of_any_size_are_answered_or_refused(statistic, size):
     for delta in (0.0, 1e-6):
         try:
             asked = (("s", statistic("x", 0, size)), ("n", Count()))
-            plan = Plan(statistics=asked, unit=None, budget=Budget(epsilon=1.0, delta=delta))
+            plan = ReleasePlan(statistics=asked, unit=None, budget=Budget(epsilon=1.0, delta=delta))
             plan.quote()
         except PrivetError as refused:
             assert isinstance(refused, InvalidArgument)

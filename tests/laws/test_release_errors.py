@@ -26,15 +26,15 @@ from privet.releasing import (  # noqa: E402
     Histogram,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
     ReleaseFailed,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
+    noise_distributions,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
-from privet.releasing import noise_distributions as laws  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -50,7 +50,7 @@ TABLE = pl.DataFrame(
 
 def plan(*statistics, epsilon=1.0, delta=0.0, unit="user", **more):
     labelled = tuple((f"s{place}", statistic) for place, statistic in enumerate(statistics))
-    return Plan(statistics=labelled, unit=unit, budget=Budget(epsilon=epsilon, delta=delta), **more)
+    return ReleasePlan(statistics=labelled, unit=unit, budget=Budget(epsilon=epsilon, delta=delta), **more)
 
 
 # --- nothing is spent on a refused request -----------------------------------------------------------------------
@@ -344,11 +344,13 @@ def test_the_noise_is_enough():
 
 
 def test_half_the_noise_is_found(monkeypatch):
-    honest = laws.LaplaceLaw.draw
+    honest = noise_distributions.DiscreteLaplaceNoise.draw
     monkeypatch.setattr(
-        laws.LaplaceLaw,
+        noise_distributions.DiscreteLaplaceNoise,
         "draw",
-        lambda law, size, source: honest(laws.LaplaceLaw(law.scale / 2), size, source),
+        lambda law, size, source: honest(
+            noise_distributions.DiscreteLaplaceNoise(law.scale / 2), size, source
+        ),
     )
     assert lower_bound(1.0) > 1.0
 
@@ -369,9 +371,11 @@ def test_a_key_of_one_person_is_shown_with_probability_delta():
 
 
 def test_a_threshold_that_forgets_the_person_is_found(monkeypatch):
-    honest = allotment.threshold
+    honest = budget_split.find_threshold
     monkeypatch.setattr(
-        allotment, "threshold", lambda law, groups, delta: honest(law, groups=groups, delta=delta) - 1
+        budget_split,
+        "find_threshold",
+        lambda noise, groups, delta: honest(noise, groups=groups, delta=delta) - 1,
     )
     shown, keys = shown_share(0.005)
     assert shown > binom.ppf(1 - 1e-6, keys, 0.005)

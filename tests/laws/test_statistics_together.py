@@ -22,13 +22,13 @@ from privet.releasing import (  # noqa: E402
     Histogram,
     Marginal,
     Mean,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -81,12 +81,12 @@ SOURCES = {"polars": PolarsEngine.over(FRAME), "duckdb": DuckDBEngine(FRAME.to_a
 @pytest.fixture
 def laplace(monkeypatch):
     """Laplace noise alone: the proof of the Gaussian's takes a second, and the aggregation is the same."""
-    monkeypatch.setattr(allotment, "_gaussian", lambda *_: None)
+    monkeypatch.setattr(budget_split, "_with_gaussian", lambda *_: None)
 
 
 @cache
 def answers(statistics, name, unit, rows):
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=tuple((f"s{place}", statistic) for place, statistic in enumerate(statistics)),
         unit=unit,
         budget=Budget(epsilon=1e4 * len(statistics), delta=1e-6),

@@ -23,8 +23,8 @@ from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadab
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
 from privet.paths import is_file, resolved
-from privet.releasing import Budget, FilterState, MemoryStore, Plan, Released, Store, filter_state
-from privet.releasing.budget import extended
+from privet.releasing import Budget, FilterState, MemoryStore, Released, ReleasePlan, Store, filter_state
+from privet.releasing.budget import extend_ledger
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
 from privet.releasing.store import check_unit_column
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> Told:
     return _quoted(plan, budget, arguments) if arguments.quote else _released(plan, budget, arguments)
 
 
-def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+def _quoted(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
     """No table is opened: what it would cost and how far it would be off depends on the question alone.
 
     With a ledger, its filter says whether the request would be permitted, and what would be left after it.
@@ -74,7 +74,7 @@ def _quoted(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) ->
     return Told(blocks, document)
 
 
-def _released(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
+def _released(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> Told:
     path = _table(arguments.data)
     question, bounds = _claimed(
         _planned(plan), arguments
@@ -146,7 +146,7 @@ def _table(name: str) -> Path:
 
 
 @contextmanager
-def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Iterator[Store]:
+def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> Iterator[Store]:
     if arguments.ledger is None:
         yield MemoryStore(plan.relation)
         return
@@ -159,7 +159,7 @@ def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> 
         yield held
 
 
-def _run(plan: Plan, path: Path, store: Store) -> Released:
+def _run(plan: ReleasePlan, path: Path, store: Store) -> Released:
     write_progress(f"Reading {path.name} …")
     try:
         with _silent_engine():
@@ -194,7 +194,7 @@ def _silent_engine() -> Iterator[None]:
         os.close(kept)
 
 
-def _planned(plan: Plan) -> Ledger:
+def _planned(plan: ReleasePlan) -> Ledger:
     """What the plan would spend where nothing is stored."""
     labels = (label for label, _ in plan.statistics)
     return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
@@ -209,12 +209,12 @@ def _claimed(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Asked, Inte
     return question, epsilon_of(question)
 
 
-def _permitted(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
+def _permitted(plan: ReleasePlan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
     """Where the ledger's filter would stand after the plan, and why it would be refused, if it would."""
     ledger = stored_ledger(path, plan.relation) or Ledger(plan.relation)
     check_unit_column(ledger, plan.unit)
     try:
-        after = extended(ledger, _planned(plan).entries, frozenset(), budget)
+        after = extend_ledger(ledger, _planned(plan).entries, frozenset(), budget)
     except BudgetExceeded as refused:
         return filter_state(ledger), str(refused)
     return filter_state(after), None
@@ -233,7 +233,7 @@ def _spent_in(ledger: Ledger, delta: float) -> float | None:
     return None
 
 
-def _facts(plan: Plan, question: Asked) -> list[tuple[str, str]]:
+def _facts(plan: ReleasePlan, question: Asked) -> list[tuple[str, str]]:
     bound = plan.contribution
     unit = "each row by itself, because no --privacy-unit was given"
     if plan.unit is not None:

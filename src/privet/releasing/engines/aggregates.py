@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.releasing.contribution import Contribution
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 
 __all__ = [
     "MOST_ROWS",

@@ -26,7 +26,7 @@ from privet.releasing.engines.aggregates import (
     Steps,
 )
 from privet.releasing.engines.engine import ColumnKind
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 from privet.releasing.tables.sources import Table, part_name, pl
 from privet.releasing.tables.values import (
     ValuePart,
