@@ -19,7 +19,7 @@ from privet.releasing.statistics.option_words import (
     read_columns,
     read_whole,
     require_categories,
-    require_words,
+    require_parts,
 )
 from privet.releasing.statistics.statistic import NamedStatistic, RequiredColumn, Scalar
 from privet.releasing.statistics.validation import (
@@ -102,7 +102,9 @@ class Histogram(KeyedCount):
 
     @classmethod
     def from_words(cls, option: str, words: str) -> Self:
-        column, categories = require_words(option, words.split(":", 1), 2, "COL:A,B,…, as in city:a,b,c")
+        column, categories = require_parts(
+            option, words, words.split(":", 1), 2, "COL:A,B,…, as in city:a,b,c"
+        )
         return cls(column, read_categories(option, categories))
 
     @property
@@ -223,7 +225,7 @@ class TopK(KeyedCount):
     def from_words(cls, option: str, words: str) -> Self:
         parts = words.split(":", 2)
         if len(parts) < 2:
-            require_words(option, parts, 3, "COL:K:A,B,… or COL:K, as in city:3:a,b,c,d,e")
+            require_parts(option, words, parts, 3, "COL:K:A,B,… or COL:K, as in city:3:a,b,c,d,e")
         categories = read_categories(option, parts[2]) if len(parts) == 3 else None
         return cls(parts[0], read_whole(option, parts[1]), categories)
 

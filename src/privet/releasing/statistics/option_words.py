@@ -17,13 +17,15 @@ __all__ = [
     "read_number",
     "read_whole",
     "require_categories",
-    "require_words",
+    "require_parts",
 ]
 
 
 def read_bounded_column(option: str, words: str) -> tuple[str, float, float]:
     """``age:0:100`` as a column and its bounds."""
-    column, lower, upper = require_words(option, words.rsplit(":", 2), 3, "COL:LOW:HIGH, as in age:0:100")
+    column, lower, upper = require_parts(
+        option, words, words.rsplit(":", 2), 3, "COL:LOW:HIGH, as in age:0:100"
+    )
     return column, read_number(option, lower), read_number(option, upper)
 
 
@@ -70,10 +72,10 @@ def read_whole(option: str, text: str) -> int:
     return int(text)
 
 
-def require_words(option: str, parts: list[str], count: int, form: str) -> list[str]:
-    """Exactly ``count`` words, none of them empty. ``form`` says how they are written, with an example."""
+def require_parts(option: str, words: str, parts: list[str], count: int, form: str) -> list[str]:
+    """The parts of the words: exactly ``count``, none of them empty. ``form`` says how to write them, with an example."""
     if len(parts) != count or not all(parts):
-        raise InvalidArgument(f"{option} must be {form}, got {':'.join(parts)!r}. Write it in this way.")
+        raise InvalidArgument(f"{option} must be {form}, got {words!r}. Write it in this way.")
     return parts
 
 

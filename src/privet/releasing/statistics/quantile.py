@@ -8,7 +8,7 @@ from privet.errors import InvalidArgument
 from privet.releasing.engines.aggregates import Cells
 from privet.releasing.queries import CellChoice, NoiseKind, StatisticQueries
 from privet.releasing.sensitivity import UnitBounds
-from privet.releasing.statistics.option_words import read_number, require_words
+from privet.releasing.statistics.option_words import read_number, require_parts
 from privet.releasing.statistics.statistic import RequiredColumn, Scalar
 from privet.releasing.statistics.validation import check_bounds
 
@@ -54,8 +54,8 @@ class Quantile(Scalar):
 
     @classmethod
     def from_words(cls, option: str, words: str) -> Self:
-        column, *numbers = require_words(
-            option, words.rsplit(":", 3), 4, "COL:Q:LOW:HIGH, as in age:0.5:0:100"
+        column, *numbers = require_parts(
+            option, words, words.rsplit(":", 3), 4, "COL:Q:LOW:HIGH, as in age:0.5:0:100"
         )
         probability, lower, upper = (read_number(option, number) for number in numbers)
         return cls(column, probability, lower, upper)
