@@ -18,6 +18,7 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Marginal,
@@ -69,10 +70,13 @@ STATISTICS = (
     Sum("value", 3.0, 10.0),
     Mean("value", -7.3, 100.0),
     Variance("value", 0.0, 90.0),
+    Covariance("value", -7.3, 100.0, "flag", 0.0, 1.0),
+    Covariance("flag", -0.3, 1.1, "value", 0.0, 90.0),
     Histogram("key", KEYS),
     Marginal((("key", KEYS[:2]), ("flag", (True, False)))),
     GroupBy("key", Sum("value", -50.0, 100.0), KEYS),
     GroupBy("key", Mean("value", 0.0, 100.0), KEYS),
+    GroupBy("key", Covariance("value", 0.0, 100.0, "flag", 0.0, 3.0), KEYS),
     GroupBy(
         ("flag", "key"), Variance("value", 0.0, 100.0), tuple((f, k) for f in (True, False) for k in KEYS)
     ),
@@ -300,7 +304,7 @@ def _unclamped_polars(monkeypatch):
 
 
 def _free(columns, measure):
-    (name,) = measure.columns if isinstance(measure, Present) else measure.present.columns
+    name, *_ = measure.columns if isinstance(measure, Present) else measure.present.columns
     value = columns.number(name)
     if isinstance(measure, Present):
         return value.is_not_null().cast(pl.Int64)

@@ -9,7 +9,17 @@ pl = pytest.importorskip("polars")
 pytest.importorskip("duckdb")
 
 from privet.adjacency import AddRemove  # noqa: E402
-from privet.releasing import Budget, Contribution, Count, Mean, Quantile, ReleasePlan, Sum, Variance  # noqa: E402
+from privet.releasing import (  # noqa: E402
+    Budget,
+    Contribution,
+    Count,
+    Covariance,
+    Mean,
+    Quantile,
+    ReleasePlan,
+    Sum,
+    Variance,
+)
 from privet.releasing.compiled_statistics import compile_question  # noqa: E402
 from privet.releasing.engines import aggregates  # noqa: E402
 from privet.releasing.engines.aggregates import (  # noqa: E402
@@ -87,7 +97,15 @@ def test_weighing_down_is_exact(total, rows, most):
         max_size=3,
     ),
     epsilon=st.one_of(st.floats(-4, 12), st.floats(6, 8)).map(lambda e: 10.0**e),
-    statistic=st.sampled_from([Sum("v", 0, 1), Sum("v", -1e200, 1e3), Mean("v", 0, 1), Variance("v", 0, 1)]),
+    statistic=st.sampled_from(
+        [
+            Sum("v", 0, 1),
+            Sum("v", -1e200, 1e3),
+            Mean("v", 0, 1),
+            Variance("v", 0, 1),
+            Covariance("v", 0, 1, "w", 0, 1),
+        ]
+    ),
 )
 @settings(max_examples=300)
 def test_rounding_to_the_grid_is_exact_at_every_epsilon(exact, epsilon, statistic):
@@ -100,10 +118,11 @@ def test_rounding_to_the_grid_is_exact_at_every_epsilon(exact, epsilon, statisti
         assert [int(x) for x in found] == [(2 * x * grid + distance) // (2 * distance) for x in exact]
 
 
-@given(sums=st.lists(st.integers(0, 2**62), min_size=3, max_size=3))
+@given(sums=st.lists(st.integers(0, 2**62), min_size=4, max_size=4))
 @settings(max_examples=200)
 def test_combinations_of_sums_are_exact(sums):
-    plan = ReleasePlan(statistics=(("v", Variance("v", 0, 1)),), unit=None, budget=Budget(epsilon=1.0))
+    statistics = (("v", Covariance("v", 0, 1, "w", 0, 1)),)
+    plan = ReleasePlan(statistics=statistics, unit=None, budget=Budget(epsilon=1.0))
     for kind in ("laplace", "gaussian"):
         for query in compile_question(plan.questions[0], kind).queries.sums:
             for linear in query.numbers:

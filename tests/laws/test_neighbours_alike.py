@@ -26,6 +26,7 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     Engine,
     GroupBy,
     Histogram,
@@ -118,6 +119,7 @@ def scalar(draw):
             Sum("x", low, high),
             Mean("x", low, high),
             Variance("x", low, high),
+            Covariance("x", low, high, "k", -1.0, 7.0),
             Quantile("x", 0.5, low, high, 8),
         ]
     )

@@ -27,7 +27,7 @@ from privet.mechanisms import (
 )
 from privet.mechanisms.grids import ONE
 from privet.randomness import SeededNoise
-from privet.releasing import Budget, GroupBy, Mean, ReleasePlan, Variance
+from privet.releasing import Budget, Covariance, GroupBy, Mean, ReleasePlan, Variance
 from privet.releasing.durable import DurableLedger
 from privet.releasing.engines.aggregates import Aggregation
 from privet.releasing.engines.duckdb_engine import DuckDBEngine
@@ -134,7 +134,10 @@ def test_a_toss_that_becomes_none_moves_no_further_than_declared():
     assert worst <= likelihood.swing_steps(ReplaceOne())
 
 
-@pytest.mark.parametrize("statistic", [Mean("x", 0.0, 1.0), Variance("x", 0.0, 1.0)])
+@pytest.mark.parametrize(
+    "statistic",
+    [Mean("x", 0.0, 1.0), Variance("x", 0.0, 1.0), Covariance("x", 0.0, 1.0, "y", 0.0, 1.0)],
+)
 def test_an_exchange_between_groups_is_rounded_in_both(statistic):
     plan = ReleasePlan(
         statistics=(("m", GroupBy("g", statistic, ("a", "b"))),),
@@ -147,7 +150,8 @@ def test_an_exchange_between_groups_is_rounded_in_both(statistic):
 
     def steps(group, value, others):
         question = one.compiled.question
-        rows = {"g": ["a"] * len(others) + ["b"] * len(others) + [group], "x": [*others, *others, value]}
+        values = [*others, *others, value]
+        rows = {"g": ["a"] * len(others) + ["b"] * len(others) + [group], "x": values, "y": values[::-1]}
         engine = engine_for(polars.DataFrame(rows))
         asked = Aggregation(
             question.unit, one.compiled.grouping, _measures((noisy.query,)), question.contribution, 1
@@ -160,9 +164,9 @@ def test_an_exchange_between_groups_is_rounded_in_both(statistic):
     for value, *others in [(100.5 / 256,), *generator.random((150, 3)).tolist()]:
         before, after = steps("a", value, others), steps("b", value, others)
         worst = max(worst, sum(int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)))
-    assert (
-        noisy.grid + len(noisy.query.numbers) - 1 < worst <= declared
-    )  # one rounding for each question is too few
+    assert worst <= declared
+    if not isinstance(statistic, Covariance):  # random tables do not reach the worst of four numbers
+        assert worst > noisy.grid + len(noisy.query.numbers) - 1  # one rounding for each number is too few
     assert account(plan.event, adjacency=ReplaceOne()).epsilon(delta=0) <= 1.0
 
 

@@ -21,6 +21,7 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     Engine,
     GroupBy,
     Histogram,
@@ -249,6 +250,7 @@ ALL = (
     Sum("age", -5, 100),
     Mean("age", 0, 100),
     Variance("age", 0, 100),
+    Covariance("age", 0, 100, "user", 0, 5),
     Quantile("age", 0.25, 0, 100, 64),
     Histogram("city", ("a", "b", "c")),
     TopK("city", 1, ("a", "b", "c")),
@@ -272,8 +274,8 @@ def test_a_pure_plan_spends_its_budget_and_no_more(adjacency, epsilon):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-9), (3.0, 1e-6)])
 def test_an_approximate_plan_keeps_to_its_budget(adjacency, epsilon, delta):
     asked = plan(
-        *ALL[:4],
-        *ALL[5:],
+        *ALL[:5],
+        *ALL[6:],
         *FOUND,
         epsilon=epsilon,
         delta=delta,
@@ -400,14 +402,16 @@ def test_somebody_with_a_million_keys_shows_none_of_them():
         (Sum("x", 0, 10), pl.col("x").sum()),
         (Mean("x", 0, 10), pl.col("x").mean()),
         (Variance("x", 0, 10), pl.col("x").var(ddof=0)),
+        (Covariance("x", 0, 10, "y", -1, 1), pl.cov("x", "y", ddof=0)),
     ],
-    ids=["count", "sum", "mean", "variance"],
+    ids=["count", "sum", "mean", "variance", "covariance"],
 )
 def test_error_bars_cover_what_they_say(statistic, truth, delta):
     """1,500 groups are 1,500 trials; false alarms 1e-6. Bars that are 20 % too short are found for counts and sums."""
     rng = np.random.default_rng(11)
     groups = 1500
-    table = pl.DataFrame({"key": rng.integers(0, groups, 60_000), "x": rng.beta(2, 5, 60_000) * 10})
+    keys, x = rng.integers(0, groups, 60_000), rng.beta(2, 5, 60_000) * 10
+    table = pl.DataFrame({"key": keys, "x": x, "y": np.clip(x / 10 - rng.random(60_000), -1, 1)})
     asked = plan(GroupBy("key", statistic, tuple(range(groups))), epsilon=1.0, delta=delta, unit=None)
     answer = asked.run(table).answers[0]
     true = dict(table.group_by("key").agg(truth.alias("t")).rows())

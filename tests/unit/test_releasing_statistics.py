@@ -5,6 +5,7 @@ import math
 import pytest
 
 from privet.adjacency import AddRemove, ReplaceOne, Unit
+from privet.cli import parser
 from privet.errors import InvalidArgument
 from privet.releasing import (
     Budget,
@@ -22,6 +23,7 @@ from privet.releasing import (
     Variance,
 )
 from privet.releasing.questions import Question, question_key
+from privet.releasing.statistics import NAMED_STATISTICS
 
 REFUSED = [
     (lambda: Sum("", 0, 1), "column"),
@@ -128,3 +130,8 @@ def test_a_question_is_its_public_parameters():
 
 def _rest(question):
     return question.statistic, question.unit, question.contribution, question.adjacency
+
+
+def test_the_command_line_lists_every_statistic_that_has_an_option():
+    """``--help`` does not load this package, so the parser has a list of its own."""
+    assert [name for name, _, _ in parser._STATISTICS] == list(NAMED_STATISTICS)

@@ -26,6 +26,7 @@ from privet.releasing.plan import ReleasePlan
 from privet.releasing.questions import Question, question_key
 from privet.releasing.statistics import (
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Marginal,
@@ -43,6 +44,7 @@ __all__ = [
     "Budget",
     "Contribution",
     "Count",
+    "Covariance",
     "Engine",
     "ErrorKind",
     "FilterState",

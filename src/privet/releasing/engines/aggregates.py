@@ -50,7 +50,7 @@ MOST_ROWS = 1 << 32
 2³⁰ to ``Steps.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
 down makes no sum larger. Within it, a weight is at most 10⁶ < 2²⁰ (``Contribution``): times a quotient it is below
 2²⁰ · 2³⁰, and times a rest it is below 2²⁰ · 2³². Engines call ``check_rows``, because a library's own limit may move.
-What is made of these sums afterwards (``running``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
+What is made of these sums afterwards (``executor``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
 """
 
 

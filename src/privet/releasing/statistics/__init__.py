@@ -13,6 +13,7 @@ it, ``releasing.budget_split`` chooses the noise, ``releasing.executor`` adds it
 """
 
 from privet.releasing.statistics.counts import Count, Histogram, Marginal, TopK
+from privet.releasing.statistics.covariance import Covariance
 from privet.releasing.statistics.group_by import GroupBy
 from privet.releasing.statistics.mean import Mean
 from privet.releasing.statistics.quantile import Quantile
@@ -23,6 +24,7 @@ from privet.releasing.statistics.variance import Variance
 __all__ = [
     "NAMED_STATISTICS",
     "Count",
+    "Covariance",
     "GroupBy",
     "Histogram",
     "Marginal",
@@ -39,6 +41,6 @@ __all__ = [
 
 NAMED_STATISTICS: dict[str, type[NamedStatistic]] = {
     statistic.option: statistic
-    for statistic in (Count, Sum, Mean, Variance, Quantile, Histogram, Marginal, TopK)
+    for statistic in (Count, Sum, Mean, Variance, Covariance, Quantile, Histogram, Marginal, TopK)
 }
 """Each statistic by its option on the command line."""
