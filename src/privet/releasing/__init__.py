@@ -1,13 +1,14 @@
 """Tables → bounded contributions → several statistics under one ledger.
 
-*What is in it*: ``statistics/`` (what can be asked), ``tables/`` and ``engines/`` (where rows come from, and how they are
-summed), ``synthetic/`` (synthetic tables), and the path of a release.
+*What is in it*: ``statistics/`` (what can be asked), ``tables/`` and ``engines/`` (where rows come from, and
+how they are summed), ``synthetic/`` (synthetic tables), and the path of a release.
 
-*How data flow*: ``plan`` holds the statistics and the budget. ``compiled_statistics`` turns each into queries with their
-sensitivity; ``budget_split`` chooses the noise of each; ``store`` writes the cost down; ``executor`` asks the engine for
-sums, adds the noise, and lets ``postprocessing`` make answers of them.
+*How data flow*: ``plan`` holds the statistics and the budget. ``compiled_statistics`` turns each into queries
+with their sensitivity; ``budget_split`` chooses the noise of each; ``store`` writes the cost down;
+``executor`` asks the engine for sums, adds the noise, and lets ``postprocessing`` make answers of them.
 
-*Where to add*: a statistic in ``statistics/``, an engine in ``engines/``, a kind of noise in ``noise_distributions``.
+*Where to add*: a statistic in ``statistics/``, an engine in ``engines/``, a kind of noise in
+``noise_distributions``.
 """
 
 from privet.releasing.answers import (

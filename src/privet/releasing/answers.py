@@ -31,9 +31,9 @@ class ErrorKind(StrEnum):
     NOISE_LAW = "noise law"
     """The quantile of the noise's own distribution: exact, up to the step of the grid."""
     CONSERVATIVE = "conservative"
-    """From the noise of numerator and denominator together, by a union bound: at least the stated confidence."""
+    """From the noise of numerator and denominator, by a union bound: at least the stated confidence."""
     OVER_COUNT = "noise law over count"
-    """Before a release only: the half-width of the numerator, to be divided by the number of rows that count."""
+    """Before a release only: the half-width of the numerator, to be divided by the number of rows."""
     RANK = "rank"
     """In rows, not in the column's unit: how many rows may lie between the answer and the true quantile."""
 
@@ -45,8 +45,8 @@ class Answer:
 
     ``value`` is a number, or pairs (key, number) for a statistic with keys; ``error`` has the same form: with
     probability ``confidence`` the noise moved the value by at most this much, for each key by itself.
-    ``accuracy`` is the error that was quoted before any row was read. ``threshold`` is about how many units a key needed
-    to be shown. ``stored`` says that this answer was given before and costs nothing now.
+    ``accuracy`` is the error that was quoted before any row was read. ``threshold`` is about how many units a
+    key needed to be shown. ``stored`` says that this answer was given before and costs nothing now.
     """
 
     label: str

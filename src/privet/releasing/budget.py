@@ -1,8 +1,9 @@
 """How much may be spent, and whether a ledger still keeps to it.
 
-People who have seen the answers of a ledger extend it. So a *privacy filter* (``filters``) keeps its budget, which is
-valid for questions and noise that are chosen in view of earlier answers. An accountant gives the price of the same ledger
-if all had been fixed beforehand. That price is smaller. It is shown beside the filter, and it permits nothing.
+People who have seen the answers of a ledger extend it. So a *privacy filter* (``filters``) keeps its budget,
+which is valid for questions and noise that are chosen in view of earlier answers. An accountant gives the
+price of the same ledger if all had been fixed beforehand. That price is smaller. It is shown beside the
+filter, and it permits nothing.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,8 @@ class Budget:
         positive("epsilon", self.epsilon)
         if not 0 <= finite("delta", self.delta) < 1:
             raise InvalidArgument(
-                f"'delta' must be at least 0 and below 1, got {self.delta!r}. Give a probability far below 1/n."
+                f"'delta' must be at least 0 and below 1, got {self.delta!r}. Give a probability far below "
+                f"1/n."
             )
 
 
@@ -56,7 +58,7 @@ class PrivacyCost:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FilterState:
-    """Where a ledger's filter stands: ``reached`` of its ε, and the ε of the largest pure answer that is left."""
+    """Where a ledger's filter stands: ``reached`` of its ε, and the largest pure ε that is left."""
 
     filter: Filter
     reached: float
@@ -68,9 +70,9 @@ def extend_ledger(
 ) -> Ledger:
     """The ledger with these entries; ``BudgetExceeded`` where its filter does not permit them.
 
-    The filter is chosen at the first entries and stays in the ledger; another budget is refused. A first budget that
-    comes after answers was not fixed beforehand, and no filter is valid for that. So the ledger records it and carries a
-    caveat.
+    The filter is chosen at the first entries and stays in the ledger; another budget is refused. A first
+    budget that comes after answers was not fixed beforehand, and no filter is valid for that. So the ledger
+    records it and carries a caveat.
     """
     rule = ledger.filter
     after = replace(ledger, entries=(*ledger.entries, *entries), caveats=ledger.caveats | caveats)
@@ -78,8 +80,9 @@ def extend_ledger(
         return after
     if budget is not None and rule is not None and _differs(rule, budget):
         raise InvalidArgument(
-            f"The ledger has the budget {_shown(rule)} already, and {_shown(budget)} was given now. Leave the budget "
-            f"out, or change it with a reason: 'privet ledger FILE --change-budget', or change_budget of a held ledger."
+            f"The ledger has the budget {_shown(rule)} already, and {_shown(budget)} was given now. Leave "
+            f"the budget out, or change it with a reason: 'privet ledger FILE --change-budget', or "
+            f"change_budget of a held ledger."
         )
     try:
         if budget is not None and rule is None:
@@ -90,8 +93,8 @@ def extend_ledger(
             return after
         if isinstance(rule, OneRequestFilter):
             raise BudgetExceeded(
-                f"The first request used up the whole budget, ε = {rule.epsilon:g} at δ = {rule.delta:g}; nothing was "
-                f"spent. Ask for what was answered already, which costs nothing."
+                f"The first request used up the whole budget, ε = {rule.epsilon:g} at δ = {rule.delta:g}; "
+                f"nothing was spent. Ask for what was answered already, which costs nothing."
             )
         meter = Filtered(rule)
         spent = _spent(meter, after)
@@ -99,8 +102,8 @@ def extend_ledger(
         limit = budget if rule is None else rule
         assert limit is not None
         raise BudgetExceeded(
-            f"What the ledger would hold is not proved to keep to ε = {limit.epsilon:g} at δ = {limit.delta:g}: "
-            f"{unknown} Nothing was spent."
+            f"What the ledger would hold is not proved to keep to ε = {limit.epsilon:g} at δ = "
+            f"{limit.delta:g}: {unknown} Nothing was spent."
         ) from unknown
     if meter.permits(spent):
         return replace(after, filter=rule)
@@ -112,8 +115,8 @@ def extend_ledger(
 def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
     """The ledger with another budget, and a record of the change.
 
-    The budget must have room for what was spent. No filter is valid for a budget that somebody changed in view of
-    answers, so the ledger carries ``LATE_BUDGET`` from then on.
+    The budget must have room for what was spent. No filter is valid for a budget that somebody changed in
+    view of answers, so the ledger carries ``LATE_BUDGET`` from then on.
     """
     if not isinstance(budget, (Budget, Filter)):
         raise InvalidArgument(
@@ -121,8 +124,8 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
         )
     if not ledger.entries:
         raise InvalidArgument(
-            "A ledger must have an entry before its budget can be changed, and has none. Give the budget with the "
-            "first release."
+            "A ledger must have an entry before its budget can be changed, and has none. Give the budget "
+            "with the first release."
         )
     if ledger.filter is not None and not _differs(ledger.filter, budget):
         raise InvalidArgument(f"The ledger has the budget {_shown(ledger.filter)} already. Give another one.")
@@ -136,8 +139,9 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
         ) from unknown
     if isinstance(rule, OneRequestFilter) or not meter.permits(spent):
         raise BudgetExceeded(
-            f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above the budget "
-            f"{_shown(budget)}; nothing was changed. Give at least that: what was answered cannot be taken back."
+            f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above "
+            f"the budget {_shown(budget)}; nothing was changed. Give at least that: what was answered "
+            f"cannot be taken back."
         )
     return replace(_record_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule)
 
@@ -169,7 +173,7 @@ def filter_state(ledger: Ledger) -> FilterState | None:
 
 
 def _fits_at_once(ledger: Ledger, budget: Budget) -> bool:
-    """Whether the ledger is within the budget if all of its noise was fixed beforehand, as that of one request is."""
+    """Whether the ledger is within the budget if all noise was fixed beforehand, as in one request."""
     if budget.delta == 0:
         return False  # then the filter allows as much as the sum does
     with suppress(NotProved, OutOfReach):
@@ -210,12 +214,14 @@ def _refusal(meter: Filtered, after: Spending, before: Spending) -> str:
     claimed = max(used.infinity for used in after)
     if claimed > rule.claimable:
         return (
-            f"Claims and thresholds for keys would use δ = {claimed:.6g} of the budget's δ = {rule.delta:g}, and its "
-            f"filter has {rule.claimable:.6g} for them; nothing was spent. List the keys, or ask at a smaller δ."
+            f"Claims and thresholds for keys would use δ = {claimed:.6g} of the budget's δ = "
+            f"{rule.delta:g}, and its filter has {rule.claimable:.6g} for them; nothing was spent. List the "
+            f"keys, or ask at a smaller δ."
         )
     left = meter.remaining(before)
     fix = f"One answer of up to ε = {left:.4g} is left." if left > 0 else "Nothing is left."
     return (
-        f"The ledger would reach ε = {meter.reached(after):.6g} at δ = {rule.delta:g} by its filter ({rule.name}), and "
-        f"the budget is ε = {rule.epsilon:g}; nothing was spent. Ask for less, or at a smaller ε. {fix}"
+        f"The ledger would reach ε = {meter.reached(after):.6g} at δ = {rule.delta:g} by its filter "
+        f"({rule.name}), and the budget is ε = {rule.epsilon:g}; nothing was spent. Ask for less, or at a "
+        f"smaller ε. {fix}"
     )

@@ -1,15 +1,16 @@
 """One budget for all queries of a plan: how much each one gets, of which noise, on which grid.
 
-*Pure* (δ = 0): discrete Laplace noise; a statistic gets ε times its weight, and ε adds up.
-*Approximate* (δ > 0): the same, or discrete Gaussian noise on all sums. The Gaussian sums are calibrated together: with
-precisions in the ratio of the weights they are one Gaussian of the whole ε, so that their noise grows with √T instead of
-T. Choices and thresholds are added to either by basic composition. The kind with the smaller errors is taken. Gaussian
-noise is taken only if the accountant proves that it keeps to the budget.
+*Pure* (δ = 0): discrete Laplace noise; a statistic gets ε times its weight, and ε adds up. *Approximate* (δ >
+0): the same, or discrete Gaussian noise on all sums. The Gaussian sums are calibrated together: with
+precisions in the ratio of the weights they are one Gaussian of the whole ε, so that their noise grows with √T
+instead of T. Choices and thresholds are added to either by basic composition. The kind with the smaller
+errors is taken. Gaussian noise is taken only if the accountant proves that it keeps to the budget.
 
-*Grids.* Sums are exact on a fine grid. Before noise they are rounded to a coarser one, once: the distance that one unit can
-move is cut into ``grid`` equal steps, so many that the noise is far wider than a step. Rounding is monotone, and a sum
-that moves by the whole distance moves by ``grid`` steps, so a sum that moves less moves by no more steps. So all Gaussian
-queries of one multiplier are the same pair of distributions to the accountant.
+*Grids.* Sums are exact on a fine grid. Before noise they are rounded to a coarser one, once: the distance
+that one unit can move is cut into ``grid`` equal steps, so many that the noise is far wider than a step.
+Rounding is monotone, and a sum that moves by the whole distance moves by ``grid`` steps, so a sum that moves
+less moves by no more steps. So all Gaussian queries of one multiplier are the same pair of distributions to
+the accountant.
 """
 
 import math
@@ -44,7 +45,10 @@ _ALMOST_ALL = 0.9999  # of δ, where nothing else needs it
 @final
 @dataclass(frozen=True)
 class NoisyQuery:
-    """A query with its noise. ``grid`` is the number of steps in the distance that one unit moves a group by."""
+    """A query with its noise.
+
+    ``grid`` is the number of steps in the distance that one unit moves a group by.
+    """
 
     query: SumQuery
     noise: IntegerNoise
@@ -57,7 +61,9 @@ class NoisyQuery:
 
     @property
     def distance(self) -> int:
-        """The sensitivity in steps. Each of several numbers of a group is rounded, which adds one for each after the first.
+        """The sensitivity in steps.
+
+        Each of several numbers of a group is rounded, which adds one for each after the first.
 
         Where one declared group stands for two that an exchange moves, both are rounded.
         """
@@ -93,7 +99,7 @@ class CalibratedStatistic:
 
     @property
     def answer_queries(self) -> tuple[NoisyQuery, ...]:
-        """The queries whose numbers make the answer: its own, or those that found the keys where it has none."""
+        """The queries that make the answer: its own, or the one that found the keys."""
         if self.queries or self.discovery is None or self.chooser is not None:
             return self.queries
         return (self.discovery,)
@@ -110,8 +116,8 @@ def split_budget(
         )
         if label is not None:
             raise InvalidArgument(
-                f"'delta' must be above 0 for {label!r}, whose keys are not listed, because a rare key shows that "
-                f"somebody has it. List the keys, or give a δ far below 1/n."
+                f"'delta' must be above 0 for {label!r}, whose keys are not listed, because a rare key "
+                f"shows that somebody has it. List the keys, or give a δ far below 1/n."
             )
         return _with_laplace(compiled, weights, budget)
     laplace = _with_laplace(compiled, weights, budget)
@@ -147,8 +153,8 @@ def _add_laplace(query: SumQuery, epsilon: float) -> NoisyQuery:
     scale = relative * noisy.distance
     if scale > _LARGEST_LAPLACE:
         raise InvalidArgument(
-            f"'epsilon' must leave noise below 2^48 steps, and a share of {epsilon:.3g} does not. Give a larger "
-            f"budget, or a smaller contribution."
+            f"'epsilon' must leave noise below 2^48 steps, and a share of {epsilon:.3g} does not. Give a "
+            f"larger budget, or a smaller contribution."
         )
     return replace(noisy, noise=DiscreteLaplaceNoise(scale))
 

@@ -1,4 +1,4 @@
-"""Questions → queries: what a statistic asks for under an adjacency and a contribution, with the search for hidden keys."""
+"""Questions → queries, with the search for keys that are not listed."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -18,8 +18,8 @@ _DISCOVERY_SHARE = 1 / 3  # of what a statistic gets, where keys must be found b
 class CompiledStatistic:
     """A question with its queries.
 
-    ``discovery`` asks which groups there are, before anything else. Where its counts are the answer, ``queries`` has no
-    sums.
+    ``discovery`` asks which groups there are, before anything else. Where its counts are the answer,
+    ``queries`` has no sums.
     """
 
     question: Question

@@ -191,7 +191,7 @@ def _whole_threshold(statistic: CalibratedStatistic) -> int | None:
 
 
 def _identity(grouping: Grouping) -> tuple[str, Grouping]:
-    """Equal for equal groupings only: to Python the number 1 equals the truth value, and their texts differ."""
+    """Equal for equal groupings only. In Python 1 == True, so groupings are compared by their text, too."""
     untyped = grouping.keys is not None and any(column.kind is None for column in grouping.columns)
     return repr(grouping if untyped else grouping.columns), grouping
 

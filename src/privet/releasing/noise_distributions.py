@@ -35,7 +35,7 @@ class IntegerNoise(ABC):
 
     @abstractmethod
     def event(self, distance: int, coordinates: int, adjacency: Adjacency) -> Event:
-        """The event of noise on a vector, where one unit moves ``coordinates`` numbers, each by at most ``distance``."""
+        """The event of noise on a vector; one unit moves ``coordinates`` numbers by ``distance`` each."""
 
     @property
     @abstractmethod
@@ -59,17 +59,17 @@ class IntegerNoise(ABC):
 class DiscreteLaplaceNoise(IntegerNoise):
     """P[x] ∝ exp(−|x|/scale).
 
-    *Guarantee*: a vector of whole numbers that one unit moves by at most c in the sum of absolute values, with
-    this noise on each number, is dominated by one number that moves by c. So one event with the ℓ₁ distance
-    describes it.
+    *Guarantee*: a vector of whole numbers that one unit moves by at most c in the sum of absolute values,
+    with this noise on each number, is dominated by one number that moves by c. So one event with the ℓ₁
+    distance describes it.
 
-    *Proof* for two numbers that move by a and b, c = a + b; the rest is induction. Let α = exp(−1/scale). Only T₁ and
-    T₂ matter: how far, between 0 and a, or 0 and b, the two answers went. The loss is (c − 2(T₁ + T₂))/scale. T₁ has
-    mass 1/(1+α) at 0, α^a/(1+α) at a, and (1−α)α^t/(1+α) between. Compare U = T₁ + T₂ with one number that moves by
-    c, in multiples of α^u/(1+α). At u = 0 and u = c, U has less mass (1/(1+α) of it). At every u between, it has no
-    less: each term of the sum is at least (1−α)/(1+α), and there are at least two terms, or one of 1/(1+α). So the
-    two distribution functions cross once. So the distribution of exp(−loss), which has mean 1 in both cases, is
-    smaller in convex order, which is what domination means.
+    *Proof* for two numbers that move by a and b, c = a + b; the rest is induction. Let α = exp(−1/scale).
+    Only T₁ and T₂ matter: how far, between 0 and a, or 0 and b, the two answers went. The loss is (c − 2(T₁ +
+    T₂))/scale. T₁ has mass 1/(1+α) at 0, α^a/(1+α) at a, and (1−α)α^t/(1+α) between. Compare U = T₁ + T₂ with
+    one number that moves by c, in multiples of α^u/(1+α). At u = 0 and u = c, U has less mass (1/(1+α) of
+    it). At every u between, it has no less: each term of the sum is at least (1−α)/(1+α), and there are at
+    least two terms, or one of 1/(1+α). So the two distribution functions cross once. So the distribution of
+    exp(−loss), which has mean 1 in both cases, is smaller in convex order, which is what domination means.
 
     >>> DiscreteLaplaceNoise(10.0).half_width(0.95)
     30

@@ -31,14 +31,16 @@ _SAME = 1 + 1e-9  # errors that differ by rounding only are equal
 @final
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """Statistics to be released together. Every argument is checked here, and nothing is spent before ``run``.
+    """Statistics to be released together.
 
-    ``unit`` names the column that says whose row it is; None makes every row a unit of its own. ``split`` gives a
-    weight to each statistic; without it all get the same share. The adjacency is add-remove of one user, or of one
-    record where there is no unit column, unless another is given.
+    Every argument is checked here, and nothing is spent before ``run``.
 
-    *Guarantee*: all answers together are within ``budget`` under the adjacency, for an adversary who sees all of them.
-    *Leaks*: how long the release took, and whether an engine failed.
+    ``unit`` names the column that says whose row it is; None makes every row a unit of its own. ``split``
+    gives a weight to each statistic; without it all get the same share. The adjacency is add-remove of one
+    user, or of one record where there is no unit column, unless another is given.
+
+    *Guarantee*: all answers together are within ``budget`` under the adjacency, for an adversary who sees all
+    of them. *Leaks*: how long the release took, and whether an engine failed.
 
     >>> from privet.releasing import Count, Mean
     >>> plan = ReleasePlan(
@@ -108,10 +110,11 @@ class ReleasePlan:
     ) -> Released:
         """Answer all questions, after the store has written down what they cost.
 
-        If the store has an answer that is at least as accurate as the one asked for, then it is given again and costs
-        nothing. A more accurate answer costs its full price and replaces the stored one.
+        If the store has an answer that is at least as accurate as the one asked for, then it is given again
+        and costs nothing. A more accurate answer costs its full price and replaces the stored one.
 
-        ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that it was.
+        ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that
+        it was.
         """
         source = SecureNoise() if noise is None else noise
         _check_kind("noise", source, NoiseSource)
@@ -190,7 +193,8 @@ def _check_statistics(statistics: object) -> None:
     for pair in statistics:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Statistic):
             raise InvalidArgument(
-                f"'statistics' must hold pairs (label, statistic), got {shown(pair)}. Write (\"people\", Count())."
+                f"'statistics' must hold pairs (label, statistic), got {shown(pair)}. Write (\"people\", "
+                f"Count())."
             )
         if not isinstance(pair[0], str) or not pair[0]:
             raise InvalidArgument(f"A label must be text, got {shown(pair[0])}. Say what is released.")

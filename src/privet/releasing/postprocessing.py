@@ -1,8 +1,8 @@
 """Noisy sums → answers with error bars. All of it is post-processing: no row is seen here.
 
-An error bar holds for the noise alone. Its truth is the statistic of the *bounded* table: values clamped, units
-weighed down. Ratios use a union bound over their parts and interval arithmetic: no delta method, no assumption.
-What is special to a statistic is in its own module (``statistics``).
+An error bar holds for the noise alone. Its truth is the statistic of the *bounded* table: values clamped,
+units weighed down. Ratios use a union bound over their parts and interval arithmetic: no delta method, no
+assumption. What is special to a statistic is in its own module (``statistics``).
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class NoisySum:
-    """A released sum for each group, and the width that its noise stays within at the confidence that was asked for."""
+    """A released sum for each group, and the width that its noise stays within at the given confidence."""
 
     values: Floats
     half_width: float
@@ -79,7 +79,10 @@ def divide(numerator: Floats, denominator: Floats, otherwise: float) -> Floats:
 
 
 def divide_sums(total: NoisySum, rows: NoisySum) -> tuple[Floats, Floats]:
-    """A mean between −1 and 1 and its error bar. If the number of rows may be 0, then every mean is possible."""
+    """A mean between −1 and 1 and its error bar.
+
+    If the number of rows may be 0, then every mean is possible.
+    """
     value = np.clip(divide(total.values, rows.values, 0.0), -1, 1)
     least = rows.values - rows.half_width
     sure = least > 0

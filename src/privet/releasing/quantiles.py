@@ -1,14 +1,15 @@
 """A quantile by the exponential mechanism over equal cells of a public interval, in whole numbers.
 
-Let a be the weight of all rows below a cell, and b the weight below its upper end. Its utility is −max(0, a − pn, pn − b):
-minus the number of rows between the cell and the quantile, 0 for the cell that holds it. One unit moves a − pn by at most
-max(p, 1 − p) times its weight if it is added or removed, and by its weight if it is exchanged.
+Let a be the weight of all rows below a cell, and b the weight below its upper end. Its utility is −max(0, a −
+pn, pn − b): minus the number of rows between the cell and the quantile, 0 for the cell that holds it. One
+unit moves a − pn by at most max(p, 1 − p) times its weight if it is added or removed, and by its weight if it
+is exchanged.
 
 All of it is exact. Weights, p as a multiple of 2⁻¹⁶, and utilities are whole numbers. The logarithms of the
 probabilities are products that float64 holds without rounding.
 
-*Reference*: McSherry & Talwar 2007; Smith 2011, Algorithm 2, which chooses among the intervals between data points.
-*Deviation*: the cells are public, so that the possible answers do not depend on where the data lie.
+*Reference*: McSherry & Talwar 2007; Smith 2011, Algorithm 2, which chooses among the intervals between data
+points. *Deviation*: the cells are public, so that the possible answers do not depend on where the data lie.
 """
 
 import math
@@ -56,7 +57,8 @@ class CellChooser:
     def half_width(self, confidence: float) -> float:
         """How many rows may lie between the answer's cell and the quantile.
 
-        P[utility < best − (2Δ/ε)(ln(cells) + t)] ≤ exp(−t), and the best utility is 0, that of the right cell.
+        P[utility < best − (2Δ/ε)(ln(cells) + t)] ≤ exp(−t), and the best utility is 0, that of the right
+        cell.
         """
         steps = (math.log(self.choice.cells.count) - math.log1p(-confidence)) / self._rate
         return (steps + 1) * self._grain / (_PROBABILITY_STEPS * WEIGHT)

@@ -1,6 +1,7 @@
 """What a statistic asks of a table: sums of whole numbers that get noise, or a choice among cells.
 
-``SumQuery`` and ``CellChoice`` are public: they say what will be computed, with which sensitivity, before a row is read.
+``SumQuery`` and ``CellChoice`` are public: they say what will be computed, with which sensitivity, before a
+row is read.
 """
 
 from dataclasses import dataclass, replace

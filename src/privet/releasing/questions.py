@@ -1,4 +1,4 @@
-"""One question of a plan, and its canonical text: the same question has the same text, whatever ε it is asked at."""
+"""One question of a plan, and its canonical text: the same question has the same text at every ε."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["Question", "question_key"]
 @final
 @dataclass(frozen=True)
 class Question:
-    """One labelled statistic of a plan, with everything public that its answer depends on except the noise."""
+    """One labelled statistic of a plan, with everything public that its answer depends on."""
 
     label: str
     statistic: Statistic

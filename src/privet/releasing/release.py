@@ -27,8 +27,9 @@ def release(
 ) -> Released:
     """Several statistics of one table, in equal shares of one budget.
 
-    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most ``rows``
-    rows and ``groups`` groups of each unit count. ``ReleasePlan`` has everything else: weights, another adjacency, a quote first.
+    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most
+    ``rows`` rows and ``groups`` groups of each unit count. ``ReleasePlan`` has everything else: weights,
+    another adjacency, a quote first.
 
     *Guarantee*: all answers together are (ε, δ)-DP under add-remove adjacency of one user, or of one record.
 
@@ -42,7 +43,8 @@ def release(
     """
     if not isinstance(statistics, Mapping):
         raise InvalidArgument(
-            f"'statistics' must map labels to statistics, got {shown(statistics)}. Write {{'people': Count()}}."
+            f"'statistics' must map labels to statistics, got {shown(statistics)}. Write "
+            f"{{'people': Count()}}."
         )
     plan = ReleasePlan(
         statistics=tuple(statistics.items()),

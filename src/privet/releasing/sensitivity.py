@@ -1,11 +1,12 @@
 """How far one unit moves the sums of a bounded table: the sensitivity, derived and never typed in.
 
-*Guarantee*: between neighbours, a vector of sums over groups changes in at most ``coordinates`` groups, in each by
-at most ``distance`` (in absolute value; in the sum of absolute values where a group has several numbers).
+*Guarantee*: between neighbours, a vector of sums over groups changes in at most ``coordinates`` groups, in
+each by at most ``distance`` (in absolute value; in the sum of absolute values where a group has several
+numbers).
 
-A unit counts in at most g groups. If it is added, removed or set to nothing, it moves those. If it is exchanged for
-another, it leaves g groups and enters g, which may be the same ones. What both do to one group lies between what each does
-alone.
+A unit counts in at most g groups. If it is added, removed or set to nothing, it moves those. If it is
+exchanged for another, it leaves g groups and enters g, which may be the same ones. What both do to one group
+lies between what each does alone.
 """
 
 from dataclasses import dataclass
@@ -45,10 +46,11 @@ class UnitBounds:
         return Sensitivity(high - low, self.most_groups(self._units_changed))
 
     def several_numbers(self, total: int) -> Sensitivity:
-        """Of several numbers for each group, to which a unit adds at most ``total`` in the sum of absolute values.
+        """Of several numbers for each group, to which a unit adds at most ``total`` in absolute values.
 
-        For Laplace noise only. An exchange moves one group by what both units add, or two groups by what each adds.
-        The first dominates the second, since only the sum of absolute values counts (see ``DiscreteLaplaceNoise``).
+        For Laplace noise only. An exchange moves one group by what both units add, or two groups by what each
+        adds. The first dominates the second, since only the sum of absolute values counts (see
+        ``DiscreteLaplaceNoise``).
         """
         groups = self.most_groups(1)
         return Sensitivity(total * self._units_changed, groups, -(-self.changed_groups // groups))

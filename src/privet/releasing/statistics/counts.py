@@ -181,7 +181,7 @@ class Marginal(KeyedCount):
 @final
 @dataclass(frozen=True)
 class TopK(KeyedCount):
-    """The ``k`` listed categories of a column with the most rows, largest first, and the number of rows of each.
+    """The ``k`` listed categories of a column with the most rows, largest first, and their numbers of rows.
 
     Without ``categories`` the categories of the table are private, as the keys of a ``GroupBy`` are.
     """

@@ -1,9 +1,10 @@
 """The population covariance of two columns, by the same idea as the mean's and the variance's.
 
-Let a and b be the shares of a row's two values, each in [0, 1]. The parts ((1 − a)(1 − b), (1 − a)b, a(1 − b), ab) of a row
-are not negative and add up to 1. So Laplace noise with the *whole* ε hides the sums of all four. They are like the cells of
-a two-by-two table, and the covariance is its determinant. Gaussian noise goes on the number of rows and on the sums of
-2a − 1, 2b − 1 and (2a − 1)(2b − 1), each between −1 and 1 for a row.
+Let a and b be the shares of a row's two values, each in [0, 1]. The parts ((1 − a)(1 − b), (1 − a)b, a(1 −
+b), ab) of a row are not negative and add up to 1. So Laplace noise with the *whole* ε hides the sums of all
+four. They are like the cells of a two-by-two table, and the covariance is its determinant. Gaussian noise
+goes on the number of rows and on the sums of 2a − 1, 2b − 1 and (2a − 1)(2b − 1), each between −1 and 1 for a
+row.
 
 Only rows that have both values count, also in the sums of a and of b.
 """
@@ -58,7 +59,8 @@ class Covariance(Scalar):
         check_squared_bounds(self.y, self.y_lower, self.y_upper, prefix="y_")
         if self.x == self.y:
             raise InvalidArgument(
-                f"'x' and 'y' must be two columns, got {self.x!r} for both. Ask for the variance of one column."
+                f"'x' and 'y' must be two columns, got {self.x!r} for both. Ask for the variance of one "
+                f"column."
             )
 
     def required_columns(self) -> tuple[RequiredColumn, ...]:
@@ -75,8 +77,9 @@ class Covariance(Scalar):
                 LinearCombination(((x_share, 1), (product, -1))),
                 LinearCombination.of(product),
             )
-            # The parts add up to SHARE_STEPS for each row, exactly. Rounding is monotone, so only the first part can
-            # be negative: by 1 for a row (three roundings of ½ each), and by 1 more for a unit that is weighed down.
+            # The parts add up to SHARE_STEPS for each row, exactly. Rounding is monotone, so only the first
+            # part can be negative: by 1 for a row (three roundings of ½ each), and by 1 more for a unit that
+            # is weighed down.
             query = SumQuery(parts, bounds.several_numbers(most + 2 * (rows + 1)), 1 / SHARE_STEPS)
             return StatisticQueries((query,), postprocessing=CovarianceOfParts(area))
         centered_x = LinearCombination(((x_share, 2), (present, -SHARE_STEPS)))
@@ -84,7 +87,8 @@ class Covariance(Scalar):
         centered_product = LinearCombination(
             ((product, 4), (x_share, -2), (y_share, -2), (present, SHARE_STEPS))
         )
-        # Roundings of ½, times 4 + 2 + 2, for each row, and of less than 1 downwards for a unit that is weighed down.
+        # Roundings of ½, times 4 + 2 + 2, for each row, and of less than 1 downwards for a unit that is
+        # weighed down.
         wide = most + 4 * (rows + 1)
         queries = (
             SumQuery((LinearCombination.of(present),), bounds.one_number(0, rows), 1.0, 1 / 4),
@@ -119,11 +123,12 @@ class Covariance(Scalar):
 class CovarianceOfParts(PostProcessing):
     """area · f, f = (X₁₁X₀₀ − X₁₀X₀₁)/n², from noisy sums X of the four parts, n = X₀₀ + X₀₁ + X₁₀ + X₁₁.
 
-    The true sums are not negative, so noisy sums below 0 are set to 0, which brings them no further from the truth. With
-    u = X/n, the derivatives of f are (u₀₀ − 2f)/n in X₁₁, (u₁₁ − 2f)/n in X₀₀, −(u₀₁ + 2f)/n in X₁₀ and −(u₁₀ + 2f)/n
-    in X₀₁. The error bar is the largest that these get to be within the noise t, times the noise (the mean value
-    theorem on the segment between true and noisy sums), or the range of f within the noise, if that is smaller. The
-    sizes of the derivatives add up to at most 5/4n, at u₀₀ = 1/4 and u₁₁ = 3/4.
+    The true sums are not negative, so noisy sums below 0 are set to 0, which brings them no further from the
+    truth. With u = X/n, the derivatives of f are (u₀₀ − 2f)/n in X₁₁, (u₁₁ − 2f)/n in X₀₀, −(u₀₁ + 2f)/n in
+    X₁₀ and −(u₁₀ + 2f)/n in X₀₁. The error bar is the largest that these get to be within the noise t, times
+    the noise (the mean value theorem on the segment between true and noisy sums), or the range of f within
+    the noise, if that is smaller. The sizes of the derivatives add up to at most 5/4n, at u₀₀ = 1/4 and u₁₁ =
+    3/4.
     """
 
     area: float
@@ -152,11 +157,13 @@ class CovarianceOfParts(PostProcessing):
 @final
 @dataclass(frozen=True)
 class CovarianceOfMoments(PostProcessing):
-    """area/4 · (w − mk), m = T/n, k = U/n, w = W/n, from noisy n, T = Σ(2a − 1), U = Σ(2b − 1), W = Σ(2a − 1)(2b − 1).
+    """area/4 · (w − mk), with m = T/n, k = U/n and w = W/n.
 
-    The derivatives are 1/n in W, −k/n in T, −m/n in U and (2mk − w)/n in n; the error bar is made of them as above. On
-    the segment between true and noisy sums, each ratio lies between its two ends. A ratio beyond ±1 is set to ±1; this
-    moves a sum by no more than the wider of its own noise and that of n. For the moments of a table |2mk − w| ≤ 1.
+    The noisy sums are n, T = Σ(2a − 1), U = Σ(2b − 1) and W = Σ(2a − 1)(2b − 1).
+    The derivatives are 1/n in W, −k/n in T, −m/n in U and (2mk − w)/n in n; the error bar is made of them as
+    above. On the segment between true and noisy sums, each ratio lies between its two ends. A ratio beyond ±1
+    is set to ±1; this moves a sum by no more than the wider of its own noise and that of n. For the moments
+    of a table |2mk − w| ≤ 1.
     """
 
     area: float

@@ -23,8 +23,8 @@ __all__ = ["GroupBy"]
 class GroupBy(Statistic):
     """A statistic for each group of rows with the same value of ``by``, a column or a tuple of columns.
 
-    With ``keys`` these groups are answered, whether the table has them or not. Without ``keys`` the keys of the table
-    are themselves private: a key is shown only if enough units have it, which needs δ > 0.
+    With ``keys`` these groups are answered, whether the table has them or not. Without ``keys`` the keys of
+    the table are themselves private: a key is shown only if enough units have it, which needs δ > 0.
     """
 
     by: str | tuple[str, ...]

@@ -1,9 +1,9 @@
 """The mean of a column: a noisy sum over a noisy count, at √2 less error than with half of ε for each.
 
-With a = (v − lower)/(upper − lower) in [0, 1], the two parts (1 − a, a) of a row are not negative and add up to 1. So the
-vector of their sums moves by 1 for each row, in the sum of absolute values. Laplace noise with the *whole* ε hides both
-sums, and with them the number of rows. Gaussian noise counts squares. It goes on the number of rows and on the
-sum of 2a − 1, which is between −1 and 1 for a row.
+With a = (v − lower)/(upper − lower) in [0, 1], the two parts (1 − a, a) of a row are not negative and add up
+to 1. So the vector of their sums moves by 1 for each row, in the sum of absolute values. Laplace noise with
+the *whole* ε hides both sums, and with them the number of rows. Gaussian noise counts squares. It goes on the
+number of rows and on the sum of 2a − 1, which is between −1 and 1 for a row.
 
 *Deviation from the usual*: libraries split ε between sum and count.
 """

@@ -1,7 +1,8 @@
 """How the words after an option of the command line are read, such as ``age:0:100`` after ``--mean``.
 
-A list is written as a CSV line, so that ``"a,b",c`` has two members. A list of whole numbers is a list of numbers. Any other
-is a list of text: ``01234`` is text, as a postcode should be. A column's name may hold colons where only numbers follow it.
+A list is written as a CSV line, so that ``"a,b",c`` has two members. A list of whole numbers is a list of
+numbers. Any other is a list of text: ``01234`` is text, as a postcode should be. A column's name may hold
+colons where only numbers follow it.
 """
 
 import csv
@@ -73,7 +74,10 @@ def read_whole(option: str, text: str) -> int:
 
 
 def require_parts(option: str, words: str, parts: list[str], count: int, form: str) -> list[str]:
-    """The parts of the words: exactly ``count``, none of them empty. ``form`` says how to write them, with an example."""
+    """The parts of the words: exactly ``count``, none of them empty.
+
+    ``form`` says how to write them, with an example.
+    """
     if len(parts) != count or not all(parts):
         raise InvalidArgument(f"{option} must be {form}, got {words!r}. Write it in this way.")
     return parts

@@ -1,4 +1,7 @@
-"""What every statistic can do, whichever it is. The rest of ``releasing`` calls these methods and tells no types apart."""
+"""What every statistic can do, whichever it is.
+
+The rest of ``releasing`` calls these methods and tells no types apart.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
@@ -31,8 +34,8 @@ class RequiredColumn:
 class Statistic(ABC):
     """A question about a table: a frozen dataclass that holds public parameters only.
 
-    ``__post_init__`` refuses parameters that make no sense. The name of the class and its fields are the text under which a
-    ledger keeps the answer. So neither changes after a release.
+    ``__post_init__`` refuses parameters that make no sense. The name of the class and its fields are the text
+    under which a ledger keeps the answer. So neither changes after a release.
     """
 
     @abstractmethod
@@ -52,20 +55,23 @@ class Statistic(ABC):
     def counts_rows(self) -> bool:
         """Whether the answer for a group is its number of rows.
 
-        If each unit has one row, then that is also its number of units. Where keys are found, these numbers are released
-        anyway, so no second query is needed.
+        If each unit has one row, then that is also its number of units. Where keys are found, these numbers
+        are released anyway, so no second query is needed.
         """
         return False
 
     def simultaneous_noises(self, numbers: int) -> int:
-        """How many noises an error bar must hold for at once, where an answer is made of ``numbers`` noisy numbers."""
+        """How many noises an error bar must hold for at once; an answer is made of ``numbers`` of them."""
         return max(numbers, 1)
 
     @abstractmethod
     def arrange(
         self, keys: tuple[tuple[Category, ...], ...], numbers: list[Number], answers: NDArray[np.float64]
     ) -> Values:
-        """The numbers of all groups as one value. They are answers or error bars; ``answers`` ranks the groups."""
+        """The numbers of all groups as one value.
+
+        They are answers or error bars; ``answers`` ranks the groups.
+        """
 
     def to_plain(self) -> dict[str, object]:
         """The statistic as JSON can hold it: the class as ``kind``, and every field."""
@@ -80,7 +86,10 @@ class NamedStatistic(Statistic):
     """A statistic that has an option of its own on the command line, such as ``--mean age:0:100``."""
 
     option: ClassVar[str]
-    """The option without its dashes. ``privet.cli.parser`` lists it with its help, and does not load this package."""
+    """The option without its dashes.
+
+    ``privet.cli.parser`` lists it with its help, and does not load this package.
+    """
 
     @classmethod
     @abstractmethod

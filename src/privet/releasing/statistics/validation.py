@@ -40,8 +40,8 @@ def _check_interval(
         )
     if not narrowest <= float(upper) - float(lower) <= widest or max(abs(lower), abs(upper)) > widest:
         raise InvalidArgument(
-            f"'{low}' and '{high}' must differ by {narrowest:g} to {widest:g} and lie within ±{widest:g}, got "
-            f"{shown(lower)} and {shown(upper)}. Give bounds that values of the column can really have."
+            f"'{low}' and '{high}' must differ by {narrowest:g} to {widest:g} and lie within ±{widest:g}, "
+            f"got {shown(lower)} and {shown(upper)}. Give bounds that values of the column can really have."
         )
 
 
@@ -61,7 +61,8 @@ def check_categories(name: str, categories: object) -> None:
     """A tuple of distinct categories of one type."""
     if not isinstance(categories, tuple) or not categories:
         raise InvalidArgument(
-            f"'{name}' must be a tuple of categories, got {shown(categories)}. List the values that can occur."
+            f"'{name}' must be a tuple of categories, got {shown(categories)}. List the values that can "
+            f"occur."
         )
     if len(categories) > MOST_CELLS:
         raise InvalidArgument(
@@ -83,10 +84,11 @@ def check_categories(name: str, categories: object) -> None:
 
 
 def check_keys(keys: object, width: int, *, single: bool) -> None:
-    """A tuple of distinct keys: categories of one column, or tuples with a category for each of ``width`` columns."""
+    """A tuple of distinct keys: categories of one column, or tuples of categories of ``width`` columns."""
     if not isinstance(keys, tuple) or not keys:
         raise InvalidArgument(
-            f"'keys' must be a tuple of keys, got {shown(keys)}. List the groups that can occur, or leave it out."
+            f"'keys' must be a tuple of keys, got {shown(keys)}. List the groups that can occur, or leave "
+            f"it out."
         )
     if single:
         check_categories("keys", keys)

@@ -1,8 +1,8 @@
 """The population variance of a column, by the same idea as the mean's.
 
-The parts ((1 − a)², 2a(1 − a), a²) of a row, the polynomials of Bernstein, are not negative and add up to 1. So Laplace
-noise with the *whole* ε hides number of rows, sum, and sum of squares together. Gaussian noise goes on the number of
-rows, the sum of 2a − 1 and the sum of 1 − 8a(1 − a), each between −1 and 1 for a row.
+The parts ((1 − a)², 2a(1 − a), a²) of a row, the polynomials of Bernstein, are not negative and add up to 1.
+So Laplace noise with the *whole* ε hides number of rows, sum, and sum of squares together. Gaussian noise
+goes on the number of rows, the sum of 2a − 1 and the sum of 1 − 8a(1 − a), each between −1 and 1 for a row.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class Variance(BoundedScalar):
         share = Share((ShareFactor(self.column, self.lower, self.upper),))
         square = Share((ShareFactor(self.column, self.lower, self.upper, 2),))
         most = rows * SHARE_STEPS
-        # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for each
-        # row, and four for each unit, are more than enough.
+        # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for
+        # each row, and four for each unit, are more than enough.
         slack = 3 * rows + 4
         if kind is NoiseKind.LAPLACE:
             parts = (
@@ -68,10 +68,11 @@ class Variance(BoundedScalar):
 @final
 @dataclass(frozen=True)
 class VarianceOfParts(PostProcessing):
-    """(upper − lower)² · f, f = (X₀X₂ − X₁²/4)/n², from noisy sums X of (1 − a)², 2a(1 − a) and a², n = X₀ + X₁ + X₂.
+    """(upper − lower)² · f, with f = (X₀X₂ − X₁²/4)/n² and n = X₀ + X₁ + X₂.
 
-    With u = X/n, the derivatives of f are (u₂ − 2f)/n, (−u₁/2 − 2f)/n and (u₀ − 2f)/n. The error bar is the largest
-    that these get to be within the noise, times the noise (the mean value theorem), and never more than t/n.
+    The noisy sums X are those of (1 − a)², 2a(1 − a) and a². With u = X/n, the derivatives of f are (u₂ −
+    2f)/n, (−u₁/2 − 2f)/n and (u₀ − 2f)/n. The error bar is the largest that these get to be within the noise,
+    times the noise (the mean value theorem), and never more than t/n.
     """
 
     lower: float
@@ -102,9 +103,10 @@ class VarianceOfParts(PostProcessing):
 @final
 @dataclass(frozen=True)
 class VarianceOfMoments(PostProcessing):
-    """(upper − lower)²/4 · ((1 + w)/2 − m²), m = T/n and w = W/n, from noisy n, T = Σ(2a − 1), W = Σ(1 − 8a(1 − a)).
+    """(upper − lower)²/4 · ((1 + w)/2 − m²), with m = T/n and w = W/n.
 
-    The derivatives are 1/2n in W, −2m/n in T and (2m² − w/2)/n in n; the error bar is made of them as above.
+    The noisy sums are n, T = Σ(2a − 1) and W = Σ(1 − 8a(1 − a)). The derivatives are 1/2n in W, −2m/n in T
+    and (2m² − w/2)/n in n; the error bar is made of them as above.
     """
 
     lower: float
