@@ -19,11 +19,11 @@ from matplotlib.axes import Axes
 from style import BLUE, GREEN, GREY, INK, ORANGE, panels, save, show, thousands
 
 from privet.adjacency import ReplaceOne
-from privet.learning.losses import LogisticLoss, ConvexLoss, SmoothedHingeLoss
+from privet.learning.losses import ConvexLoss, LogisticLoss, SmoothedHingeLoss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.objective_perturbation import ObjectivePerturbation
 from privet.learning.output_perturbation import OutputPerturbation
-from privet.learning.risk import Risk, minimum
+from privet.learning.risk import Risk, minimize
 from privet.learning.scaling import UnitBall
 from privet.learning.solver import PreparedFit, Problem, gaussian_multiplier
 from privet.randomness import NoiseSource, SecureNoise, experiment
@@ -73,7 +73,7 @@ def _excess(count: int, epsilon: float, noise: NoiseSource) -> dict[str, tuple[f
     prepared = _prepared(count, epsilon)
     rows, labels = _kind(count)
     plain = Risk(LogisticLoss(), rows, labels, 0.0)
-    best = plain.value(minimum(Risk(LogisticLoss(), rows, labels, 1e-6), 1e-4))
+    best = plain.value(minimize(Risk(LogisticLoss(), rows, labels, 1e-6), 1e-4))
     found = {WORST: _worst_excess(count, epsilon, noise)}
     for name in [line for line in LINES if line != WORST]:
         above = [plain.value(prepared[name].run(rows, labels, noise)) - best for _ in range(FITS)]
