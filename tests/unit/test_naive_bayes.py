@@ -261,9 +261,9 @@ def test_it_goes_into_a_pipeline_a_cross_validation_and_a_pickle():
 
 def test_the_adjacency_is_an_object_or_its_class_and_never_none():
     rows, labels = [[0], [1]] * 20, [0, 1] * 20
-    for given in (ReplaceOne, ReplaceOne()):
-        model = CategoricalNB(classes=(0, 1), categories=2, adjacency=given).fit(rows, labels)
+    for choice in (ReplaceOne, ReplaceOne()):
+        model = CategoricalNB(classes=(0, 1), categories=2, adjacency=choice).fit(rows, labels)
         assert model.ledger_.adjacency == ReplaceOne()
-    for given in (None, "replace-one", Adjacency, int):
+    for choice in (None, "replace-one", Adjacency, int):
         with pytest.raises(InvalidArgument, match="'adjacency' must be an adjacency.*Use AddRemove"):
-            CategoricalNB(classes=(0, 1), adjacency=given).fit(rows, labels)
+            CategoricalNB(classes=(0, 1), adjacency=choice).fit(rows, labels)

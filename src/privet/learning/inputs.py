@@ -10,7 +10,7 @@ import numpy as np
 from privet.adjacency import Adjacency
 from privet.arguments import shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.records import listed
+from privet.mechanisms.records import list_records
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]  # isort: skip
@@ -93,7 +93,7 @@ def read_targets(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever s
             "'y' must hold one answer for each row of 'X', and there is none (requires y to be passed, but "
             "the target y is None). Give both from one table."
         )
-    rows = y.tolist() if isinstance(y, np.ndarray) else listed(y)
+    rows = y.tolist() if isinstance(y, np.ndarray) else list_records(y)
     if len(rows) != count:
         raise InvalidArgument(
             "'y' must hold one answer for each row of 'X', and does not. Give both from one table."

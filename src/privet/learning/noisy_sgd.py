@@ -26,7 +26,7 @@ from privet.learning.solver import (
     choose_norm_grid,
     gaussian_multiplier,
 )
-from privet.mechanisms.grids import Grid
+from privet.mechanisms.grids import StepGrid
 from privet.mechanisms.sampling import bernoulli
 from privet.randomness import NoiseSource
 
@@ -208,7 +208,7 @@ class PreparedSGD(PreparedFit):
         return self.solver.sampling_rate * self.problem.population
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         """The grid that sums of gradients are rounded to before noise is added."""
         length = self.problem.loss.lipschitz
         return choose_norm_grid(length, self.problem.dimension, self.noise_multiplier * length)

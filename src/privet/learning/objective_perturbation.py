@@ -25,7 +25,7 @@ from privet.learning.solver import (
     gaussian_multiplier,
     gradient_tolerance,
 )
-from privet.mechanisms.grids import Grid
+from privet.mechanisms.grids import StepGrid
 from privet.randomness import NoiseSource
 
 __all__ = ["ObjectivePerturbation", "PreparedObjective", "profile"]
@@ -170,12 +170,12 @@ class PreparedObjective(PreparedFit):
         return gradient_tolerance(self.problem, self.tolerance)
 
     @property
-    def linear_term_grid(self) -> Grid:
+    def linear_term_grid(self) -> StepGrid:
         """The grid of the linear term."""
         return choose_norm_grid(self.gradient_bound, self.problem.dimension, self.scale)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         """The grid that the weights are rounded to before the last noise is added."""
         length = self.gradient_bound / self.strength
         return choose_norm_grid(length, self.problem.dimension, self.finish_multiplier * 2 * length)

@@ -20,7 +20,7 @@ from privet.learning.solver import (
     gaussian_multiplier,
     gradient_tolerance,
 )
-from privet.mechanisms.grids import Grid
+from privet.mechanisms.grids import StepGrid
 from privet.randomness import NoiseSource
 
 __all__ = ["OutputPerturbation", "PreparedOutput", "classic_scale"]
@@ -120,7 +120,7 @@ class PreparedOutput(PreparedFit):
         return gradient_tolerance(self.problem, self.tolerance)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         """The grid that the weights are rounded to before noise is added."""
         length = self.problem.loss.lipschitz / self.problem.strength
         return choose_norm_grid(length, self.problem.dimension, self.noise_multiplier * length)

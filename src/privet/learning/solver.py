@@ -17,7 +17,7 @@ from privet.events import Event, Gaussian, Repeat
 from privet.learning.hyperparameters import least_strength
 from privet.learning.losses import ConvexLoss, Floats
 from privet.learning.risk import summation_error
-from privet.mechanisms.grids import Grid, grid_below
+from privet.mechanisms.grids import StepGrid, grid_below
 from privet.mechanisms.rounded import rounded_gaussian
 from privet.randomness import NoiseSource
 
@@ -153,7 +153,7 @@ def gradient_tolerance(problem: Problem, tolerance: float) -> float:
     return max(tolerance * problem.loss.lipschitz, 4 * certain)
 
 
-def choose_norm_grid(length: float, dimension: int, scale: float) -> Grid:
+def choose_norm_grid(length: float, dimension: int, scale: float) -> StepGrid:
     """A grid so fine that rounding a vector to it moves it by less than 2⁻²⁵ of ``length``.
 
     It is coarser if noise of about this scale would otherwise exceed 2⁴⁵ steps, the most that 64 bits allow
@@ -162,7 +162,7 @@ def choose_norm_grid(length: float, dimension: int, scale: float) -> Grid:
     return grid_below(max(length / math.sqrt(dimension), scale * 2.0 ** (_NORM_BITS - 45)), _NORM_BITS)
 
 
-def add_gaussian_noise(vector: Floats, grid: Grid, scale: float, noise: NoiseSource) -> Floats:
+def add_gaussian_noise(vector: Floats, grid: StepGrid, scale: float, noise: NoiseSource) -> Floats:
     """The vector rounded to the grid, plus real Gaussian noise of this scale rounded to the grid.
 
     A vector on the grid plus rounded noise is the rounding of that vector plus noise. So, once the

@@ -17,7 +17,7 @@ import numpy as np
 
 from privet.arguments import finite, shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.records import listed
+from privet.mechanisms.records import list_records
 
 __all__ = ["OUTSIDE", "Bins", "Categories", "Column", "Domain"]
 
@@ -295,7 +295,7 @@ def _column_of(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any kind 
     if isinstance(found, np.ndarray):
         values = found
     else:  # value by value: numpy's common type for all would let one row change another
-        rows = listed(found)
+        rows = list_records(found)
         values = np.empty(len(rows), dtype=object)
         for place, value in enumerate(rows):
             values[place] = value
