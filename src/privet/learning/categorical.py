@@ -14,7 +14,7 @@ from privet.learning.inputs import to_scalar
 from privet.mechanisms.sampling import discrete_laplace
 from privet.randomness import NoiseSource
 from privet.releasing.synthetic.domain import OUTSIDE, Categories
-from privet.releasing.synthetic.looks import cell_event
+from privet.releasing.synthetic.noisy_access import cell_event
 
 __all__ = ["CategoricalNB"]
 

@@ -13,7 +13,7 @@ from privet.learning.classifier import SLACK, PrivateBayes
 from privet.learning.inputs import to_numbers, to_scalar
 from privet.mechanisms.sampling import discrete_laplace
 from privet.randomness import NoiseSource
-from privet.releasing.synthetic.looks import cell_event
+from privet.releasing.synthetic.noisy_access import cell_event
 
 __all__ = ["GaussianNB"]
 
