@@ -167,7 +167,7 @@ def test_a_histogram_whose_exchange_touches_one_cell_only(kind, monkeypatch):
     query = HistogramOf(("a", "b"))
     mechanism = kind.calibrated(query, epsilon=1.0, adjacency=R)
     assert measured(sample) <= 1.0
-    monkeypatch.setattr(HistogramOf, "touched", lambda self, adjacency: 1)
+    monkeypatch.setattr(HistogramOf, "touched_coordinates", lambda self, adjacency: 1)
     mechanism = kind.calibrated(query, epsilon=1.0, adjacency=R)
     assert measured(sample) > 1.0
 

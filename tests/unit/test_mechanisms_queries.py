@@ -69,7 +69,7 @@ def test_a_query_moves_as_it_says(query, adjacency, data, record, other):
             [a - b for a, b in zip(query.evaluate(first, grid), query.evaluate(second, grid), strict=True)]
         )
         assert len(moves) == query.dimension
-        assert np.count_nonzero(moves) <= query.touched(adjacency)
+        assert np.count_nonzero(moves) <= query.touched_coordinates(adjacency)
         assert np.abs(moves).max() <= query.steps(adjacency, grid)
 
 
@@ -248,7 +248,7 @@ def test_bad_bounds_are_refused_with_a_fix(make, fix):
 @pytest.mark.parametrize("adjacency", [ReplaceOne(), ZeroOut()], ids=str)
 def test_the_number_of_records_is_public_when_nobody_comes_or_goes(adjacency):
     with pytest.raises(NotProved, match="CountWhere"):
-        Count().touched(adjacency)
+        Count().touched_coordinates(adjacency)
 
 
 class _Spiteful:

@@ -50,8 +50,8 @@ def theory_scale(*, lipschitz: float, steps: int, population: int, epsilon: floa
     whole("population", population)
     positive("epsilon", epsilon)
     open_fraction("delta", delta)
-    each = population * epsilon / (4 * math.sqrt(2 * steps * math.log(2 / delta)))
-    if each >= 1:
+    single = population * epsilon / (4 * math.sqrt(2 * steps * math.log(2 / delta)))
+    if single >= 1:
         least = math.ceil(population**2 * epsilon**2 / (32 * math.log(2 / delta)))
         raise InvalidArgument(
             f"'steps' must be above {least} for the theory's noise, got {steps}, because the classic "
@@ -281,8 +281,8 @@ class PreparedSGD(PreparedFit):
 
     def _sample_lot(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Risk:
         if self.solver.sampling_rate < 1:
-            drawn = bernoulli(self.solver.sampling_rate, rows.shape[0], noise)
-            rows, targets = rows[drawn], targets[drawn]
+            lot = bernoulli(self.solver.sampling_rate, rows.shape[0], noise)
+            rows, targets = rows[lot], targets[lot]
         return Risk(self.problem.loss, rows, targets, 0.0)
 
 

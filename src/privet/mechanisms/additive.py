@@ -75,5 +75,5 @@ def event_of(
     """The event of noise of ``scale`` steps on every coordinate, of which one unit moves only some."""
     steps, distance = query.steps(adjacency, grid), adjacency.contribution_distance
     contribution = steps // distance if steps % distance == 0 else steps / distance
-    single, touched = kind(check_scale(scale), contribution), query.touched(adjacency)
+    single, touched = kind(check_scale(scale), contribution), query.touched_coordinates(adjacency)
     return single if touched == 1 else Repeat(single, touched)

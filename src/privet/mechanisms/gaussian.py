@@ -98,7 +98,7 @@ class Gaussian(Mechanism[float | Floats]):
         if not isinstance(query, CoordinateQuery):
             return Gaussian(query, scale, adjacency)
         grid = grid_for(query.distance(adjacency), scale, _MOST_STEPS)
-        steps, touched = query.steps(adjacency, grid), query.touched(adjacency)
+        steps, touched = query.steps(adjacency, grid), query.touched_coordinates(adjacency)
         scale = discrete_gaussian_scale(epsilon, delta, steps, touched) * grid.granularity
         return Gaussian(query, scale, adjacency, grid.granularity)
 
@@ -167,7 +167,7 @@ class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
     ) -> "DiscreteGaussian":
         """The least noise that is (ε, δ)-DP, for every ε."""
         check_counts(coordinate_query(query))
-        touched = query.touched(check_adjacency(adjacency))
+        touched = query.touched_coordinates(check_adjacency(adjacency))
         scale = discrete_gaussian_scale(epsilon, delta, query.steps(adjacency, ONE), touched)
         return DiscreteGaussian(query, scale, adjacency)
 

@@ -61,7 +61,7 @@ class Laplace(Mechanism[float | Floats]):
         coordinate_query(query)
         scale = query.l1(check_adjacency(adjacency)) / positive("epsilon", epsilon)
         grid = grid_for(query.distance(adjacency), scale)
-        steps = query.touched(adjacency) * query.steps(adjacency, grid)
+        steps = query.touched_coordinates(adjacency) * query.steps(adjacency, grid)
         return Laplace(query, divide_up(steps, epsilon) * grid.granularity, adjacency, grid.granularity)
 
     @property
@@ -121,7 +121,7 @@ class DiscreteLaplace(Mechanism[int | NDArray[np.int64]]):
         """The least noise that is ε-DP: scale Δ₁/ε."""
         check_counts(coordinate_query(query))
         positive("epsilon", epsilon)
-        total = query.touched(check_adjacency(adjacency)) * query.steps(adjacency, ONE)
+        total = query.touched_coordinates(check_adjacency(adjacency)) * query.steps(adjacency, ONE)
         return DiscreteLaplace(query, divide_up(total, epsilon), adjacency)
 
     @property

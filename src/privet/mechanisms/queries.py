@@ -1,8 +1,8 @@
 """Bounded queries. A query clamps the data itself, so its sensitivity is known.
 
 Nobody types in a sensitivity. Under each adjacency a query says how many coordinates of its answer one unit
-can touch (``touched``) and how far each moves (``distance``); ℓ₁ and ℓ₂ follow. Its answer is in whole steps
-of a public grid.
+can touch (``touched_coordinates``) and how far each moves (``distance``); ℓ₁ and ℓ₂ follow. Its answer is in
+whole steps of a public grid.
 
 A record that is missing or makes no sense does not count, and raises no error, because an error would tell of
 it.
@@ -62,7 +62,7 @@ class Query(ABC):
 
 
 class CoordinateQuery(Query):
-    """A query of which one unit moves at most ``touched`` coordinates, each by at most ``distance``."""
+    """A query with bounds for each coordinate: how many one unit moves, and how far each moves."""
 
     @property
     def counts(self) -> bool:
@@ -70,7 +70,7 @@ class CoordinateQuery(Query):
         return False
 
     @abstractmethod
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         """How many coordinates one unit can move."""
 
     @abstractmethod
@@ -82,10 +82,10 @@ class CoordinateQuery(Query):
         """How many whole steps of the grid each of them can move."""
 
     def l1(self, adjacency: Adjacency) -> float:
-        return self.touched(adjacency) * self.distance(adjacency)
+        return self.touched_coordinates(adjacency) * self.distance(adjacency)
 
     def l2(self, adjacency: Adjacency) -> float:
-        return math.sqrt(self.touched(adjacency)) * self.distance(adjacency)
+        return math.sqrt(self.touched_coordinates(adjacency)) * self.distance(adjacency)
 
 
 class TallyQuery(CoordinateQuery):
@@ -120,7 +120,7 @@ class Count(TallyQuery):
     [2]
     """
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         if not isinstance(adjacency, AddRemove):
             raise NotProved(
                 f"The number of records is public under {adjacency}, so there is nothing to protect in "
@@ -151,7 +151,7 @@ class CountWhere(TallyQuery):
                 f"record: …"
             )
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return 1
 
     def tallies(self, data: object) -> list[int]:
@@ -177,7 +177,7 @@ class Sum(CoordinateQuery):
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return 1
 
     def distance(self, adjacency: Adjacency) -> float:

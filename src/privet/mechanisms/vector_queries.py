@@ -50,7 +50,7 @@ class BinaryAttributes(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return self.attributes
 
     def tallies(self, data: object) -> list[int]:
@@ -79,7 +79,7 @@ class BoxSum(CoordinateQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return self.coordinates
 
     def distance(self, adjacency: Adjacency) -> float:
@@ -122,7 +122,7 @@ class Histograms(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return len(self.tables) * adjacency.contribution_distance
 
     def tallies(self, data: object) -> list[int]:
@@ -161,7 +161,7 @@ class HistogramOf(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return adjacency.contribution_distance
 
     def tallies(self, data: object) -> list[int]:

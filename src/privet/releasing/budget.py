@@ -80,9 +80,9 @@ def extend_ledger(
         return after
     if budget is not None and rule is not None and _differs(rule, budget):
         raise InvalidArgument(
-            f"The ledger has the budget {_shown(rule)} already, and {_shown(budget)} was given now. Leave "
-            f"the budget out, or change it with a reason: 'privet ledger FILE --change-budget', or "
-            f"change_budget of a held ledger."
+            f"The ledger has the budget {_limit_text(rule)} already, and {_limit_text(budget)} was given "
+            f"now. Leave the budget out, or change it with a reason: 'privet ledger FILE --change-budget', "
+            f"or change_budget of a held ledger."
         )
     try:
         if budget is not None and rule is None:
@@ -97,7 +97,7 @@ def extend_ledger(
                 f"nothing was spent. Ask for what was answered already, which costs nothing."
             )
         meter = Filtered(rule)
-        spent = _spent(meter, after)
+        spent = _sum_spending(meter, after)
     except (NotProved, OutOfReach) as unknown:
         limit = budget if rule is None else rule
         assert limit is not None
@@ -109,7 +109,7 @@ def extend_ledger(
         return replace(after, filter=rule)
     if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
         return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
-    raise BudgetExceeded(_refusal(meter, spent, _spent(meter, ledger)))
+    raise BudgetExceeded(_refusal(meter, spent, _sum_spending(meter, ledger)))
 
 
 def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
@@ -128,19 +128,21 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
             "with the first release."
         )
     if ledger.filter is not None and not _differs(ledger.filter, budget):
-        raise InvalidArgument(f"The ledger has the budget {_shown(ledger.filter)} already. Give another one.")
+        raise InvalidArgument(
+            f"The ledger has the budget {_limit_text(ledger.filter)} already. Give another one."
+        )
     try:
         rule = _choose_rule(budget, ledger.entries[:1], ledger)
         meter = Filtered(rule)
-        spent = _spent(meter, ledger)
+        spent = _sum_spending(meter, ledger)
     except (NotProved, OutOfReach) as unknown:
         raise BudgetExceeded(
-            f"What was spent is not proved to be within {_shown(budget)}: {unknown} Nothing was changed."
+            f"What was spent is not proved to be within {_limit_text(budget)}: {unknown} Nothing was changed."
         ) from unknown
     if isinstance(rule, OneRequestFilter) or not meter.permits(spent):
         raise BudgetExceeded(
             f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above "
-            f"the budget {_shown(budget)}; nothing was changed. Give at least that: what was answered "
+            f"the budget {_limit_text(budget)}; nothing was changed. Give at least that: what was answered "
             f"cannot be taken back."
         )
     return replace(_record_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule)
@@ -157,7 +159,7 @@ def _record_change(ledger: Ledger, before: Filter | None, after: Filter, reason:
     return replace(ledger, changes=(*ledger.changes, change), caveats=ledger.caveats | {Caveat.LATE_BUDGET})
 
 
-def _shown(limit: Budget | Filter) -> str:
+def _limit_text(limit: Budget | Filter) -> str:
     return f"ε = {limit.epsilon:g} at δ = {limit.delta:g}"
 
 
@@ -168,7 +170,7 @@ def filter_state(ledger: Ledger) -> FilterState | None:
     if isinstance(ledger.filter, OneRequestFilter):
         return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
     meter = Filtered(ledger.filter)
-    spent = _spent(meter, ledger)
+    spent = _sum_spending(meter, ledger)
     return FilterState(filter=ledger.filter, reached=meter.reached(spent), remaining=meter.remaining(spent))
 
 
@@ -202,7 +204,7 @@ def _differs(rule: Filter, budget: Budget | Filter) -> bool:
     return (rule.epsilon, rule.delta) != (budget.epsilon, budget.delta)
 
 
-def _spent(meter: Filtered, ledger: Ledger) -> Spending:
+def _sum_spending(meter: Filtered, ledger: Ledger) -> Spending:
     total = meter.zero()
     for entry in ledger.entries:
         total = meter.join(total, fold(meter, entry.event, ledger.adjacency))

@@ -142,7 +142,7 @@ def _with_laplace(
         epsilon = budget.epsilon * weight / _UP
         noisy = [_add_laplace(query, epsilon * query.fraction) for query in _all_sums(compiled)]
         cost = PrivacyCost(epsilon=budget.epsilon * weight, delta=0.0)
-        calibrated.append(_calibrated(compiled, noisy, _chooser(compiled, epsilon), delta, cost))
+        calibrated.append(_calibrate(compiled, noisy, _chooser(compiled, epsilon), delta, cost))
     return tuple(calibrated)
 
 
@@ -194,7 +194,7 @@ def _with_gaussian(
                 return None
             chooser = _chooser(compiled, budget.epsilon * weight / _UP)
             pure = PrivacyCost(epsilon=budget.epsilon * weight * _choice_share(compiled), delta=budget.delta)
-            statistic = _calibrated(compiled, noisy, chooser, delta, pure)
+            statistic = _calibrate(compiled, noisy, chooser, delta, pure)
             calibrated.append(replace(statistic, cost=_gaussian_cost(statistic, pure, budget, adjacency)))
         if _is_proved(calibrated, budget, adjacency):
             return tuple(calibrated)
@@ -229,8 +229,8 @@ def _gaussian_cost(
     statistic: CalibratedStatistic, pure: PrivacyCost, budget: Budget, adjacency: Adjacency
 ) -> PrivacyCost:
     """What it costs by itself: by moments, which is quick, and never more than the whole plan costs."""
-    found = () if statistic.discovery is None else (statistic.discovery,)
-    sums = [query.event(adjacency) for query in (*statistic.queries, *found)]
+    discovery = () if statistic.discovery is None else (statistic.discovery,)
+    sums = [query.event(adjacency) for query in (*statistic.queries, *discovery)]
     if not sums:
         return PrivacyCost(epsilon=pure.epsilon, delta=0.0)
     hidden = _opaque_delta(statistic.event)
@@ -239,7 +239,7 @@ def _gaussian_cost(
     return PrivacyCost(epsilon=min(spent, budget.epsilon), delta=budget.delta)
 
 
-def _calibrated(
+def _calibrate(
     compiled: CompiledStatistic,
     noisy: list[NoisyQuery],
     chooser: CellChooser | None,
@@ -264,8 +264,8 @@ def _calibrated(
 
 def _all_sums(compiled: CompiledStatistic) -> tuple[SumQuery, ...]:
     """All queries that get noise; the query that finds keys comes first."""
-    found = () if compiled.discovery is None else (compiled.discovery,)
-    return (*found, *compiled.queries.sums)
+    discovery = () if compiled.discovery is None else (compiled.discovery,)
+    return (*discovery, *compiled.queries.sums)
 
 
 def _choice_share(compiled: CompiledStatistic) -> float:

@@ -235,8 +235,8 @@ def _half_widths(statistic: CalibratedStatistic, confidence: float) -> tuple[flo
 
 def _is_count(statistic: CalibratedStatistic) -> bool:
     """Whether the answer is a count, which is shown as a whole number."""
-    found = () if statistic.discovery is None else (statistic.discovery,)
-    measures = _measures(tuple(noisy.query for noisy in (*statistic.queries, *found)))
+    discovery = () if statistic.discovery is None else (statistic.discovery,)
+    measures = _measures(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
     return statistic.chooser is None and set(measures) <= {Rows(), Units()}
 
 

@@ -83,19 +83,19 @@ def _sums(decay: Decay, precision: int, folded: bool) -> tuple[list[int], list[i
     """
     ratio_lower, ratio_upper = exponential_bounds(decay.linear + decay.quadratic, precision)
     fall_lower, fall_upper = exponential_bounds(2 * decay.quadratic, precision)
-    one = 1 << precision
+    unit = 1 << precision
     enough = 1 << 24
-    weight_lower = weight_upper = one
-    sum_lower = sum_upper = one >> 1 if folded else one
+    weight_lower = weight_upper = unit
+    sum_lower = sum_upper = unit >> 1 if folded else unit
     lower, upper = [sum_lower], [sum_upper]
     while True:
         weight_lower = weight_lower * ratio_lower >> precision
         weight_upper = (weight_upper * ratio_upper >> precision) + 1
-        if fall_upper != one:
+        if fall_upper != unit:
             ratio_lower = ratio_lower * fall_lower >> precision
             ratio_upper = (ratio_upper * fall_upper >> precision) + 1
         if weight_upper < enough:
-            rest = -(-(weight_upper << precision) // (one - ratio_upper))
+            rest = -(-(weight_upper << precision) // (unit - ratio_upper))
             if rest < enough:
                 return lower, upper, rest
         sum_lower += weight_lower

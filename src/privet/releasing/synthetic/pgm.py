@@ -49,11 +49,12 @@ class PrivatePGM(Estimator):
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             domain = mbi.Domain(range(len(shape)), shape)
-            noisy = [
-                mbi.LinearMeasurement(each.values.ravel(), each.axes, each.variance**0.5) for each in merged
+            linear = [
+                mbi.LinearMeasurement(noisy.values.ravel(), noisy.axes, noisy.variance**0.5)
+                for noisy in merged
             ]
             model: Any = mbi.estimation.MirrorDescent().estimate(
-                domain, noisy, known_total=total, iters=self.steps, warm_start=_start(mbi, domain, start)
+                domain, linear, known_total=total, iters=self.steps, warm_start=_start(mbi, domain, start)
             )
             potentials = {
                 tuple(axes): np.asarray(table.values, dtype=float)
