@@ -19,13 +19,13 @@ from matplotlib.axes import Axes
 from style import BLUE, GREEN, GREY, INK, ORANGE, panels, save, show, thousands
 
 from privet.adjacency import ReplaceOne
-from privet.learning.losses import Logistic, Loss, SmoothedHinge
+from privet.learning.losses import ConvexLoss, LogisticLoss, SmoothedHingeLoss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.objective_perturbation import ObjectivePerturbation
 from privet.learning.output_perturbation import OutputPerturbation
-from privet.learning.risk import Risk, minimum
+from privet.learning.risk import Risk, minimize
 from privet.learning.scaling import UnitBall
-from privet.learning.solver import Prepared, Terms, gaussian_multiplier
+from privet.learning.solver import PreparedFit, Problem, gaussian_multiplier
 from privet.randomness import NoiseSource, SecureNoise, experiment
 
 DIMENSION, DELTA = 20, 1e-6
@@ -72,8 +72,8 @@ def _excess(count: int, epsilon: float, noise: NoiseSource) -> dict[str, tuple[f
     """For each line the mean excess over the best, over R, of several fits, and its standard error."""
     prepared = _prepared(count, epsilon)
     rows, labels = _kind(count)
-    plain = Risk(Logistic(), rows, labels, 0.0)
-    best = plain.value(minimum(Risk(Logistic(), rows, labels, 1e-6), 1e-4))
+    plain = Risk(LogisticLoss(), rows, labels, 0.0)
+    best = plain.value(minimize(Risk(LogisticLoss(), rows, labels, 1e-6), 1e-4))
     found = {WORST: _worst_excess(count, epsilon, noise)}
     for name in [line for line in LINES if line != WORST]:
         above = [plain.value(prepared[name].run(rows, labels, noise)) - best for _ in range(FITS)]
@@ -83,7 +83,7 @@ def _excess(count: int, epsilon: float, noise: NoiseSource) -> dict[str, tuple[f
 
 def _worst_excess(count: int, epsilon: float, noise: NoiseSource) -> tuple[float, float]:
     rows, labels, direction = _worst(count, _scale(epsilon))
-    plain, prepared = Risk(SmoothedHinge(0.5), rows, labels, 0.0), _prepared(count, epsilon)[WORST]
+    plain, prepared = Risk(SmoothedHingeLoss(0.5), rows, labels, 0.0), _prepared(count, epsilon)[WORST]
     best = plain.value(SMALL_RADIUS * direction)
     above = [plain.value(prepared.run(rows, labels, noise)) - best for _ in range(FITS)]
     return _summary(above, SMALL_RADIUS * count)
@@ -112,7 +112,7 @@ def _worst(count: int, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return signs[:, None] * direction * (1 - 1e-9), np.ones(count), direction
 
 
-def _prepared(count: int, epsilon: float) -> dict[str, Prepared]:
+def _prepared(count: int, epsilon: float) -> dict[str, PreparedFit]:
     """Each solver with its public numbers, which come from n, d, ε, δ and R alone."""
     scale = _scale(epsilon)
     # Noise of σ/nλ in each of d weights costs at most ½β d (σ/nλ)², β = ¼; regularising ½λR². The sum is least here:
@@ -124,10 +124,10 @@ def _prepared(count: int, epsilon: float) -> dict[str, Prepared]:
     # Where the loss is a plane, one long step goes where the noisy mean of the people points.
     one_step = NoisySGD(steps=1, radius=SMALL_RADIUS, step_size=1e6)
     each = (
-        (one_step, SmoothedHinge(0.5), 0.0),
-        (OutputPerturbation(), Logistic(), output),
-        (ObjectivePerturbation(), Logistic(), objective),
-        (descent, Logistic(), 0.0),
+        (one_step, SmoothedHingeLoss(0.5), 0.0),
+        (OutputPerturbation(), LogisticLoss(), output),
+        (ObjectivePerturbation(), LogisticLoss(), objective),
+        (descent, LogisticLoss(), 0.0),
     )
     return {
         name: solver.prepare(_terms(loss, count, regularization), epsilon=epsilon, delta=DELTA)
@@ -135,8 +135,8 @@ def _prepared(count: int, epsilon: float) -> dict[str, Prepared]:
     }
 
 
-def _terms(loss: Loss, count: int, regularization: float) -> Terms:
-    return Terms(
+def _terms(loss: ConvexLoss, count: int, regularization: float) -> Problem:
+    return Problem(
         loss=loss,
         dimension=DIMENSION,
         population=count,

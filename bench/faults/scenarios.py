@@ -21,7 +21,7 @@ from privet.attacks.shadows.recipe import CallableRecipe
 from privet.errors import BudgetExceeded, PrivetError
 from privet.events import DiscreteLaplace, Event, Repeat
 from privet.ledger import Entry, Ledger
-from privet.releasing import Answer, Budget, Cost, ErrorKind, filter_state
+from privet.releasing import Answer, Budget, ErrorKind, PrivacyCost, filter_state
 from privet.releasing.durable import DurableLedger, stored_ledger
 from privet.training import plan as training_plan
 from privet.training.loop import checkpoint as training_checkpoint
@@ -117,7 +117,7 @@ def _answer(entry: Entry) -> Answer:
         error_kind=ErrorKind.NOISE_LAW,
         confidence=0.95,
         event=entry.event,
-        cost=Cost(epsilon=0.5, delta=0.0),
+        cost=PrivacyCost(epsilon=0.5, delta=0.0),
         accuracy=1.0,
     )
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from samplers import EVERY, GAUSSIAN, LAPLACE, OpenDP, Privet, Sampler
 
-from privet.mechanisms.sampling import bernoulli, choose, noise, table, uniform_integers
+from privet.mechanisms.sampling import bernoulli, choose, cumulative_table, noise, uniform_integers
 from privet.randomness import SecureNoise
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -135,7 +135,7 @@ def _others(rounds: int) -> list[str]:
 
     def fresh(law: Callable[[float, bool], object], scale: float) -> None:
         law.cache_clear()
-        table.table_of.cache_clear()
+        cumulative_table.make_table.cache_clear()
         law(scale, False).draw(1, source)
 
     def best(work: Callable[[], object]) -> float:
@@ -147,8 +147,8 @@ def _others(rounds: int) -> list[str]:
         ("`uniform_integers(10**6)`", f"{1e6 / best(lambda: uniform_integers(10**6, 1_000_000, source)) / 1e6:.3g} million/s"),
         ("`choose` among 100", f"{best(lambda: choose(scores[:100], source)) * 1e6:.0f} µs"),
         ("`choose` among 100,000", f"{best(lambda: choose(scores, source)) * 1e3:.1f} ms"),
-        ("one Laplace number, new scale 12345.6", f"{best(lambda: fresh(noise._laplace, 12345.6)) * 1e3:.2f} ms"),
-        ("one Gaussian number, new scale 12345.6", f"{best(lambda: fresh(noise._gaussian, 12345.6)) * 1e3:.2f} ms"),
+        ("one Laplace number, new scale 12345.6", f"{best(lambda: fresh(noise._laplace_sampler, 12345.6)) * 1e3:.2f} ms"),
+        ("one Gaussian number, new scale 12345.6", f"{best(lambda: fresh(noise._gaussian_sampler, 12345.6)) * 1e3:.2f} ms"),
         ("one Laplace number, table kept", f"{best(lambda: noise.discrete_laplace(12345.6, 1, source)) * 1e6:.0f} µs"),
     ]  # fmt: skip
     return [_line(["what", "best"]), _line(["---", "---"]), *(_line(list(row)) for row in rows)]

@@ -47,11 +47,11 @@ class Privet(Contestant):
     def load(self) -> None:
         import polars as pl
 
-        from privet.releasing import Budget, Contribution, Count, GroupBy, Plan, Sum
+        from privet.releasing import Budget, Contribution, Count, GroupBy, ReleasePlan, Sum
 
         self.data: Any = pl.read_parquet(self.table) if self.in_memory else self.table
         keys = tuple(range(KEYS))
-        self.plan = Plan(
+        self.plan = ReleasePlan(
             statistics=(
                 ("count", GroupBy("key", Count(), keys)),
                 ("sum", GroupBy("key", Sum("value", LOWER, UPPER), keys)),

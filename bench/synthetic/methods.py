@@ -13,9 +13,9 @@ from privet.adjacency import AddRemove
 from privet.events import DiscreteGaussian, DiscreteLaplace
 from privet.randomness import SecureNoise, experiment
 from privet.releasing.synthetic import AIM, MST, MWEM, Domain, all_marginals
-from privet.releasing.synthetic.budgets import concentrated_budget, measured_scale
-from privet.releasing.synthetic.looks import CellNoise, Looks
-from privet.releasing.synthetic.marginals import Axes, Counts
+from privet.releasing.synthetic.budgets import concentrated_budget, measurement_scale
+from privet.releasing.synthetic.marginals import Axes, ExactMarginals
+from privet.releasing.synthetic.noisy_access import CellNoise, NoisyAccess
 
 DELTA = 1e-9
 ORDERS = (1, 2, 3)
@@ -65,12 +65,12 @@ class Modelled(Method):
         yield self.name, released.model
         if self.sampled:
             drawn = released.sample(len(table), experiment(0))
-            yield f"{self.name}, table", Exact(Counts(domain, domain.encode(drawn)))
+            yield f"{self.name}, table", Exact(ExactMarginals(domain, domain.encode(drawn)))
 
 
 @dataclass(frozen=True)
 class Exact:
-    counts: Counts
+    counts: ExactMarginals
 
     def answer(self, axes: Axes) -> np.ndarray:
         return self.counts.marginal(axes)
@@ -90,9 +90,11 @@ class EachByItself(Method):
             scale = len(asked) / epsilon
         else:
             rho = concentrated_budget(epsilon=epsilon, delta=DELTA)
-            scale = measured_scale(rho / len(asked), AddRemove())
-        looks = Looks(Counts(domain, domain.encode(table)), AddRemove(), SecureNoise(), frozenset())
-        yield self.name, Clipped({axes: looks.measure(axes, str(axes), self.kind, scale) for axes in asked})
+            scale = measurement_scale(rho / len(asked), AddRemove())
+        access = NoisyAccess(
+            ExactMarginals(domain, domain.encode(table)), AddRemove(), SecureNoise(), frozenset()
+        )
+        yield self.name, Clipped({axes: access.measure(axes, str(axes), self.kind, scale) for axes in asked})
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,11 @@ class WholeHistogram(Method):
         return domain.cells <= MOST_CELLS_OF_A_HISTOGRAM
 
     def run(self, domain: Domain, table: pd.DataFrame, epsilon: float) -> Iterable[tuple[str, object]]:
-        looks = Looks(Counts(domain, domain.encode(table)), AddRemove(), SecureNoise(), frozenset())
+        access = NoisyAccess(
+            ExactMarginals(domain, domain.encode(table)), AddRemove(), SecureNoise(), frozenset()
+        )
         every = tuple(range(len(domain.shape)))
-        yield self.name, Summed(np.maximum(looks.measure(every, "all", DiscreteLaplace, 1 / epsilon), 0))
+        yield self.name, Summed(np.maximum(access.measure(every, "all", DiscreteLaplace, 1 / epsilon), 0))
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def measured(method: Method, domain: Domain, table: pd.DataFrame, epsilon: float) -> dict[str, Score]:
-    truth = Counts(domain, domain.encode(table))
+    truth = ExactMarginals(domain, domain.encode(table))
     began = time.perf_counter()
     scores = {}
     for name, found in method.run(domain, table, epsilon):

@@ -23,13 +23,14 @@ from privet.releasing import (
     Budget,
     Contribution,
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Marginal,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
@@ -48,6 +49,7 @@ EVERYTHING = (
     ("sum", Sum("age", 0.0, 100.0)),
     ("mean", Mean("age", 0.0, 100.0)),
     ("variance", Variance("age", 0.0, 100.0)),
+    ("covariance", Covariance("age", 0.0, 100.0, "city", 0.0, 1.0)),
     ("median", Quantile("age", 0.5, 0.0, 100.0, candidates=64)),
     ("histogram", Histogram("city", ("a", "b"))),
     ("marginal", Marginal((("city", ("a", "b")), ("age", (1, 2))))),
@@ -82,7 +84,7 @@ KINDS = (
 
 
 def plan(*statistics, unit="user_id", epsilon=1e6, delta=0.0, rows=1, groups=1):
-    return Plan(
+    return ReleasePlan(
         statistics=statistics,
         unit=unit,
         budget=Budget(epsilon=epsilon, delta=delta),

@@ -75,7 +75,7 @@ def test_a_budget_is_given_once_and_changed_on_the_record(release, tell, ledger,
     release("--count", "--budget", "1")
     code, found = release("--mean", "age:0:100", "--budget", "5")
     assert code == 2
-    assert "given once" in found["error"]["message"]
+    assert "was given now" in found["error"]["message"]
     assert "--change-budget" in found["error"]["message"]
     assert len(Ledger.from_json(ledger.read_text())) == 1
     assert release("--mean", "age:0:100", "--budget", "1")[0] == 0

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from privet.mechanisms.sampling import discrete_gaussian, discrete_laplace
-from privet.mechanisms.sampling.decay import Decay, cumulative
+from privet.mechanisms.sampling.decay import Decay, cumulative_edges
 from privet.randomness import SecureNoise
 
 opendp = pytest.importorskip(
@@ -52,8 +52,8 @@ def test_both_draw_from_one_law(noise, constant_time, scale):
     ("noise", "law"), [(discrete_laplace, Decay.laplace), (discrete_gaussian, Decay.gaussian)]
 )
 def test_opendp_draws_from_our_table(noise, law, scale):
-    """χ² of OpenDP's numbers against the table's cumulative sums; false alarm 1e-8; finds 6 % off in the scale."""
-    table = np.array(cumulative(law(scale), 63, folded=True), dtype=np.float64) / 2.0**63
+    """χ² of OpenDP's numbers against the table's cumulative_edges sums; false alarm 1e-8; finds 6 % off in the scale."""
+    table = np.array(cumulative_edges(law(scale), 63, folded=True), dtype=np.float64) / 2.0**63
     sizes = np.abs(of_opendp(noise, scale, THEIRS))
     common = np.flatnonzero(np.diff(table, prepend=0.0) * THEIRS >= 20)
     last = int(common.max())

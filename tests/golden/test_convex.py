@@ -9,25 +9,30 @@ from scipy.stats import norm
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.errors import InvalidArgument
-from privet.learning.choosing import Pace, least_strength, starting_radius, strength_for_noisy_weights
-from privet.learning.losses import Logistic, SmoothedHinge
-from privet.learning.noisy_sgd import NoisySGD, averaged_descent, theory_event, theory_scale
+from privet.learning.hyperparameters import (
+    DescentPlan,
+    least_strength,
+    starting_radius,
+    strength_for_noisy_weights,
+)
+from privet.learning.losses import LogisticLoss, SmoothedHingeLoss
+from privet.learning.noisy_sgd import NoisySGD, descend, theory_event, theory_scale
 from privet.learning.objective_perturbation import ObjectivePerturbation, profile
 from privet.learning.output_perturbation import OutputPerturbation, classic_scale
-from privet.learning.risk import Risk, minimum
-from privet.learning.solver import Terms
+from privet.learning.risk import Risk, minimize
+from privet.learning.solver import Problem
 from privet.randomness import SeededNoise
 
 
 def terms(adjacency=ReplaceOne(), **changes):  # noqa: B008 - frozen
     given = {
-        "loss": Logistic(),
+        "loss": LogisticLoss(),
         "dimension": 10,
         "population": 1000,
         "regularization": 0.01,
         "adjacency": adjacency,
     }
-    return Terms(**(given | changes))
+    return Problem(**(given | changes))
 
 
 def test_sensitivity_of_output_perturbation():
@@ -94,10 +99,10 @@ def test_descent_without_noise(steps):
     rows = generator.normal(size=(200, 5))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     targets = np.sign(rows @ generator.normal(size=5) + 0.3 * generator.normal(size=200))
-    loss, radius = SmoothedHinge(0.05), 2.0
+    loss, radius = SmoothedHingeLoss(0.05), 2.0
     risk = Risk(loss, rows, targets, 0.0)
-    found = averaged_descent(
-        lambda weights: risk.pull(weights) / 200,
+    found = descend(
+        lambda weights: risk.loss_gradient(weights) / 200,
         dimension=5,
         steps=steps,
         radius=radius,
@@ -105,7 +110,7 @@ def test_descent_without_noise(steps):
     )
     best = min(
         risk.value(weights * min(1, radius / np.linalg.norm(weights)))
-        for weights in (minimum(Risk(loss, rows, targets, s), 1e-6) for s in np.geomspace(1e-3, 100, 40))
+        for weights in (minimize(Risk(loss, rows, targets, s), 1e-6) for s in np.geomspace(1e-3, 100, 40))
     )
     assert (risk.value(found) - best) / 200 <= loss.smoothness * radius**2 / (2 * steps)
 
@@ -122,12 +127,12 @@ def test_momentum_without_noise(steps):
     rows /= np.linalg.norm(rows, axis=1).max()
     targets = np.sign(rows @ generator.normal(size=6) + 0.05 * generator.normal(size=300))
     public = terms(dimension=6, population=300, regularization=2e-4)
-    risk = Risk(Logistic(), rows, targets, public.strength)
+    risk = Risk(LogisticLoss(), rows, targets, public.strength)
     kappa = 1 + 0.25 / 2e-4
     constant = (math.sqrt(kappa) - 1) / (math.sqrt(kappa) + 1)
 
     def excess(momentum):
-        found = averaged_descent(
+        found = descend(
             lambda weights: risk.gradient(weights) / 300,
             dimension=6,
             steps=steps,
@@ -138,7 +143,7 @@ def test_momentum_without_noise(steps):
         )
         return (risk.value(found) - risk.value(best)) / 300
 
-    best = minimum(risk, 1e-8)
+    best = minimize(risk, 1e-8)
     start = (risk.value(np.zeros(6)) - risk.value(best)) / 300 + 1e-4 * float(best @ best)
     bound = start * (1 - 1 / math.sqrt(kappa)) ** steps
     assert excess(constant) <= bound
@@ -147,19 +152,21 @@ def test_momentum_without_noise(steps):
 
 def test_steps_and_regularization_by_hand():
     """Λ = σ/s = 8/4; √κ = √(1 + 0.25 · 10⁴/2); T = ½√κ ln(1 + 8Λn ln 2/(dσ²)), here ½ · 35.369 · ln(1 + 173.287)."""
-    assert least_strength(Logistic(), 8.0) == 2.0
-    assert least_strength(Logistic(), 1e-9) == 0.25 / 16
+    assert least_strength(LogisticLoss(), 8.0) == 2.0
+    assert least_strength(LogisticLoss(), 1e-9) == 0.25 / 16
     # 3 (2 · ¼ · 64 · 10⁴/(16 · 10))^⅓ = 3 · 2000^⅓
-    on_weights = strength_for_noisy_weights(Logistic(), 8.0, population=10_000, dimension=10)
+    on_weights = strength_for_noisy_weights(LogisticLoss(), 8.0, population=10_000, dimension=10)
     assert on_weights == pytest.approx(3 * 12.59921, rel=1e-6)
-    assert strength_for_noisy_weights(Logistic(), 8.0, population=1, dimension=10**6) == 2.0
+    assert strength_for_noisy_weights(LogisticLoss(), 8.0, population=1, dimension=10**6) == 2.0
     public = {"strength": 2.0, "noise_multiplier": 8.0, "population": 10_000, "dimension": 10}
-    pace = Pace.choose(Logistic(), **public, momentum=None)
+    pace = DescentPlan.choose(LogisticLoss(), **public, momentum=None)
     assert pace.steps == math.ceil(0.5 * 35.3695 * math.log(174.287)) == 92
     assert pace.momentum == pytest.approx(34.3695 / 36.3695, rel=1e-5)
-    plain = Pace.choose(Logistic(), **public, momentum=0.0)
+    plain = DescentPlan.choose(LogisticLoss(), **public, momentum=0.0)
     assert plain.steps == 1000
-    assert starting_radius(Logistic(), strength=2.0, population=10_000) == pytest.approx(83.2555, rel=1e-5)
+    assert starting_radius(LogisticLoss(), strength=2.0, population=10_000) == pytest.approx(
+        83.2555, rel=1e-5
+    )
 
 
 def test_excess_risk_with_noise():
@@ -173,8 +180,8 @@ def test_excess_risk_with_noise():
     prepared = solver.prepare(public, epsilon=1.0, delta=1e-5)
     v = math.sqrt(prepared.gradient_variance)
     assert prepared.excess_bound == pytest.approx(2 * v / 10 + 0.25 * 4 / 200, rel=1e-12)
-    risk = Risk(Logistic(), rows, targets, 0.0)
-    best = risk.value(minimum(Risk(Logistic(), rows, targets, 150.0), 1e-3))
+    risk = Risk(LogisticLoss(), rows, targets, 0.0)
+    best = risk.value(minimize(Risk(LogisticLoss(), rows, targets, 150.0), 1e-3))
     risks = [risk.value(prepared.run(rows, targets, SeededNoise(seed))) for seed in range(5)]
     assert (np.mean(risks) - best) / 2000 <= prepared.excess_bound
     assert NoisySGD().prepare(public, epsilon=1.0, delta=1e-5).excess_bound == math.inf

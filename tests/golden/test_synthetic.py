@@ -11,8 +11,17 @@ from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import DiscreteLaplace, ExponentialMechanism, Repeat
 from privet.learning import CategoricalNB, GaussianNB
 from privet.randomness import SeededNoise
-from privet.releasing.synthetic import AIM, MST, MWEM, Categories, Domain, Workload, all_marginals, looks
-from privet.releasing.synthetic.budgets import concentrated_budget, spent
+from privet.releasing.synthetic import (
+    AIM,
+    MST,
+    MWEM,
+    Categories,
+    Domain,
+    Workload,
+    all_marginals,
+    noisy_access,
+)
+from privet.releasing.synthetic.budgets import concentrated_budget, spent_rho
 
 DOMAIN = Domain(tuple(Categories(name, (0, 1)) for name in "abc"))
 TABLE = {name: [0, 1, 1, 0] for name in "abc"}
@@ -55,7 +64,7 @@ def test_mst_spends_a_third_on_each_stage(adjacency, cells):
     scale = (ledger.entries[0].event if cells == 1 else ledger.entries[0].event.inner).scale
     assert 3 * cells / (2 * scale**2) == pytest.approx(rho / 3)
     assert ledger.entries[3].event.epsilon ** 2 / 8 * 2 == pytest.approx(rho / 3, rel=1e-4)
-    assert spent(ledger) == pytest.approx(rho, rel=1e-4)
+    assert spent_rho(ledger) == pytest.approx(rho, rel=1e-4)
 
 
 def test_mwem_spends_as_in_its_figure():
@@ -77,7 +86,7 @@ def test_mwem_spends_as_in_its_figure():
 def test_mwem_moves_weights_as_in_its_figure(monkeypatch):
     """One measured marginal, one pass: A(x) ∝ A(x) · exp(q(x) · (m − q(A)) / 2n), Figure 1, step 3."""
     monkeypatch.setitem(
-        looks._SAMPLERS, DiscreteLaplace, lambda scale, size, source: np.zeros(size, dtype=int)
+        noisy_access._SAMPLERS, DiscreteLaplace, lambda scale, size, source: np.zeros(size, dtype=int)
     )
     one = Domain((Categories("a", (0, 1)),))
     asked = MWEM(

@@ -13,7 +13,7 @@ from privet.learning import (
     OutputPerturbation,
     Ridge,
 )
-from privet.learning.inputs import answers_of, table
+from privet.learning.inputs import read_targets, to_table
 
 ODD = ["text", None, float("nan"), float("inf"), b"x", [1], {}, 10**400, object(), "1"]
 RANDOM = np.random.default_rng(7)
@@ -65,7 +65,7 @@ def test_one_odd_target_does_not_erase_a_ridge():
 def test_one_odd_row_leaves_the_others_alone(row, first):
     rows = ROWS.tolist()
     changed = [row, *rows[1:]] if first else [*rows[:-1], row]
-    found, plain = table(changed), table(rows)
+    found, plain = to_table(changed), to_table(rows)
     assert found.shape == plain.shape
     kept = slice(1, None) if first else slice(None, -1)
     assert (found[kept] == plain[kept]).all()
@@ -88,4 +88,4 @@ def test_a_list_of_arrays_of_which_one_is_text():
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_containers_of_answers(container):
-    assert answers_of(container([1, 0, 1]), 3).tolist() == [1, 0, 1]
+    assert read_targets(container([1, 0, 1]), 3).tolist() == [1, 0, 1]

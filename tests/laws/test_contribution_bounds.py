@@ -18,6 +18,7 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Marginal,
@@ -26,7 +27,8 @@ from privet.releasing import (  # noqa: E402
     Sum,
     Variance,
 )
-from privet.releasing.budget_split import allot  # noqa: E402
+from privet.releasing.budget_split import split_budget  # noqa: E402
+from privet.releasing.compiled_statistics import compile_question  # noqa: E402
 from privet.releasing.engines import (  # noqa: E402
     aggregates,
     columns,
@@ -41,15 +43,16 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
     Present,
     Rows,
     Share,
+    ShareFactor,
     Steps,
     Units,
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
-from privet.releasing.executor import _combined, _measures, _on_grid  # noqa: E402
-from privet.releasing.noise_distributions import LaplaceLaw  # noqa: E402
-from privet.releasing.queries import NoiseKind, compiled  # noqa: E402
-from privet.releasing.questions import Part  # noqa: E402
+from privet.releasing.executor import _combine, _measures, _round_to_grid  # noqa: E402
+from privet.releasing.noise_distributions import DiscreteLaplaceNoise  # noqa: E402
+from privet.releasing.queries import NoiseKind  # noqa: E402
+from privet.releasing.questions import Question  # noqa: E402
 
 KEYS = ("a", "b", "c", "d")
 SCHEMA = {"unit": pl.Int64, "key": pl.String, "value": pl.Float64, "flag": pl.Boolean}
@@ -67,10 +70,13 @@ STATISTICS = (
     Sum("value", 3.0, 10.0),
     Mean("value", -7.3, 100.0),
     Variance("value", 0.0, 90.0),
+    Covariance("value", -7.3, 100.0, "flag", 0.0, 1.0),
+    Covariance("flag", -0.3, 1.1, "value", 0.0, 90.0),
     Histogram("key", KEYS),
     Marginal((("key", KEYS[:2]), ("flag", (True, False)))),
     GroupBy("key", Sum("value", -50.0, 100.0), KEYS),
     GroupBy("key", Mean("value", 0.0, 100.0), KEYS),
+    GroupBy("key", Covariance("value", 0.0, 100.0, "flag", 0.0, 3.0), KEYS),
     GroupBy(
         ("flag", "key"), Variance("value", 0.0, 100.0), tuple((f, k) for f in (True, False) for k in KEYS)
     ),
@@ -96,24 +102,24 @@ def engines(rows):
     return PolarsEngine.over(table), DuckDBEngine(table.to_arrow())
 
 
-def moves(noised, before, after):
+def moves(noisy, before, after):
     """How far a query moves in each group that it moves in, in the sum over its numbers, on the noise's grid."""
     lines = []
-    for linear in noised.query.parts:
-        old, new = (_on_grid(_combined(linear, totals.sums), noised) for totals in (before, after))
+    for linear in noisy.query.numbers:
+        old, new = (_round_to_grid(_combine(linear, totals.sums), noisy) for totals in (before, after))
         lines.append(np.abs(new - old))
     distances = np.sum(lines, axis=0)
     return sorted(int(distance) for distance in distances if distance)
 
 
-def covered(distances, noised, adjacency):
+def covered(distances, noisy, adjacency):
     """Whether the event speaks of at least as many moves, each at least as far.
 
-    Of Laplace noise, one move of a + b covers two of a and b: see LaplaceLaw.
+    Of Laplace noise, one move of a + b covers two of a and b: see DiscreteLaplaceNoise.
     """
-    distance, coordinates = claimed(noised.event(adjacency), adjacency)
+    distance, coordinates = claimed(noisy.event(adjacency), adjacency)
     found = list(distances)
-    while len(found) > coordinates and isinstance(noised.law, LaplaceLaw):
+    while len(found) > coordinates and isinstance(noisy.noise, DiscreteLaplaceNoise):
         found = sorted([found[0] + found[1], *found[2:]])
     return len(found) <= coordinates and max(found, default=0) <= distance
 
@@ -127,9 +133,11 @@ def claimed(event, adjacency):
 
 
 @functools.cache
-def noised_queries(statistic, rows, groups, adjacency, kind):
-    part = Part("x", statistic, "unit", Contribution(rows, groups), adjacency)
-    (found,) = allot_as(kind, part, Budget(epsilon=1.0, delta=0.0 if kind is NoiseKind.LAPLACE else 1e-6))
+def calibrated_statistic(statistic, rows, groups, adjacency, kind):
+    question = Question("x", statistic, "unit", Contribution(rows, groups), adjacency)
+    (found,) = calibrate_as(
+        kind, question, Budget(epsilon=1.0, delta=0.0 if kind is NoiseKind.LAPLACE else 1e-6)
+    )
     return found
 
 
@@ -146,23 +154,25 @@ def test_neighbours_are_as_close_as_the_events_say(kind, tables, adjacency, rows
     without = second if isinstance(adjacency, ReplaceOne) else []
     here, there = engines(others + first), engines(others + without)
     for statistic in STATISTICS:
-        one = noised_queries(statistic, rows, groups, adjacency, kind)
-        grouping, measures = one.compiled.grouping, _measures(one.compiled.queries)
+        one = calibrated_statistic(statistic, rows, groups, adjacency, kind)
+        grouping, measures = one.compiled.grouping, _measures(one.compiled.queries.sums)
         request = Aggregation("unit", grouping, measures, Contribution(rows, groups), SALT)
         for engine, other in zip(here, there, strict=True):
             before, after = engine.totals(request), other.totals(request)
-            for noised in one.queries:
-                distances = moves(noised, before, after)
-                assert covered(distances, noised, adjacency), (statistic, distances)
+            for noisy in one.queries:
+                distances = moves(noisy, before, after)
+                assert covered(distances, noisy, adjacency), (statistic, distances)
 
 
-def allot_as(kind, part, budget):
-    """The allotment with this law, whichever the plan itself would take."""
-    from privet.releasing import budget_split as allotment
+def calibrate_as(kind, question, budget):
+    """The statistic with this noise, whichever the plan itself would take."""
+    from privet.releasing import budget_split
 
     if kind is NoiseKind.LAPLACE:
-        return allotment._laplace((compiled(part, kind),), (1.0,), budget)
-    found = allotment._gaussian((compiled(part, kind),), (1.0,), budget, part.adjacency)
+        return budget_split._with_laplace((compile_question(question, kind),), (1.0,), budget)
+    found = budget_split._with_gaussian(
+        (compile_question(question, kind),), (1.0,), budget, question.adjacency
+    )
     assert found is not None
     return found
 
@@ -176,10 +186,13 @@ def test_both_engines_add_up_to_the_same(tables, rows):
     measures = (
         Units(),
         Rows(),
-        Present("value"),
+        Present(("value",)),
         Steps.fitting("value", -7.3, 100.0),
-        Share("value", 0.0, 100.0, 1),
-        Share("value", -3.0, 10.0, 2),
+        Share((ShareFactor("value", 0.0, 100.0),)),
+        Share((ShareFactor("value", -3.0, 10.0, 2),)),
+        Present(("value", "flag")),
+        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0, 0))),
+        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0))),
     )
     text = Grouping((KeyColumn("key"),), None)
     for unit, contribution in (("unit", Contribution(rows, 10)), (None, Contribution())):
@@ -207,10 +220,10 @@ def test_a_quantile_tells_neighbours_apart_by_no_more_than_its_epsilon(tables, r
         without = second if isinstance(adjacency, ReplaceOne) else []
         for engine, other in zip(engines(others + first), engines(others + without), strict=True):
             statistic = GroupBy("key", Quantile("value", 0.8, 0.0, 100.0, 16), KEYS)
-            part = Part("q", statistic, "unit", Contribution(rows, groups), adjacency)
-            (one,) = allot((part,), (1.0,), Budget(epsilon=2.0))
+            question = Question("q", statistic, "unit", Contribution(rows, groups), adjacency)
+            (one,) = split_budget((question,), (1.0,), Budget(epsilon=2.0))
             request = CellCounts(
-                "unit", one.compiled.grouping, one.chooser.choice.cells, part.contribution, SALT
+                "unit", one.compiled.grouping, one.chooser.choice.cells, question.contribution, SALT
             )
             losses = [
                 np.abs(_log_law(one.chooser._log_weights(a)) - _log_law(one.chooser._log_weights(b))).max()
@@ -291,7 +304,8 @@ def _unclamped_polars(monkeypatch):
 
 
 def _free(columns, measure):
-    value = columns.number(measure.column)
+    name, *_ = measure.columns if isinstance(measure, Present) else measure.present.columns
+    value = columns.number(name)
     if isinstance(measure, Present):
         return value.is_not_null().cast(pl.Int64)
     return (value.fill_null(0).clip(-1e12, 1e12) * 1024.0).floor().cast(pl.Int64)
@@ -336,20 +350,20 @@ def _law_on_polars():
     adjacency = AddRemove(Unit.USER)
     here, there = PolarsEngine.over(frame(others + mine)), PolarsEngine.over(frame(others))
     for statistic in STATISTICS:
-        one = noised_queries(statistic, 2, 2, adjacency, NoiseKind.LAPLACE)
-        measures = _measures(one.compiled.queries)
+        one = calibrated_statistic(statistic, 2, 2, adjacency, NoiseKind.LAPLACE)
+        measures = _measures(one.compiled.queries.sums)
         request = Aggregation("unit", one.compiled.grouping, measures, Contribution(2, 2), SALT)
         before, after = here.totals(request), there.totals(request)
-        for noised in one.queries:
-            assert covered(moves(noised, before, after), noised, adjacency)
+        for noisy in one.queries:
+            assert covered(moves(noisy, before, after), noisy, adjacency)
 
 
 def test_rounding_to_the_noise_grid_never_stretches():
-    part = Part("x", Sum("value", -3.3, 17.9), "unit", Contribution(3, 1), AddRemove(Unit.USER))
-    (noised,) = allot_as(NoiseKind.LAPLACE, part, Budget(epsilon=0.7))[0].queries
-    distance = noised.query.reach.distance
+    question = Question("x", Sum("value", -3.3, 17.9), "unit", Contribution(3, 1), AddRemove(Unit.USER))
+    (noisy,) = calibrate_as(NoiseKind.LAPLACE, question, Budget(epsilon=0.7))[0].queries
+    distance = noisy.query.sensitivity.distance
     for start in (0, 1, -5, distance // 3, 10**15 + 7, -(10**15)):
         sums = np.array([start, start + 1, start + distance // 2, start + distance - 1, start + distance])
-        steps = _on_grid(sums, noised)
-        assert steps[-1] - steps[0] == noised.grid
+        steps = _round_to_grid(sums, noisy)
+        assert steps[-1] - steps[0] == noisy.grid
         assert all(a <= b for a, b in pairwise(steps.tolist()))

@@ -20,7 +20,7 @@ from privet.learning import (
     OutputPerturbation,
     Ridge,
 )
-from privet.learning.losses import SmoothedHinge
+from privet.learning.losses import SmoothedHingeLoss
 from privet.learning.scaling import UnitBall
 
 SOLVERS = (None, NoisySGD(), NoisySGD(momentum=0.0), ObjectivePerturbation(), OutputPerturbation())
@@ -57,12 +57,12 @@ def plain_scores(kind, z, answers, alpha):
         return (
             PlainRidge(alpha=len(answers) * alpha, fit_intercept=False, tol=1e-12).fit(z, answers).predict(z)
         )
-    loss, signs = SmoothedHinge(0.5), 2.0 * answers - 1
+    loss, signs = SmoothedHingeLoss(0.5), 2.0 * answers - 1
 
     def risk(weights):
         scores = z @ weights
         value = loss.value(scores, signs).mean() + 0.5 * alpha * weights @ weights
-        return value, z.T @ loss.slope(scores, signs) / len(signs) + alpha * weights
+        return value, z.T @ loss.derivative(scores, signs) / len(signs) + alpha * weights
 
     options = {"gtol": 1e-11, "ftol": 1e-16, "maxiter": 10_000}
     return z @ minimize(risk, np.zeros(z.shape[1]), jac=True, method="L-BFGS-B", options=options).x

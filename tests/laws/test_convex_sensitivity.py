@@ -12,16 +12,16 @@ from scipy.stats import norm
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.events import Gaussian
 from privet.learning import noisy_sgd, output_perturbation
-from privet.learning.losses import ClippedSquare, Logistic, SmoothedHinge
+from privet.learning.losses import HuberLoss, LogisticLoss, SmoothedHingeLoss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.objective_perturbation import ObjectivePerturbation, profile
 from privet.learning.output_perturbation import OutputPerturbation, PreparedOutput
-from privet.learning.risk import Risk, minimum
+from privet.learning.risk import Risk, minimize
 from privet.learning.scaling import UnitBall
-from privet.learning.solver import Terms
+from privet.learning.solver import Problem
 from privet.randomness import SeededNoise
 
-LOSSES = (Logistic(), SmoothedHinge(0.5), SmoothedHinge(0.05), ClippedSquare(1.0), ClippedSquare(0.3))
+LOSSES = (LogisticLoss(), SmoothedHingeLoss(0.5), SmoothedHingeLoss(0.05), HuberLoss(1.0), HuberLoss(0.3))
 ADJACENCIES = (ReplaceOne(), ZeroOut(), AddRemove())
 
 numbers = st.floats(-10, 10, allow_nan=False, width=32)
@@ -29,13 +29,13 @@ numbers = st.floats(-10, 10, allow_nan=False, width=32)
 
 @st.composite
 def neighbours(draw):
-    """Terms, and two tables that differ in one row as the terms' adjacency says."""
+    """Problem, and two tables that differ in one row as the terms' adjacency says."""
     loss, adjacency = draw(st.sampled_from(LOSSES)), draw(st.sampled_from(ADJACENCIES))
     count, features = draw(st.integers(1, 8)), draw(st.integers(1, 3))
     table = draw(arrays(np.float64, (count + 1, features), elements=numbers))
     signs = draw(arrays(np.float64, count + 1, elements=st.sampled_from((-1.0, 1.0))))
     rows = UnitBall(1.0, intercept=True).rows(table)
-    terms = Terms(
+    terms = Problem(
         loss=loss,
         dimension=rows.shape[1],
         population=count,
@@ -67,14 +67,14 @@ def test_sums_of_gradients_move_by_at_most_the_sensitivity(case):
     prepared = NoisySGD(steps=2, radius=3.0).prepare(terms, epsilon=1.0, delta=1e-6)
     for length in (0.0, 0.5, 3.0):
         weights = np.full(terms.dimension, length / math.sqrt(terms.dimension))
-        pulls = [Risk(terms.loss, *table, 0.0).pull(weights) for table in (first, second)]
+        pulls = [Risk(terms.loss, *table, 0.0).loss_gradient(weights) for table in (first, second)]
         assert np.linalg.norm(pulls[0] - pulls[1]) <= prepared.sensitivity
 
 
 def worst(adjacency, tolerance=1e-5):
     """One person who pulls one way as hard as can be, and another who pulls the other way, or nobody."""
-    terms = Terms(
-        loss=SmoothedHinge(0.5), dimension=1, population=1, regularization=100.0, adjacency=adjacency
+    terms = Problem(
+        loss=SmoothedHingeLoss(0.5), dimension=1, population=1, regularization=100.0, adjacency=adjacency
     )
     prepared = OutputPerturbation(tolerance).prepare(terms, epsilon=1.0, delta=1e-6)
     here, there = np.array([[1.0]]), np.array([[-1.0]])
@@ -94,7 +94,7 @@ def test_the_sensitivity_is_reached(adjacency):
 
 def lazy_minimum(risk, tolerance):
     """A solver that stops as early as it may, always on the far side."""
-    exact = minimum(risk, 1e-9 * tolerance)
+    exact = minimize(risk, 1e-9 * tolerance)
     outward = np.sign(exact.sum()) if exact.any() else -1.0
     off = (1 - 1e-6) * tolerance / (risk.strength + risk.rows.shape[0] * risk.loss.smoothness)
     return exact + outward * off * np.ones_like(exact) / math.sqrt(exact.size)
@@ -102,17 +102,19 @@ def lazy_minimum(risk, tolerance):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_tolerance_belongs_to_the_sensitivity(adjacency, monkeypatch):
-    monkeypatch.setattr(output_perturbation, "minimum", lazy_minimum)
+    monkeypatch.setattr(output_perturbation, "minimize", lazy_minimum)
     prepared, first, second = worst(adjacency, tolerance=0.2)
     moved = distance(prepared, first, second)
     assert moved <= prepared.sensitivity
-    without = PreparedOutput(prepared.terms, 1e-300, prepared.noise_multiplier)
+    without = PreparedOutput(prepared.problem, 1e-300, prepared.noise_multiplier)
     assert moved > without.sensitivity, "a sensitivity without the tolerance must be found out"
 
 
 def test_unscaled_features_are_found_out():
     table, signs = np.array([[30.0], [-30.0]]), np.array([1.0])
-    terms = Terms(loss=Logistic(), dimension=1, population=1, regularization=100.0, adjacency=ReplaceOne())
+    terms = Problem(
+        loss=LogisticLoss(), dimension=1, population=1, regularization=100.0, adjacency=ReplaceOne()
+    )
     prepared = OutputPerturbation().prepare(terms, epsilon=1.0, delta=1e-6)
     scaled = UnitBall(1.0, intercept=False).rows(table)
     assert distance(prepared, (scaled[:1], signs), (scaled[1:], signs)) <= prepared.sensitivity
@@ -121,13 +123,13 @@ def test_unscaled_features_are_found_out():
 
 def spread(prepared) -> float:
     """The standard deviation of what ``run`` adds, over 4000 coordinates: within 5.6 % but once in 10⁶ times."""
-    rows, targets = np.zeros((1, prepared.terms.dimension)), np.ones(1)
+    rows, targets = np.zeros((1, prepared.problem.dimension)), np.ones(1)
     return float(np.std(prepared.run(rows, targets, SeededNoise(5))))
 
 
 def big_terms(adjacency, regularization=0.1):
-    return Terms(
-        loss=Logistic(), dimension=4000, population=10, regularization=regularization, adjacency=adjacency
+    return Problem(
+        loss=LogisticLoss(), dimension=4000, population=10, regularization=regularization, adjacency=adjacency
     )
 
 
@@ -141,8 +143,10 @@ def test_the_noise_is_the_one_that_is_accounted(adjacency):
 
 @pytest.mark.parametrize("module", [output_perturbation, noisy_sgd])
 def test_half_the_noise_is_found_out(module, monkeypatch):
-    honest = module.noisy
-    monkeypatch.setattr(module, "noisy", lambda v, grid, scale, noise: honest(v, grid, 0.5 * scale, noise))
+    honest = module.add_gaussian_noise
+    monkeypatch.setattr(
+        module, "add_gaussian_noise", lambda v, grid, scale, noise: honest(v, grid, 0.5 * scale, noise)
+    )
     if module is output_perturbation:
         prepared = OutputPerturbation().prepare(big_terms(ReplaceOne()), epsilon=1.0, delta=1e-6)
         expected = prepared.scale
@@ -166,8 +170,8 @@ def hockey_stick(loss, tables, strength, sigma, epsilon) -> float:
     for rows, targets in tables:
         tilt, jacobian = -strength * theta, np.full_like(theta, strength)
         for z, y in zip(rows[:, 0], targets, strict=True):
-            tilt = tilt - z * loss.slope(z * theta, np.full_like(theta, y))
-            jacobian = jacobian + z * z * loss.curvature(z * theta, np.full_like(theta, y))
+            tilt = tilt - z * loss.derivative(z * theta, np.full_like(theta, y))
+            jacobian = jacobian + z * z * loss.second_derivative(z * theta, np.full_like(theta, y))
         densities.append(norm.pdf(tilt / sigma) / sigma * jacobian)
     step = theta[1] - theta[0]
     masses = [float(density.sum() * step) for density in densities]
@@ -179,7 +183,7 @@ def hockey_stick(loss, tables, strength, sigma, epsilon) -> float:
 
 
 @given(
-    loss=st.sampled_from((Logistic(), SmoothedHinge(0.5), ClippedSquare(1.0), ClippedSquare(0.3))),
+    loss=st.sampled_from((LogisticLoss(), SmoothedHingeLoss(0.5), HuberLoss(1.0), HuberLoss(0.3))),
     adjacency=st.sampled_from(ADJACENCIES),
     rows=arrays(np.float64, (4, 1), elements=st.sampled_from((-1.0, -0.4, 0.7, 1.0))),
     signs=arrays(np.float64, 4, elements=st.sampled_from((-1.0, 1.0))),
@@ -207,7 +211,7 @@ def test_no_profile_is_too_small(loss, adjacency, rows, signs, strength, sigma, 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_profile_is_nearly_reached(adjacency):
     """A hinge whose corner is far away is a straight line: then the minimiser is a Gaussian mechanism."""
-    loss, strength, sigma, epsilon = SmoothedHinge(0.01), 1e4, 1.0, 1.0
+    loss, strength, sigma, epsilon = SmoothedHingeLoss(0.01), 1e4, 1.0, 1.0
     second = (
         (np.array([[-1.0]]), np.ones(1))
         if isinstance(adjacency, ReplaceOne)
@@ -230,7 +234,7 @@ def test_objective_noise_is_the_one_that_is_accounted():
     """Where nothing is said and λ is known, the weights are −b/Λ: their spread is σ/Λ."""
     prepared = ObjectivePerturbation().prepare(big_terms(ReplaceOne()), epsilon=1.0, delta=1e-6)
     assert spread(prepared) == pytest.approx(prepared.scale / prepared.strength, rel=0.056)
-    spent = prepared.minimising
+    spent = prepared.minimization
     leak = profile(
         epsilon=spent.epsilon,
         noise_multiplier=prepared.noise_multiplier,
@@ -243,7 +247,7 @@ def test_objective_noise_is_the_one_that_is_accounted():
     assert leak > 0.999 * spent.delta
 
 
-@pytest.mark.parametrize("loss", [Logistic(), ClippedSquare(1.0)])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberLoss(1.0)])
 @pytest.mark.parametrize("angle", [0.5, 0.25, 0.75])
 def test_no_profile_is_too_small_in_the_plane(loss, angle):
     """Replaced by somebody in another direction, whose pull the corners take one by one."""
@@ -256,8 +260,8 @@ def test_no_profile_is_too_small_in_the_plane(loss, angle):
     for z in (first, second):
         score = theta @ z
         ones = np.ones_like(score)
-        tilt = strength * theta + loss.slope(score, ones)[..., None] * z
-        jacobian = strength * (strength + loss.curvature(score, ones))
+        tilt = strength * theta + loss.derivative(score, ones)[..., None] * z
+        jacobian = strength * (strength + loss.second_derivative(score, ones))
         densities.append(
             np.exp(-0.5 * (tilt**2).sum(axis=-1) / sigma**2) / (2 * math.pi * sigma**2) * jacobian
         )

@@ -20,16 +20,17 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Mean,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -81,6 +82,7 @@ def scalar(draw):
             Sum(column, lower, upper),
             Mean(column, lower, upper),
             Variance(column, lower, upper),
+            Covariance("x", lower, upper, "X", -1.0, 2.0),
             Quantile(column, draw.choice([0.1, 0.5]), lower, upper, 16),
         ]
     )
@@ -104,7 +106,7 @@ def question(draw):
 def plan_of(draw):
     unit = draw.choice([None, "unit"])
     statistics = tuple((f"s{place}", question(draw)) for place in range(draw.randrange(1, 4)))
-    return Plan(
+    return ReleasePlan(
         statistics=statistics,
         unit=unit,
         budget=Budget(epsilon=draw.choice([1.0, 30.0]), delta=1e-3),
@@ -141,7 +143,7 @@ def check_agreement(draw, times, folder):
 @pytest.fixture
 def laplace(monkeypatch):
     """Laplace noise alone: the proof of the Gaussian's takes a second, and the sums are the same."""
-    monkeypatch.setattr(allotment, "_gaussian", lambda *_: None)
+    monkeypatch.setattr(budget_split, "_with_gaussian", lambda *_: None)
 
 
 @pytest.mark.usefixtures("laplace")
@@ -165,10 +167,12 @@ def number(value):
 
 
 def expected(statistic, rows):
-    """The statistic of some rows (key, x), in plain Python; None where no row has a value."""
+    """The statistic of some rows (key, x, y), in plain Python; None where no row has a value."""
     if isinstance(statistic, Count):
         return len(rows)
-    values = [number(x) for _, x in rows]
+    if isinstance(statistic, Covariance):
+        return expected_covariance(statistic, rows)
+    values = [number(x) for _, x, _ in rows]
     clamped = [min(max(v, statistic.lower), statistic.upper) for v in values if v is not None]
     if isinstance(statistic, Sum):
         return math.fsum(clamped)
@@ -177,8 +181,27 @@ def expected(statistic, rows):
     return fmean(clamped) if isinstance(statistic, Mean) else pvariance(clamped)
 
 
+def expected_covariance(statistic, rows):
+    pairs = [(number(x), number(y)) for _, x, y in rows]
+    clamped = [
+        (min(max(x, statistic.x_lower), statistic.x_upper), min(max(y, statistic.y_lower), statistic.y_upper))
+        for x, y in pairs
+        if x is not None and y is not None
+    ]
+    if not clamped:
+        return None
+    x_mean, y_mean = fmean(x for x, _ in clamped), fmean(y for _, y in clamped)
+    return fmean((x - x_mean) * (y - y_mean) for x, y in clamped)
+
+
 def check_truth(draw, frame, engine):
-    asked = [Count(), Sum("x", -5.0, 100.0), Mean("x", -5.0, 100.0), Variance("x", -5.0, 100.0)]
+    asked = [
+        Count(),
+        Sum("x", -5.0, 100.0),
+        Mean("x", -5.0, 100.0),
+        Variance("x", -5.0, 100.0),
+        Covariance("x", -5.0, 100.0, "y", -1.0, 3.0),
+    ]
     keys = tuple(key for key in frame["key"].unique().sort().to_list() if key is not None) or ("none",)
     keys = (*keys, "never") if isinstance(keys[0], str) else (*keys, 999)
     statistics = tuple((f"s{place}", one) for place, one in enumerate(asked))
@@ -186,11 +209,11 @@ def check_truth(draw, frame, engine):
     unit = draw.choice([None, "unit"])
     # Every unit has fewer rows and groups than count, so that nothing is bounded.
     bounds = Contribution(1000, 5) if unit else Contribution()
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=statistics, unit=unit, budget=Budget(epsilon=1e11 * len(statistics)), contribution=bounds
     )
     found = plan.run(engine(frame))
-    rows = list(zip(frame["key"].to_list(), frame["x"].to_list(), strict=True))
+    rows = list(zip(*(frame[name].to_list() for name in ("key", "x", "y")), strict=True))
     for place, one in enumerate(asked):
         close(found[f"s{place}"].value, expected(one, rows))
         for key, value in found[f"g{place}"].value:
@@ -214,6 +237,10 @@ def plain_table(draw, rows):
             ),
             "x": pl.Series(
                 [draw.choice([None, math.nan, math.inf, 0.0, draw.uniform(-20, 120)]) for _ in range(rows)],
+                dtype=pl.Float64,
+            ),
+            "y": pl.Series(
+                [draw.choice([None, math.nan, -math.inf, draw.uniform(-2, 4)]) for _ in range(rows)],
                 dtype=pl.Float64,
             ),
         }
@@ -242,7 +269,7 @@ def test_the_truth_of_a_million_rows(engine, unit):
     rng = np.random.default_rng(6)
     values, keys = rng.normal(40, 30, 10**6), rng.integers(0, 50, 10**6)
     frame = pl.DataFrame({"unit": np.arange(10**6) // 2, "key": keys, "x": values})
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=(
             ("mean", Mean("x", 0.0, 100.0)),
             ("median", Quantile("x", 0.5, 0.0, 100.0)),
@@ -261,15 +288,19 @@ def test_the_truth_of_a_million_rows(engine, unit):
     assert [value for _, value in found["n"].value] == np.bincount(keys).tolist()
 
 
-@pytest.mark.parametrize("statistic", [Sum, Mean, Variance])
+def squared(column, lower, upper):
+    return Covariance(column, lower, upper, "y", lower, upper)
+
+
+@pytest.mark.parametrize("statistic", [Sum, Mean, Variance, squared])
 @pytest.mark.parametrize("size", [1e-170, 1e-290, 1e-140, 1.0, 1e140, 1e160, 1e290, 10**300])
 def test_bounds_of_any_size_are_answered_or_refused(statistic, size):
     """Never a raw error, and never after the spend."""
-    frame = pl.DataFrame({"x": [size, -size, 0.0, None]}, strict=False)
+    frame = pl.DataFrame({"x": [size, -size, 0.0, None], "y": [size, 0.0, 0.0, size]}, strict=False)
     for delta in (0.0, 1e-6):
         try:
             asked = (("s", statistic("x", 0, size)), ("n", Count()))
-            plan = Plan(statistics=asked, unit=None, budget=Budget(epsilon=1.0, delta=delta))
+            plan = ReleasePlan(statistics=asked, unit=None, budget=Budget(epsilon=1.0, delta=delta))
             plan.quote()
         except PrivetError as refused:
             assert isinstance(refused, InvalidArgument)

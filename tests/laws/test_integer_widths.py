@@ -9,7 +9,18 @@ pl = pytest.importorskip("polars")
 pytest.importorskip("duckdb")
 
 from privet.adjacency import AddRemove  # noqa: E402
-from privet.releasing import Budget, Contribution, Count, Mean, Plan, Quantile, Sum, Variance  # noqa: E402
+from privet.releasing import (  # noqa: E402
+    Budget,
+    Contribution,
+    Count,
+    Covariance,
+    Mean,
+    Quantile,
+    ReleasePlan,
+    Sum,
+    Variance,
+)
+from privet.releasing.compiled_statistics import compile_question  # noqa: E402
 from privet.releasing.engines import aggregates  # noqa: E402
 from privet.releasing.engines.aggregates import (  # noqa: E402
     MOST_ROWS,
@@ -26,9 +37,9 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
-from privet.releasing.executor import _combined, _on_grid  # noqa: E402
-from privet.releasing.quantiles import Chooser  # noqa: E402
-from privet.releasing.queries import Choice, compiled  # noqa: E402
+from privet.releasing.executor import _combine, _round_to_grid  # noqa: E402
+from privet.releasing.quantiles import CellChooser  # noqa: E402
+from privet.releasing.queries import CellChoice  # noqa: E402
 
 INT64 = 2**63 - 1
 EDGES = [2**k + d for k in (1, 12, 20, 30, 31, 32, 45, 46, 52, 61) for d in (-1, 0, 1)]
@@ -56,7 +67,7 @@ def test_a_median_of_many_rows_is_the_median():
     """Ages in whole years: 600,000 rows in a hundred cells. Without a unit column their weights wrapped around."""
     ages = np.floor(np.random.default_rng(1).gamma(4.0, 9.0, 600_000))
     frame = pl.DataFrame({"age": ages})
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=(("median", Quantile("age", 0.5, 0.0, 120.0)),), unit=None, budget=Budget(epsilon=1.0)
     )
     for source in both(frame):
@@ -86,28 +97,37 @@ def test_weighing_down_is_exact(total, rows, most):
         max_size=3,
     ),
     epsilon=st.one_of(st.floats(-4, 12), st.floats(6, 8)).map(lambda e: 10.0**e),
-    statistic=st.sampled_from([Sum("v", 0, 1), Sum("v", -1e200, 1e3), Mean("v", 0, 1), Variance("v", 0, 1)]),
+    statistic=st.sampled_from(
+        [
+            Sum("v", 0, 1),
+            Sum("v", -1e200, 1e3),
+            Mean("v", 0, 1),
+            Variance("v", 0, 1),
+            Covariance("v", 0, 1, "w", 0, 1),
+        ]
+    ),
 )
 @settings(max_examples=300)
 def test_rounding_to_the_grid_is_exact_at_every_epsilon(exact, epsilon, statistic):
     """⌊exact · grid/distance + ½⌋; at a huge ε the grid is so fine that steps leave 64 bits."""
-    plan = Plan(statistics=(("s", statistic),), unit=None, budget=Budget(epsilon=epsilon))
-    (one,) = plan._allotted
-    for noised in one.queries:
-        distance, grid = noised.query.reach.distance, noised.grid
-        found = _on_grid(np.array(exact, dtype=np.int64), noised)
+    plan = ReleasePlan(statistics=(("s", statistic),), unit=None, budget=Budget(epsilon=epsilon))
+    (one,) = plan._calibrated
+    for noisy in one.queries:
+        distance, grid = noisy.query.sensitivity.distance, noisy.grid
+        found = _round_to_grid(np.array(exact, dtype=np.int64), noisy)
         assert [int(x) for x in found] == [(2 * x * grid + distance) // (2 * distance) for x in exact]
 
 
-@given(sums=st.lists(st.integers(0, 2**62), min_size=3, max_size=3))
+@given(sums=st.lists(st.integers(0, 2**62), min_size=4, max_size=4))
 @settings(max_examples=200)
 def test_combinations_of_sums_are_exact(sums):
-    plan = Plan(statistics=(("v", Variance("v", 0, 1)),), unit=None, budget=Budget(epsilon=1.0))
+    statistics = (("v", Covariance("v", 0, 1, "w", 0, 1)),)
+    plan = ReleasePlan(statistics=statistics, unit=None, budget=Budget(epsilon=1.0))
     for kind in ("laplace", "gaussian"):
-        for query in compiled(plan.parts[0], kind).queries:
-            for linear in query.parts:
+        for query in compile_question(plan.questions[0], kind).queries.sums:
+            for linear in query.numbers:
                 named = {measure: np.array([x]) for (measure, _), x in zip(linear.terms, sums, strict=False)}
-                (found,) = _combined(linear, named)
+                (found,) = _combine(linear, named)
                 assert int(found) == sum(factor * int(named[m][0]) for m, factor in linear.terms)
 
 
@@ -116,7 +136,7 @@ def test_combinations_of_sums_are_exact(sums):
 )
 @settings(max_examples=200)
 def test_utilities_of_a_quantile_are_exact(counts, steps):
-    chooser = Chooser(Choice(Cells("v", 0, 1, len(counts)), steps / 100, 1, exchanged=False), 1, 1.0)
+    chooser = CellChooser(CellChoice(Cells("v", 0, 1, len(counts)), steps / 100, 1, exchanged=False), 1, 1.0)
     found = chooser._log_weights(np.array(counts, dtype=np.int64))
     total, ends, away = sum(counts), 0, []
     for count in counts:
@@ -162,7 +182,7 @@ def test_a_huge_epsilon_gives_the_truth():
     values = np.random.default_rng(2).normal(40.0, 30.0, 200_000)
     frame, clamped = pl.DataFrame({"v": values}), np.clip(values, 0.0, 100.0)
     for epsilon in (1e5, 1e9, 1e12):
-        plan = Plan(
+        plan = ReleasePlan(
             statistics=(
                 ("count", Count()),
                 ("sum", Sum("v", 0.0, 100.0)),

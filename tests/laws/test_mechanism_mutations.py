@@ -118,7 +118,7 @@ def test_a_vector_with_half_the_noise_and_one_that_is_not_clipped(monkeypatch):
         broken.setattr(gaussian, "rounded_gaussian", halved(gaussian.rounded_gaussian))
         assert measured(sample, delta=2e-2) > limit
     with monkeypatch.context() as broken:
-        broken.setattr(vector_queries.VectorSum, "_clipped", lambda self, rows, grid: rows)
+        broken.setattr(vector_queries.VectorSum, "_clip", lambda self, rows, grid: rows)
         assert measured(sample, delta=2e-2) > 2 * limit
 
 
@@ -130,7 +130,9 @@ def test_a_sum_that_is_not_clamped(kind, monkeypatch):
     limit = claimed(mechanism, delta)
     assert measured(sample, delta=delta) <= limit
     monkeypatch.setattr(
-        grids.Grid, "fine_steps", lambda self, values, low, high: np.rint(values / self.fine).astype(np.int64)
+        grids.StepGrid,
+        "fine_steps",
+        lambda self, values, low, high: np.rint(values / self.fine).astype(np.int64),
     )
     assert measured(sample, delta=delta) > 1.2 * limit
 
@@ -165,7 +167,7 @@ def test_a_histogram_whose_exchange_touches_one_cell_only(kind, monkeypatch):
     query = HistogramOf(("a", "b"))
     mechanism = kind.calibrated(query, epsilon=1.0, adjacency=R)
     assert measured(sample) <= 1.0
-    monkeypatch.setattr(HistogramOf, "touched", lambda self, adjacency: 1)
+    monkeypatch.setattr(HistogramOf, "touched_coordinates", lambda self, adjacency: 1)
     mechanism = kind.calibrated(query, epsilon=1.0, adjacency=R)
     assert measured(sample) > 1.0
 

@@ -26,20 +26,21 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     Engine,
     GroupBy,
     Histogram,
     Marginal,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
     ReleaseFailed,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.engine import ColumnKind  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
@@ -118,6 +119,7 @@ def scalar(draw):
             Sum("x", low, high),
             Mean("x", low, high),
             Variance("x", low, high),
+            Covariance("x", low, high, "k", -1.0, 7.0),
             Quantile("x", 0.5, low, high, 8),
         ]
     )
@@ -138,7 +140,7 @@ def plan_of(draw):
         ),
     ]
     unit = draw.choice([None, "u"])
-    return Plan(
+    return ReleasePlan(
         statistics=tuple(draw.sample(asked, draw.randrange(1, 4))),
         unit=unit,
         budget=Budget(epsilon=1.0, delta=1e-6),
@@ -217,7 +219,7 @@ def different(draw, times, folder):
 @pytest.fixture
 def laplace(monkeypatch):
     """Laplace noise alone: the proof of the Gaussian's takes a second, and the outcome is the same."""
-    monkeypatch.setattr(allotment, "_gaussian", lambda *_: None)
+    monkeypatch.setattr(budget_split, "_with_gaussian", lambda *_: None)
 
 
 @pytest.mark.usefixtures("laplace")
@@ -265,7 +267,7 @@ def test_whatever_breaks_is_the_same_failure():
         pl.exceptions.PanicException("Anna"),
         ValueError("Anna"),
     ):
-        plan = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
+        plan = ReleasePlan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
         seen.add(outcome(plan, lambda error=error: Breaking(error)))
     assert len(seen) == 1
     (kind, message), spent, warned, said = next(iter(seen))
@@ -276,14 +278,14 @@ def test_whatever_breaks_is_the_same_failure():
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_the_wish_to_stop_is_no_failure(stop):
     store = MemoryStore(AddRemove(Unit.USER))
-    plan = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
+    plan = ReleasePlan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
     with pytest.raises(stop):
         plan.run(Breaking(stop()), store=store)
     assert len(store.ledger) == 1
 
 
 def test_a_failure_carries_no_cause():
-    plan = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
+    plan = ReleasePlan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
     with pytest.raises(ReleaseFailed) as failed:
         plan.run(Breaking(Panic("Anna")))
     assert failed.value.__cause__ is None

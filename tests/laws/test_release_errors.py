@@ -21,20 +21,21 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
+    Covariance,
     Engine,
     GroupBy,
     Histogram,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
     ReleaseFailed,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
+    budget_split,
+    noise_distributions,
 )
-from privet.releasing import budget_split as allotment  # noqa: E402
-from privet.releasing import noise_distributions as laws  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -50,7 +51,7 @@ TABLE = pl.DataFrame(
 
 def plan(*statistics, epsilon=1.0, delta=0.0, unit="user", **more):
     labelled = tuple((f"s{place}", statistic) for place, statistic in enumerate(statistics))
-    return Plan(statistics=labelled, unit=unit, budget=Budget(epsilon=epsilon, delta=delta), **more)
+    return ReleasePlan(statistics=labelled, unit=unit, budget=Budget(epsilon=epsilon, delta=delta), **more)
 
 
 # --- nothing is spent on a refused request -----------------------------------------------------------------------
@@ -249,6 +250,7 @@ ALL = (
     Sum("age", -5, 100),
     Mean("age", 0, 100),
     Variance("age", 0, 100),
+    Covariance("age", 0, 100, "user", 0, 5),
     Quantile("age", 0.25, 0, 100, 64),
     Histogram("city", ("a", "b", "c")),
     TopK("city", 1, ("a", "b", "c")),
@@ -272,8 +274,8 @@ def test_a_pure_plan_spends_its_budget_and_no_more(adjacency, epsilon):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-9), (3.0, 1e-6)])
 def test_an_approximate_plan_keeps_to_its_budget(adjacency, epsilon, delta):
     asked = plan(
-        *ALL[:4],
-        *ALL[5:],
+        *ALL[:5],
+        *ALL[6:],
         *FOUND,
         epsilon=epsilon,
         delta=delta,
@@ -344,11 +346,13 @@ def test_the_noise_is_enough():
 
 
 def test_half_the_noise_is_found(monkeypatch):
-    honest = laws.LaplaceLaw.draw
+    honest = noise_distributions.DiscreteLaplaceNoise.draw
     monkeypatch.setattr(
-        laws.LaplaceLaw,
+        noise_distributions.DiscreteLaplaceNoise,
         "draw",
-        lambda law, size, source: honest(laws.LaplaceLaw(law.scale / 2), size, source),
+        lambda law, size, source: honest(
+            noise_distributions.DiscreteLaplaceNoise(law.scale / 2), size, source
+        ),
     )
     assert lower_bound(1.0) > 1.0
 
@@ -369,9 +373,11 @@ def test_a_key_of_one_person_is_shown_with_probability_delta():
 
 
 def test_a_threshold_that_forgets_the_person_is_found(monkeypatch):
-    honest = allotment.threshold
+    honest = budget_split.find_threshold
     monkeypatch.setattr(
-        allotment, "threshold", lambda law, groups, delta: honest(law, groups=groups, delta=delta) - 1
+        budget_split,
+        "find_threshold",
+        lambda noise, groups, delta: honest(noise, groups=groups, delta=delta) - 1,
     )
     shown, keys = shown_share(0.005)
     assert shown > binom.ppf(1 - 1e-6, keys, 0.005)
@@ -396,14 +402,16 @@ def test_somebody_with_a_million_keys_shows_none_of_them():
         (Sum("x", 0, 10), pl.col("x").sum()),
         (Mean("x", 0, 10), pl.col("x").mean()),
         (Variance("x", 0, 10), pl.col("x").var(ddof=0)),
+        (Covariance("x", 0, 10, "y", -1, 1), pl.cov("x", "y", ddof=0)),
     ],
-    ids=["count", "sum", "mean", "variance"],
+    ids=["count", "sum", "mean", "variance", "covariance"],
 )
 def test_error_bars_cover_what_they_say(statistic, truth, delta):
     """1,500 groups are 1,500 trials; false alarms 1e-6. Bars that are 20 % too short are found for counts and sums."""
     rng = np.random.default_rng(11)
     groups = 1500
-    table = pl.DataFrame({"key": rng.integers(0, groups, 60_000), "x": rng.beta(2, 5, 60_000) * 10})
+    keys, x = rng.integers(0, groups, 60_000), rng.beta(2, 5, 60_000) * 10
+    table = pl.DataFrame({"key": keys, "x": x, "y": np.clip(x / 10 - rng.random(60_000), -1, 1)})
     asked = plan(GroupBy("key", statistic, tuple(range(groups))), epsilon=1.0, delta=delta, unit=None)
     answer = asked.run(table).answers[0]
     true = dict(table.group_by("key").agg(truth.alias("t")).rows())

@@ -32,6 +32,7 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
     Present,
     Rows,
     Share,
+    ShareFactor,
     Steps,
     Units,
 )
@@ -96,7 +97,7 @@ PUBLIC = {
     KeyKind.REAL: (0.0, 1.0, 0.5, 7.0),
     KeyKind.BOOLEAN: (True, False),
 }
-NUMBERS = (Rows(), Present("c"), Steps.fitting("c", -5.0, 100.0), Share("c", 0.0, 10.0, 2))
+NUMBERS = (Rows(), Present(("c",)), Steps.fitting("c", -5.0, 100.0), Share((ShareFactor("c", 0.0, 10.0, 2),)))
 
 
 def counted(engine, *, numbers=True):
@@ -359,7 +360,7 @@ def test_true_and_false_in_a_text_file_are_one_and_zero(tmp_path):
         sums = (
             make(path)
             .totals(
-                Aggregation(None, Grouping(), (Present("c"), Steps.fitting("c", 0, 1)), Contribution(), 1)
+                Aggregation(None, Grouping(), (Present(("c",)), Steps.fitting("c", 0, 1)), Contribution(), 1)
             )
             .sums
         )

@@ -11,7 +11,7 @@ from privet.events import DiscreteGaussian, Opaque
 from privet.filters import BasicFilter, GaussianFilter, OneRequestFilter, RenyiFilter
 from privet.ledger import Entry, Ledger
 from privet.releasing import Budget, MemoryStore, filter_state
-from privet.releasing.budget import extended
+from privet.releasing.budget import extend_ledger
 from privet.releasing.durable import DurableLedger
 
 _BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -139,7 +139,7 @@ class TestAFileKeepsItsFilter:
         self.spend(path, _BUDGET, _COUNT)
         before = path.read_bytes()
         for other in (Budget(epsilon=2.0, delta=1e-5), Budget(epsilon=0.5, delta=1e-5), Budget(epsilon=1.0)):
-            with pytest.raises(InvalidArgument, match="which was given once.*--change-budget"):
+            with pytest.raises(InvalidArgument, match="already, and .* was given now.*--change-budget"):
                 self.spend(path, other, _COUNT)
         assert path.read_bytes() == before
         assert len(self.spend(path, _BUDGET, _COUNT)) == 2  # the same one may be repeated
@@ -159,7 +159,7 @@ class TestAFileKeepsItsFilter:
             ledger.filter,
             "a second wave",
         )
-        with pytest.raises(InvalidArgument, match="given once"):
+        with pytest.raises(InvalidArgument, match="was given now"):
             self.spend(path, _BUDGET, _COUNT)
         with pytest.raises(BudgetExceeded):
             self.spend(path, None, Entry("much", Opaque(epsilon=1.0)))
@@ -210,7 +210,7 @@ class TestGuarantee:
     def ledger(self, budget, count=20):
         found = Ledger(AddRemove())
         for _ in range(count):
-            found = extended(found, [Entry("count", Opaque(epsilon=0.02))], frozenset(), budget)
+            found = extend_ledger(found, [Entry("count", Opaque(epsilon=0.02))], frozenset(), budget)
         return found
 
     def test_it_is_that_of_the_filter_and_the_price_of_fixed_questions_is_smaller(self):
@@ -227,7 +227,7 @@ class TestGuarantee:
         assert account(self.ledger(Budget(epsilon=1.0))).epsilon(delta=0.0) == pytest.approx(0.4)
 
     def test_a_late_budget_proves_nothing_by_its_filter(self):
-        late = extended(self.ledger(None), [_COUNT], frozenset(), Budget(epsilon=1.0, delta=1e-5))
+        late = extend_ledger(self.ledger(None), [_COUNT], frozenset(), Budget(epsilon=1.0, delta=1e-5))
         assert Caveat.LATE_BUDGET in late.caveats
         assert account(late).accountant != "privacy filter"
 

@@ -25,10 +25,10 @@ from privet.learning import (
     OutputPerturbation,
     Ridge,
 )
-from privet.learning.losses import ClippedSquare, Logistic, SmoothedHinge
-from privet.learning.risk import Risk, minimum
+from privet.learning.losses import HuberLoss, LogisticLoss, SmoothedHingeLoss
+from privet.learning.risk import Risk, minimize
 from privet.learning.scaling import UnitBall
-from privet.learning.solver import Terms, gaussian_multiplier, reachable
+from privet.learning.solver import Problem, gaussian_multiplier, gradient_tolerance
 from privet.randomness import SeededNoise
 
 SOLVERS = (ObjectivePerturbation(), OutputPerturbation(), NoisySGD(steps=20), NoisySGD(20, 0.5))
@@ -120,7 +120,9 @@ def test_without_noise_it_is_scikit_learn():
     x, y = table(500)
     signs, z = 2.0 * y - 1, UnitBall(1.0, intercept=False).rows(x)
     plain = PlainLogistic(C=1 / (500 * 0.01), fit_intercept=False, tol=1e-10).fit(z, y)
-    terms = Terms(loss=Logistic(), dimension=4, population=500, regularization=0.01, adjacency=ReplaceOne())
+    terms = Problem(
+        loss=LogisticLoss(), dimension=4, population=500, regularization=0.01, adjacency=ReplaceOne()
+    )
     output = OutputPerturbation(1e-8).prepare(terms, epsilon=1.0, delta=1e-6)
     np.testing.assert_allclose(output.approximate(z, signs), plain.coef_[0], atol=1e-6)
     objective = replace(
@@ -133,8 +135,8 @@ def test_without_noise_it_is_scikit_learn():
 def test_where_no_residual_is_clipped_it_is_ridge():
     x, _ = table(500)
     z, y = UnitBall(1.0, intercept=False).rows(x), x @ np.array([0.5, -0.2, 0.1, 0.0])
-    terms = Terms(
-        loss=ClippedSquare(1.0), dimension=4, population=500, regularization=0.01, adjacency=ReplaceOne()
+    terms = Problem(
+        loss=HuberLoss(1.0), dimension=4, population=500, regularization=0.01, adjacency=ReplaceOne()
     )
     prepared = OutputPerturbation(1e-8).prepare(terms, epsilon=1.0, delta=1e-6)
     plain = PlainRidge(alpha=500 * 0.01, fit_intercept=False, tol=1e-12).fit(z, y)
@@ -152,15 +154,15 @@ def test_noise_for_every_epsilon(epsilon, times):
 def test_many_features_take_the_other_way_to_the_minimum():
     generator = np.random.default_rng(0)
     z = UnitBall(1.0, intercept=True).rows(generator.normal(size=(200, 600)))
-    risk = Risk(Logistic(), z, np.sign(generator.normal(size=200)), 0.1)
-    weights = minimum(risk, 1e-6)
+    risk = Risk(LogisticLoss(), z, np.sign(generator.normal(size=200)), 0.1)
+    weights = minimize(risk, 1e-6)
     assert np.linalg.norm(risk.gradient(weights)) <= 1e-6
 
 
 def test_a_minimum_beyond_float64_releases_nothing():
-    risk = Risk(Logistic(), np.ones((3, 1)), np.ones(3), 1.0)
+    risk = Risk(LogisticLoss(), np.ones((3, 1)), np.ones(3), 1.0)
     with pytest.raises(OutOfReach, match="nothing was released"):
-        minimum(risk, 1e-18)
+        minimize(risk, 1e-18)
 
 
 def test_rows_end_in_the_unit_ball():
@@ -170,7 +172,7 @@ def test_rows_end_in_the_unit_ball():
         assert np.isfinite(rows).all()
         assert (np.linalg.norm(rows, axis=1) <= 1).all()
     np.testing.assert_allclose(UnitBall(5.0, intercept=False).rows(hard)[4], [0.6, 0.8], rtol=1e-8)
-    coefficients, constant = UnitBall(5.0, intercept=True).unscaled(np.array([1.0, 2.0, 3.0]))
+    coefficients, constant = UnitBall(5.0, intercept=True).unscale(np.array([1.0, 2.0, 3.0]))
     row = UnitBall(5.0, intercept=True).rows(np.array([[1.0, -2.0]]))[0]
     assert row @ [1.0, 2.0, 3.0] == pytest.approx(coefficients @ [1.0, -2.0] + constant)
 
@@ -260,9 +262,11 @@ def test_public_arguments_are_checked(make, message):
 
 
 def test_too_little_regularization_for_objective_perturbation_is_raised():
-    terms = Terms(loss=Logistic(), dimension=3, population=100, regularization=0.0, adjacency=ReplaceOne())
+    terms = Problem(
+        loss=LogisticLoss(), dimension=3, population=100, regularization=0.0, adjacency=ReplaceOne()
+    )
     prepared = ObjectivePerturbation(curvature_share=0.5).prepare(terms, epsilon=1.0, delta=1e-6)
-    assert np.log1p(0.25 / prepared.strength) == pytest.approx(0.5 * prepared.minimising.epsilon)
+    assert np.log1p(0.25 / prepared.strength) == pytest.approx(0.5 * prepared.minimization.epsilon)
 
 
 def test_noise_is_fresh_unless_seeded():
@@ -277,16 +281,16 @@ def test_noise_is_fresh_unless_seeded():
 def test_the_minimum_is_found_where_it_is_hard(seed):
     """Sharp corners, columns of very different lengths, hardly any regularisation; a tilt as long as its noise."""
     generator = np.random.default_rng(seed)
-    loss = (Logistic(), SmoothedHinge(1e-2), SmoothedHinge(1e-4), ClippedSquare(1e-3))[seed % 4]
+    loss = (LogisticLoss(), SmoothedHingeLoss(1e-2), SmoothedHingeLoss(1e-4), HuberLoss(1e-3))[seed % 4]
     table = generator.normal(size=(300, 8)) * 10.0 ** generator.uniform(-4, 2, size=8)
     rows = UnitBall(1.0, intercept=True).rows(table)
     signs = np.where(rows @ generator.normal(size=9) > 0, 1.0, -1.0)
     tilt = None if seed % 2 else 8 * loss.lipschitz * generator.normal(size=9)
     strength = 1e-3 if tilt is None else loss.smoothness
-    terms = Terms(loss=loss, dimension=9, population=300, regularization=1e-3, adjacency=ReplaceOne())
-    bound = reachable(terms, 1e-7)
+    terms = Problem(loss=loss, dimension=9, population=300, regularization=1e-3, adjacency=ReplaceOne())
+    bound = gradient_tolerance(terms, 1e-7)
     risk = Risk(loss, rows, signs, strength, tilt)
-    assert np.linalg.norm(risk.gradient(minimum(risk, bound))) <= bound
+    assert np.linalg.norm(risk.gradient(minimize(risk, bound))) <= bound
 
 
 _ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult.csv.gz"

@@ -16,7 +16,7 @@ from privet.cli import main
 from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
 from privet.events import DiscreteGaussian, DiscreteLaplace
 from privet.ledger import Entry
-from privet.releasing import Answer, Budget, Cost, ErrorKind
+from privet.releasing import Answer, Budget, ErrorKind, PrivacyCost
 from privet.releasing.durable import AnswersNotKept, DurableLedger
 
 COUNT = Entry("count", DiscreteLaplace(2.0, 1))
@@ -46,7 +46,7 @@ def answer(entry, value, error=1.0):
         error_kind=ErrorKind.NOISE_LAW,
         confidence=0.95,
         event=entry.event,
-        cost=Cost(epsilon=0.5, delta=0.0),
+        cost=PrivacyCost(epsilon=0.5, delta=0.0),
         accuracy=1.0,
     )
 
@@ -344,12 +344,12 @@ from privet import AddRemove
 from privet.errors import BudgetExceeded
 from privet.events import DiscreteLaplace
 from privet.ledger import Entry
-from privet.releasing import Answer, Budget, Cost, ErrorKind
+from privet.releasing import Answer, Budget, PrivacyCost, ErrorKind
 from privet.releasing.durable import DurableLedger
 
 def answer(entry, value):
     return Answer(label=entry.label, value=value, error=1.0, error_kind=ErrorKind.NOISE_LAW, confidence=0.95,
-                  event=entry.event, cost=Cost(epsilon=0.5, delta=0.0), accuracy=1.0)
+                  event=entry.event, cost=PrivacyCost(epsilon=0.5, delta=0.0), accuracy=1.0)
 
 durable = DurableLedger(path=Path(sys.argv[1]), adjacency=AddRemove(), budget=Budget(epsilon=12.5))
 """

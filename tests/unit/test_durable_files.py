@@ -21,7 +21,7 @@ from privet.durable_files import (
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.events import DiscreteLaplace
 from privet.ledger import Entry, Ledger
-from privet.releasing import Answer, Budget, Cost, ErrorKind
+from privet.releasing import Answer, Budget, ErrorKind, PrivacyCost
 from privet.releasing.durable import AnswersNotKept, DurableLedger
 
 COUNT = Entry("count", DiscreteLaplace(2.0, 1))
@@ -114,7 +114,7 @@ class TestPlanted:
                 error_kind=ErrorKind.NOISE_LAW,
                 confidence=0.95,
                 event=COUNT.event,
-                cost=Cost(epsilon=0.5, delta=0.0),
+                cost=PrivacyCost(epsilon=0.5, delta=0.0),
                 accuracy=1.0,
             )
             if what == "leftover":

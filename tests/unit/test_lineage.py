@@ -15,7 +15,7 @@ from privet.events import DiscreteLaplace, Opaque
 from privet.filters import BasicFilter
 from privet.ledger import Entry, Ledger
 from privet.lineage import Head, fresh_identity
-from privet.releasing import Budget, Count, MemoryStore, Plan
+from privet.releasing import Budget, Count, MemoryStore, ReleasePlan
 from privet.releasing.durable import DurableLedger, stored_ledger
 
 TABLE = pandas.DataFrame({"person": [1, 1, 2], "family": [7, 7, 8], "age": [30, 31, 40]})
@@ -42,7 +42,7 @@ def path(tmp_path):
 
 
 def ask(path, *, unit="person", budget=None, label="people", epsilon=0.5):
-    plan = Plan(statistics=((label, Count()),), unit=unit, budget=Budget(epsilon=epsilon))
+    plan = ReleasePlan(statistics=((label, Count()),), unit=unit, budget=Budget(epsilon=epsilon))
     with DurableLedger(path=path, adjacency=plan.relation, budget=budget).held() as held:
         return plan.run(TABLE, store=held, data_name=label)
 
@@ -238,7 +238,7 @@ class TestUnitColumn:
     def test_a_store_in_memory_knows_it_too(self):
         store = MemoryStore(AddRemove(Unit.USER))
         plans = {
-            unit: Plan(statistics=(("people", Count()),), unit=unit, budget=Budget(epsilon=0.5))
+            unit: ReleasePlan(statistics=(("people", Count()),), unit=unit, budget=Budget(epsilon=0.5))
             for unit in ("person", "family")
         }
         assert plans["person"].run(TABLE, store=store).ledger.unit_column == "person"

@@ -37,7 +37,12 @@ from privet.mechanisms import (
     TallyOf,
     VectorSum,
 )
-from privet.mechanisms.laws import discrete_gaussian_quantile, discrete_laplace_quantile, each, ratio_up
+from privet.mechanisms.noise_scales import (
+    discrete_gaussian_quantile,
+    discrete_laplace_quantile,
+    divide_up,
+    split_failure,
+)
 from privet.randomness import SecureNoise, SeededNoise
 
 A, R = AddRemove(), ReplaceOne()
@@ -192,14 +197,14 @@ def test_quantiles_are_the_smallest(scale, failure):
 def test_quantiles_of_wide_noise():
     """From scale 4096 on a normal quantile and a step: never too small."""
     assert discrete_gaussian_quantile(5000.0, 0.05) == math.ceil(1.959963985 * 5000) + 1
-    assert each(0.1, 1) == pytest.approx(0.1)
-    assert (1 - each(0.1, 7)) ** 7 == pytest.approx(0.9)
+    assert split_failure(0.1, 1) == pytest.approx(0.1)
+    assert (1 - split_failure(0.1, 7)) ** 7 == pytest.approx(0.9)
 
 
 def test_quotients_are_rounded_up():
-    assert ratio_up(1, 0.1) == 10.0
-    assert ratio_up(3, 7.0) >= 3 / 7
-    assert ratio_up(1, 3.0) * 3 >= 1
+    assert divide_up(1, 0.1) == 10.0
+    assert divide_up(3, 7.0) >= 3 / 7
+    assert divide_up(1, 3.0) * 3 >= 1
 
 
 def test_the_error_of_randomised_response_holds_for_every_share():

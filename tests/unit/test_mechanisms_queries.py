@@ -28,7 +28,7 @@ from privet.mechanisms import (
     VectorSum,
     interval,
 )
-from privet.mechanisms.grids import ONE, Grid, grid_below
+from privet.mechanisms.grids import ONE, StepGrid, grid_below
 
 ADJACENCIES = [AddRemove(), ReplaceOne(), ZeroOut()]
 _WILD = st.one_of(
@@ -56,7 +56,7 @@ _COORDINATE_QUERIES = [
     HistogramOf((True, "x", 0.5)),
     Histograms(((0, 1), ("x", None), (1.5, 2.5, -1.0))),
 ]
-_GRIDS = [ONE, Grid(2.0**-10), Grid(0.0625)]
+_GRIDS = [ONE, StepGrid(2.0**-10), StepGrid(0.0625)]
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES, ids=str)
@@ -69,7 +69,7 @@ def test_a_query_moves_as_it_says(query, adjacency, data, record, other):
             [a - b for a, b in zip(query.evaluate(first, grid), query.evaluate(second, grid), strict=True)]
         )
         assert len(moves) == query.dimension
-        assert np.count_nonzero(moves) <= query.touched(adjacency)
+        assert np.count_nonzero(moves) <= query.touched_coordinates(adjacency)
         assert np.abs(moves).max() <= query.steps(adjacency, grid)
 
 
@@ -171,21 +171,21 @@ def test_likelihoods_are_the_same_beyond_64_bits(monkeypatch):
     ids=lambda value: type(value).__name__,
 )
 def test_what_makes_no_sense_counts_as_nothing(query, data, answer):
-    grid = Grid(2.0**-10)
+    grid = StepGrid(2.0**-10)
     assert grid.values(query.evaluate(data, grid)).tolist() == answer
 
 
 def test_the_order_of_the_records_does_not_matter():
     """A float sum would: 1e16 + 1 − 1e16 depends on the order."""
     values = [1e16, 1.0, -1e16] * 50 + [0.1] * 1000
-    grid, query = Grid(2.0**-10), Sum(-1e3, 1e3)
+    grid, query = StepGrid(2.0**-10), Sum(-1e3, 1e3)
     shuffled = random.Random(7).sample(values, len(values))
     assert query.evaluate(values, grid) == query.evaluate(shuffled, grid)
 
 
 def test_many_rows_are_added_exactly():
     """More rows than one block, each close to the most that a block can hold."""
-    grid = Grid(2.0**-10)
+    grid = StepGrid(2.0**-10)
     values = np.full(100_000, 1e5)
     assert Sum(-1e5, 1e5).evaluate(values, grid) == [100_000 * 10**5 * 1024]
 
@@ -235,7 +235,7 @@ def test_what_holds_no_records_is_refused(data):
         (lambda: SumOfScores((1,), max, 1.0, 0.0), "smallest value first"),
         (lambda: SumUtility(0.0, 1.0, 3, 0.0, 1.0), "lambda record, points"),
         (lambda: QuantileRank(1.0, 0.0, 1.0), "probability inside"),
-        (lambda: Grid(0.3), "power of two|such as"),
+        (lambda: StepGrid(0.3), "power of two|such as"),
         (lambda: Sum(1e15, 1e15 + 1).steps(ReplaceOne(), grid_below(1.0, 10)), "Subtract a public constant"),
         (lambda: Sum(0.0, 1e-280).steps(AddRemove(), grid_below(1e-280, 10)), "another unit"),
     ],
@@ -248,7 +248,7 @@ def test_bad_bounds_are_refused_with_a_fix(make, fix):
 @pytest.mark.parametrize("adjacency", [ReplaceOne(), ZeroOut()], ids=str)
 def test_the_number_of_records_is_public_when_nobody_comes_or_goes(adjacency):
     with pytest.raises(NotProved, match="CountWhere"):
-        Count().touched(adjacency)
+        Count().touched_coordinates(adjacency)
 
 
 class _Spiteful:
@@ -262,7 +262,7 @@ class _Spiteful:
 
 def test_a_record_that_raises_counts_as_nothing():
     data = [_Spiteful(), Fraction(1, 2), Decimal("0.25")]
-    grid = Grid(2.0**-10)
+    grid = StepGrid(2.0**-10)
     assert Sum(0.0, 1.0).evaluate(data, grid) == [768]
     for query in (CountWhere(bool), HistogramOf(("a",)), BoxSum(2, 0.0, 1.0), Histograms((("a",),))):
         query.evaluate(data, grid)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privet
 from privet.accounting import Pure
-from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
+from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.learning import CategoricalNB, GaussianNB, LeakWarning, categorical, gaussian
@@ -107,7 +107,7 @@ def recorded_sums(model, x, y, patch):
         kept.extend([sizes, *moments])
         self.theta_ = self.var_ = self.class_log_prior_ = None
 
-    patch.setattr(GaussianNB, "_settle", settle)
+    patch.setattr(GaussianNB, "_set_parameters", settle)
     model.fit(x, y)
     return kept
 
@@ -257,3 +257,13 @@ def test_it_goes_into_a_pipeline_a_cross_validation_and_a_pickle():
     again = pickle.loads(pickle.dumps(fitted))
     assert again.ledger_ == fitted.ledger_
     np.testing.assert_array_equal(again.predict(x), fitted.predict(x))
+
+
+def test_the_adjacency_is_an_object_or_its_class_and_never_none():
+    rows, labels = [[0], [1]] * 20, [0, 1] * 20
+    for choice in (ReplaceOne, ReplaceOne()):
+        model = CategoricalNB(classes=(0, 1), categories=2, adjacency=choice).fit(rows, labels)
+        assert model.ledger_.adjacency == ReplaceOne()
+    for choice in (None, "replace-one", Adjacency, int):
+        with pytest.raises(InvalidArgument, match="'adjacency' must be an adjacency.*Use AddRemove"):
+            CategoricalNB(classes=(0, 1), adjacency=choice).fit(rows, labels)

@@ -1,4 +1,4 @@
-"""Laws, thresholds, packing, grids and error bars, each by itself."""
+"""Noise, thresholds, packing, grids and error bars, each by itself."""
 
 import math
 from fractions import Fraction
@@ -11,56 +11,54 @@ from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import Compose, DiscreteGaussian, DiscreteLaplace, Repeat
 from privet.releasing.engines.aggregates import Steps, weighed
 from privet.releasing.engines.packing import _by_columns, bounded_pairs
-from privet.releasing.noise_distributions import GaussianLaw, LaplaceLaw
-from privet.releasing.postprocessing import (
-    MeanOfMoments,
-    MeanOfParts,
-    Noisy,
-    VarianceOfMoments,
-    VarianceOfParts,
-)
-from privet.releasing.thresholds import threshold
+from privet.releasing.noise_distributions import DiscreteGaussianNoise, DiscreteLaplaceNoise
+from privet.releasing.postprocessing import NoisySum
+from privet.releasing.statistics.mean import MeanOfMoments, MeanOfParts
+from privet.releasing.statistics.variance import VarianceOfMoments, VarianceOfParts
+from privet.releasing.thresholds import find_threshold
 
 
-def mass(law, reach):
+def mass(noise, reach):
     x = np.arange(-reach, reach + 1, dtype=np.longdouble)
     heights = (
-        np.exp(-np.abs(x) / law.scale)
-        if isinstance(law, LaplaceLaw)
-        else np.exp(-np.square(x / law.scale) / 2)
+        np.exp(-np.abs(x) / noise.scale)
+        if isinstance(noise, DiscreteLaplaceNoise)
+        else np.exp(-np.square(x / noise.scale) / 2)
     )
     return x, heights / heights.sum()
 
 
 @pytest.mark.parametrize(
-    "law", [LaplaceLaw(s) for s in (0.3, 1.0, 17.7)] + [GaussianLaw(s) for s in (0.4, 1.0, 17.7)]
+    "noise",
+    [DiscreteLaplaceNoise(s) for s in (0.3, 1.0, 17.7)]
+    + [DiscreteGaussianNoise(s) for s in (0.4, 1.0, 17.7)],
 )
-def test_tails_and_quantiles_are_those_of_the_law(law):
-    x, p = mass(law, 2000)
+def test_tails_and_quantiles_are_those_of_the_distribution(noise):
+    x, p = mass(noise, 2000)
     for distance in (1, 2, 5, 40):
         true = float(p[x >= distance].sum())
-        assert true <= law.above(distance) <= true * (1 + 1e-6) + 1e-300
+        assert true <= noise.above(distance) <= true * (1 + 1e-6) + 1e-300
     for confidence in (0.5, 0.95, 0.999):
-        half = law.half_width(confidence)
+        half = noise.half_width(confidence)
         assert float(p[np.abs(x) <= half].sum()) >= confidence - 1e-12
         assert half == 0 or float(p[np.abs(x) <= half - 1].sum()) < confidence + 1e-9
 
 
 def test_a_wide_gaussian_uses_a_bound_that_is_nearly_exact():
-    assert GaussianLaw(2e4).above(40_000) == pytest.approx(0.02275, rel=1e-3)
-    assert GaussianLaw(2e4).half_width(0.95) == pytest.approx(1.96 * 2e4, rel=1e-3)
+    assert DiscreteGaussianNoise(2e4).above(40_000) == pytest.approx(0.02275, rel=1e-3)
+    assert DiscreteGaussianNoise(2e4).half_width(0.95) == pytest.approx(1.96 * 2e4, rel=1e-3)
 
 
 def test_events_hold_half_the_distance_of_an_exchange():
-    assert LaplaceLaw(2.0).event(3, 1, AddRemove()) == DiscreteLaplace(2.0, 3)
-    assert LaplaceLaw(2.0).event(3, 4, ReplaceOne()) == Repeat(DiscreteLaplace(2.0, 1.5), 4)
-    assert GaussianLaw(2.0).event(4, 1, ReplaceOne()) == DiscreteGaussian(2.0, 2)
+    assert DiscreteLaplaceNoise(2.0).event(3, 1, AddRemove()) == DiscreteLaplace(2.0, 3)
+    assert DiscreteLaplaceNoise(2.0).event(3, 4, ReplaceOne()) == Repeat(DiscreteLaplace(2.0, 1.5), 4)
+    assert DiscreteGaussianNoise(2.0).event(4, 1, ReplaceOne()) == DiscreteGaussian(2.0, 2)
 
 
 @pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 4), (3, 5)])
 def test_one_move_dominates_two_of_the_same_length(scale, first, second):
-    """The lemma of LaplaceLaw, by exact profiles: δ(ε) of one number that moves by a + b is never the smaller."""
+    """The lemma of DiscreteLaplaceNoise, by exact profiles: δ(ε) of one number that moves by a + b is never the smaller."""
     two = account(
         Compose((DiscreteLaplace(scale, first), DiscreteLaplace(scale, second))), adjacency=AddRemove()
     )
@@ -70,12 +68,12 @@ def test_one_move_dominates_two_of_the_same_length(scale, first, second):
         assert two.delta_bounds(epsilon=epsilon).lower <= one.delta_bounds(epsilon=epsilon).upper * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("law", [LaplaceLaw(3.0), GaussianLaw(5.0)])
+@pytest.mark.parametrize("noise", [DiscreteLaplaceNoise(3.0), DiscreteGaussianNoise(5.0)])
 @pytest.mark.parametrize("groups", [1, 7])
-def test_a_threshold_is_the_smallest_that_holds(law, groups):
+def test_a_threshold_is_the_smallest_that_holds(noise, groups):
     delta = 1e-5
-    least = threshold(law, groups=groups, delta=delta)
-    x, p = mass(law, 1000)
+    least = find_threshold(noise, groups=groups, delta=delta)
+    x, p = mass(noise, 1000)
 
     def shown(distance):
         return 1 - (1 - float(p[x >= distance].sum())) ** groups
@@ -168,29 +166,31 @@ def test_no_noise_within_the_widths_leads_out_of_the_bar(rows, shape):
     moments = np.array([rows, (2 * a - 1).sum(), (1 - 8 * a * (1 - a)).sum()])
     half = 2.5
     for _ in range(300):
-        noise = rng.uniform(-half, half, 3) if rng.random() < 0.5 else rng.choice([-half, half], 3)
-        for finish, truth, sums in (
+        draws = rng.uniform(-half, half, 3) if rng.random() < 0.5 else rng.choice([-half, half], 3)
+        for processing, truth, sums in (
             (MeanOfParts(-1.0, 3.0), -1 + 4 * a.mean(), [(1 - a).sum(), a.sum()]),
             (MeanOfMoments(-1.0, 3.0), -1 + 4 * a.mean(), moments[:2]),
             (VarianceOfParts(-1.0, 3.0), 16 * a.var(), parts),
             (VarianceOfMoments(-1.0, 3.0), 16 * a.var(), moments),
         ):
-            found = finish.finish(
-                tuple(Noisy(np.array([s + n]), half) for s, n in zip(sums, noise, strict=False))
+            found = processing.estimate(
+                tuple(NoisySum(np.array([s + n]), half) for s, n in zip(sums, draws, strict=False))
             )
-            assert abs(found.values[0] - truth) <= found.errors[0] + 1e-9, type(finish).__name__
+            assert abs(found.values[0] - truth) <= found.errors[0] + 1e-9, type(processing).__name__
             assert np.isfinite(found.errors).all()
 
 
 def test_quotes_are_at_least_the_errors_of_large_tables():
     halves = (4.0, 4.0, 4.0)
     rows = 1e6
-    for finish, sums in (
+    for processing, sums in (
         (MeanOfParts(0.0, 1.0), (0.4 * rows, 0.6 * rows)),
         (MeanOfMoments(0.0, 1.0), (rows, 0.2 * rows)),
         (VarianceOfParts(0.0, 1.0), (0.4 * rows, 0.3 * rows, 0.3 * rows)),
         (VarianceOfMoments(0.0, 1.0), (rows, 0.2 * rows, -0.1 * rows)),
     ):
-        found = finish.finish(tuple(Noisy(np.array([s]), h) for s, h in zip(sums, halves, strict=False)))
-        quote, _ = finish.quote(halves[: len(sums)])
+        found = processing.estimate(
+            tuple(NoisySum(np.array([s]), h) for s, h in zip(sums, halves, strict=False))
+        )
+        quote, _ = processing.expected_error(halves[: len(sums)])
         assert found.errors[0] <= quote / rows * 1.001

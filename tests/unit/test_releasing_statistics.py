@@ -5,6 +5,7 @@ import math
 import pytest
 
 from privet.adjacency import AddRemove, ReplaceOne, Unit
+from privet.cli import options_tables
 from privet.errors import InvalidArgument
 from privet.releasing import (
     Budget,
@@ -15,13 +16,14 @@ from privet.releasing import (
     Marginal,
     Mean,
     MemoryStore,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
 )
-from privet.releasing.questions import Part, question_key
+from privet.releasing.questions import Question, question_key
+from privet.releasing.statistics import NAMED_STATISTICS
 
 REFUSED = [
     (lambda: Sum("", 0, 1), "column"),
@@ -80,7 +82,7 @@ def test_what_makes_no_sense_is_refused_with_its_fix(made, said):
 
 def of(**changed):
     fields = {"statistics": (("n", Count()),), "unit": "user", "budget": Budget(epsilon=1.0)}
-    return Plan(**(fields | changed))
+    return ReleasePlan(**(fields | changed))
 
 
 @pytest.mark.parametrize(
@@ -114,17 +116,22 @@ def test_the_adjacency_follows_from_the_unit():
 
 
 def test_a_question_is_its_public_parameters():
-    part = of().parts[0]
-    assert question_key(part, "a") == question_key(Part("other label", *_rest(part)), "a")
+    question = of().questions[0]
+    assert question_key(question, "a") == question_key(Question("other label", *_rest(question)), "a")
     different = [
-        question_key(part, "b"),
-        question_key(of(contribution=Contribution(2)).parts[0], "a"),
-        question_key(of(adjacency=ReplaceOne(Unit.USER)).parts[0], "a"),
-        question_key(of(unit="other").parts[0], "a"),
-        question_key(of(statistics=(("n", Mean("x", 0, 1)),)).parts[0], "a"),
+        question_key(question, "b"),
+        question_key(of(contribution=Contribution(2)).questions[0], "a"),
+        question_key(of(adjacency=ReplaceOne(Unit.USER)).questions[0], "a"),
+        question_key(of(unit="other").questions[0], "a"),
+        question_key(of(statistics=(("n", Mean("x", 0, 1)),)).questions[0], "a"),
     ]
-    assert len({question_key(part, "a"), *different}) == 6
+    assert len({question_key(question, "a"), *different}) == 6
 
 
-def _rest(part):
-    return part.statistic, part.unit, part.contribution, part.adjacency
+def _rest(question):
+    return question.statistic, question.unit, question.contribution, question.adjacency
+
+
+def test_the_command_line_lists_every_statistic_that_has_an_option():
+    """``--help`` does not load this package, so the parser has a list of its own."""
+    assert [name for name, _, _ in options_tables._STATISTICS] == list(NAMED_STATISTICS)

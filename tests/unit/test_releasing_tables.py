@@ -26,8 +26,8 @@ from privet.releasing import (  # noqa: E402
     Histogram,
     Marginal,
     Mean,
-    Plan,
     Quantile,
+    ReleasePlan,
     Sum,
     TopK,
     Variance,
@@ -43,7 +43,7 @@ CLEAR = 1e5  # an ε at which noise is next to nothing, to see the sums themselv
 
 
 def asked(*statistics, unit="user", rows=5, groups=5, epsilon=CLEAR, **more):
-    return Plan(
+    return ReleasePlan(
         statistics=tuple((f"s{place}", statistic) for place, statistic in enumerate(statistics)),
         unit=unit,
         budget=Budget(epsilon=epsilon),
@@ -304,7 +304,7 @@ def test_keys_are_found_where_enough_have_them():
             "age": [30.0] * 6000,
         }
     )
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=(
             ("n", GroupBy("city", Count())),
             ("mean", GroupBy(("city",), Mean("age", 0, 100))),
@@ -339,7 +339,7 @@ def test_types_of_keys_are_kept():
         }
     )
     for column, key in (("w", 1), ("x", 0.5), ("y", True), ("z", "t"), ("d", "1970-01-01")):
-        plan = Plan(
+        plan = ReleasePlan(
             statistics=(("n", GroupBy(column, Sum("w", 0, 1))),),
             unit=None,
             budget=Budget(epsilon=5.0, delta=1e-6),

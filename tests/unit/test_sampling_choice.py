@@ -83,7 +83,7 @@ def test_float_and_exact_arithmetic_agree():
         weights = -generator.exponential(4.0, count)
         weights[generator.integers(count - 1)] = NEVER
         for word in SeededNoise(count).bits(50).tolist():
-            assert choose(weights, Scripted(word)) == choice._exactly(weights, word, Scripted())
+            assert choose(weights, Scripted(word)) == choice._choose_exactly(weights, word, Scripted())
 
 
 def test_the_float_enclosure_holds():
@@ -94,7 +94,7 @@ def test_the_float_enclosure_holds():
         highest, value = mpmath.mpf(float(weights.max())), mpmath.mpf(0)
         for k, weight in enumerate(weights[:5000].tolist()):
             value += mpmath.exp(mpmath.mpf(weight) - highest)
-            assert abs(found[k] - value) < 0.1 * choice._reach(weights.size) * found[-1]
+            assert abs(found[k] - value) < 0.1 * choice._error_bound(weights.size) * found[-1]
 
 
 def test_what_is_impossible_is_never_chosen_even_on_its_edge():

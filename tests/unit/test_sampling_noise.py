@@ -1,4 +1,4 @@
-"""Blocks, coins, arguments and refusals of the samplers; what is random about them is in tests/statistical."""
+"""BlockSampler, coins, arguments and refusals of the samplers; what is random about them is in tests/statistical."""
 
 import itertools
 import tracemalloc
@@ -11,10 +11,10 @@ import pytest
 
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling import bernoulli, discrete_gaussian, discrete_laplace, uniform_integers
+from privet.mechanisms.sampling.cumulative_table import make_table
 from privet.mechanisms.sampling.decay import Decay
-from privet.mechanisms.sampling.lattice import Blocks, _Uniform
-from privet.mechanisms.sampling.noise import _gaussian, _laplace
-from privet.mechanisms.sampling.table import table_of
+from privet.mechanisms.sampling.integer_samplers import BlockSampler, _Uniform
+from privet.mechanisms.sampling.noise import _gaussian_sampler, _laplace_sampler
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise, experiment
 
 NOISES = pytest.mark.parametrize("noise", [discrete_laplace, discrete_gaussian])
@@ -46,8 +46,8 @@ class Scripted(NoiseSource):
 
 
 def blocks(decay_of, coarse, places, constant_time=False):
-    return Blocks(
-        table_of(decay_of(coarse), folded=False), decay_of(coarse * 2**places), places, constant_time
+    return BlockSampler(
+        make_table(decay_of(coarse), folded=False), decay_of(coarse * 2**places), places, constant_time
     )
 
 
@@ -66,7 +66,7 @@ def test_every_integer_is_proposed_once(decay_of, places, constant_time):
         for sign in (0, 1):
             for place in inside:
                 more = [0] if constant_time else []
-                [number] = law.some(1, Scripted(middle << 1 | sign, place, *more)).tolist()
+                [number] = law.draw_some(1, Scripted(middle << 1 | sign, place, *more)).tolist()
                 assert number == (-(block * length + place + 1) if sign else block * length + place)
                 seen.append(number)
                 start = block * length
@@ -85,8 +85,8 @@ def weight(decay, size):
 @pytest.mark.parametrize(
     "law",
     [
-        *(_laplace(scale, even) for scale in (40.0, 1e4, 2.0**50) for even in (False, True)),
-        *(_gaussian(scale, even) for scale in (140.0, 1e4, 2.0**50) for even in (False, True)),
+        *(_laplace_sampler(scale, even) for scale in (40.0, 1e4, 2.0**50) for even in (False, True)),
+        *(_gaussian_sampler(scale, even) for scale in (140.0, 1e4, 2.0**50) for even in (False, True)),
     ],
     ids=lambda law: f"{float(law.decay.linear or law.decay.quadratic):.1e}-{law.constant_time}",
 )
@@ -113,7 +113,7 @@ def test_coins_are_decided_as_whole_numbers_decide(law, bits):
             if 0 <= drawn < 2**bits:
                 uniform = _Uniform(np.array([drawn]), bits)
                 script = Scripted(after, 7, 7)
-                found = law._taken(np.array([start]), np.array([step]), uniform, script)
+                found = law._accept(np.array([start]), np.array([step]), uniform, script)
                 assert found.tolist() == [(drawn << 192 | after << 128 | 7 << 64 | 7) < digits]
 
 
@@ -122,8 +122,8 @@ def test_a_far_step_is_left_to_whole_numbers():
     law = blocks(Decay.gaussian, 4.0, 2)
     starts, steps = np.array([400]), np.array([4])
     assert law.decay.exponent(400, 4) > 5
-    assert law._taken(starts, steps, _Uniform(np.array([0]), 53), Scripted(0, 0)).tolist() == [True]
-    assert law._taken(starts, steps, _Uniform(np.array([2**52]), 53), Scripted()).tolist() == [False]
+    assert law._accept(starts, steps, _Uniform(np.array([0]), 53), Scripted(0, 0)).tolist() == [True]
+    assert law._accept(starts, steps, _Uniform(np.array([2**52]), 53), Scripted()).tolist() == [False]
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ def test_seeds_repeat_and_threads_do_not_disturb(noise):
         return noise(scale, 5000, SeededNoise(11))
 
     alone = [draw(scale) for scale in scales]
-    _laplace.cache_clear()
-    _gaussian.cache_clear()
-    table_of.cache_clear()
+    _laplace_sampler.cache_clear()
+    _gaussian_sampler.cache_clear()
+    make_table.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(draw, scales * 4))
     for found, expected in zip(together, alone * 4, strict=True):

@@ -1,4 +1,4 @@
-"""Tables of cumulative sums, against 60 digits and by exhausting every word of a small one."""
+"""Tables of cumulative_edges sums, against 60 digits and by exhausting every word of a small one."""
 
 import itertools
 from fractions import Fraction
@@ -8,7 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from privet.mechanisms.sampling.decay import Decay, cumulative
+from privet.mechanisms.sampling.cumulative_table import BITS, CumulativeTable, make_table
+from privet.mechanisms.sampling.decay import Decay, cumulative_edges
 from privet.mechanisms.sampling.exponentials import (
     RELATIVE_ERROR,
     SMALL,
@@ -16,7 +17,6 @@ from privet.mechanisms.sampling.exponentials import (
     exponentials,
     small_exponentials,
 )
-from privet.mechanisms.sampling.table import BITS, Table, table_of
 from privet.randomness import NoiseSource
 
 LAWS = [
@@ -71,10 +71,10 @@ def small_table(decay, folded, bits, step, lowered=False):
     """A table in which draws are left open all the time; ``lowered`` by 1 its edges are still what they promise."""
 
     def finer(more):
-        *edges, last = cumulative(decay, more, folded=folded)
+        *edges, last = cumulative_edges(decay, more, folded=folded)
         return [max(edge - lowered, 0) for edge in edges] + [last]
 
-    return Table(np.array(finer(bits), dtype=np.uint64), bits, finer, step)
+    return CumulativeTable(np.array(finer(bits), dtype=np.uint64), bits, finer, step)
 
 
 # --- exponentials --------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_float_exponentials_keep_their_error_bound():
 @FOLDED
 @pytest.mark.parametrize("bits", [1, 8, BITS, 127])
 def test_every_edge_encloses_the_exact_sum(decay, folded, bits):
-    edges = cumulative(decay, bits, folded=folded)
+    edges = cumulative_edges(decay, bits, folded=folded)
     truth = exact(decay, folded)
     assert edges == sorted(edges)
     assert edges[-1] == 2**bits - 1
@@ -128,12 +128,12 @@ def test_every_edge_encloses_the_exact_sum(decay, folded, bits):
 @pytest.mark.parametrize("scale", [1e-3, 1e-100, 5e-324])
 @pytest.mark.parametrize("law", [Decay.laplace, Decay.gaussian])
 def test_tiny_scales_have_a_table_of_one_edge(law, scale):
-    assert cumulative(law(scale), BITS, folded=True) == [2**BITS - 1]
+    assert cumulative_edges(law(scale), BITS, folded=True) == [2**BITS - 1]
 
 
 def test_tiny_scales_reach_beyond_zero_when_the_bits_say_so():
     """P[|x| > 0] is 2e^{−1000} or 2^−1441.7; with 1,407 ones a uniform number may be on either side."""
-    table = table_of(Decay.laplace(1e-3), folded=True)
+    table = make_table(Decay.laplace(1e-3), folded=True)
     ones = [2**64 - 1] * 22
     with pytest.raises(NeedsMore):
         table.draw(1, Scripted(*ones))
@@ -176,10 +176,10 @@ def every_outcome(draw, bits, step, depth):
 def test_the_law_is_exact(decay, folded, evenly, lowered):
     """All beginnings of 6 + 3·4 bits are followed: each outcome has its mass, up to what is still open."""
     table = small_table(decay, folded, bits=6, step=4, lowered=lowered)
-    draw = table.draw_evenly if evenly else table.draw
+    draw = table.draw_constant_time if evenly else table.draw
     masses, open_ = every_outcome(lambda source: draw(1, source), bits=6, step=4, depth=3)
     assert sum(masses.values()) + open_ == 1
-    assert open_ < Fraction(4 * len(cumulative(decay, 18, folded=folded)), 2**18)
+    assert open_ < Fraction(4 * len(cumulative_edges(decay, 18, folded=folded)), 2**18)
     truth = exact(decay, folded)
     for size, upper in enumerate(truth[: max(masses) + 1]):
         with mpmath.workdps(40):
@@ -192,7 +192,7 @@ def test_the_law_is_exact(decay, folded, evenly, lowered):
 @pytest.mark.parametrize("decay", LAWS)
 def test_the_guide_settles_only_what_is_certain(decay):
     """Every 16 bits that a draw may start with: where no further bit is used, the whole cell lies in one step."""
-    table = table_of(decay, folded=True)
+    table = make_table(decay, folded=True)
     every = np.arange(2**16, dtype=np.uint16)
     rest = np.flatnonzero(table._guide.take(every >> 1) < 0)
     script = Scripted(*every.view(np.uint64), *[2**63 + 5] * rest.size)
@@ -209,15 +209,15 @@ def test_the_guide_settles_only_what_is_certain(decay):
     assert (upper[sizes[settled] + 1] >= (cells + 1) << 25).all()
     # The others go on with the fresh bits, and do as the full search does with the same uniform number.
     whole = (rest // 2).astype(np.uint64) << np.uint64(48) | np.uint64((2**63 + 5) >> 16)
-    assert (sizes[rest] == table._searched(whole, Scripted())).all()
+    assert (sizes[rest] == table._search(whole, Scripted())).all()
 
 
 @pytest.mark.parametrize("decay", LAWS)
 @pytest.mark.parametrize("evenly", [False, True], ids=["search", "scan"])
 def test_words_on_an_edge_are_settled_by_the_next_words(decay, evenly):
     """U just below and just above F(k), and one that only a third word settles."""
-    table = table_of(decay, folded=True)
-    draw = table.draw_evenly if evenly else table.draw
+    table = make_table(decay, folded=True)
+    draw = table.draw_constant_time if evenly else table.draw
     truth = exact(decay, True)
     for k in {0, 1, len(table.edges) // 2, len(table.edges) - 2} & set(range(len(table.edges) - 1)):
         with mpmath.workdps(90):
@@ -241,21 +241,21 @@ def test_words_on_an_edge_are_settled_by_the_next_words(decay, evenly):
 
 @pytest.mark.parametrize("decay", LAWS)
 def test_search_and_scan_agree_around_every_edge(decay):
-    table = table_of(decay, folded=False)
+    table = make_table(decay, folded=False)
     around = np.concatenate([table.edges[:-1] - np.uint64(1), table.edges[:-1] + np.uint64(2)])
     settled = around[~np.isin(around, table.edges) & ~np.isin(around, table.edges + np.uint64(1))]
-    found = table._searched(settled, Scripted())
-    assert (found == table._scanned(settled, Scripted())).all()
+    found = table._search(settled, Scripted())
+    assert (found == table._scan(settled, Scripted())).all()
     assert (table.edges[found] > settled).all()
     assert (table.edges[np.maximum(found - 1, 0)][found > 0] < settled[found > 0]).all()
 
 
 def test_tables_are_kept_and_shared():
-    assert table_of(Decay.laplace(7.5), folded=True) is table_of(Decay.laplace(7.5), folded=True)
+    assert make_table(Decay.laplace(7.5), folded=True) is make_table(Decay.laplace(7.5), folded=True)
 
 
 def test_the_guide_leaves_both_cells_of_an_edge_open():
     """An edge in the last cell of a beginning, whose second cell is the first of the next."""
-    table = Table(np.array([2**48 - 1, 2**63 - 1], dtype=np.uint64), 63, lambda bits: [])
+    table = CumulativeTable(np.array([2**48 - 1, 2**63 - 1], dtype=np.uint64), 63, lambda bits: [])
     assert table._guide[:3].tolist() == [-1, -1, 1]
     assert table._guide[-2:].tolist() == [1, -1]

@@ -27,13 +27,13 @@ from privet.releasing.synthetic import (
     PrivatePGM,
     Workload,
     all_marginals,
-    looks,
+    noisy_access,
     pgm,
 )
-from privet.releasing.synthetic.budgets import concentrated_budget, spent
+from privet.releasing.synthetic.budgets import concentrated_budget, spent_rho
 from privet.releasing.synthetic.estimation import Estimator
-from privet.releasing.synthetic.looks import Looks, selection_factor
-from privet.releasing.synthetic.marginals import Counts
+from privet.releasing.synthetic.marginals import ExactMarginals
+from privet.releasing.synthetic.noisy_access import NoisyAccess, selection_factor
 
 DOMAIN = Domain(
     tuple(Categories(name, tuple(range(size))) for name, size in zip("abcd", (2, 3, 2, 4), strict=True))
@@ -85,7 +85,7 @@ def test_aim_stays_in_its_budget_and_uses_it(epsilon, delta, adjacency, rounds):
     mechanism = aim(epsilon, delta=delta, adjacency=adjacency, rounds=rounds)
     ledger = mechanism.release(correlated(300)).ledger
     assert 0.995 * epsilon < privet.account(ledger, accountant=Concentrated()).epsilon(delta=delta) <= epsilon
-    assert spent(ledger) <= concentrated_budget(epsilon=epsilon, delta=delta)
+    assert spent_rho(ledger) <= concentrated_budget(epsilon=epsilon, delta=delta)
     assert {type(leaf) for leaf in leaves(ledger.event)} == {DiscreteGaussian, ExponentialMechanism}
 
 
@@ -144,12 +144,12 @@ def test_with_a_large_budget_the_answers_are_near_and_a_category_never_seen_stay
         {"rounds": 30, "passes": 300} if made is mwem else {"estimator": MirrorDescent()}
     )
     released = made(**many).release(table, SeededNoise(0))
-    counts = Counts(DOMAIN, DOMAIN.encode(table))
+    counts = ExactMarginals(DOMAIN, DOMAIN.encode(table))
     for axes, columns in (((0, 3), ("a", "d")), ((0, 1), ("a", "b"))):
         assert np.abs(released.answer(columns) - counts.marginal(axes)).sum() / 2 / 5000 < 0.03
     assert released.answer(("b",))[2] < 50
     sample = released.sample(5000, experiment(1))
-    drawn = Counts(DOMAIN, DOMAIN.encode(sample))
+    drawn = ExactMarginals(DOMAIN, DOMAIN.encode(sample))
     assert np.abs(drawn.marginal((0, 3)) - counts.marginal((0, 3))).sum() / 2 / 5000 < 0.04
     assert released.ledger.caveats >= {Caveat.SEEDED_NOISE}
 
@@ -195,7 +195,8 @@ def test_one_unit_moves_marginals_and_scores_by_no_more_than_the_events_say(rows
     else:
         near = codes[1:]
     first, second = (
-        Counts(DOMAIN, DOMAIN.encode({name: c[:, k] for k, name in enumerate("abcd")})) for c in (codes, near)
+        ExactMarginals(DOMAIN, DOMAIN.encode({name: c[:, k] for k, name in enumerate("abcd")}))
+        for c in (codes, near)
     )
     model = experiment(data.draw(st.integers(0, 99))).random((2, 4)) * 9
     for axes in [(0,), (3,), (0, 3), (1, 2)]:
@@ -203,7 +204,8 @@ def test_one_unit_moves_marginals_and_scores_by_no_more_than_the_events_say(rows
         assert moved.max() <= 1
         assert np.count_nonzero(moved) <= adjacency.contribution_distance
     scores = [
-        Looks(c, adjacency, SeededNoise(0), frozenset())._distance((0, 3), model) for c in (first, second)
+        NoisyAccess(c, adjacency, SeededNoise(0), frozenset())._distance((0, 3), model)
+        for c in (first, second)
     ]
     assert abs(scores[0] - scores[1]) <= 8 * adjacency.contribution_distance  # in eighths
 
@@ -233,22 +235,24 @@ def measured_epsilon(scale):
     """Every cell is an experiment of its own: no row in it, or one."""
     shots = []
     for present in (1, 0):
-        counts = Counts(WIDE, WIDE.encode({"cell": np.arange(20_000 * present)}))
-        seen = Looks(counts, AddRemove(), SeededNoise(present), frozenset())
+        counts = ExactMarginals(WIDE, WIDE.encode({"cell": np.arange(20_000 * present)}))
+        seen = NoisyAccess(counts, AddRemove(), SeededNoise(present), frozenset())
         shots.append(int((seen.measure((0,), "cell", DiscreteLaplace, scale) >= 1).sum()))
     return epsilon_below(*shots, 20_000)
 
 
 def test_half_the_noise_of_a_marginal_is_caught(monkeypatch):
     assert 0.8 < measured_epsilon(1.0) <= 1.0
-    honest = looks._SAMPLERS[DiscreteLaplace]
-    monkeypatch.setitem(looks._SAMPLERS, DiscreteLaplace, lambda scale, *rest: honest(scale / 2, *rest))
+    honest = noisy_access._SAMPLERS[DiscreteLaplace]
+    monkeypatch.setitem(
+        noisy_access._SAMPLERS, DiscreteLaplace, lambda scale, *rest: honest(scale / 2, *rest)
+    )
     assert measured_epsilon(1.0) > 1.0
 
 
 def gaussian_spread(seed):
-    counts = Counts(WIDE, WIDE.encode({"cell": []}))
-    noise = Looks(counts, AddRemove(), SeededNoise(seed), frozenset()).measure(
+    counts = ExactMarginals(WIDE, WIDE.encode({"cell": []}))
+    noise = NoisyAccess(counts, AddRemove(), SeededNoise(seed), frozenset()).measure(
         (0,), "cell", DiscreteGaussian, 7.0
     )
     return noise.std()
@@ -257,8 +261,10 @@ def gaussian_spread(seed):
 def test_half_the_gaussian_noise_is_caught(monkeypatch):
     """20,000 cells: 5 % is ten standard deviations of the estimate."""
     assert gaussian_spread(1) == pytest.approx(7.0, rel=0.05)
-    honest = looks._SAMPLERS[DiscreteGaussian]
-    monkeypatch.setitem(looks._SAMPLERS, DiscreteGaussian, lambda scale, *rest: honest(scale / 2, *rest))
+    honest = noisy_access._SAMPLERS[DiscreteGaussian]
+    monkeypatch.setitem(
+        noisy_access._SAMPLERS, DiscreteGaussian, lambda scale, *rest: honest(scale / 2, *rest)
+    )
     assert gaussian_spread(1) != pytest.approx(7.0, rel=0.05)
 
 
@@ -266,8 +272,8 @@ def chosen_epsilon(trials=2000):
     """One row more raises the error of 'a' by one and lowers that of 'c' by one: the worst that a row can do."""
     hits = []
     for rows in (10, 11):
-        counts = Counts(DOMAIN, DOMAIN.encode({name: np.zeros(rows, dtype=int) for name in "abcd"}))
-        seen = Looks(counts, AddRemove(), SeededNoise(rows), frozenset())
+        counts = ExactMarginals(DOMAIN, DOMAIN.encode({name: np.zeros(rows, dtype=int) for name in "abcd"}))
+        seen = NoisyAccess(counts, AddRemove(), SeededNoise(rows), frozenset())
         answers = [
             np.array([9.0, 0.0]),
             np.array([12.0, 0.0]),
@@ -279,8 +285,8 @@ def chosen_epsilon(trials=2000):
 
 def test_a_dropped_factor_in_the_choice_is_caught(monkeypatch):
     assert 0.5 < chosen_epsilon() <= 2.0
-    honest = looks.selection_factor
-    monkeypatch.setattr(looks, "selection_factor", lambda epsilon, reach: 2 * honest(epsilon, reach))
+    honest = noisy_access.selection_factor
+    monkeypatch.setattr(noisy_access, "selection_factor", lambda epsilon, reach: 2 * honest(epsilon, reach))
     assert chosen_epsilon() > 2.0
 
 
@@ -323,7 +329,7 @@ def test_a_run_that_is_interrupted_goes_on_within_its_budget():
         assert run.ledger.entries[: len(before)] == before.entries  # nothing spent is forgotten
         before = run.ledger
     assert failures == 5
-    assert spent(run.ledger) <= concentrated_budget(epsilon=1.0, delta=1e-6)
+    assert spent_rho(run.ledger) <= concentrated_budget(epsilon=1.0, delta=1e-6)
     assert run.finish().answer(("a",)).shape == (2,)
 
 
@@ -331,8 +337,8 @@ def test_a_look_is_written_down_before_its_noise_is_drawn(monkeypatch):
     def broken(*_):
         raise OSError("no entropy")
 
-    monkeypatch.setitem(looks._SAMPLERS, DiscreteGaussian, broken)
-    monkeypatch.setattr(looks, "discrete_laplace", broken)
+    monkeypatch.setitem(noisy_access._SAMPLERS, DiscreteGaussian, broken)
+    monkeypatch.setattr(noisy_access, "discrete_laplace", broken)
     for made in (aim, mst, mwem):
         run = made().start(correlated(50))
         with pytest.raises(OSError, match="no entropy"):
@@ -344,7 +350,7 @@ def test_an_interruption_leaves_the_ledger_as_a_note(monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(looks._SAMPLERS, DiscreteGaussian, stopped)
+    monkeypatch.setitem(noisy_access._SAMPLERS, DiscreteGaussian, stopped)
     with pytest.raises(KeyboardInterrupt) as interruption:
         mst().release(correlated(50))
     note = interruption.value.__notes__[0]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from privet.randomness import experiment
 from privet.releasing.synthetic import MirrorDescent, PrivatePGM
-from privet.releasing.synthetic.descent import tree_of
-from privet.releasing.synthetic.estimation import Measurement, best_total, merged
-from privet.releasing.synthetic.junction import junction_tree, tree_cells
-from privet.releasing.synthetic.models import Dense, spread
-from privet.releasing.synthetic.running import Progress
+from privet.releasing.synthetic.descent import build_tree_model
+from privet.releasing.synthetic.estimation import Measurement, estimate_total, merge_measurements
+from privet.releasing.synthetic.junction import build_junction_tree, tree_cells
+from privet.releasing.synthetic.models import DenseModel, sample_systematically
+from privet.releasing.synthetic.runs import SyntheticProgress
 
 SHAPE = (2, 3, 4, 2, 3)
 PAIRS = list(combinations(range(5), 2))
@@ -24,9 +24,9 @@ GRAPHS = st.sets(st.sampled_from(PAIRS + TRIPLES), max_size=5)
 
 @given(GRAPHS)
 def test_a_junction_tree_holds_all_and_its_cliques_of_a_column_hang_together(marginals):
-    tree = junction_tree(SHAPE, marginals)
+    tree = build_junction_tree(SHAPE, marginals)
     assert set().union(*tree.cliques) == set(range(5))
-    assert all(tree.home(axes) is not None for axes in marginals)
+    assert all(tree.find_clique(axes) is not None for axes in marginals)
     for column in range(5):
         holders = [k for k, clique in enumerate(tree.cliques) if column in clique]
         tops = [k for k in holders if k == 0 or column not in tree.separators[k]]
@@ -41,7 +41,9 @@ def joint(marginals, seed):
     whole = np.zeros(SHAPE)
     for axes, table in potentials.items():
         whole = whole + table.reshape([n if a in axes else 1 for a, n in enumerate(SHAPE)])
-    return tree_of(SHAPE, junction_tree(SHAPE, marginals), potentials, 100.0), Dense(np.exp(whole), 100.0)
+    return build_tree_model(SHAPE, build_junction_tree(SHAPE, marginals), potentials, 100.0), DenseModel(
+        np.exp(whole), 100.0
+    )
 
 
 @given(GRAPHS, st.integers(0, 10**6))
@@ -69,7 +71,7 @@ def test_samples_follow_the_model(marginals, seed):
     for model in (tree, dense):
         codes = model.sample(rows, experiment(seed))
         assert codes.shape == (rows, 5)
-        for clique in tree.skeleton.cliques:
+        for clique in tree.junction_tree.cliques:
             sizes = [SHAPE[a] for a in clique]
             flat = np.ravel_multi_index(tuple(codes[:, a] for a in clique), sizes)
             counts = np.bincount(flat, minlength=int(np.prod(sizes)))
@@ -82,7 +84,10 @@ def test_samples_follow_the_model(marginals, seed):
 def test_spread_gives_each_row_its_law():
     """10⁵ rows alone in their groups; false alarm below 10⁻⁹ at six standard deviations, finds 1 % of difference."""
     drawn = np.concatenate(
-        [spread(np.arange(100), np.tile([0.2, 0.3, 0.5], (100, 1)), experiment(s)) for s in range(1000)]
+        [
+            sample_systematically(np.arange(100), np.tile([0.2, 0.3, 0.5], (100, 1)), experiment(s))
+            for s in range(1000)
+        ]
     )
     shares = np.bincount(drawn, minlength=3) / drawn.size
     assert np.abs(shares - [0.2, 0.3, 0.5]).max() < 6 * 0.5 / drawn.size**0.5
@@ -127,10 +132,10 @@ def test_a_fit_to_nonsense_is_still_a_distribution():
 
 def test_repeated_measurements_are_averaged_by_precision():
     one, other = Measurement((0,), np.array([1.0, 2.0]), 1.0), Measurement((0,), np.array([4.0, 8.0]), 2.0)
-    (found,) = merged([one, other])
+    (found,) = merge_measurements([one, other])
     np.testing.assert_allclose(found.values, [2.0, 4.0])
     assert found.variance == pytest.approx(2 / 3)
-    assert best_total([one, other]) == pytest.approx(6.0)
+    assert estimate_total([one, other]) == pytest.approx(6.0)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -151,7 +156,7 @@ class Terminal(io.StringIO):
 
 def test_progress_shows_on_a_terminal_and_only_there():
     for stream in (Terminal(), io.StringIO()):
-        with Progress("work", stream) as progress:
+        with SyntheticProgress("work", stream) as progress:
             progress.show(0.1)
             assert stream.getvalue() == ""  # too early
             progress._began -= 10

@@ -12,6 +12,11 @@ _STATISTICS = (
     ("sum", "COL:LOW:HIGH", "the sum of values, each held between two bounds that you know beforehand"),
     ("mean", "COL:LOW:HIGH", "their mean"),
     ("variance", "COL:LOW:HIGH", "their variance"),
+    (
+        "covariance",
+        "COL:LOW:HIGH;COL:LOW:HIGH",
+        "the covariance of two columns, of rows that have both values",
+    ),
     ("quantile", "COL:Q:LOW:HIGH", "the value that a share Q of them is below; 0.5 is the median"),
     ("histogram", "COL:A,B,…", "how many have each of these values"),
     ("marginal", "COL:A,B;COL:C,D", "how many have each combination of these values"),

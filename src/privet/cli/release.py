@@ -22,8 +22,8 @@ from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadab
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
 from privet.paths import is_file, resolved
-from privet.releasing import Budget, FilterState, MemoryStore, Plan, Released, Store, filter_state
-from privet.releasing.budget import extended
+from privet.releasing import Budget, FilterState, MemoryStore, Released, ReleasePlan, Store, filter_state
+from privet.releasing.budget import extend_ledger
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
 from privet.releasing.store import check_unit_column
 
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     return _quote(plan, budget, arguments) if arguments.quote else _release(plan, budget, arguments)
 
 
-def _quote(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
+def _quote(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     """No table is opened: what it would cost and how far it would be off depends on the question alone.
 
     With a ledger, its filter says whether the request would be permitted, and what would be left after it.
@@ -73,7 +73,7 @@ def _quote(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> 
     return CliAnswer(blocks, document)
 
 
-def _release(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
+def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
     path = _table(arguments.data)
     question, bounds = _account_for(
         _planned_ledger(plan), arguments
@@ -145,7 +145,7 @@ def _table(name: str) -> Path:
 
 
 @contextmanager
-def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> Iterator[Store]:
+def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> Iterator[Store]:
     if arguments.ledger is None:
         yield MemoryStore(plan.relation)
         return
@@ -158,7 +158,7 @@ def _store(plan: Plan, budget: Budget | None, arguments: argparse.Namespace) -> 
         yield held
 
 
-def _run(plan: Plan, path: Path, store: Store) -> Released:
+def _run(plan: ReleasePlan, path: Path, store: Store) -> Released:
     write_progress(f"Reading {path.name} …")
     try:
         with _silent_engine():
@@ -193,7 +193,7 @@ def _silent_engine() -> Iterator[None]:
         os.close(kept)
 
 
-def _planned_ledger(plan: Plan) -> Ledger:
+def _planned_ledger(plan: ReleasePlan) -> Ledger:
     """The ledger of the plan if no answer is stored yet."""
     labels = (label for label, _ in plan.statistics)
     return Ledger(plan.relation, tuple(map(Entry, labels, plan.events)))
@@ -208,12 +208,14 @@ def _account_for(ledger: Ledger, arguments: argparse.Namespace) -> tuple[Guarant
     return question, epsilon_of(question)
 
 
-def _check_filter(plan: Plan, budget: Budget | None, path: Path) -> tuple[FilterState | None, str | None]:
+def _check_filter(
+    plan: ReleasePlan, budget: Budget | None, path: Path
+) -> tuple[FilterState | None, str | None]:
     """The state of the ledger's filter after the plan, and the reason if the plan would be refused."""
     ledger = stored_ledger(path, plan.relation) or Ledger(plan.relation)
     check_unit_column(ledger, plan.unit)
     try:
-        after = extended(ledger, _planned_ledger(plan).entries, frozenset(), budget)
+        after = extend_ledger(ledger, _planned_ledger(plan).entries, frozenset(), budget)
     except BudgetExceeded as refused:
         return filter_state(ledger), str(refused)
     return filter_state(after), None
@@ -232,7 +234,7 @@ def _spent_in(ledger: Ledger, delta: float) -> float | None:
     return None
 
 
-def _facts(plan: Plan, question: GuaranteeQuery) -> list[tuple[str, str]]:
+def _facts(plan: ReleasePlan, question: GuaranteeQuery) -> list[tuple[str, str]]:
     bound = plan.contribution
     unit = "each row by itself, because no --privacy-unit was given"
     if plan.unit is not None:

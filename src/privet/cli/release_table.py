@@ -8,8 +8,8 @@ from privet.cli.output import fixed_up, paragraph, rounded_up, table
 from privet.cli.release_words import key_text
 from privet.documents import to_plain
 from privet.releasing import Answer, ErrorKind, Quote
-from privet.releasing.answers import Number, Values
-from privet.releasing.budget import Cost
+from privet.releasing.budget import PrivacyCost
+from privet.releasing.keys import Number, Values
 
 __all__ = ["answer_document", "answer_table", "quote_document", "quote_table"]
 
@@ -29,7 +29,7 @@ def answer_document(answer: Answer) -> dict[str, object]:
         "error": _plain(answer.error),
         "error_kind": str(answer.error_kind),
         "confidence": answer.confidence,
-        "cost": _cost(answer.cost if not answer.stored else Cost(epsilon=0.0, delta=0.0)),
+        "cost": _cost(answer.cost if not answer.stored else PrivacyCost(epsilon=0.0, delta=0.0)),
         "stored": answer.stored,
         "threshold": answer.threshold,
         "event": to_plain(answer.event),
@@ -99,11 +99,11 @@ def _finite(number: Number) -> Number | None:
     return number if math.isfinite(number) else None
 
 
-def _cost(cost: Cost) -> dict[str, float]:
+def _cost(cost: PrivacyCost) -> dict[str, float]:
     return {"epsilon": cost.epsilon, "delta": cost.delta}
 
 
-def _cost_text(cost: Cost) -> str:
+def _cost_text(cost: PrivacyCost) -> str:
     delta = f", δ {rounded_up(cost.delta, 3)}" if cost.delta else ""
     return f"ε {rounded_up(cost.epsilon, 4)}{delta}"
 

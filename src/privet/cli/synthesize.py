@@ -18,10 +18,10 @@ from privet.cli.account import claim_document, claim_sentence, epsilon_of, neigh
 from privet.cli.output import CliAnswer, caveat_text, facts, write_progress
 from privet.cli.output_files import check_new_file, write_new_file
 from privet.cli.query import GuaranteeQuery
-from privet.cli.release_words import parse_list, parse_real
 from privet.errors import InvalidArgument, MissingPackage, Unreadable
 from privet.paths import is_file
 from privet.randomness import experiment
+from privet.releasing.statistics.option_words import read_categories, read_number
 from privet.releasing.synthetic import AIM, MST, MWEM, Bins, Categories, Domain, Synthetic, all_marginals
 from privet.releasing.synthetic.domain import Column
 
@@ -131,13 +131,13 @@ def _read_column(option: str, words: str) -> Column:
             raise InvalidArgument(
                 f"--column must be COL:A,B,…, as in sex:f,m, got {words!r}. Write it in this way."
             )
-        return Categories(name, parse_list("--column", values))
+        return Categories(name, read_categories("--column", values))
     parts = words.rsplit(":", 3)
     if len(parts) != 4 or not parts[0]:
         raise InvalidArgument(
             f"--bins must be COL:LOW:HIGH:N, as in age:0:100:10, got {words!r}. Write it in this way."
         )
-    low, high, number = (parse_real("--bins", part) for part in parts[1:])
+    low, high, number = (read_number("--bins", part) for part in parts[1:])
     if not (1 <= number <= _MOST_BINS and number == int(number) and low < high and np.isfinite(high - low)):
         raise InvalidArgument(
             f"--bins must have LOW below HIGH and 1 to {_MOST_BINS:,} bins, got {words!r}. Write age:0:100:10."

@@ -1,1 +1,1 @@
-"""Real data that ships inside packages which people install anyway: nothing is downloaded. One module for each set."""
+"""Real datasets that other packages contain, so that nothing is downloaded. One module for each dataset."""

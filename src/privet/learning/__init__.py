@@ -1,8 +1,14 @@
 """Private estimators that scikit-learn takes as its own: naive Bayes and linear models. Needs scikit-learn.
 
-``LogisticRegression``, ``LinearSVC`` and ``Ridge`` are convex problems; how they are made private is a solver object:
+``LogisticRegression``, ``LinearSVC`` and ``Ridge`` are convex problems. A solver object makes them private:
 ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()``.
 
+*How data flow*: an estimator reads the table (``inputs``), scales rows into the unit ball (``scaling``) and
+states the public side of the problem (``solver.Problem``). The solver prepares its noise from that alone, the
+ledger gets the event, and only then the rows are seen. Naive Bayes (``classifier``) adds noise to counts and
+sums instead.
+
+*Where to add*: a loss in ``losses``, a solver as a module of its own, an estimator beside ``linear_models``.
 
 >>> from privet.learning import CategoricalNB
 >>> CategoricalNB(epsilon=1.0, classes=("no", "yes"), categories=(3, ("a", "b")))

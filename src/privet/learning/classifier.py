@@ -1,4 +1,4 @@
-"""What the private naive Bayes classifiers share: labels, noise, ledger, and how a posterior becomes an answer."""
+"""What the private naive Bayes classifiers share: labels, noise, ledger, and predictions from a posterior."""
 
 import warnings
 from abc import ABCMeta, abstractmethod
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from privet.adjacency import AddRemove, Adjacency
+from privet.adjacency import Adjacency
 from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
-from privet.learning.inputs import answers_of, noise_source, plain, table
+from privet.learning.inputs import choose_noise_source, read_adjacency, read_targets, to_scalar, to_table
 from privet.ledger import Ledger
 from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
@@ -29,7 +29,7 @@ except ImportError:
 
 __all__ = ["LeakWarning", "PrivateBayes"]
 
-SLACK = 2.0**-40  # of a scale: more than the round-off of a sum of ε
+SLACK = 2.0**-40  # relative to a scale: more than the round-off of a sum of ε
 
 SEEN_CLASSES = frozenset({Caveat.KEYS_FROM_DATA})
 
@@ -43,51 +43,51 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     epsilon: float
     classes: Sequence[Any] | None
-    adjacency: Adjacency | None
+    adjacency: Adjacency | type[Adjacency]
     noise: NoiseSource | None
     random_state: int | None
 
     @abstractmethod
-    def _learn(self, rows: np.ndarray, labels: np.ndarray, source: NoiseSource, relation: Adjacency) -> None:
+    def _learn(self, rows: np.ndarray, labels: np.ndarray, source: NoiseSource, adjacency: Adjacency) -> None:
         """Spend and set the fitted attributes; ``labels`` are positions in ``classes_``."""
 
     @abstractmethod
-    def _public(self, features: int) -> Any:  # noqa: ANN401 - each classifier has its own
-        """What was declared about the features; refuses what does not fit."""
+    def _check_declared(self, features: int) -> Any:  # noqa: ANN401 - each classifier has its own
+        """What was declared about the features; refuses a declaration that does not fit."""
 
     @abstractmethod
-    def _joint(self, rows: np.ndarray) -> np.ndarray:
+    def _log_joint(self, rows: np.ndarray) -> np.ndarray:
         """ln P(class) + ln P(features | class), a column for each class."""
 
     def fit(self, X: Any, y: Any) -> "PrivateBayes":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        positive("epsilon", plain(self.epsilon))
-        source, relation = noise_source(self.noise, self.random_state), self._relation()
-        # Missing values and texts stay: an error that depended on them would tell that they are there.
-        opened = table(X)
+        positive("epsilon", to_scalar(self.epsilon))
+        source, adjacency = choose_noise_source(self.noise, self.random_state), self._checked_adjacency()
+        # Missing values and texts stay: an error would tell that they are there.
+        records = to_table(X)
         if self.classes is None:
-            rows, answers = validate_data(self, opened, y, dtype=None, ensure_all_finite=False)
+            rows, answers = validate_data(self, records, y, dtype=None, ensure_all_finite=False)
         else:
-            rows = validate_data(self, opened, dtype=None, ensure_all_finite=False)
-            answers = answers_of(y, rows.shape[0])
-        self._public(rows.shape[1])
+            rows = validate_data(self, records, dtype=None, ensure_all_finite=False)
+            answers = read_targets(y, rows.shape[0])
+        self._check_declared(rows.shape[1])
         labels = self._labels(answers)
         known = labels >= 0
         caveats = source.caveats | (SEEN_CLASSES if self.classes is None else frozenset())
-        self.ledger_ = Ledger(relation, caveats=caveats)
-        self._learn(rows[known], labels[known], source, relation)
+        self.ledger_ = Ledger(adjacency, caveats=caveats)
+        self._learn(rows[known], labels[known], source, adjacency)
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         """The most likely class of each row."""
-        found = self._asked(X)
-        return np.asarray(self.classes_[np.argmax(found, axis=1)])
+        joint = self._log_joint_of(X)
+        return np.asarray(self.classes_[np.argmax(joint, axis=1)])
 
     def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         """ln of the posterior of each class."""
-        found = self._asked(X)
-        top = found.max(axis=1, keepdims=True)
-        return np.asarray(found - top - np.log(np.exp(found - top).sum(axis=1, keepdims=True)))
+        joint = self._log_joint_of(X)
+        top = joint.max(axis=1, keepdims=True)
+        return np.asarray(joint - top - np.log(np.exp(joint - top).sum(axis=1, keepdims=True)))
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         """The posterior of each class."""
@@ -103,26 +103,20 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
     def _spend(self, label: str, event: Event) -> None:
         self.ledger_ = self.ledger_.spend(label, event)
 
-    def _asked(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
+    def _log_joint_of(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False, reset=False)
-        return self._joint(rows)
+        rows = validate_data(self, to_table(X), dtype=None, ensure_all_finite=False, reset=False)
+        return self._log_joint(rows)
 
-    def _relation(self) -> Adjacency:
-        relation = AddRemove() if self.adjacency is None else self.adjacency
-        if not isinstance(relation, Adjacency):
-            raise InvalidArgument(
-                f"'adjacency' must be an adjacency or None, got {shown(relation)}. "
-                f"Use AddRemove(), ReplaceOne() or ZeroOut()."
-            )
-        return relation
+    def _checked_adjacency(self) -> Adjacency:
+        return read_adjacency(self.adjacency, "Use AddRemove(), ReplaceOne() or ZeroOut().")
 
     def _labels(self, answers: np.ndarray) -> np.ndarray:
         """Each row's position in ``classes_``, or −1 for a class that was not declared."""
         if self.classes is None:
             check_classification_targets(answers)
             warnings.warn(
-                "'classes' was not given, so the classes are those seen in the data, and that one occurs at all is "
+                "'classes' was not given, so the classes are taken from the data, and their occurrence is "
                 "not protected. Declare them.",
                 LeakWarning,
                 stacklevel=3,
@@ -132,8 +126,8 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         self.classes_ = np.unique(np.asarray(list(self.classes)))
         if not self.classes_.size or self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
-                f"'classes' must be a sequence of different classes, at least one, got {shown(self.classes)}. "
-                f"List each class once."
+                f"'classes' must be a sequence of different classes, at least one, got "
+                f"{shown(self.classes)}. List each class once."
             )
-        place = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return indices(answers, place)
+        positions = {label: position for position, label in enumerate(self.classes_.tolist())}
+        return indices(answers, positions)

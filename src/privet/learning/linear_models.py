@@ -7,20 +7,22 @@ from typing import Any, final
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from privet.adjacency import Adjacency
+from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.learning.classifier import SEEN_CLASSES, LeakWarning
 from privet.learning.estimator import PrivateLinear
-from privet.learning.inputs import numbers, plain
-from privet.learning.losses import ClippedSquare, Floats, Logistic, Loss, SmoothedHinge
+from privet.learning.inputs import to_numbers, to_scalar
+from privet.learning.losses import ConvexLoss, Floats, HuberLoss, LogisticLoss, SmoothedHingeLoss
 from privet.learning.solver import Solver
 from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
 
 from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]  # isort: skip
-from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]  # isort: skip
+from sklearn.utils.multiclass import (  # type: ignore[import-untyped]  # isort: skip
+    check_classification_targets,
+)
 
 __all__ = ["LinearSVC", "LogisticRegression", "Ridge"]
 
@@ -37,7 +39,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> "LinearClassifier":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        features, answers = self._opened(X, y, declared=self.classes is not None)
+        features, answers = self._read_data(X, y, declared=self.classes is not None)
         labels, caveats = self._labels(answers)
         known = np.where(labels < 0, np.nan, 1.0)
         positions = range(self.classes_.size) if self.classes_.size > 2 else (1,)
@@ -62,7 +64,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
         if self.classes is None:
             check_classification_targets(answers)
             warnings.warn(
-                "'classes' was not given, so the classes are those seen in the data, and that one occurs at all is "
+                "'classes' was not given, so the classes are taken from the data, and their occurrence is "
                 "not protected. Declare them.",
                 LeakWarning,
                 stacklevel=3,
@@ -74,24 +76,26 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
         self._check_classes(shown(self.classes))
         if self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
-                f"'classes' must be different from each other, got {shown(self.classes)}. List each class once."
+                f"'classes' must be different from each other, got {shown(self.classes)}. List each class "
+                f"once."
             )
-        place = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return indices(answers, place), frozenset()
+        positions = {label: position for position, label in enumerate(self.classes_.tolist())}
+        return indices(answers, positions), frozenset()
 
     def _check_classes(self, got: str) -> None:
         if self.classes_.size < 2:
             raise InvalidArgument(
-                f"'classes' must hold at least two classes, got one class or none: {got}. Declare two or more."
+                f"'classes' must hold at least two classes, got one class or none: {got}. Declare two or "
+                f"more."
             )
 
 
 @final
 class LogisticRegression(LinearClassifier):
-    """Logistic regression, (ε, δ)-differentially private.
+    """LogisticLoss regression, (ε, δ)-differentially private.
 
-    Minimises the mean of ln(1 + e^{−ys}) plus ½ alpha ‖θ‖², where rows are scaled into the unit ball by a public bound.
-    More than two classes are each fitted against the rest, and the ledger holds them all.
+    Minimises the mean of ln(1 + e^{−ys}) plus ½ alpha ‖θ‖², where rows are scaled into the unit ball by a
+    public bound. With more than two classes, each is fitted against the rest, and the ledger holds all fits.
 
     Parameters
     ----------
@@ -100,31 +104,32 @@ class LogisticRegression(LinearClassifier):
     delta : float
         δ of one ``fit``. There is no default: it belongs far below 1/n.
     solver : Solver, default=None
-        ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()``. None is ``NoisySGD()``, whose steps and
-        momentum follow from n, d, ε, δ and alpha (``privet.learning.choosing``). Measured on five tables that the rule
-        was not made on (docs/benchmarks-learning.md), mean AUC at ε = 1, 3, 10, 100: 0.750, 0.769, 0.782, 0.784; with
-        objective perturbation 0.748, 0.764, 0.779, 0.784, with output perturbation 0.735, 0.759, 0.774, 0.784; not
-        private 0.784.
+        ``OutputPerturbation()``, ``ObjectivePerturbation()`` or ``NoisySGD()``. None is ``NoisySGD()``, whose
+        steps and momentum follow from n, d, ε, δ and alpha (``privet.learning.hyperparameters``). Mean AUC on
+        five tables that the rule was not developed on (docs/benchmarks-learning.md), at ε = 1, 3, 10, 100:
+        0.750, 0.769, 0.782, 0.784. Objective perturbation: 0.748, 0.764, 0.779, 0.784. Output perturbation:
+        0.735, 0.759, 0.774, 0.784. Not private: 0.784.
     alpha : float, default=None
-        The regularisation of the scaled problem, which is that of the mean loss. None chooses it from n, ε, δ and the
-        solver: less for more rows and for a larger ε. With ``OutputPerturbation`` the noise is ∝ 1/(n alpha);
-        ``ObjectivePerturbation`` raises it where its theorem needs more.
+        The regularisation of the scaled problem, which is that of the mean loss. None chooses it from n, ε, δ
+        and the solver: less for more rows and for a larger ε. With ``OutputPerturbation`` the noise is ∝ 1/(n
+        alpha); ``ObjectivePerturbation`` raises it where its theorem needs more.
     norm_bound : float, default=1.0
         The Euclidean norm of a row, from public knowledge. Longer rows are shortened to it.
     fit_intercept : bool, default=True
         Whether a constant feature, of the length ``norm_bound``, is added. It is regularised too.
     classes : sequence, default=None
-        The classes, from public knowledge; rows of other classes are left out. None takes those seen in ``y``,
-        which is not private, and warns.
+        The classes, from public knowledge; rows of other classes are left out. None takes those seen in
+        ``y``, which is not private, and warns.
     population : int, default=None
-        What losses are divided by: a public number. None takes the number of rows, which is public under replace-one
-        and zero-out adjacency, and refuses under add-remove, where it is a secret.
-    adjacency : Adjacency, default=None
-        When two tables are neighbours; None is replace-one. The unit is a row.
+        The number that losses are divided by, which is public. None takes the number of rows, which is public
+        under replace-one and zero-out adjacency. Under add-remove the number of rows is secret, and None is
+        refused.
+    adjacency : Adjacency or its class, default=ReplaceOne
+        When two tables are neighbours. The unit is a row.
     noise : NoiseSource, default=None
         Where privacy noise comes from; None is the operating system.
     random_state : int, default=None
-        A seed, for tests and for nothing else: it leaves the caveat SEEDED_NOISE on the ledger.
+        A seed, for tests only: it leaves the caveat SEEDED_NOISE on the ledger.
 
     Attributes
     ----------
@@ -134,13 +139,13 @@ class LogisticRegression(LinearClassifier):
         Of the features as they were given.
     alpha_ : float
         The regularisation that was used.
-    prepared_ : Prepared
+    prepared_ : PreparedFit
         The solver with all its public numbers: noise, sensitivity, grid.
 
     *Guarantee.* That of the solver; see there for theorem and proof.
 
-    *Leaks.* The number of columns, the kind of container that ``y`` is, and how long it took; under add-remove
-    also whether there are more than four times as many rows as ``population``, which is refused.
+    *Leaks.* The number of columns, the container type of ``y``, and how long it took. Under add-remove, also
+    whether there are more than four times as many rows as ``population``, which is refused.
 
     *Reference.* Chaudhuri, Monteleoni & Sarwate 2011.
 
@@ -161,7 +166,7 @@ class LogisticRegression(LinearClassifier):
         fit_intercept: bool = True,
         classes: Sequence[Any] | None = None,
         population: int | None = None,
-        adjacency: Adjacency | None = None,
+        adjacency: Adjacency | type[Adjacency] = ReplaceOne,
         noise: NoiseSource | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -191,22 +196,22 @@ class LogisticRegression(LinearClassifier):
             return np.asarray(log_expit(scores * np.array([-1.0, 1.0])))
         return np.asarray(log_softmax(scores, axis=1))
 
-    def _loss(self) -> Loss:
-        return Logistic()
+    def _loss(self) -> ConvexLoss:
+        return LogisticLoss()
 
 
 @final
 class LinearSVC(LinearClassifier):
     """A linear support vector machine with a rounded hinge, (ε, δ)-differentially private.
 
-    Minimises the mean hinge loss (1 − ys)₊, its corner rounded over 1 ± ``smoothing``, plus ½ alpha ‖θ‖². All other
-    parameters and attributes are those of ``LogisticRegression``.
+    Minimises the mean hinge loss (1 − ys)₊, its corner rounded over 1 ± ``smoothing``, plus ½ alpha ‖θ‖². All
+    other parameters and attributes are those of ``LogisticRegression``.
 
     Parameters
     ----------
     smoothing : float, default=0.5
-        Half the width of the rounded corner. The second derivative is at most 1/(2 smoothing), which is what
-        ``ObjectivePerturbation`` pays for.
+        Half the width of the rounded corner. The second derivative is at most 1/(2 smoothing), and
+        ``ObjectivePerturbation`` pays for it.
 
     *Reference.* Chaudhuri, Monteleoni & Sarwate 2011, with their Huber loss.
     """
@@ -223,7 +228,7 @@ class LinearSVC(LinearClassifier):
         fit_intercept: bool = True,
         classes: Sequence[Any] | None = None,
         population: int | None = None,
-        adjacency: Adjacency | None = None,
+        adjacency: Adjacency | type[Adjacency] = ReplaceOne,
         noise: NoiseSource | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -240,18 +245,18 @@ class LinearSVC(LinearClassifier):
         self.noise = noise
         self.random_state = random_state
 
-    def _loss(self) -> Loss:
-        return SmoothedHinge(plain(self.smoothing))
+    def _loss(self) -> ConvexLoss:
+        return SmoothedHingeLoss(to_scalar(self.smoothing))
 
 
 @final
 class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     """Ridge regression with clipped residuals, (ε, δ)-differentially private.
 
-    Minimises the mean of ½(s − y)² plus ½ alpha ‖θ‖². Targets are clipped to ± ``target_bound``, and a residual beyond
-    ``residual_bound`` pulls no harder than one at the bound (Huber's loss), without which one row could move the answer
-    any distance. Where no residual is beyond, the answer is that of ridge regression. Other parameters and
-    attributes are those of ``LogisticRegression``.
+    Minimises the mean of ½(s − y)² plus ½ alpha ‖θ‖². Targets are clipped to ± ``target_bound``. A residual
+    beyond ``residual_bound`` has the gradient of one at the bound (Huber's loss); otherwise one row could
+    move the answer any distance. If no residual is beyond the bound, then the answer is that of ridge
+    regression. Other parameters and attributes are those of ``LogisticRegression``.
 
     Parameters
     ----------
@@ -280,7 +285,7 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
         norm_bound: float = 1.0,
         fit_intercept: bool = True,
         population: int | None = None,
-        adjacency: Adjacency | None = None,
+        adjacency: Adjacency | type[Adjacency] = ReplaceOne,
         noise: NoiseSource | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -304,10 +309,10 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> "Ridge":  # noqa: N803, ANN401 - scikit-learn's names
         """Learn from a table. Refused arguments spend nothing; weights of samples are not supported."""
-        features, answers = self._opened(X, y, declared=True)
-        bound = positive("target_bound", plain(self.target_bound))
+        features, answers = self._read_data(X, y, declared=True)
+        bound = positive("target_bound", to_scalar(self.target_bound))
         # Scaled to ±1, so that regularisation and noise do not depend on the unit of the target.
-        targets = np.clip(numbers(answers.reshape(-1, 1)).ravel() / bound, -1.0, 1.0)
+        targets = np.clip(to_numbers(answers.reshape(-1, 1)).ravel() / bound, -1.0, 1.0)
         self._learn(features, [targets], frozenset(), "Ridge")
         self.coef_ = bound * self.coef_[0]
         self.intercept_ = bound * self.intercept_[0]
@@ -317,8 +322,8 @@ class Ridge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
         """The score of each row."""
         return self._scores(X).ravel()
 
-    def _loss(self) -> Loss:
-        bound = positive("target_bound", plain(self.target_bound))
+    def _loss(self) -> ConvexLoss:
+        bound = positive("target_bound", to_scalar(self.target_bound))
         if self.residual_bound is None:
-            return ClippedSquare(1.0)
-        return ClippedSquare(positive("residual_bound", plain(self.residual_bound)) / bound)
+            return HuberLoss(1.0)
+        return HuberLoss(positive("residual_bound", to_scalar(self.residual_bound)) / bound)

@@ -1,7 +1,7 @@
-"""Convex losses of a linear score: how steep and how curved they are at most is what privacy is made of.
+"""Convex losses of a linear score. Privacy rests on bounds of their first and second derivatives.
 
-A loss is f(s; y) of a score s = zᵀθ and a target y, and ‖z‖ ≤ 1. Then one person's gradient has a norm of at most
-``lipschitz`` = sup |f′|, and one person's Hessian is f″ z zᵀ with f″ ≤ ``smoothness``.
+A loss is f(s; y) of a score s = zᵀθ and a target y, with ‖z‖ ≤ 1. So one row's gradient has a norm of at most
+``lipschitz`` = sup |f′|, and one row's Hessian is f″ z zᵀ with f″ ≤ ``smoothness``.
 """
 
 from abc import ABC, abstractmethod
@@ -14,19 +14,19 @@ from scipy.special import expit
 
 from privet.arguments import positive
 
-__all__ = ["ClippedSquare", "Floats", "Logistic", "Loss", "SmoothedHinge"]
+__all__ = ["ConvexLoss", "Floats", "HuberLoss", "LogisticLoss", "SmoothedHingeLoss"]
 
 Floats = NDArray[np.float64]
 
 
-class Loss(ABC):
+class ConvexLoss(ABC):
     """A convex loss of a score, with f′ Lipschitz; f″ may jump at finitely many scores."""
 
     monotone: ClassVar[bool]
-    """Whether f′(·; y) never changes its sign: a person pulls the score one way only."""
+    """Whether f′(·; y) never changes its sign, so that a row moves the score in one direction only."""
 
     typical_score: ClassVar[float]
-    """The size of a good model's score: a public guess that regularisation is chosen by, never a bound."""
+    """The size of a good model's score: a public guess for the choice of regularisation, never a bound."""
 
     @property
     @abstractmethod
@@ -48,20 +48,20 @@ class Loss(ABC):
         """f of each row."""
 
     @abstractmethod
-    def slope(self, scores: Floats, targets: Floats) -> Floats:
+    def derivative(self, scores: Floats, targets: Floats) -> Floats:
         """f′ of each row."""
 
     @abstractmethod
-    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+    def second_derivative(self, scores: Floats, targets: Floats) -> Floats:
         """f″ of each row."""
 
 
 @final
 @dataclass(frozen=True)
-class Logistic(Loss):
+class LogisticLoss(ConvexLoss):
     """ln(1 + e^{−ys}) for y = ±1: |f′| ≤ 1, f″ ≤ ¼.
 
-    >>> Logistic().slope(np.array([0.0]), np.array([1.0]))
+    >>> LogisticLoss().derivative(np.array([0.0]), np.array([1.0]))
     array([-0.5])
     """
 
@@ -79,19 +79,20 @@ class Logistic(Loss):
     def value(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray(np.logaddexp(0.0, -targets * scores))
 
-    def slope(self, scores: Floats, targets: Floats) -> Floats:
+    def derivative(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray(-targets * expit(-targets * scores))
 
-    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+    def second_derivative(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray(expit(scores) * expit(-scores))
 
 
 @final
 @dataclass(frozen=True)
-class SmoothedHinge(Loss):
+class SmoothedHingeLoss(ConvexLoss):
     """The hinge (1 − ys)₊ for y = ±1, with its corner rounded over 1 ± width: |f′| ≤ 1, f″ ≤ 1/(2 width).
 
-    *Reference*: Chaudhuri, Monteleoni & Sarwate 2011, their "Huber loss" for support vector machines, h = width.
+    *Reference*: Chaudhuri, Monteleoni & Sarwate 2011, their "Huber loss" for support vector machines, h =
+    width.
     """
 
     width: float = 0.5
@@ -110,25 +111,25 @@ class SmoothedHinge(Loss):
         return 0.5 / self.width
 
     def value(self, scores: Floats, targets: Floats) -> Floats:
-        short = 1.0 - targets * scores
-        bend = (short + self.width) ** 2 / (4 * self.width)
-        return np.where(np.abs(short) <= self.width, bend, np.maximum(short, 0.0))
+        hinge = 1.0 - targets * scores
+        corner = (hinge + self.width) ** 2 / (4 * self.width)
+        return np.where(np.abs(hinge) <= self.width, corner, np.maximum(hinge, 0.0))
 
-    def slope(self, scores: Floats, targets: Floats) -> Floats:
-        short = 1.0 - targets * scores
-        return np.asarray(-targets * np.clip((short + self.width) / (2 * self.width), 0.0, 1.0))
+    def derivative(self, scores: Floats, targets: Floats) -> Floats:
+        hinge = 1.0 - targets * scores
+        return np.asarray(-targets * np.clip((hinge + self.width) / (2 * self.width), 0.0, 1.0))
 
-    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+    def second_derivative(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray((np.abs(1.0 - targets * scores) <= self.width) * self.smoothness)
 
 
 @final
 @dataclass(frozen=True)
-class ClippedSquare(Loss):
-    """½(s − y)², going on as a straight line where the residual exceeds ``bound``: |f′| ≤ bound, f″ ≤ 1.
+class HuberLoss(ConvexLoss):
+    """½(s − y)², continued by a straight line where the residual exceeds ``bound``: |f′| ≤ bound, f″ ≤ 1.
 
-    Its gradient is that of the squared loss with each person's residual clipped. Where the least-squares answer
-    leaves no residual above the bound, it is also the answer here, because its gradient is then the same.
+    Its gradient is that of the squared loss with each row's residual clipped. If the least-squares answer
+    leaves no residual above the bound, then it is also the answer here, because its gradient is the same.
 
     *Reference*: Huber 1964.
     """
@@ -152,8 +153,8 @@ class ClippedSquare(Loss):
         size = np.abs(scores - targets)
         return np.where(size <= self.bound, 0.5 * size * size, self.bound * (size - 0.5 * self.bound))
 
-    def slope(self, scores: Floats, targets: Floats) -> Floats:
+    def derivative(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray(np.clip(scores - targets, -self.bound, self.bound))
 
-    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+    def second_derivative(self, scores: Floats, targets: Floats) -> Floats:
         return np.asarray(np.abs(scores - targets) <= self.bound, dtype=np.float64)

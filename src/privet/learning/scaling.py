@@ -1,4 +1,4 @@
-"""Rows that fit into the unit ball, by a public bound and nothing else."""
+"""Rows scaled into the unit ball by a public bound."""
 
 import math
 from dataclasses import dataclass
@@ -19,8 +19,9 @@ _INSIDE = 1 - 1e-9  # the norm of a row of 10⁶ numbers is off by less than 10�
 class UnitBall:
     """z = (x, norm_bound)/(√2 norm_bound), or x/norm_bound without an intercept; ‖z‖ ≤ 1.
 
-    A row that is longer than ``norm_bound`` is shortened to it, and what is missing counts as 0; both look at one row
-    only, so that neighbouring tables stay neighbours. The constant feature is as long as the longest row may be.
+    A row that is longer than ``norm_bound`` is shortened to it, and a missing value counts as 0. Both rules
+    look at one row only, so neighbouring tables stay neighbours. The constant feature is as long as the
+    longest row may be.
 
     >>> UnitBall(norm_bound=5.0, intercept=False).rows(np.array([[3.0, 4.0], [30.0, 40.0]])).round(6)
     array([[0.6, 0.8],
@@ -35,12 +36,12 @@ class UnitBall:
 
     @property
     def factor(self) -> float:
-        """What a feature is multiplied with."""
+        """The factor of every feature."""
         return 1 / (self.norm_bound * (math.sqrt(2) if self.intercept else 1.0))
 
     def rows(self, features: Floats) -> Floats:
         """The rows, scaled and shortened."""
-        finite = np.nan_to_num(features, nan=0.0)  # infinite becomes the largest number: the direction stays
+        finite = np.nan_to_num(features, nan=0.0)  # an infinite value becomes the largest number
         largest = np.abs(finite).max(axis=1, initial=0.0, keepdims=True)
         largest[largest == 0] = 1.0
         direction = finite / largest
@@ -55,7 +56,7 @@ class UnitBall:
         both[:, :-1] = inside / math.sqrt(2)
         return both
 
-    def unscaled(self, weights: Floats) -> tuple[Floats, float]:
+    def unscale(self, weights: Floats) -> tuple[Floats, float]:
         """Coefficients of the features as they were given, and the intercept."""
         if not self.intercept:
             return weights * self.factor, 0.0

@@ -1,8 +1,16 @@
 """Mechanisms: private data to a noisy answer, with the event that describes it.
 
-Each is a frozen object. Its public parameters are fields; the data is an argument of ``release``; ``event`` is what
-one release costs, ``charge`` writes it into a ledger, and ``error`` says beforehand how far off an answer may be.
-Sensitivity follows from a bounded query, score or utility and from the adjacency. Nobody types it in.
+A mechanism is a frozen object. Its public parameters are fields, and the data is an argument of ``release``.
+``event`` is what one release costs, ``charge`` writes it into a ledger, and ``error`` says beforehand how far
+off an answer may be. Sensitivity follows from a bounded query, score or utility and from the adjacency.
+Nobody types it in.
+
+*How data flow*: records (``records``) → a bounded query or score in whole steps of a public grid
+(``queries``, ``vector_queries``, ``scores``, ``grids``) → exact noise (``sampling``) of a scale from
+``noise_scales`` → the answer.
+
+*Where to add*: a mechanism as a module of its own, listed in ``_MODULES``; a query beside ``queries``; a
+sampler in ``sampling/``.
 
 >>> from privet.adjacency import AddRemove
 >>> from privet.mechanisms import CountWhere, Laplace

@@ -1,4 +1,4 @@
-"""What Laplace and Gaussian noise have in common: which grid, which event, and the answer."""
+"""What Laplace and Gaussian noise have in common: the grid, the event, and the checks of a query."""
 
 import math
 
@@ -6,8 +6,8 @@ from privet.adjacency import Adjacency
 from privet.arguments import positive
 from privet.errors import InvalidArgument, NotProved
 from privet.events import DiscreteGaussian, DiscreteLaplace, Event, Repeat
-from privet.mechanisms.grids import Grid, grid_below
-from privet.mechanisms.laws import check_scale
+from privet.mechanisms.grids import StepGrid, grid_below
+from privet.mechanisms.noise_scales import check_scale
 from privet.mechanisms.queries import CoordinateQuery, check_query
 
 __all__ = [
@@ -19,27 +19,28 @@ __all__ = [
 ]
 
 _BITS = 10  # the distance between neighbours is cut into at least 2¹⁰ steps
-_FAR = 16.0  # unless the noise is smaller than 1/16 of it: then the noise is cut into at least 2⁶
+_FAR = 16.0  # if the noise is smaller than 1/16 of the distance, then the noise is cut into at least 2⁶ steps
 
 
-def grid_for(distance: float, scale: float, most_steps: float = math.inf) -> Grid:
+def grid_for(distance: float, scale: float, most_steps: float = math.inf) -> StepGrid:
     """A grid well below the noise, from public numbers alone.
 
     ``most_steps`` bounds the noise scale in steps, as long as the distance keeps one step.
     """
     grid = grid_below(min(distance, _FAR * scale), _BITS)
     while scale > most_steps * grid.granularity and 2 * grid.granularity <= distance:
-        grid = Grid(2 * grid.granularity)
+        grid = StepGrid(2 * grid.granularity)
     return grid
 
 
-def check_grid(granularity: float, distance: float) -> Grid:
-    """A grid that somebody chose: a power of two that is not above what one unit moves."""
-    grid = Grid(positive("granularity", granularity))
+def check_grid(granularity: float, distance: float) -> StepGrid:
+    """A grid that was given: a power of two that does not exceed the distance that one unit moves."""
+    grid = StepGrid(positive("granularity", granularity))
     if granularity > distance:
         raise InvalidArgument(
-            f"'granularity' must not exceed the distance of {distance:g} that one unit moves a coordinate, got "
-            f"{granularity!r}, because the distance would be rounded up to it. Leave it out, or choose a finer one."
+            f"'granularity' must not exceed the distance of {distance:g} that one unit moves a coordinate, "
+            f"got {granularity!r}, because the distance would be rounded up to it. Leave it out, or choose "
+            f"a finer one."
         )
     return grid
 
@@ -49,17 +50,17 @@ def coordinate_query(query: object) -> CoordinateQuery:
     check_query(query)
     if not isinstance(query, CoordinateQuery):
         raise NotProved(
-            f"Noise on each coordinate is accounted for queries that bound each coordinate, and "
+            f"Noise on each coordinate is proved for queries that bound each coordinate, and "
             f"{type(query).__name__} bounds only the Euclidean norm. Use BoxSum, or Gaussian noise."
         )
     return query
 
 
 def check_counts(query: CoordinateQuery) -> None:
-    """A query whose answer is made of whole numbers."""
+    """A query whose answer consists of whole numbers."""
     if not query.counts:
         raise InvalidArgument(
-            f"'query' must have whole numbers for an answer, got {type(query).__name__}. "
+            f"'query' must have an answer of whole numbers, got {type(query).__name__}. "
             f"Use Laplace or Gaussian, which put real numbers on a grid."
         )
 
@@ -69,10 +70,10 @@ def event_of(
     scale: float,
     query: CoordinateQuery,
     adjacency: Adjacency,
-    grid: Grid,
+    grid: StepGrid,
 ) -> Event:
-    """Noise of ``scale`` steps on every coordinate, of which one unit moves only some."""
-    steps, apart = query.steps(adjacency, grid), adjacency.contribution_distance
-    contribution = steps // apart if steps % apart == 0 else steps / apart
-    one, touched = kind(check_scale(scale), contribution), query.touched(adjacency)
-    return one if touched == 1 else Repeat(one, touched)
+    """The event of noise of ``scale`` steps on every coordinate, of which one unit moves only some."""
+    steps, distance = query.steps(adjacency, grid), adjacency.contribution_distance
+    contribution = steps // distance if steps % distance == 0 else steps / distance
+    single, touched = kind(check_scale(scale), contribution), query.touched_coordinates(adjacency)
+    return single if touched == 1 else Repeat(single, touched)

@@ -1,4 +1,4 @@
-"""Gaussian noise, of a scale relative to Δ₂: (ε, δ)-differential privacy, and a whole curve of it."""
+"""Gaussian noise of a scale relative to Δ₂: (ε, δ)-differential privacy, for a whole curve of ε and δ."""
 
 from dataclasses import dataclass
 from typing import final
@@ -11,16 +11,16 @@ from privet.adjacency import Adjacency
 from privet.arguments import open_fraction, positive
 from privet.errors import OutOfReach
 from privet.mechanisms.additive import check_counts, check_grid, coordinate_query, event_of, grid_for
-from privet.mechanisms.grids import ONE, Grid, grid_below
-from privet.mechanisms.laws import (
+from privet.mechanisms.grids import ONE, StepGrid, grid_below
+from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
+from privet.mechanisms.noise_scales import (
     analytic_noise_multiplier,
     check_scale,
     classic_noise_multiplier,
     discrete_gaussian_quantile,
     discrete_gaussian_scale,
-    each,
+    split_failure,
 )
-from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
 from privet.mechanisms.queries import CoordinateQuery, Query, check_query
 from privet.mechanisms.records import Floats
 from privet.mechanisms.rounded import rounded_gaussian
@@ -29,7 +29,7 @@ from privet.randomness import NoiseSource
 
 __all__ = ["DiscreteGaussian", "Gaussian"]
 
-_MOST_STEPS = 2.0**14  # of the scale of discrete noise, so that its law is quickly accounted
+_MOST_STEPS = 2.0**14  # of the scale of discrete noise, so that accounting is quick
 _NORM_BITS = 30  # the bound of a norm is cut into 2³⁰ steps
 
 
@@ -38,16 +38,18 @@ _NORM_BITS = 30  # the bound of a norm is cut into 2³⁰ steps
 class Gaussian(Mechanism[float | Floats]):
     """A bounded query plus Gaussian noise on each coordinate, on a public grid.
 
-    *Guarantee*: what the event says, exactly, under ``adjacency``. A query that bounds each coordinate gets discrete
-    Gaussian noise, in whole steps, on each; its event is ``DiscreteGaussian``, repeated for the coordinates that one
-    unit touches. A query that bounds the Euclidean norm alone (``VectorSum``) gets real Gaussian noise that is rounded
-    to the grid, which is post-processing; its event is ``Gaussian``. Both are drawn exactly, and neither is a float.
+    *Guarantee*: what the event says, exactly, under ``adjacency``. A query that bounds each coordinate gets
+    discrete Gaussian noise, in whole steps, on each; its event is ``DiscreteGaussian``, repeated for the
+    coordinates that one unit touches. A query that bounds the Euclidean norm alone (``VectorSum``) gets real
+    Gaussian noise that is rounded to the grid, which is post-processing; its event is ``Gaussian``. Both are
+    drawn exactly, and neither is a float.
 
-    ``classic`` and ``analytic`` find the scale for an (ε, δ). A discrete Gaussian is not quite the continuous one, so
-    ``analytic`` solves for the discrete law itself, and adds a millionth: accounted, the event costs at most ε at δ.
+    ``classic`` and ``analytic`` find the scale for an (ε, δ). A discrete Gaussian differs a little from the
+    continuous one, so ``analytic`` solves for the discrete distribution and adds a millionth. The accountant
+    then finds at most ε at δ.
 
-    *Reference*: Dwork & Roth 2014, Theorem A.1 (classic); Balle & Wang 2018, Theorem 8 (analytic); Canonne, Kamath &
-    Steinke 2020 (discrete).
+    *Reference*: Dwork & Roth 2014, Theorem A.1 (classic); Balle & Wang 2018, Theorem 8 (analytic); Canonne,
+    Kamath & Steinke 2020 (discrete).
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.mechanisms import Sum
@@ -72,15 +74,18 @@ class Gaussian(Mechanism[float | Floats]):
             and not 2.0**24 <= bound / self.grid.granularity <= 2.0**45
         ):
             raise OutOfReach(
-                f"Noise on a vector must have a scale of at least a millionth of its norm, and the norm between 2^24 "
-                f"and 2^45 grid steps, got {bound / self.scale:.3g} times the scale and "
+                f"Noise on a vector must have a scale of at least a millionth of its norm, and the norm "
+                f"between 2^24 and 2^45 grid steps, got {bound / self.scale:.3g} times the scale and "
                 f"{bound / self.grid.granularity:.3g} steps. Add noise, and leave 'granularity' out."
             )
-        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
+        self.event  # noqa: B018 - refuse now what no event describes, before there is data
 
     @staticmethod
     def classic(query: Query, *, epsilon: float, delta: float, adjacency: Adjacency) -> "Gaussian":
-        """σ = Δ₂√(2 ln(1.25/δ))/ε: refused for ε ≥ 1, where its theorem does not hold. It is more than is needed."""
+        """σ = Δ₂√(2 ln(1.25/δ))/ε: refused for ε ≥ 1, where its theorem does not hold.
+
+        It is more than needed.
+        """
         check_query(query)
         bound = query.l2(check_adjacency(adjacency))
         return Gaussian(query, bound * classic_noise_multiplier(epsilon, delta), adjacency)
@@ -93,15 +98,15 @@ class Gaussian(Mechanism[float | Floats]):
         if not isinstance(query, CoordinateQuery):
             return Gaussian(query, scale, adjacency)
         grid = grid_for(query.distance(adjacency), scale, _MOST_STEPS)
-        steps, touched = query.steps(adjacency, grid), query.touched(adjacency)
+        steps, touched = query.steps(adjacency, grid), query.touched_coordinates(adjacency)
         scale = discrete_gaussian_scale(epsilon, delta, steps, touched) * grid.granularity
         return Gaussian(query, scale, adjacency, grid.granularity)
 
     @property
-    def grid(self) -> Grid:
-        """Where the answers lie."""
+    def grid(self) -> StepGrid:
+        """The grid that answers lie on."""
         if self.granularity is not None:
-            return Grid(self.granularity)
+            return StepGrid(self.granularity)
         if isinstance(self.query, CoordinateQuery):
             return grid_for(self.query.distance(self.adjacency), self.scale, _MOST_STEPS)
         return grid_below(min(self.query.l2(self.adjacency), 2.0**5 * self.scale), _NORM_BITS)
@@ -117,7 +122,7 @@ class Gaussian(Mechanism[float | Floats]):
 
     def error(self, *, confidence: float) -> float:
         """With this probability no coordinate is further from the clamped answer: a quantile of the noise."""
-        failure = each(1 - open_fraction("confidence", confidence), self.query.dimension)
+        failure = split_failure(1 - open_fraction("confidence", confidence), self.query.dimension)
         steps = discrete_gaussian_quantile(self.scale / self.grid.granularity, failure)
         whole = isinstance(self.query, CoordinateQuery) and self.query.counts
         return (steps + 0.5 * (not whole)) * self.grid.granularity
@@ -126,15 +131,15 @@ class Gaussian(Mechanism[float | Floats]):
         grid = self.grid
         exact = self.query.evaluate(data, grid)
         sampler = discrete_gaussian if isinstance(self.query, CoordinateQuery) else rounded_gaussian
-        drawn = sampler(self.scale / grid.granularity, self.query.dimension, noise)
-        values = grid.values([step + int(move) for step, move in zip(exact, drawn, strict=True)])
+        draws = sampler(self.scale / grid.granularity, self.query.dimension, noise)
+        values = grid.values([step + int(draw) for step, draw in zip(exact, draws, strict=True)])
         return float(values[0]) if self.query.scalar else values
 
 
 @final
 @dataclass(frozen=True)
 class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
-    """Counts plus whole-number noise with P[x] ∝ exp(−x²/2·scale²): the answer is made of whole numbers.
+    """Counts plus whole-number noise with P[x] ∝ exp(−x²/2·scale²), so that the answer has whole numbers.
 
     *Guarantee*: what the event says, exactly, under ``adjacency``; and ½(Δ₂/scale)²-concentrated DP.
 
@@ -154,7 +159,7 @@ class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
         check_counts(coordinate_query(self.query))
         positive("scale", self.scale)
         check_adjacency(self.adjacency)
-        self.event  # noqa: B018 - what no event describes is refused now, not when the data is at hand
+        self.event  # noqa: B018 - refuse now what no event describes, before there is data
 
     @staticmethod
     def calibrated(
@@ -162,7 +167,7 @@ class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
     ) -> "DiscreteGaussian":
         """The least noise that is (ε, δ)-DP, for every ε."""
         check_counts(coordinate_query(query))
-        touched = query.touched(check_adjacency(adjacency))
+        touched = query.touched_coordinates(check_adjacency(adjacency))
         scale = discrete_gaussian_scale(epsilon, delta, query.steps(adjacency, ONE), touched)
         return DiscreteGaussian(query, scale, adjacency)
 
@@ -171,8 +176,8 @@ class DiscreteGaussian(Mechanism[int | NDArray[np.int64]]):
         return event_of(events.DiscreteGaussian, self.scale, self.query, self.adjacency, ONE)
 
     def error(self, *, confidence: float) -> int:
-        """With this probability no coordinate is further off: the noise's quantile."""
-        failure = each(1 - open_fraction("confidence", confidence), self.query.dimension)
+        """With this probability no coordinate is further off: a quantile of the noise."""
+        failure = split_failure(1 - open_fraction("confidence", confidence), self.query.dimension)
         return discrete_gaussian_quantile(self.scale, failure)
 
     def release(self, data: object, noise: NoiseSource = SECURE) -> int | NDArray[np.int64]:

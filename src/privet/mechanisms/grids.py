@@ -1,14 +1,16 @@
 """A public grid: values become whole steps before anything is added up, and noise is a whole number of steps.
 
-Floating-point sums depend on the order of the records and leak through their last bits, and so does floating-point
-noise (Mironov 2012; Casacuberta et al. 2022). So each person's clamped value is rounded to a whole number of *fine*
-steps, 2⁻²⁰ of a step; these are added up exactly; and the total is rounded once to whole steps.
+Floating-point sums depend on the order of the records and leak through their last bits, and so does
+floating-point noise (Mironov 2012; Casacuberta et al. 2022). So each person's clamped value is rounded to a
+whole number of *fine* steps, 2⁻²⁰ of a step; these are added up exactly; and the total is rounded once to
+whole steps.
 
-*What the rounding does to the sensitivity*. Rounding is monotone and commutes with whole steps. Two totals at most m
-whole steps apart are still at most m steps apart after rounding, so nothing is lost when the distance is a multiple
-of the step. Otherwise the distance is rounded up to whole steps, and this larger one is accounted.
+*What the rounding does to the sensitivity*. Rounding is monotone and commutes with whole steps. Two totals at
+most m whole steps apart are still at most m steps apart after rounding, so nothing is lost if the distance is
+a multiple of the step. Otherwise the distance is rounded up to whole steps, and the event has this larger
+one.
 
-*What it does to the answer*. At most half a step, once, and 2⁻²¹ of a step for each record.
+*What it does to the answer*. It moves by at most half a step, once, and by 2⁻²¹ of a step for each record.
 """
 
 import math
@@ -22,20 +24,20 @@ from privet.arguments import positive
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import Floats
 
-__all__ = ["BLOCK", "ONE", "Grid", "grid_below"]
+__all__ = ["BLOCK", "ONE", "StepGrid", "grid_below"]
 
 _FINE = 1 << 20
-BLOCK = 1 << 15  # rows that are added in int64 at once; Python's whole numbers take over between blocks
+BLOCK = 1 << 15  # rows that are added in int64 at once; blocks are added as Python's integers
 _MOST_FINE_STEPS = 1 << 47  # of one record, so that a block stays below 2⁶³
 _SMALLEST, _LARGEST = 2.0**-900, 2.0**900
 
 
 @final
 @dataclass(frozen=True)
-class Grid:
+class StepGrid:
     """The multiples of ``granularity``, a power of two.
 
-    >>> Grid(0.5).total_steps(np.array([0.3, 0.3, 0.3]), 0.0, 1.0)
+    >>> StepGrid(0.5).total_steps(np.array([0.3, 0.3, 0.3]), 0.0, 1.0)
     2
     """
 
@@ -45,8 +47,8 @@ class Grid:
         positive("granularity", self.granularity)
         if math.frexp(self.granularity)[0] != 0.5 or not _SMALLEST <= self.granularity <= _LARGEST:
             raise InvalidArgument(
-                f"'granularity' must be a power of two between 2^-900 and 2^900, got {self.granularity!r}, because "
-                f"steps must be exact in float64. Use a number such as 1.0 or 0.0625."
+                f"'granularity' must be a power of two between 2^-900 and 2^900, got {self.granularity!r}, "
+                f"because steps must be exact in float64. Use a number such as 1.0 or 0.0625."
             )
 
     @property
@@ -63,7 +65,7 @@ class Grid:
         return math.ceil(value / self.fine)
 
     def fine_steps(self, values: Floats, lower: float, upper: float) -> NDArray[np.int64]:
-        """Each value between its bounds as fine steps; a missing one as the number nearest to 0 that is allowed."""
+        """Each value, clamped, as fine steps; a missing one is the allowed number nearest to 0."""
         nothing = min(max(0.0, lower), upper)
         clamped = np.clip(np.where(np.isnan(values), nothing, values), lower, upper)
         return np.rint(clamped / self.fine).astype(np.int64)
@@ -81,11 +83,12 @@ class Grid:
         return self.coarse(self.total(values, lower, upper))
 
     def check(self, lower: float, upper: float) -> None:
-        """Refuses bounds that are too far from 0 for their distance."""
+        """Refuse bounds that are too far from 0 for their distance."""
         if max(abs(lower), abs(upper)) / self.fine > _MOST_FINE_STEPS:
             raise InvalidArgument(
-                f"'lower' and 'upper' must not be so close together and so far from 0, got {lower!r} and {upper!r}, "
-                f"because whole steps between them leave 64 bits. Subtract a public constant from the values."
+                f"'lower' and 'upper' must not be so close together and so far from 0, got {lower!r} and "
+                f"{upper!r}, because whole steps between them leave 64 bits. Subtract a public constant "
+                f"from the values."
             )
 
     def distance(self, lower: float, upper: float) -> int:
@@ -93,7 +96,7 @@ class Grid:
         return -(-(self.fine_ceil(upper) - self.fine_floor(lower)) // _FINE)
 
     def span(self, lower: int, upper: int) -> int:
-        """How many whole steps two roundings can move apart when fine steps between these two are added to both."""
+        """How many whole steps apart two roundings can move if these fine steps are added to both."""
         return -(-upper // _FINE) - lower // _FINE
 
     def coarse(self, total: int) -> int:
@@ -101,7 +104,7 @@ class Grid:
         return (total + _FINE // 2) // _FINE
 
     def coarse_all(self, totals: NDArray[Any]) -> NDArray[np.int64]:
-        """Fine steps, rounded to whole ones, for each total; totals may be Python's own whole numbers."""
+        """Fine steps, rounded to whole ones, for each total; totals may be Python's integers."""
         return np.asarray((totals + _FINE // 2) // _FINE).astype(np.int64)
 
     def values(self, steps: list[int]) -> Floats:
@@ -109,10 +112,10 @@ class Grid:
         return np.array([float(step) * self.granularity for step in steps])
 
 
-ONE = Grid(1.0)
+ONE = StepGrid(1.0)
 
 
-def grid_below(length: float, bits: int) -> Grid:
+def grid_below(length: float, bits: int) -> StepGrid:
     """The grid that cuts ``length`` into at least 2^bits steps, and into fewer than twice as many.
 
     >>> grid_below(100.0, 10).granularity
@@ -121,6 +124,7 @@ def grid_below(length: float, bits: int) -> Grid:
     exponent = math.frexp(length)[1] - 1 - bits
     if not -880 <= exponent <= 880:
         raise InvalidArgument(
-            f"Bounds and noise must have sizes between 1e-250 and 1e250, got {length!r}. Measure in another unit."
+            f"Bounds and noise must have sizes between 1e-250 and 1e250, got {length!r}. Measure in another "
+            f"unit."
         )
-    return Grid(math.ldexp(1.0, exponent))
+    return StepGrid(math.ldexp(1.0, exponent))

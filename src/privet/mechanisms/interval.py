@@ -1,8 +1,9 @@
 """The exponential mechanism over an interval: a density ∝ exp(ε·utility/R), on a public grid of cells.
 
-The continuous mechanism's answer is a real number, which no computer can draw or print. So the interval is cut into
-``cells`` of equal width, and one of their midpoints is drawn, exactly. That is the exponential mechanism over these
-candidates: its ε needs no approximation, and its law is the continuous one up to the width of a cell.
+The continuous mechanism's answer is a real number, which no computer can draw or print. So the interval is
+cut into ``cells`` of equal width, and one of their midpoints is drawn, exactly. That is the exponential
+mechanism over these candidates. Its ε needs no approximation, and its distribution is the continuous one up
+to the width of a cell.
 """
 
 import math
@@ -17,9 +18,9 @@ from privet import events
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
 from privet.errors import InvalidArgument, NotProved
-from privet.mechanisms.grids import BLOCK, Grid, grid_below
-from privet.mechanisms.laws import check_scale
+from privet.mechanisms.grids import BLOCK, StepGrid, grid_below
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
+from privet.mechanisms.noise_scales import check_scale
 from privet.mechanisms.queries import box_distance, check_bounds
 from privet.mechanisms.records import Floats, numbers, records
 from privet.mechanisms.sampling import choose
@@ -42,7 +43,7 @@ class Utility(ABC):
 
     @property
     @abstractmethod
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         """The grid of the utilities."""
 
     @abstractmethod
@@ -55,7 +56,7 @@ class Utility(ABC):
 
     @abstractmethod
     def evaluate(self, data: object, points: Floats) -> Steps:
-        """The exact utility of each point in whole steps. It is a secret."""
+        """The exact utility of each point in whole steps, which is secret."""
 
     def swing(self, adjacency: Adjacency) -> float:
         """R: the most by which one unit can move two numbers apart."""
@@ -67,9 +68,9 @@ class Utility(ABC):
 class BernoulliLikelihood(Utility):
     """ln of the probability of N_H heads and N_T tails of a coin with parameter θ, lower ≤ θ ≤ upper.
 
-    Its exponential mechanism is a Beta law cut off at the bounds. Without them, at θ = 0, one head moves ln θ by −∞:
-    no noise hides that, so the bounds must lie strictly inside of (0, 1). True and 1 are heads, False and 0 tails;
-    any other record is no toss.
+    Its exponential mechanism is a Beta distribution truncated at the bounds. Without them, at θ = 0, one head
+    moves ln θ by −∞, which no noise hides. So the bounds must lie strictly inside (0, 1). True and 1 are
+    heads, False and 0 tails; any other record does not count.
     """
 
     lower: float
@@ -79,13 +80,13 @@ class BernoulliLikelihood(Utility):
         check_bounds(self.lower, self.upper)
         if self.lower <= 0 or self.upper >= 1:
             raise NotProved(
-                f"'lower' and 'upper' must lie strictly between 0 and 1, got {self.lower!r} and {self.upper!r}, "
-                f"because the likelihood of one toss is unbounded at 0 and at 1, and so is its sensitivity. "
-                f"Restrict the parameter, for example to (0.1, 0.9)."
+                f"'lower' and 'upper' must lie strictly between 0 and 1, got {self.lower!r} and "
+                f"{self.upper!r}, because the likelihood of one toss is unbounded at 0 and at 1, and so is "
+                f"its sensitivity. Restrict the parameter, for example to (0.1, 0.9)."
             )
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         return grid_below(max(-math.log(self.lower), -math.log1p(-self.upper)), _BITS)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -96,10 +97,10 @@ class BernoulliLikelihood(Utility):
     def swing_steps(self, adjacency: Adjacency) -> int:
         head = self._fine(math.log(self.lower), math.log(self.upper))
         tail = self._fine(math.log1p(-self.upper), math.log1p(-self.lower))
-        alone = max(self.grid.span(*head), self.grid.span(*tail))
+        added = max(self.grid.span(*head), self.grid.span(*tail))
         if isinstance(adjacency, ReplaceOne):  # a head becomes a tail, or either becomes no toss
-            return max(alone, self.grid.span(head[0] - tail[1], head[1] - tail[0]))
-        return alone
+            return max(added, self.grid.span(head[0] - tail[1], head[1] - tail[0]))
+        return added
 
     def _fine(self, lower: float, upper: float) -> tuple[int, int]:
         return self.grid.fine_floor(lower), self.grid.fine_ceil(upper)
@@ -118,8 +119,9 @@ class BernoulliLikelihood(Utility):
 class QuantileRank(Utility):
     """How close to the p-quantile a number is: −|(1 − p)·#below − p·#above|. A median has p = ½.
 
-    A record moves it by at most max(p, 1 − p) when it comes or goes and by 1 when it is exchanged, in either
-    direction. It is constant between records. Records outside of the bounds count at the bounds; missing ones do not.
+    A record moves it by at most max(p, 1 − p) if it is added or removed and by 1 if it is exchanged, in
+    either direction. It is constant between records. Records outside the bounds count at the bounds; missing
+    ones do not count.
     """
 
     probability: float
@@ -131,7 +133,7 @@ class QuantileRank(Utility):
         check_bounds(self.lower, self.upper)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         return grid_below(1.0, _BITS)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -155,9 +157,10 @@ class QuantileRank(Utility):
 @final
 @dataclass(frozen=True)
 class SumUtility(Utility):
-    """Σ over the records of score(record, points), each clamped to [least, most]; ``score`` takes all points at once.
+    """Σ over the records of score(record, points), each clamped to [least, most].
 
-    A record on which ``score`` fails, or gives anything but one number for each point, counts as nothing.
+    ``score`` takes all points at once.
+    A record on which ``score`` fails, or does not give one number for each point, does not count.
     """
 
     lower: float
@@ -177,14 +180,14 @@ class SumUtility(Utility):
         self.grid.check(self.least, self.most)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         return grid_below(self.most - self.least, _BITS)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return box_distance(self.least, self.most, adjacency)
 
     def swing_steps(self, adjacency: Adjacency) -> int:
-        if isinstance(adjacency, ReplaceOne):  # each moves by at most the distance, up or down
+        if isinstance(adjacency, ReplaceOne):  # each score moves by at most the distance, up or down
             return adjacency.contribution_distance * self.grid.distance(self.least, self.most)
         return self.grid.span(self.grid.fine_floor(self.least), self.grid.fine_ceil(self.most))
 
@@ -199,11 +202,11 @@ class SumUtility(Utility):
 
     def _scores(self, record: object, points: Floats) -> Floats:
         try:
-            with np.errstate(all="ignore"):  # a warning would tell of a record as well
-                found = np.asarray(self.score(record, points), dtype=np.float64)
-        except Exception:  # whatever it is, to raise it would tell of a record
+            with np.errstate(all="ignore"):  # a warning would tell something of a record
+                scores = np.asarray(self.score(record, points), dtype=np.float64)
+        except Exception:  # an error would tell something of a record
             return np.full(points.size, np.nan)
-        return found if found.shape == points.shape else np.full(points.size, np.nan)
+        return scores if scores.shape == points.shape else np.full(points.size, np.nan)
 
 
 @final
@@ -248,7 +251,7 @@ class IntervalExponential(Mechanism[float]):
 
     @property
     def weight(self) -> float:
-        """ε/R: what one unit of utility is worth, in nats."""
+        """ε/R: the log-probability of one unit of utility."""
         return self.epsilon / self.utility.swing(self.adjacency)
 
     @property
@@ -262,12 +265,15 @@ class IntervalExponential(Mechanism[float]):
         return events.ExponentialMechanism(epsilon=self.epsilon)
 
     def error(self, *, confidence: float) -> float:
-        """With this probability the answer's utility is no further below that of the best cell (a theorem's bound)."""
+        """With this probability the answer's utility is no further below that of the best cell (a bound)."""
         failure = 1 - open_fraction("confidence", confidence)
         return math.log(self.cells / failure) / self.weight + self.utility.grid.granularity
 
     def probabilities(self, data: object) -> Floats:
-        """The chance of each cell. It is a secret, for study only: publish what ``release`` returns."""
+        """The probability of each cell, which is secret and for study only.
+
+        Publish what ``release`` returns.
+        """
         weights = np.exp(self._log_weights(data))
         return np.asarray(weights / weights.sum())
 
@@ -282,8 +288,8 @@ class IntervalExponential(Mechanism[float]):
 def _check_utility(value: object) -> None:
     if not isinstance(value, Utility):
         raise InvalidArgument(
-            f"'utility' must be a bounded utility, got {type(value).__name__}, because only such a one knows how far a "
-            f"unit moves it. Use BernoulliLikelihood, QuantileRank or SumUtility."
+            f"'utility' must be a bounded utility, got {type(value).__name__}, because a bound is needed "
+            f"for the sensitivity. Use BernoulliLikelihood, QuantileRank or SumUtility."
         )
 
 

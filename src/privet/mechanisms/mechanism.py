@@ -1,7 +1,7 @@
-"""What every mechanism is: public parameters as fields, private data as an argument, an event that says what it did.
+"""What every mechanism has: public parameters as fields, private data as an argument, an event for its cost.
 
-``release`` looks at the data and adds noise. ``event`` is what it costs, known before. ``charge`` writes that into a
-ledger; call it before ``release``, so that nothing that was answered is ever missing from the ledger.
+``release`` reads the data and adds noise. ``event`` is what it costs, and is known before. ``charge`` writes
+the event into a ledger; call it before ``release``, so that no answer is ever missing from the ledger.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ Released_co = TypeVar("Released_co", covariant=True)
 class Mechanism(ABC, Generic[Released_co]):
     """A frozen object that answers once about private data, with noise.
 
-    *Leaks*: time and memory may depend on the data; only what ``release`` returns is covered by the event.
+    *Leaks*: time and memory may depend on the data. The event covers only what ``release`` returns.
     """
 
     adjacency: Adjacency
@@ -32,14 +32,14 @@ class Mechanism(ABC, Generic[Released_co]):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What one ``release`` does, to be read under ``adjacency``."""
+        """What one ``release`` does, under ``adjacency``."""
 
     @abstractmethod
     def release(self, data: object, noise: NoiseSource = SECURE) -> Released_co:
         """The noisy answer. Every call spends ``event`` once more."""
 
     def charge(self, ledger: Ledger, label: str, *, noise: NoiseSource = SECURE) -> Ledger:
-        """The ledger with one release more, and with what this source of noise must say.
+        """The ledger with one more release, and with the caveats of this source of noise.
 
         >>> from privet.adjacency import AddRemove
         >>> from privet.mechanisms import CountWhere, Laplace
@@ -50,17 +50,17 @@ class Mechanism(ABC, Generic[Released_co]):
         """
         if ledger.adjacency != self.adjacency:
             raise InvalidArgument(
-                f"'ledger' must be kept under the mechanism's {self.adjacency}, got one under {ledger.adjacency}. "
-                f"Make both under the same adjacency."
+                f"'ledger' must have the mechanism's adjacency, {self.adjacency}, got {ledger.adjacency}. "
+                f"Make both with the same adjacency."
             )
         return ledger.spend(label, self.event, caveats=noise.caveats)
 
 
 def check_adjacency(value: object) -> Adjacency:
-    """An adjacency, which no mechanism picks silently."""
+    """An adjacency, which no mechanism chooses by itself."""
     if not isinstance(value, Adjacency):
         raise InvalidArgument(
-            f"'adjacency' must be an adjacency, got {shown(value)}, because a sensitivity is one under an adjacency "
-            f"only. Use AddRemove(), ReplaceOne() or ZeroOut()."
+            f"'adjacency' must be an adjacency, got {shown(value)}, because a sensitivity depends on it. "
+            f"Use AddRemove(), ReplaceOne() or ZeroOut()."
         )
     return value

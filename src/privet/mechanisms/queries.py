@@ -1,9 +1,11 @@
-"""Bounded questions. A query clamps the data itself, so it *knows* how far one unit can move its answer.
+"""Bounded queries. A query clamps the data itself, so its sensitivity is known.
 
-Nobody types in a sensitivity. A query says under each adjacency how many coordinates of its answer one unit can
-``touch`` and by which ``distance`` each moves; ℓ₁ and ℓ₂ follow. Its answer comes in whole steps of a public grid.
+Nobody types in a sensitivity. Under each adjacency a query says how many coordinates of its answer one unit
+can touch (``touched_coordinates``) and how far each moves (``distance``); ℓ₁ and ℓ₂ follow. Its answer is in
+whole steps of a public grid.
 
-A record that is missing or makes no sense counts as nothing, without an error: an error would tell of it.
+A record that is missing or makes no sense does not count, and raises no error, because an error would tell of
+it.
 """
 
 import math
@@ -15,7 +17,7 @@ from typing import Any, final
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import finite, shown
 from privet.errors import InvalidArgument, NotProved
-from privet.mechanisms.grids import Grid
+from privet.mechanisms.grids import StepGrid
 from privet.mechanisms.records import numbers, records
 
 __all__ = [
@@ -34,7 +36,7 @@ __all__ = [
 
 
 class Query(ABC):
-    """A question whose answer one unit can move only so far."""
+    """A question whose answer one unit can move by a bounded distance."""
 
     @property
     def dimension(self) -> int:
@@ -48,42 +50,42 @@ class Query(ABC):
 
     @abstractmethod
     def l1(self, adjacency: Adjacency) -> float:
-        """Δ₁: how far the answers to neighbours can be apart, coordinates added up."""
+        """Δ₁: how far apart the answers for neighbours can be, in the sum over coordinates."""
 
     @abstractmethod
     def l2(self, adjacency: Adjacency) -> float:
-        """Δ₂: how far the answers to neighbours can be apart in the Euclidean norm."""
+        """Δ₂: how far apart the answers for neighbours can be, in the Euclidean norm."""
 
     @abstractmethod
-    def evaluate(self, data: object, grid: Grid) -> list[int]:
-        """The exact answer in whole steps. It is a secret: only noise makes it fit to be shown."""
+    def evaluate(self, data: object, grid: StepGrid) -> list[int]:
+        """The exact answer in whole steps, which is secret until noise is added."""
 
 
 class CoordinateQuery(Query):
-    """A query of which one unit moves at most ``touched`` coordinates, each by at most ``distance``."""
+    """A query with bounds for each coordinate: how many one unit moves, and how far each moves."""
 
     @property
     def counts(self) -> bool:
-        """Whether the exact answer is made of whole numbers."""
+        """Whether the exact answer consists of whole numbers."""
         return False
 
     @abstractmethod
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         """How many coordinates one unit can move."""
 
     @abstractmethod
     def distance(self, adjacency: Adjacency) -> float:
-        """By how much each of them can move."""
+        """How far each of them can move."""
 
     @abstractmethod
-    def steps(self, adjacency: Adjacency, grid: Grid) -> int:
-        """By how many whole steps of the grid each of them can move."""
+    def steps(self, adjacency: Adjacency, grid: StepGrid) -> int:
+        """How many whole steps of the grid each of them can move."""
 
     def l1(self, adjacency: Adjacency) -> float:
-        return self.touched(adjacency) * self.distance(adjacency)
+        return self.touched_coordinates(adjacency) * self.distance(adjacency)
 
     def l2(self, adjacency: Adjacency) -> float:
-        return math.sqrt(self.touched(adjacency)) * self.distance(adjacency)
+        return math.sqrt(self.touched_coordinates(adjacency)) * self.distance(adjacency)
 
 
 class TallyQuery(CoordinateQuery):
@@ -96,12 +98,12 @@ class TallyQuery(CoordinateQuery):
     def distance(self, adjacency: Adjacency) -> float:
         return 1.0
 
-    def steps(self, adjacency: Adjacency, grid: Grid) -> int:
+    def steps(self, adjacency: Adjacency, grid: StepGrid) -> int:
         return grid.distance(0.0, 1.0)
 
-    def evaluate(self, data: object, grid: Grid) -> list[int]:
-        one = grid.fine_ceil(1.0)
-        return [grid.coarse(one * tally) for tally in self.tallies(data)]
+    def evaluate(self, data: object, grid: StepGrid) -> list[int]:
+        unit = grid.fine_ceil(1.0)
+        return [grid.coarse(unit * tally) for tally in self.tallies(data)]
 
     @abstractmethod
     def tallies(self, data: object) -> list[int]:
@@ -111,18 +113,18 @@ class TallyQuery(CoordinateQuery):
 @final
 @dataclass(frozen=True)
 class Count(TallyQuery):
-    """How many records there are: a secret under add-remove adjacency only.
+    """The number of records, which is secret under add-remove adjacency only.
 
     >>> from privet.mechanisms.grids import ONE
     >>> Count().evaluate(["Anna", "Patrick"], ONE)
     [2]
     """
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         if not isinstance(adjacency, AddRemove):
             raise NotProved(
-                f"The number of records is public under {adjacency}, so there is nothing to protect in Count. "
-                f"Publish it as it is, or use CountWhere."
+                f"The number of records is public under {adjacency}, so there is nothing to protect in "
+                f"Count. Publish it as it is, or use CountWhere."
             )
         return 1
 
@@ -133,7 +135,7 @@ class Count(TallyQuery):
 @final
 @dataclass(frozen=True)
 class CountWhere(TallyQuery):
-    """How many records satisfy a public predicate; one on which it fails does not count.
+    """The number of records that satisfy a public predicate. A record on which it fails does not count.
 
     >>> from privet.mechanisms.grids import ONE
     >>> CountWhere(lambda eyes: eyes == "blue").evaluate(["blue", "brown", "blue"], ONE)
@@ -145,10 +147,11 @@ class CountWhere(TallyQuery):
     def __post_init__(self) -> None:
         if not callable(self.predicate):
             raise InvalidArgument(
-                f"'predicate' must be a function of one record, got {shown(self.predicate)}. Write lambda record: …"
+                f"'predicate' must be a function of one record, got {shown(self.predicate)}. Write lambda "
+                f"record: …"
             )
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return 1
 
     def tallies(self, data: object) -> list[int]:
@@ -160,7 +163,8 @@ class CountWhere(TallyQuery):
 class Sum(CoordinateQuery):
     """The sum of numbers, each clamped to public bounds.
 
-    A unit moves it by max(|lower|, |upper|) when it comes or goes, and by upper − lower when it is exchanged.
+    A unit moves it by max(|lower|, |upper|) if it is added or removed, and by upper − lower if it is
+    exchanged.
 
     >>> from privet.adjacency import AddRemove
     >>> Sum(-1.0, 3.0).l1(AddRemove()), Sum(-1.0, 3.0).l1(ReplaceOne())
@@ -173,16 +177,16 @@ class Sum(CoordinateQuery):
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return 1
 
     def distance(self, adjacency: Adjacency) -> float:
         return box_distance(self.lower, self.upper, adjacency)
 
-    def steps(self, adjacency: Adjacency, grid: Grid) -> int:
+    def steps(self, adjacency: Adjacency, grid: StepGrid) -> int:
         return box_steps(self.lower, self.upper, adjacency, grid)
 
-    def evaluate(self, data: object, grid: Grid) -> list[int]:
+    def evaluate(self, data: object, grid: StepGrid) -> list[int]:
         return [grid.total_steps(numbers(data), self.lower, self.upper)]
 
 
@@ -198,8 +202,8 @@ def check_categories(name: str, value: object) -> None:
     """Public categories: a tuple of distinct values that was fixed before the data was seen."""
     if not isinstance(value, tuple) or not value:
         raise InvalidArgument(
-            f"'{name}' must be a tuple that is fixed before the data is seen, got {type(value).__name__}, because "
-            f"what is taken from the data tells who is in it. Write out every value that can occur."
+            f"'{name}' must be a tuple that is fixed before the data is seen, got {type(value).__name__}, "
+            f"because values from the data tell who is in it. Write out every value that can occur."
         )
     try:
         distinct = len(set(value)) == len(value)
@@ -215,8 +219,8 @@ def check_query(value: object) -> None:
     """A bounded query."""
     if not isinstance(value, Query):
         raise InvalidArgument(
-            f"'query' must be a bounded query, got {type(value).__name__}, because only such a one knows how far a "
-            f"unit moves it. Use Count, CountWhere, Sum, HistogramOf or another of privet.mechanisms."
+            f"'query' must be a bounded query, got {type(value).__name__}, because a bound is needed for the "
+            f"sensitivity. Use Count, CountWhere, Sum, HistogramOf or another of privet.mechanisms."
         )
 
 
@@ -227,7 +231,7 @@ def box_distance(lower: float, upper: float, adjacency: Adjacency) -> float:
     return max(abs(lower), abs(upper))
 
 
-def box_steps(lower: float, upper: float, adjacency: Adjacency, grid: Grid) -> int:
+def box_steps(lower: float, upper: float, adjacency: Adjacency, grid: StepGrid) -> int:
     """The same in whole steps, rounded up."""
     grid.check(lower, upper)
     if isinstance(adjacency, ReplaceOne):
@@ -238,5 +242,5 @@ def box_steps(lower: float, upper: float, adjacency: Adjacency, grid: Grid) -> i
 def _holds(predicate: Callable[[Any], object], record: object) -> bool:
     try:
         return bool(predicate(record))
-    except Exception:  # whatever it is, to raise it would tell of a record
+    except Exception:  # an error would tell something of a record
         return False

@@ -1,8 +1,8 @@
 """Randomised response: everybody randomises their own answer, so nobody needs to be trusted.
 
-Each person tells the truth with probability ``truth``, and otherwise gives one of the other answers. What one person
-sends is deniable; what is estimated from many is unbiased. The noise is in the answers already, so the estimators
-here are post-processing and cost nothing.
+Each person tells the truth with probability ``truth``, and otherwise gives one of the other answers. One
+person's answer is deniable, and estimates from many answers are unbiased. The noise is in the answers
+already, so the estimators here are post-processing and cost nothing.
 """
 
 import math
@@ -36,8 +36,8 @@ class RandomizedResponse(Mechanism[NDArray[np.bool_]]):
 
     With two coins, "the truth on heads, and on tails whatever the second coin says", ``truth`` is ¾.
 
-    *Guarantee*: ε = ln(truth/(1 − truth)) under replace-one. Under zero-out, where a missing answer is a random one,
-    it is less. Under add-remove there is none: that somebody answered is seen.
+    *Guarantee*: ε = ln(truth/(1 − truth)) under replace-one. Under zero-out, where a missing answer is a
+    random one, ε is less. Under add-remove there is no guarantee, because everybody sees who answered.
 
     *Adversary*: sees every single answer, and knows the coin's bias.
 
@@ -74,29 +74,32 @@ class RandomizedResponse(Mechanism[NDArray[np.bool_]]):
         return events.RandomizedResponse(self.truth)
 
     def release(self, data: object, noise: NoiseSource = SECURE) -> NDArray[np.bool_]:
-        """Everybody's randomised answer; whoever gave neither yes nor no answers at random."""
+        """Everybody's randomised answer. A record that is neither yes nor no gets a random answer."""
         answers = indices(data, {False: 0, True: 1})
-        return _randomized(answers, 2, self.truth, noise).astype(np.bool_)
+        return _randomize(answers, 2, self.truth, noise).astype(np.bool_)
 
     def estimate(self, responses: Sequence[bool] | NDArray[np.bool_]) -> float:
-        """The unbiased estimate of the fraction of true yeses: 2·mean − ½ for two coins. It may leave [0, 1]."""
-        yes, people = _yeses(responses)
-        return self._mapped(yes / people)
+        """The unbiased estimate of the fraction of true yeses: 2·mean − ½ for two coins.
+
+        It may leave [0, 1].
+        """
+        yes, people = _count_yeses(responses)
+        return self._true_share(yes / people)
 
     def variance(self, *, yes: float, people: int) -> float:
-        """Of the estimate, when a fraction ``yes`` of a population would truly say yes and ``people`` are asked."""
+        """The variance of the estimate from ``people`` people, if a fraction ``yes`` would truly say yes."""
         said = _share("yes", yes) * self.truth + (1 - yes) * (1 - self.truth)
         return said * (1 - said) / (whole("people", people) * (2 * self.truth - 1) ** 2)
 
     def interval(self, responses: Sequence[bool] | NDArray[np.bool_], *, confidence: float) -> Interval:
-        """An exact interval for the true fraction: Clopper & Pearson's for what was said, mapped back.
+        """An exact interval for the true fraction: Clopper & Pearson's for the responses, mapped back.
 
-        For people drawn from a population it covers with at least this probability. For the fraction among the people
-        who answered it is wider than need be, because their answers vary less.
+        For people sampled from a population it covers the truth with at least this probability. For the
+        fraction among the people who answered it is wider than needed, because their responses vary less.
         """
-        yes, people = _yeses(responses)
-        found = _clopper_pearson(yes, people, 1 - open_fraction("confidence", confidence))
-        return Interval(_inside(self._mapped(found.lower)), _inside(self._mapped(found.upper)))
+        yes, people = _count_yeses(responses)
+        said = _clopper_pearson(yes, people, 1 - open_fraction("confidence", confidence))
+        return Interval(_clip(self._true_share(said.lower)), _clip(self._true_share(said.upper)))
 
     def error(self, *, people: int, confidence: float) -> float:
         """With this probability the estimate is no further off, whatever the truth (Hoeffding 1963)."""
@@ -104,7 +107,7 @@ class RandomizedResponse(Mechanism[NDArray[np.bool_]]):
         return math.sqrt(math.log(2 / failure) / (2 * whole("people", people))) / (2 * self.truth - 1)
 
     def posterior(self, answer: bool, *, prior: float) -> float:
-        """What to believe of somebody's true yes, who was thought to say it with probability ``prior``."""
+        """The probability that somebody's true answer is yes, given their response and a prior."""
         if not isinstance(answer, (bool, np.bool_)):
             raise InvalidArgument(
                 f"'answer' must be True or False, got {shown(answer)}. Give what the person said."
@@ -113,16 +116,17 @@ class RandomizedResponse(Mechanism[NDArray[np.bool_]]):
         if_yes, if_no = (self.truth, 1 - self.truth) if answer else (1 - self.truth, self.truth)
         return prior * if_yes / (prior * if_yes + (1 - prior) * if_no)
 
-    def _mapped(self, said: float) -> float:
+    def _true_share(self, said: float) -> float:
         return (said - (1 - self.truth)) / (2 * self.truth - 1)
 
 
 @final
 @dataclass(frozen=True)
 class KaryResponse(Mechanism[list[Any]]):
-    """One of k public answers: the truth with probability ``truth``, above 1/k, else one of the others at random.
+    """One of k public answers: the truth with probability ``truth``, above 1/k, else a random other answer.
 
-    *Guarantee*: ε = ln(truth (k − 1)/(1 − truth)) under replace-one; less under zero-out; none under add-remove.
+    *Guarantee*: ε = ln(truth (k − 1)/(1 − truth)) under replace-one; less under zero-out; none under
+    add-remove.
 
     *Reference*: Warner 1965; Kairouz, Bonawitz & Ramage 2016, who show it to be the best for large ε.
     """
@@ -153,123 +157,127 @@ class KaryResponse(Mechanism[list[Any]]):
         return (1 - self.truth) / (len(self.answers) - 1)
 
     def release(self, data: object, noise: NoiseSource = SECURE) -> list[Any]:
-        """Everybody's randomised answer; whoever gave none of the answers gives one at random."""
-        drawn = _randomized(indices(data, self._places), len(self.answers), self.truth, noise)
-        return [self.answers[place] for place in drawn]
+        """Everybody's randomised answer. A record that is none of the answers gets a random one."""
+        responses = _randomize(indices(data, self._positions), len(self.answers), self.truth, noise)
+        return [self.answers[position] for position in responses]
 
     def estimate(self, responses: Sequence[Any]) -> Floats:
-        """The unbiased estimate of each answer's fraction, in the order of ``answers``. It may leave [0, 1]."""
+        """The unbiased estimate of each answer's fraction, in the order of ``answers``.
+
+        It may leave [0, 1].
+        """
         counts = self._counts(responses)
         return np.asarray((counts / counts.sum() - self.lie) / (self.truth - self.lie))
 
     def variance(self, *, fractions: Sequence[float], people: int) -> Floats:
-        """Of each estimate, when these are the true fractions in a population and ``people`` are asked."""
+        """The variance of each estimate, if these are the true fractions in a population."""
         said = self.lie + (self.truth - self.lie) * self._shares(fractions)
         return np.asarray(said * (1 - said) / (whole("people", people) * (self.truth - self.lie) ** 2))
 
     def interval(self, responses: Sequence[Any], *, confidence: float) -> tuple[Interval, ...]:
-        """Intervals that cover every answer's true fraction together: Clopper & Pearson's, each at (1 − confidence)/k."""
+        """Intervals that cover all true fractions at once: Clopper & Pearson's at (1 − confidence)/k each."""
         counts = self._counts(responses)
         failure = (1 - open_fraction("confidence", confidence)) / len(self.answers)
-        found = [_clopper_pearson(int(count), int(counts.sum()), failure) for count in counts]
+        said = [_clopper_pearson(int(count), int(counts.sum()), failure) for count in counts]
         return tuple(
-            Interval(*(_inside((end - self.lie) / (self.truth - self.lie)) for end in one)) for one in found
+            Interval(*(_clip((end - self.lie) / (self.truth - self.lie)) for end in interval))
+            for interval in said
         )
 
     def error(self, *, people: int, confidence: float) -> float:
-        """With this probability no fraction is further off, whatever the truth (Hoeffding 1963, and a union bound)."""
+        """With this probability no fraction is further off (Hoeffding 1963, and a union bound)."""
         failure = (1 - open_fraction("confidence", confidence)) / len(self.answers)
         return math.sqrt(math.log(2 / failure) / (2 * whole("people", people))) / (self.truth - self.lie)
 
     def posterior(self, answer: object, *, prior: Sequence[float]) -> Floats:
-        """What to believe of somebody's true answer, given what they said and what was thought of each before."""
-        place = indices([answer], self._places)[0]
-        if place < 0:
+        """The probability of each true answer, given somebody's response and the prior probabilities."""
+        position = indices([answer], self._positions)[0]
+        if position < 0:
             raise InvalidArgument(
                 f"'answer' must be one of the answers, got {shown(answer)}. Give what the person said."
             )
         likelihood = np.full(len(self.answers), self.lie)
-        likelihood[place] = self.truth
+        likelihood[position] = self.truth
         joint = self._shares(prior) * likelihood
         return np.asarray(joint / joint.sum())
 
     def _counts(self, responses: Sequence[Any]) -> NDArray[np.int64]:
-        places = indices(responses, self._places)
-        if places.size == 0 or (places < 0).any():
+        positions = indices(responses, self._positions)
+        if positions.size == 0 or (positions < 0).any():
             raise InvalidArgument(
                 "'responses' must hold at least one response, each one of the answers, and does not. "
                 "Give what release returned."
             )
-        return np.bincount(places, minlength=len(self.answers)).astype(np.int64)
+        return np.bincount(positions, minlength=len(self.answers)).astype(np.int64)
 
     def _shares(self, values: Sequence[float]) -> Floats:
         shares = np.asarray(values, dtype=np.float64)
         if shares.shape != (len(self.answers),) or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
             raise InvalidArgument(
-                f"There must be one probability for each of the {len(self.answers)} answers, and they must add up to "
-                f"1, got {shown(values)}. Give them in the order of 'answers'."
+                f"There must be one probability for each of the {len(self.answers)} answers, and they must "
+                f"add up to 1, got {shown(values)}. Give them in the order of 'answers'."
             )
         return shares
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {value: place for place, value in enumerate(self.answers)}
+    def _positions(self) -> dict[Any, int]:
+        return {value: position for position, value in enumerate(self.answers)}
 
 
 def _check(truth: float, categories: int, adjacency: Adjacency) -> None:
     open_fraction("truth", truth)
     if truth * categories <= 1:
         raise InvalidArgument(
-            f"'truth' must be above 1/{categories}, got {truth!r}, because an answer that is no more often true than "
-            f"by chance tells nothing. Tell the truth more often."
+            f"'truth' must be above 1/{categories}, got {truth!r}, because an answer that is true only by "
+            f"chance tells nothing. Tell the truth more often."
         )
-    _check_relation(adjacency)
+    _check_adjacency(adjacency)
 
 
-def _check_relation(adjacency: Adjacency) -> None:
+def _check_adjacency(adjacency: Adjacency) -> None:
     if not isinstance(check_adjacency(adjacency), (ReplaceOne, ZeroOut)):
         raise NotProved(
-            "Randomised response shows that a person answered, so it has no guarantee under add-remove adjacency. "
-            "Use ReplaceOne(), or ZeroOut(), where a missing answer is a random one."
+            "Randomised response shows that a person answered, so it has no guarantee under add-remove "
+            "adjacency. Use ReplaceOne(), or ZeroOut(), where a missing answer is a random one."
         )
 
 
 def _most_truth(epsilon: float, categories: int, adjacency: Adjacency) -> float:
-    """The largest float ``truth`` that keeps ε, less a few last digits."""
-    _check_relation(adjacency)
+    """The largest ``truth`` that keeps to ε, less a few units in the last place."""
+    _check_adjacency(adjacency)
     other = math.exp(-positive("epsilon", epsilon))
     if isinstance(adjacency, ReplaceOne):
         truth = 1 / (1 + (categories - 1) * other)
     else:
         truth = min(1 / (categories * other), 1 - (categories - 1) * other / categories)
-    return 1 / categories + (truth - 1 / categories) * (1 - 1e-14) if truth < 1 else _refused(epsilon)
+    return 1 / categories + (truth - 1 / categories) * (1 - 1e-14) if truth < 1 else _refuse(epsilon)
 
 
-def _refused(epsilon: float) -> float:
+def _refuse(epsilon: float) -> float:
     raise InvalidArgument(
-        f"'epsilon' must leave room for a lie, got {epsilon!r}, at which the truth has probability 1 in float64. "
-        f"Ask for an ε below 30."
+        f"'epsilon' must leave room for a lie, got {epsilon!r}, at which the truth has probability 1 in "
+        f"float64. Ask for an ε below 30."
     )
 
 
-def _randomized(
+def _randomize(
     answers: NDArray[np.int64], categories: int, truth: float, noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """Each answer kept with probability ``truth`` and else moved to one of the others; −1 becomes any."""
+    """Each answer with probability ``truth``, else one of the others; −1 becomes a random answer."""
     honest = bernoulli(truth, answers.size, noise)
-    moved = (answers + 1 + uniform_integers(categories - 1, answers.size, noise)) % categories
+    other = (answers + 1 + uniform_integers(categories - 1, answers.size, noise)) % categories
     anything = uniform_integers(categories, answers.size, noise)
-    return np.asarray(np.where(answers < 0, anything, np.where(honest, answers, moved)))
+    return np.asarray(np.where(answers < 0, anything, np.where(honest, answers, other)))
 
 
-def _yeses(responses: Sequence[bool] | NDArray[np.bool_]) -> tuple[int, int]:
-    places = indices(responses, {False: 0, True: 1})
-    if places.size == 0 or (places < 0).any():
+def _count_yeses(responses: Sequence[bool] | NDArray[np.bool_]) -> tuple[int, int]:
+    answers = indices(responses, {False: 0, True: 1})
+    if answers.size == 0 or (answers < 0).any():
         raise InvalidArgument(
             "'responses' must hold at least one response, each True or False, and does not. "
             "Give what release returned."
         )
-    return int(places.sum()), int(places.size)
+    return int(answers.sum()), int(answers.size)
 
 
 def _clopper_pearson(hits: int, trials: int, failure: float) -> Interval:
@@ -279,7 +287,7 @@ def _clopper_pearson(hits: int, trials: int, failure: float) -> Interval:
     return Interval(lower, upper)
 
 
-def _inside(value: float) -> float:
+def _clip(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 

@@ -1,8 +1,8 @@
 """Private data as arrays, without an error that tells anything about a single record.
 
-The *kind* of container (a list, a one-dimensional array, a table with d columns) is public, and a wrong kind is
-refused. What stands in one record is not: a value that is not a number becomes NaN, which every query counts as a
-missing one, instead of an exception that would tell that somebody has such a record.
+The *kind* of container (a list, a one-dimensional array, a table with d columns) is public, and a wrong kind
+is refused. The content of a record is private: a value that is not a number becomes NaN, which every query
+counts as missing. An exception would tell that somebody has such a record.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
 
-__all__ = ["Floats", "indices", "listed", "number_rows", "numbers", "records"]
+__all__ = ["Floats", "indices", "list_records", "number_rows", "numbers", "records"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -25,54 +25,54 @@ _TABLES = ("DataFrame", "Table", "RecordBatch")  # of Polars, pandas and Arrow; 
 
 def records(data: object) -> list[Any]:
     """The records one by one, as Python objects."""
-    opened = _opened(data)
-    return opened if isinstance(opened, list) else opened.tolist()
+    container = _open(data)
+    return container if isinstance(container, list) else container.tolist()
 
 
 def numbers(data: object) -> Floats:
-    """One number for each record; NaN where a record is none.
+    """One number for each record; NaN where a record is no number.
 
     >>> numbers([1, 2.5, True, "three", None, 10**400]).tolist()
     [1.0, 2.5, 1.0, nan, nan, inf]
     """
-    opened = _opened(data)
-    if isinstance(opened, np.ndarray):
-        if opened.ndim != 1:
+    container = _open(data)
+    if isinstance(container, np.ndarray):
+        if container.ndim != 1:
             raise InvalidArgument(
-                f"'data' must have one value for each record, got {opened.ndim} dimensions. "
+                f"'data' must have one value for each record, got {container.ndim} dimensions. "
                 f"Select one column, or ask a query over vectors."
             )
-        if opened.dtype.kind in "biuf":
-            return opened.astype(np.float64)
-        opened = opened.tolist()
-    return np.fromiter((_number(value) for value in opened), dtype=np.float64, count=len(opened))
+        if container.dtype.kind in "biuf":
+            return container.astype(np.float64)
+        container = container.tolist()
+    return np.fromiter((_number(value) for value in container), dtype=np.float64, count=len(container))
 
 
 def number_rows(data: object, dimension: int) -> Floats:
-    """An array of n rows and ``dimension`` columns; a row of another length is missing as a whole.
+    """An array of n rows and ``dimension`` columns; a row of another length counts as missing.
 
     >>> number_rows([(1, 2), (3,), None], 2).tolist()
     [[1.0, 2.0], [nan, nan], [nan, nan]]
     """
-    opened = _opened(data)
-    if isinstance(opened, np.ndarray):
-        if opened.ndim > 1 and opened.shape[1:] != (dimension,):
+    container = _open(data)
+    if isinstance(container, np.ndarray):
+        if container.ndim > 1 and container.shape[1:] != (dimension,):
             raise InvalidArgument(
                 f"'data' must be a table with {dimension} columns, as the query says, got a shape of "
-                f"{opened.shape[1:]} for each record. Give one row for each record."
+                f"{container.shape[1:]} for each record. Give one row for each record."
             )
-        if opened.ndim == 2 and opened.dtype.kind in "biuf":
-            return opened.astype(np.float64)
-        opened = opened.tolist()
+        if container.ndim == 2 and container.dtype.kind in "biuf":
+            return container.astype(np.float64)
+        container = container.tolist()
     missing = [math.nan] * dimension
-    rows = [_row(row, dimension) or missing for row in opened]
+    rows = [_row(row, dimension) or missing for row in container]
     return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
 
 
 def indices(data: object, known: Mapping[Any, int]) -> NDArray[np.int64]:
-    """Where each record stands among the ``known`` values; −1 for a value that is not among them."""
+    """The index of each record among the ``known`` values; −1 for a value that is not known."""
     rows = records(data)
-    return np.fromiter((_place(value, known) for value in rows), dtype=np.int64, count=len(rows))
+    return np.fromiter((_index(value, known) for value in rows), dtype=np.int64, count=len(rows))
 
 
 def _number(value: object) -> float:
@@ -82,7 +82,7 @@ def _number(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except Exception:  # whatever it is, to raise it would tell of a record
+    except Exception:  # an error would tell something of a record
         return math.nan
 
 
@@ -96,27 +96,27 @@ def _row(row: object, dimension: int) -> list[float] | None:
     return values if len(values) == dimension else None
 
 
-def _place(value: object, known: Mapping[Any, int]) -> int:
+def _index(value: object, known: Mapping[Any, int]) -> int:
     try:
         return known.get(value, -1)
-    except Exception:  # cannot be hashed or compared, so it is none of the known values
+    except Exception:  # it cannot be hashed or compared, so it is not known
         return -1
 
 
-def _opened(data: object) -> list[Any] | NDArray[Any]:
-    """An array as it is, and anything else as a list of its records."""
+def _open(data: object) -> list[Any] | NDArray[Any]:
+    """An array unchanged, and anything else as a list of its records."""
     if isinstance(data, np.ndarray):
         if data.ndim == 0:
             raise _not_records(data)
         return data
     if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, Iterable):
         raise _not_records(data)
-    rows = listed(data)
+    rows = list_records(data)
     if type(data).__name__ not in _TABLES:
         return rows
     table = np.empty((len(rows), _width(data)), dtype=object)
-    for place, row in enumerate(rows):
-        table[place] = row
+    for index, row in enumerate(rows):
+        table[index] = row
     return table
 
 
@@ -124,11 +124,11 @@ def _width(table: Any) -> int:  # noqa: ANN401 - a table of any library
     return len(table.columns)
 
 
-def listed(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any library
-    """The records of a column or a table, each with the value that it has by itself.
+def list_records(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any library
+    """The records of a column or a table, each with its own value and type.
 
-    numpy would choose one type for all of them: a single missing value makes floats of whole numbers, and a single text
-    makes texts of all numbers. One record must not change another.
+    numpy would choose one type for all of them: a single missing value would turn whole numbers into floats,
+    and a single text would turn all numbers into texts. One record must not change another.
     """
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
     match library, kind:
@@ -145,5 +145,5 @@ def listed(data: Any) -> list[Any]:  # noqa: ANN401 - a column or a table of any
 
 def _not_records(data: object) -> InvalidArgument:
     return InvalidArgument(
-        f"'data' must hold one record after the other, got {type(data).__name__}. Give a list or an array."
+        f"'data' must be a sequence of records, got {type(data).__name__}. Give a list or an array."
     )

@@ -1,8 +1,9 @@
 """How good each public candidate is, as a bounded sum over the records.
 
-A score knows two numbers under each adjacency. ``sensitivity`` Δ is the most by which one unit can move the score of
-any candidate. ``swing`` R is the most by which one unit can move two candidates *apart*. R is at most 2Δ, which is
-the 2 in the textbook's exp(ε·score/2Δ); but where a newcomer can only raise scores, between 0 and Δ each, R = Δ.
+A score has two bounds under each adjacency. ``sensitivity`` Δ is the most by which one unit can move the
+score of any candidate. ``swing`` R is the most by which one unit can move two candidates *apart*. R is at
+most 2Δ, hence the 2 in the textbook's exp(ε·score/2Δ). But if a new unit can only raise scores, each by 0 to
+Δ, then R = Δ.
 
 The candidates are a field, and a tuple: they must not come from the data.
 """
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.grids import BLOCK, ONE, Grid, grid_below
+from privet.mechanisms.grids import BLOCK, ONE, StepGrid, grid_below
 from privet.mechanisms.queries import box_distance, check_bounds
 from privet.mechanisms.records import Floats, indices, records
 
@@ -36,7 +37,7 @@ class Score(ABC):
 
     @property
     @abstractmethod
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         """The grid of the scores."""
 
     @abstractmethod
@@ -49,7 +50,7 @@ class Score(ABC):
 
     @abstractmethod
     def evaluate(self, data: object) -> Steps:
-        """The exact scores in whole steps. They are a secret."""
+        """The exact scores in whole steps, which are secret."""
 
     def swing(self, adjacency: Adjacency) -> float:
         """R: the most by which one unit can move two candidates apart."""
@@ -59,7 +60,7 @@ class Score(ABC):
 @final
 @dataclass(frozen=True)
 class TallyOf(Score):
-    """How many records equal each candidate: Δ = 1, and R = 1 for one who comes or goes, 2 for one exchanged.
+    """The number of records equal to each candidate: Δ = 1, and R = 1 under add-remove, 2 under replace-one.
 
     >>> TallyOf(("dark", "fair")).evaluate(["fair", "dark", "green", "fair"]).tolist()
     [1, 2]
@@ -71,7 +72,7 @@ class TallyOf(Score):
         check_candidates(self.candidates)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         return ONE
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -81,12 +82,12 @@ class TallyOf(Score):
         return adjacency.contribution_distance
 
     def evaluate(self, data: object) -> Steps:
-        cells = indices(data, self._places)
+        cells = indices(data, self._positions)
         return np.bincount(cells[cells >= 0], minlength=len(self.candidates)).astype(np.int64)
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {value: place for place, value in enumerate(self.candidates)}
+    def _positions(self) -> dict[Any, int]:
+        return {value: position for position, value in enumerate(self.candidates)}
 
 
 @final
@@ -94,9 +95,9 @@ class TallyOf(Score):
 class SumOfScores(Score):
     """Σ over the records of score(record, candidate), each clamped to public bounds.
 
-    A unit that comes or goes moves every candidate's score by between ``lower`` and ``upper``: Δ is the larger of
-    their sizes and R = upper − lower. One that is exchanged moves each by at most upper − lower, either way.
-    A record on which ``score`` fails counts as nothing.
+    A unit that is added or removed moves every candidate's score by between ``lower`` and ``upper``: Δ is the
+    larger of their sizes and R = upper − lower. A unit that is exchanged moves each by at most upper − lower,
+    in either direction. A record on which ``score`` fails does not count.
     """
 
     candidates: tuple[Any, ...]
@@ -115,14 +116,14 @@ class SumOfScores(Score):
         self.grid.check(self.lower, self.upper)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> StepGrid:
         return grid_below(self.upper - self.lower, _BITS)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return box_distance(self.lower, self.upper, adjacency)
 
     def swing_steps(self, adjacency: Adjacency) -> int:
-        if isinstance(adjacency, ReplaceOne):  # each moves by at most the distance, up or down
+        if isinstance(adjacency, ReplaceOne):  # each score moves by at most the distance, up or down
             return adjacency.contribution_distance * self.grid.distance(self.lower, self.upper)
         return self.grid.span(self.grid.fine_floor(self.lower), self.grid.fine_ceil(self.upper))
 
@@ -135,14 +136,14 @@ class SumOfScores(Score):
 
     def _values(self, rows: list[Any]) -> Floats:
         """The score of every candidate by every record."""
-        with np.errstate(all="ignore"):  # a warning would tell of a record as well
+        with np.errstate(all="ignore"):  # a warning would tell something of a record
             scores = (safe_score(self.score, row, candidate) for row in rows for candidate in self.candidates)
             flat = np.fromiter(scores, dtype=np.float64, count=len(rows) * len(self.candidates))
         return flat.reshape(len(rows), len(self.candidates))
 
 
 def safe_score(score: Callable[[Any, Any], float], record: object, candidate: object) -> float:
-    """A score, or NaN where there is none: an exception would tell of a record."""
+    """A score, or NaN where there is none, because an exception would tell something of a record."""
     try:
         return float(score(record, candidate))
     except Exception:
@@ -154,8 +155,8 @@ def check_candidates(value: object) -> None:
     if not isinstance(value, tuple):
         kind = "a function" if callable(value) else type(value).__name__
         raise InvalidArgument(
-            f"'candidates' must be a tuple that is fixed before the data is seen, got {kind}, because an output "
-            f"that comes from the data tells who is in it. Write out every answer that can be given."
+            f"'candidates' must be a tuple that is fixed before the data is seen, got {kind}, because an "
+            f"output that comes from the data tells who is in it. Write out every answer that can be given."
         )
     if not value:
         raise InvalidArgument(
@@ -165,7 +166,8 @@ def check_candidates(value: object) -> None:
         distinct = len(set(value)) == len(value)
     except TypeError:
         raise InvalidArgument(
-            "'candidates' must hold values that can be hashed, and one cannot. Use strings, numbers or tuples."
+            "'candidates' must hold values that can be hashed, and one cannot. Use strings, numbers or "
+            "tuples."
         ) from None
     if not distinct:
         raise InvalidArgument("'candidates' must not name a value twice, and does. Drop the repetition.")

@@ -1,8 +1,9 @@
 """Choosing one of many public candidates: the exponential mechanism, permute-and-flip, report-noisy-max.
 
-All three look at scores, and publish only which candidate won. Their one parameter is ε; with the swing R of the
-score (see ``scores``) everything runs at an inverse temperature of ε/R: exp(ε·score/R), noise of scale R/ε.
-``classic`` is the textbook's ε/2Δ; where R is smaller than 2Δ it costs less than its ε, and the event says so.
+All three look at scores, and publish only which candidate won. Their one parameter is ε. With the swing R of
+the score (see ``scores``) they use an inverse temperature of ε/R: exp(ε·score/R), or noise of scale R/ε.
+``classic`` is the textbook's ε/2Δ; where R is smaller than 2Δ it costs less than its ε, and the event says
+so.
 """
 
 import math
@@ -17,8 +18,8 @@ from privet import events
 from privet.adjacency import Adjacency
 from privet.arguments import open_fraction, positive
 from privet.errors import InvalidArgument
-from privet.mechanisms.laws import check_scale, ratio_up
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
+from privet.mechanisms.noise_scales import check_scale, divide_up
 from privet.mechanisms.records import Floats
 from privet.mechanisms.sampling import choose, discrete_laplace, uniform_integers
 from privet.mechanisms.scores import Score, Steps
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 _WEIGHT_BITS = 26
-_FURTHEST = 1 << 27  # steps behind the best; a product with a weight of 26 bits is still exact in float64
+_FURTHEST = 1 << 27  # steps behind the best: its product with a weight of 26 bits is exact in float64
 
 
 class _Selection(Mechanism[Any]):
@@ -44,17 +45,17 @@ class _Selection(Mechanism[Any]):
 
     @property
     def weight(self) -> float:
-        """ε/R: what one unit of score is worth, in nats."""
+        """ε/R: the log-probability of one unit of score."""
         return self.epsilon / self.score.swing(self.adjacency)
 
     @abstractmethod
     def _failure(self, gap: int) -> float:
-        """A bound on the probability that one given candidate wins though the best is ``gap`` steps better."""
+        """A bound on the probability that a given candidate wins though the best is ``gap`` steps better."""
 
     def error(self, *, confidence: float) -> float:
         """With this probability the winner's score is no further below the best.
 
-        Found from each candidate's own chance and a union bound over the others, as for the utility theorem.
+        By each candidate's own probability and a union bound over the others, as in the utility theorem.
         """
         failure, others = 1 - open_fraction("confidence", confidence), len(self.score.candidates) - 1
         low, high = -1, 1
@@ -68,8 +69,8 @@ class _Selection(Mechanism[Any]):
     def _check(self) -> None:
         if not isinstance(self.score, Score):
             raise InvalidArgument(
-                f"'score' must be a bounded score, got {type(self.score).__name__}, because only such a one knows how "
-                f"far a unit moves it. Use TallyOf or SumOfScores."
+                f"'score' must be a bounded score, got {type(self.score).__name__}, because a bound is "
+                f"needed for the sensitivity. Use TallyOf or SumOfScores."
             )
         positive("epsilon", self.epsilon)
         check_scale(self.score.swing_steps(check_adjacency(self.adjacency)) / self.epsilon)
@@ -80,9 +81,9 @@ class _Selection(Mechanism[Any]):
 class ExponentialMechanism(_Selection):
     """One candidate, with P ∝ exp(ε·score/R).
 
-    *Guarantee*: ε-DP under ``adjacency``, with a privacy loss that lies in an interval of length ε (its bounded range),
-    which many uses together profit from. The draw is exact: weights are multiples of 26 bits, so that every product
-    is a float64, and no rounding of scores adds to ε.
+    *Guarantee*: ε-DP under ``adjacency``. The privacy loss lies in an interval of length ε (its bounded
+    range), which makes many uses together cheaper. The draw is exact: weights have 26 bits, so that every
+    product is a float64, and no rounding of scores adds to ε.
 
     *Utility*: s* − s ≤ (R/ε) ln(|O|/β|O*|) with probability 1 − β, if |O*| of the |O| candidates are best.
 
@@ -112,11 +113,11 @@ class ExponentialMechanism(_Selection):
         return events.ExponentialMechanism(epsilon=self.epsilon)
 
     def probabilities(self, data: object) -> Floats:
-        """The chance of each candidate. It is a secret, for study only: publish what ``release`` returns."""
+        """The probability of each candidate, secret and for study only. Publish what ``release`` returns."""
         weights = np.exp(self._log_weights(data))
         return np.asarray(weights / weights.sum())
 
-    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - whatever the candidates are
+    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - any candidate
         return self.score.candidates[choose(self._log_weights(data), noise)]
 
     def _log_weights(self, data: object) -> Floats:
@@ -131,14 +132,15 @@ class ExponentialMechanism(_Selection):
 @final
 @dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
-    """Candidates in random order, each kept with probability exp(ε(score − best)/R), until one is kept.
+    """Candidates in random order, each accepted with probability exp(ε(score − best)/R), until one is.
 
-    *Guarantee*: ε-DP under ``adjacency``. Exact: a coin of exp(−k/scale) is a geometric number that reaches k.
+    *Guarantee*: ε-DP under ``adjacency``, exactly: a coin of exp(−k/scale) is a geometric number that reaches
+    k.
 
     *Utility*: never worse than the exponential mechanism, and up to twice as close to the best.
 
-    *Reference*: McKenna & Sheldon 2020, Theorems 1 and 2; Ding et al. 2021, who show that it is report-noisy-max with
-    exponential noise, from which the swing R in place of 2Δ follows.
+    *Reference*: McKenna & Sheldon 2020, Theorems 1 and 2; Ding et al. 2021, who show that it is
+    report-noisy-max with exponential noise, from which the swing R in place of 2Δ follows.
     """
 
     score: Score
@@ -157,7 +159,7 @@ class PermuteAndFlip(_Selection):
     def event(self) -> events.Event:
         return events.ReportNoisyMax(epsilon=self.epsilon)
 
-    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - whatever the candidates are
+    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - any candidate
         scores = self.score.evaluate(data)
         behind = scores.max() - scores
         heads = np.flatnonzero(_geometric(self._scale, len(scores), noise) >= behind)
@@ -165,7 +167,7 @@ class PermuteAndFlip(_Selection):
 
     @property
     def _scale(self) -> float:
-        return ratio_up(self.score.swing_steps(self.adjacency), self.epsilon)
+        return divide_up(self.score.swing_steps(self.adjacency), self.epsilon)
 
     def _failure(self, gap: int) -> float:
         return math.exp(-gap / self._scale)
@@ -176,8 +178,9 @@ class PermuteAndFlip(_Selection):
 class ReportNoisyMax(_Selection):
     """The candidate whose score plus Laplace noise of scale R/ε is largest; of equal ones, the first.
 
-    *Guarantee*: ε-DP under ``adjacency``. The proof holds for whole-number noise: with the others' noise given, a
-    candidate wins from some noise on, and P[noise ≥ t] ≤ exp(R/scale)·P[noise ≥ t + R].
+    *Guarantee*: ε-DP under ``adjacency``. The proof holds for whole-number noise: given the noise of the
+    others, a candidate wins if its noise is at least some t, and P[noise ≥ t] ≤ exp(R/scale)·P[noise ≥ t +
+    R].
 
     *Reference*: Dwork & Roth 2014, Claim 3.9, with the swing R in place of their monotone counts.
     """
@@ -198,7 +201,7 @@ class ReportNoisyMax(_Selection):
     def event(self) -> events.Event:
         return events.ReportNoisyMax(epsilon=self.epsilon)
 
-    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - whatever the candidates are
+    def release(self, data: object, noise: NoiseSource = SECURE) -> Any:  # noqa: ANN401 - any candidate
         scores = self.score.evaluate(data)
         return self.score.candidates[
             int(np.argmax(scores + discrete_laplace(self._scale, len(scores), noise)))
@@ -206,7 +209,7 @@ class ReportNoisyMax(_Selection):
 
     @property
     def _scale(self) -> float:
-        return ratio_up(self.score.swing_steps(self.adjacency), self.epsilon)
+        return divide_up(self.score.swing_steps(self.adjacency), self.epsilon)
 
     def _failure(self, gap: int) -> float:
         """P[X − Y ≥ gap] of two discrete Laplace numbers.
@@ -215,12 +218,12 @@ class ReportNoisyMax(_Selection):
         """
         ratio, below = math.exp(-1 / self._scale), -math.expm1(-1 / self._scale)
         centre = (1 + ratio * ratio) / (below * (1 + ratio))
-        added_up = (gap + centre) / below + ratio / below**2
-        return (below / (1 + ratio)) ** 2 * math.exp(-gap / self._scale) * added_up
+        tail = (gap + centre) / below + ratio / below**2
+        return (below / (1 + ratio)) ** 2 * math.exp(-gap / self._scale) * tail
 
 
 def textbook_epsilon(score: Score, epsilon: float, adjacency: Adjacency) -> float:
-    """What the textbook's ε/2Δ costs: ε·R/2Δ."""
+    """The cost of the textbook's ε/2Δ: ε·R/2Δ."""
     if not isinstance(score, Score):
         raise InvalidArgument(
             f"'score' must be a bounded score, got {type(score).__name__}. Use TallyOf or SumOfScores."
@@ -233,19 +236,20 @@ def textbook_epsilon(score: Score, epsilon: float, adjacency: Adjacency) -> floa
 def exact_log_weights(steps: Steps, epsilon: float, swing_steps: int) -> Floats:
     """−(best − score)·ε/R with every product exact in float64; ε/R is rounded down to 26 bits.
 
-    A score further behind than 2²⁷ steps counts as that far behind, which no unit can move by more than before.
+    A score further behind than 2²⁷ steps counts as 2²⁷ behind; this increases no distance that a unit can
+    move.
     """
     behind = np.minimum(steps.max() - steps, _FURTHEST)
     weight = Fraction(epsilon) / swing_steps
     shift = _WEIGHT_BITS - math.frexp(float(weight))[1]
-    kept = math.floor(weight * Fraction(2) ** shift)
-    return np.asarray(-behind.astype(np.float64) * math.ldexp(kept, -shift))
+    rounded = math.floor(weight * Fraction(2) ** shift)
+    return np.asarray(-behind.astype(np.float64) * math.ldexp(rounded, -shift))
 
 
 def _geometric(scale: float, size: int, noise: NoiseSource) -> Steps:
     """Whole numbers with P[x ≥ k] = exp(−k/scale): discrete Laplace numbers that are not negative."""
-    found = np.empty(0, dtype=np.int64)
-    while found.size < size:
-        drawn = discrete_laplace(scale, 2 * (size - found.size) + 8, noise)
-        found = np.concatenate([found, drawn[drawn >= 0]])
-    return found[:size]
+    geometric = np.empty(0, dtype=np.int64)
+    while geometric.size < size:
+        draws = discrete_laplace(scale, 2 * (size - geometric.size) + 8, noise)
+        geometric = np.concatenate([geometric, draws[draws >= 0]])
+    return geometric[:size]

@@ -1,6 +1,7 @@
 """Sparse vector: ask as many questions as you like; only the answers "above" are paid for.
 
-Each query is compared with a threshold. Below costs nothing. After ``positives`` answers above, the session is over.
+Each query is compared with a threshold. An answer "below" costs nothing. After ``positives`` answers "above",
+the session ends.
 """
 
 import math
@@ -15,9 +16,9 @@ from privet.adjacency import Adjacency
 from privet.arguments import finite, open_fraction, positive, whole
 from privet.errors import BudgetExceeded, InvalidArgument
 from privet.mechanisms.additive import coordinate_query
-from privet.mechanisms.grids import Grid, grid_below
-from privet.mechanisms.laws import check_scale, discrete_laplace_quantile, ratio_up
+from privet.mechanisms.grids import StepGrid, grid_below
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
+from privet.mechanisms.noise_scales import check_scale, discrete_laplace_quantile, divide_up
 from privet.mechanisms.queries import CoordinateQuery
 from privet.mechanisms.sampling import discrete_laplace
 from privet.randomness import NoiseSource
@@ -31,19 +32,20 @@ _MOST_POSITIVES = 10**6
 @final
 @dataclass(frozen=True)
 class SparseVector(Mechanism["AboveThreshold"]):
-    """A session that says of one query after the other whether it is above ``threshold``, with noise on both.
+    """A session that says for each query whether it is above ``threshold``, with noise on both.
 
-    ``distance`` is the most by which one unit may move a query; a query that can move further is refused when it is
-    asked, by its own bounds. The threshold gets noise of scale distance/ε₁ once, each query 2·positives·distance/ε₂;
-    ε₁ + ε₂ = ε are split as 1 : (2·positives)^⅔, which makes the comparison most accurate.
+    ``distance`` is the most by which one unit may move a query. A query whose bounds allow more is refused
+    when it is asked. The threshold gets noise of scale distance/ε₁ once, and each query gets noise of scale
+    2·positives·distance/ε₂. The split ε₁ : ε₂ = 1 : (2·positives)^⅔, with ε₁ + ε₂ = ε, makes the comparison
+    most accurate.
 
-    *Guarantee*: ε-DP under ``adjacency`` for the whole session, however many queries are asked and however they are
-    chosen. The noise is a whole number of grid steps; the proof shifts it by whole steps only.
+    *Guarantee*: ε-DP under ``adjacency`` for the whole session, for any number of queries, also adaptively
+    chosen ones. The noise is a whole number of grid steps, and the proof shifts it by whole steps only.
 
     *Leaks*: nothing but "above" and "below". The value of a query that is above is a new question.
 
-    *Reference*: Dwork & Roth 2014, Theorem 3.25; Lyu, Su & Li 2017, Algorithm 7 and Theorem 4, which mends the variants
-    that are not private, and from which the split is.
+    *Reference*: Dwork & Roth 2014, Theorem 3.25; Lyu, Su & Li 2017, Algorithm 7 and Theorem 4, for the split,
+    and for a correction of variants that are not private.
 
     >>> from privet.adjacency import AddRemove
     >>> SparseVector(100.0, 1.0, AddRemove(), positives=3).event
@@ -70,8 +72,8 @@ class SparseVector(Mechanism["AboveThreshold"]):
         return events.SparseVector(epsilon=self.epsilon, positives=self.positives)
 
     @property
-    def grid(self) -> Grid:
-        """Where the threshold, the queries and the noise lie."""
+    def grid(self) -> StepGrid:
+        """The grid of the threshold, the queries and the noise."""
         return grid_below(self.distance, _BITS)
 
     @property
@@ -85,12 +87,13 @@ class SparseVector(Mechanism["AboveThreshold"]):
         share = 1 / (1 + (2 * self.positives) ** (2 / 3))
         first = Fraction(self.epsilon) * Fraction(share)
         second = Fraction(self.epsilon) - first
-        return ratio_up(self.steps, first), ratio_up(2 * self.positives * self.steps, second)
+        return divide_up(self.steps, first), divide_up(2 * self.positives * self.steps, second)
 
     def error(self, *, queries: int, confidence: float) -> float:
-        """With this probability all of ``queries`` comparisons are right but for queries this close to the threshold.
+        """With this probability all comparisons are right, except of queries this close to the threshold.
 
-        The quantiles of both noises, each at half of what may fail; Dwork & Roth's 8 (ln k + ln(2/β))/ε is larger.
+        It is the sum of the quantiles of both noises, each at half of the failure probability. Dwork & Roth's
+        8 (ln k + ln(2/β))/ε is larger.
         """
         failure = 0.5 * (1 - open_fraction("confidence", confidence))
         once, often = self.scales
@@ -100,13 +103,13 @@ class SparseVector(Mechanism["AboveThreshold"]):
         return (steps + 1) * self.grid.granularity
 
     def release(self, data: object, noise: NoiseSource = SECURE) -> "AboveThreshold":
-        """A session over the data. It spends the whole event, also if it is left early."""
+        """A session over the data. It spends the whole event, even if it ends early."""
         return AboveThreshold(self, data, noise)
 
 
 @final
 class AboveThreshold:
-    """A running session: it holds the data, the noisy threshold, and how many answers above are left."""
+    """A running session: it holds the data, the noisy threshold, and how many answers "above" are left."""
 
     def __init__(self, mechanism: SparseVector, data: object, noise: NoiseSource) -> None:
         self._mechanism, self._data, self._noise = mechanism, data, noise
@@ -118,11 +121,11 @@ class AboveThreshold:
 
     @property
     def left(self) -> int:
-        """How many answers above are left."""
+        """How many answers "above" are left."""
         return self._left
 
     def ask(self, query: CoordinateQuery) -> bool:
-        """Whether the query is above the threshold, as far as the noise lets see."""
+        """Whether the noisy query is above the noisy threshold."""
         mechanism = self._mechanism
         with self._one_at_a_time:
             self._check(coordinate_query(query))
@@ -135,16 +138,17 @@ class AboveThreshold:
         mechanism = self._mechanism
         if not query.scalar:
             raise InvalidArgument(
-                f"'query' must have one number for an answer, got {type(query).__name__}. Ask for one count or sum."
+                f"'query' must have one number as its answer, got {type(query).__name__}. Ask for one count "
+                f"or sum."
             )
         if query.steps(mechanism.adjacency, mechanism.grid) > mechanism.steps:
             raise InvalidArgument(
-                f"'query' must not move by more than the session's distance of {mechanism.distance:g}, and one unit "
-                f"can move it by {query.distance(mechanism.adjacency):g}. Ask with tighter bounds, or open a session "
-                f"with a larger distance."
+                f"'query' must not move by more than the session's distance of {mechanism.distance:g}, and "
+                f"one unit can move it by {query.distance(mechanism.adjacency):g}. Ask with tighter bounds, "
+                f"or open a session with a larger distance."
             )
         if self._left <= 0:
             raise BudgetExceeded(
-                f"The session has given its {mechanism.positives} answers above the threshold, and was paid for no "
-                f"more. Open a new session, at a new cost."
+                f"The session has given its {mechanism.positives} answers above the threshold, and no more "
+                f"were paid for. Open a new session, at a new cost."
             )

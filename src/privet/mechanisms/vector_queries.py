@@ -1,4 +1,4 @@
-"""Bounded questions with many numbers for an answer."""
+"""Bounded queries whose answers are vectors."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from privet.adjacency import Adjacency
 from privet.arguments import positive, shown, whole
 from privet.errors import InvalidArgument
-from privet.mechanisms.grids import BLOCK, Grid
+from privet.mechanisms.grids import BLOCK, StepGrid
 from privet.mechanisms.queries import (
     CoordinateQuery,
     Query,
@@ -30,7 +30,7 @@ _MOST_COORDINATES = 10**7
 @final
 @dataclass(frozen=True)
 class BinaryAttributes(TallyQuery):
-    """How many records have each of d yes/no attributes: Δ₁ = d, Δ₂ = √d, because a person may have them all.
+    """The number of records with each of d yes/no attributes: Δ₁ = d, Δ₂ = √d, because a record may have all.
 
     >>> from privet.adjacency import AddRemove
     >>> BinaryAttributes(4).l1(AddRemove()), BinaryAttributes(4).l2(AddRemove())
@@ -50,7 +50,7 @@ class BinaryAttributes(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return self.attributes
 
     def tallies(self, data: object) -> list[int]:
@@ -79,16 +79,16 @@ class BoxSum(CoordinateQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return self.coordinates
 
     def distance(self, adjacency: Adjacency) -> float:
         return box_distance(self.lower, self.upper, adjacency)
 
-    def steps(self, adjacency: Adjacency, grid: Grid) -> int:
+    def steps(self, adjacency: Adjacency, grid: StepGrid) -> int:
         return box_steps(self.lower, self.upper, adjacency, grid)
 
-    def evaluate(self, data: object, grid: Grid) -> list[int]:
+    def evaluate(self, data: object, grid: StepGrid) -> list[int]:
         rows = number_rows(data, self.coordinates)
         return [grid.total_steps(column, self.lower, self.upper) for column in rows.T]
 
@@ -96,11 +96,11 @@ class BoxSum(CoordinateQuery):
 @final
 @dataclass(frozen=True)
 class Histograms(TallyQuery):
-    """One histogram for each of D attributes, over public categories: a record counts once in each.
+    """One histogram for each of D attributes, over public categories; a record counts once in each.
 
-    A unit that comes or goes touches D cells, so Δ₁ = D: the counts of a naive Bayes classifier with D features need
-    a scale of D/ε. A unit that is exchanged leaves D cells and enters D others. A value that is not among the
-    categories counts nowhere.
+    A unit that is added or removed touches D cells, so Δ₁ = D: the counts of a naive Bayes classifier with D
+    features need a scale of D/ε. A unit that is exchanged leaves D cells and enters D others. A value that is
+    not among the categories does not count.
     """
 
     tables: tuple[tuple[Any, ...], ...]
@@ -122,26 +122,26 @@ class Histograms(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return len(self.tables) * adjacency.contribution_distance
 
     def tallies(self, data: object) -> list[int]:
         rows = [_fields(record, len(self.tables)) for record in records(data)]
-        found: list[int] = []
-        for place, known in enumerate(self._places):
-            cells = indices([row[place] for row in rows], known)
-            found.extend(np.bincount(cells[cells >= 0], minlength=len(known)).tolist())
-        return found
+        tallies: list[int] = []
+        for attribute, known in enumerate(self._positions):
+            cells = indices([row[attribute] for row in rows], known)
+            tallies.extend(np.bincount(cells[cells >= 0], minlength=len(known)).tolist())
+        return tallies
 
     @cached_property
-    def _places(self) -> tuple[dict[Any, int], ...]:
-        return tuple({value: place for place, value in enumerate(table)} for table in self.tables)
+    def _positions(self) -> tuple[dict[Any, int], ...]:
+        return tuple({value: position for position, value in enumerate(table)} for table in self.tables)
 
 
 @final
 @dataclass(frozen=True)
 class HistogramOf(TallyQuery):
-    """How many records have each of the public categories; other values count nowhere.
+    """The number of records in each of the public categories; other values do not count.
 
     >>> from privet.mechanisms.grids import ONE
     >>> HistogramOf(("dark", "fair")).evaluate(["fair", "dark", "green", "fair"], ONE)
@@ -161,16 +161,16 @@ class HistogramOf(TallyQuery):
     def scalar(self) -> bool:
         return False
 
-    def touched(self, adjacency: Adjacency) -> int:
+    def touched_coordinates(self, adjacency: Adjacency) -> int:
         return adjacency.contribution_distance
 
     def tallies(self, data: object) -> list[int]:
-        cells = indices(data, self._places)
+        cells = indices(data, self._positions)
         return [int(count) for count in np.bincount(cells[cells >= 0], minlength=self.dimension)]
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {value: place for place, value in enumerate(self.categories)}
+    def _positions(self) -> dict[Any, int]:
+        return {value: position for position, value in enumerate(self.categories)}
 
 
 @final
@@ -178,8 +178,8 @@ class HistogramOf(TallyQuery):
 class VectorSum(Query):
     """The sum of vectors, each shortened to a Euclidean norm of at most ``l2_bound``: for Gaussian noise.
 
-    Clipping leaves room for the rounding to the grid, so that a rounded vector is within the bound as well. A vector
-    with a missing coordinate has a 0 there; one of another length is nothing.
+    Clipping leaves room for the rounding to the grid, so that a rounded vector is within the bound as well. A
+    missing coordinate counts as 0. A vector of another length does not count.
     """
 
     coordinates: int
@@ -203,22 +203,22 @@ class VectorSum(Query):
     def l2(self, adjacency: Adjacency) -> float:
         return self.l2_bound * adjacency.contribution_distance
 
-    def evaluate(self, data: object, grid: Grid) -> list[int]:
+    def evaluate(self, data: object, grid: StepGrid) -> list[int]:
         totals = [0] * self.coordinates
         rows = number_rows(data, self.coordinates)
         for start in range(0, len(rows), BLOCK):
-            clipped = np.rint(self._clipped(rows[start : start + BLOCK], grid) / grid.granularity)
-            for place, total in enumerate(clipped.astype(np.int64).sum(axis=0)):
-                totals[place] += int(total)
+            clipped = np.rint(self._clip(rows[start : start + BLOCK], grid) / grid.granularity)
+            for coordinate, total in enumerate(clipped.astype(np.int64).sum(axis=0)):
+                totals[coordinate] += int(total)
         return totals
 
-    def _clipped(self, rows: Floats, grid: Grid) -> Floats:
-        """Rows no longer than the bound, less what float64 and the rounding to the grid can add to a norm."""
+    def _clip(self, rows: Floats, grid: StepGrid) -> Floats:
+        """Rows no longer than the bound, less what round-off and the grid can add to a norm."""
         room = self.l2_bound * (1 - 2.0**-48 * (self.coordinates + 8))
         room -= math.sqrt(self.coordinates) * grid.granularity
         known = np.clip(np.nan_to_num(rows, nan=0.0), -1e300, 1e300)
         largest = np.maximum(np.abs(known).max(axis=1, initial=0.0), self.l2_bound * 2.0**-60)[:, None]
-        lengths = largest * np.sqrt(((known / largest) ** 2).sum(axis=1))[:, None]  # no overflow on the way
+        lengths = largest * np.sqrt(((known / largest) ** 2).sum(axis=1))[:, None]  # without overflow
         return np.asarray(known * (room / np.maximum(lengths, room)))
 
 
@@ -229,4 +229,4 @@ def _fields(record: object, length: int) -> tuple[Any, ...]:
 
 
 class _Missing:
-    """Stands for an attribute of a record that has none; it is never among the categories."""
+    """Stands for an attribute that a record lacks; it is never among the categories."""

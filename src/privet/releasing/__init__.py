@@ -1,4 +1,15 @@
-"""Tables → bounded contributions → several statistics under one ledger."""
+"""Tables → bounded contributions → several statistics under one ledger.
+
+*What is in it*: ``statistics/`` (what can be asked), ``tables/`` and ``engines/`` (where rows come from, and
+how they are summed), ``synthetic/`` (synthetic tables), and the path of a release.
+
+*How data flow*: ``plan`` holds the statistics and the budget. ``compiled_statistics`` turns each into queries
+with their sensitivity; ``budget_split`` chooses the noise of each; ``store`` writes the cost down;
+``executor`` asks the engine for sums, adds the noise, and lets ``postprocessing`` make answers of them.
+
+*Where to add*: a statistic in ``statistics/``, an engine in ``engines/``, a kind of noise in
+``noise_distributions``.
+"""
 
 from privet.releasing.answers import (
     Answer,
@@ -8,14 +19,15 @@ from privet.releasing.answers import (
     answer_from_plain,
     answer_to_plain,
 )
-from privet.releasing.budget import Budget, Cost, FilterState, filter_state
+from privet.releasing.budget import Budget, FilterState, PrivacyCost, filter_state
 from privet.releasing.contribution import Contribution
 from privet.releasing.engines.engine import Engine, engine_for
 from privet.releasing.failure import ReleaseFailed
-from privet.releasing.plan import Plan
-from privet.releasing.questions import Part, question_key
+from privet.releasing.plan import ReleasePlan
+from privet.releasing.questions import Question, question_key
 from privet.releasing.statistics import (
     Count,
+    Covariance,
     GroupBy,
     Histogram,
     Marginal,
@@ -32,8 +44,8 @@ __all__ = [
     "Answer",
     "Budget",
     "Contribution",
-    "Cost",
     "Count",
+    "Covariance",
     "Engine",
     "ErrorKind",
     "FilterState",
@@ -42,11 +54,12 @@ __all__ = [
     "Marginal",
     "Mean",
     "MemoryStore",
-    "Part",
-    "Plan",
+    "PrivacyCost",
     "Quantile",
+    "Question",
     "Quote",
     "ReleaseFailed",
+    "ReleasePlan",
     "Released",
     "Statistic",
     "Store",

@@ -9,22 +9,17 @@ from privet.documents import from_plain, only, to_plain
 from privet.errors import Unreadable
 from privet.events import Event
 from privet.ledger import Ledger
-from privet.releasing.budget import Cost
-from privet.releasing.statistics import Key
+from privet.releasing.budget import PrivacyCost
+from privet.releasing.keys import Values
 
 __all__ = [
     "Answer",
     "ErrorKind",
-    "Number",
     "Quote",
     "Released",
-    "Values",
     "answer_from_plain",
     "answer_to_plain",
 ]
-
-Number = int | float
-Values = Number | tuple[tuple[Key, Number], ...]
 
 _FIELDS = ("value", "error", "error_kind", "confidence", "event", "cost", "accuracy", "threshold")
 
@@ -34,11 +29,11 @@ class ErrorKind(StrEnum):
     """What an error bar is made of. None of them covers what clamping and bounding leave out."""
 
     NOISE_LAW = "noise law"
-    """The quantile of the noise itself: exact, up to the step of the grid."""
+    """The quantile of the noise's own distribution: exact, up to the step of the grid."""
     CONSERVATIVE = "conservative"
-    """From the noise of numerator and denominator at once, by a union bound: at least the stated confidence."""
+    """From the noise of numerator and denominator, by a union bound: at least the stated confidence."""
     OVER_COUNT = "noise law over count"
-    """Before a release only: the half-width of the numerator, to be divided by the number of rows that count."""
+    """Before a release only: the half-width of the numerator, to be divided by the number of rows."""
     RANK = "rank"
     """In rows, not in the column's unit: how many rows may lie between the answer and the true quantile."""
 
@@ -50,8 +45,8 @@ class Answer:
 
     ``value`` is a number, or pairs (key, number) for a statistic with keys; ``error`` has the same form: with
     probability ``confidence`` the noise moved the value by at most this much, for each key by itself.
-    ``accuracy`` is the error that was quoted before any row was read. ``threshold`` says how many units a key had
-    to have, about, to be shown; ``stored`` that this answer was given before and has cost nothing now.
+    ``accuracy`` is the error that was quoted before any row was read. ``threshold`` is about how many units a
+    key needed to be shown. ``stored`` says that this answer was given before and costs nothing now.
     """
 
     label: str
@@ -60,12 +55,12 @@ class Answer:
     error_kind: ErrorKind
     confidence: float
     event: Event
-    cost: Cost
+    cost: PrivacyCost
     accuracy: float
     threshold: int | None = None
     stored: bool = False
 
-    def relabeled(self, label: str) -> "Answer":
+    def relabel(self, label: str) -> "Answer":
         """The same answer to the same question, asked again under another label."""
         return replace(self, label=label, stored=True)
 
@@ -73,11 +68,11 @@ class Answer:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Quote:
-    """What one statistic would cost, and how far its answer may be off; no row was read for it."""
+    """What one statistic would cost, and how far its answer may be off. No row is read for it."""
 
     label: str
     event: Event
-    cost: Cost
+    cost: PrivacyCost
     error: float
     error_kind: ErrorKind
     confidence: float
@@ -100,10 +95,10 @@ class Released:
 
 
 def answer_to_plain(answer: Answer) -> dict[str, Any]:
-    """Everything but the label, as JSON can hold it."""
+    """The answer without its label, as JSON can hold it."""
     return {
-        "value": _listed(answer.value),
-        "error": _listed(answer.error),
+        "value": _values_to_plain(answer.value),
+        "error": _values_to_plain(answer.error),
         "error_kind": str(answer.error_kind),
         "confidence": answer.confidence,
         "event": to_plain(answer.event),
@@ -121,28 +116,28 @@ def answer_from_plain(label: str, fields: object) -> Answer:
     try:
         return Answer(
             label=label,
-            value=_read(fields["value"]),
-            error=_read(fields["error"]),
+            value=_values_from_plain(fields["value"]),
+            error=_values_from_plain(fields["error"]),
             error_kind=ErrorKind(fields["error_kind"]),
             confidence=float(fields["confidence"]),
             event=from_plain(fields["event"]),
-            cost=Cost(epsilon=float(fields["cost"]["epsilon"]), delta=float(fields["cost"]["delta"])),
+            cost=PrivacyCost(epsilon=float(fields["cost"]["epsilon"]), delta=float(fields["cost"]["delta"])),
             accuracy=float(fields["accuracy"]),
             threshold=None if fields["threshold"] is None else int(fields["threshold"]),
         )
-    except (KeyError, TypeError, ValueError) as broken:
+    except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(
             f"An answer must have the fields {', '.join(_FIELDS)}, each of its type. Check the file."
-        ) from broken
+        ) from error
 
 
-def _listed(values: Values) -> object:
+def _values_to_plain(values: Values) -> object:
     if not isinstance(values, tuple):
         return values
     return [[list(key) if isinstance(key, tuple) else key, number] for key, number in values]
 
 
-def _read(values: object) -> Values:
+def _values_from_plain(values: object) -> Values:
     if isinstance(values, (int, float)) and not isinstance(values, bool):
         return values
     if not isinstance(values, list):

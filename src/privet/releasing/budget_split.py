@@ -1,15 +1,16 @@
-"""One budget for all queries of a plan: who gets how much, by which law, on which grid.
+"""One budget for all queries of a plan: how much each one gets, of which noise, on which grid.
 
-*Pure* (δ = 0): discrete Laplace noise; a statistic gets ε times its weight, and ε adds up.
-*Approximate* (δ > 0): the same, or discrete Gaussian noise on all sums. Those are calibrated together: with
-precisions in the ratio of the weights they are one Gaussian of the whole ε, and √T takes the place of T. Choices
-and thresholds are added to either by basic composition. What has the smaller errors is taken, and for the Gaussian
-the accountant has the last word.
+*Pure* (δ = 0): discrete Laplace noise; a statistic gets ε times its weight, and ε adds up. *Approximate* (δ >
+0): the same, or discrete Gaussian noise on all sums. The Gaussian sums are calibrated together: with
+precisions in the ratio of the weights they are one Gaussian of the whole ε, so that their noise grows with √T
+instead of T. Choices and thresholds are added to either by basic composition. The kind with the smaller
+errors is taken. Gaussian noise is taken only if the accountant proves that it keeps to the budget.
 
-*Grids.* Sums are exact on a fine grid. Before noise they are rounded to a coarser one, once: what one unit can move is
-cut into ``grid`` equal steps, so many that the noise is far wider than a step. Rounding is monotone, and a sum that
-moves by the whole distance moves by ``grid`` steps, so no smaller move is more. All Gaussian queries of one
-multiplier are thus one and the same pair to the accountant.
+*Grids.* Sums are exact on a fine grid. Before noise they are rounded to a coarser one, once: the distance
+that one unit can move is cut into ``grid`` equal steps, so many that the noise is far wider than a step.
+Rounding is monotone, and a sum that moves by the whole distance moves by ``grid`` steps, so a sum that moves
+less moves by no more steps. So all Gaussian queries of one multiplier are the same pair of distributions to
+the accountant.
 """
 
 import math
@@ -21,134 +22,159 @@ from privet.accounting.renyi import Concentrated
 from privet.adjacency import AddRemove, Adjacency
 from privet.errors import InvalidArgument, NotProved, OutOfReach
 from privet.events import Compose, Event, Gaussian, Opaque
-from privet.releasing.budget import Budget, Cost
-from privet.releasing.noise_distributions import GaussianLaw, LaplaceLaw, Law
-from privet.releasing.quantiles import Chooser
-from privet.releasing.queries import Compiled, NoiseKind, Query, compiled
-from privet.releasing.questions import Part
-from privet.releasing.thresholds import threshold
+from privet.releasing.budget import Budget, PrivacyCost
+from privet.releasing.compiled_statistics import CompiledStatistic, compile_question
+from privet.releasing.noise_distributions import DiscreteGaussianNoise, DiscreteLaplaceNoise, IntegerNoise
+from privet.releasing.quantiles import CellChooser
+from privet.releasing.queries import NoiseKind, SumQuery
+from privet.releasing.questions import Question
+from privet.releasing.thresholds import find_threshold
 
-__all__ = ["Allotted", "Noised", "allot"]
+__all__ = ["CalibratedStatistic", "NoisyQuery", "split_budget"]
 
-_UP = 1 + 1e-9  # noise is a little more than enough, so that sums of rounded shares stay within the budget
+_UP = 1 + 1e-9  # a little more noise than enough, so that sums of rounded shares stay within the budget
 _UPS_GAUSSIAN = (1 + 1e-4, 1 + 1e-3, 1 + 1e-2)  # over the real Gaussian, until the accountant has proved it
 _LEAST_SCALE = 64.0  # of the noise, in steps
 _LEAST_GRID, _LEAST_JOINT_GRID = 32, 512  # each number after the first costs one step
-_LARGEST_GAUSSIAN = 5e4  # beyond, only moments account for it
-_LARGEST_LAPLACE = 2.0**48  # beyond, it does not fit into 64 bits
+_LARGEST_GAUSSIAN = 5e4  # only moments can account for a larger scale
+_LARGEST_LAPLACE = 2.0**48  # a larger scale does not fit into 64 bits
 _THRESHOLD_SHARE = 0.5  # of δ, where Gaussian noise needs the rest
 _ALMOST_ALL = 0.9999  # of δ, where nothing else needs it
 
 
 @final
 @dataclass(frozen=True)
-class Noised:
-    """A query with its law, on a grid of that many steps for the distance that one unit moves a group by."""
+class NoisyQuery:
+    """A query with its noise.
 
-    query: Query
-    law: Law
+    ``grid`` is the number of steps in the distance that one unit moves a group by.
+    """
+
+    query: SumQuery
+    noise: IntegerNoise
     grid: int
 
     @property
     def exact(self) -> bool:
         """Whether the grid is that of the sums."""
-        return self.grid == self.query.reach.distance and len(self.query.parts) == 1
+        return self.grid == self.query.sensitivity.distance and len(self.query.numbers) == 1
 
     @property
     def distance(self) -> int:
-        """In steps; each of several numbers of a group is rounded, which adds one for each after the first.
+        """The sensitivity in steps.
+
+        Each of several numbers of a group is rounded, which adds one for each after the first.
 
         Where one declared group stands for two that an exchange moves, both are rounded.
         """
-        rounded = self.query.reach.stands_for * (len(self.query.parts) - 1)
+        rounded = self.query.sensitivity.stands_for * (len(self.query.numbers) - 1)
         return self.grid if self.exact else self.grid + rounded
 
     @property
     def step(self) -> float:
         """What one step is worth."""
-        return self.query.reach.distance * self.query.step / self.grid
+        return self.query.sensitivity.distance * self.query.step / self.grid
 
     def event(self, adjacency: Adjacency) -> Event:
         """What it spends."""
-        return self.law.event(self.distance, self.query.reach.coordinates, adjacency)
+        return self.noise.event(self.distance, self.query.sensitivity.coordinates, adjacency)
 
     def half_width(self, confidence: float) -> float:
-        """How far one number may be off, the grid's own rounding included."""
-        return (self.law.half_width(confidence) + (0.0 if self.exact else 0.5)) * self.step
+        """How far one number may be off, including the rounding to the grid."""
+        return (self.noise.half_width(confidence) + (0.0 if self.exact else 0.5)) * self.step
 
 
 @final
 @dataclass(frozen=True)
-class Allotted:
-    """A statistic with all that its release needs."""
+class CalibratedStatistic:
+    """A statistic with everything that its release needs."""
 
-    compiled: Compiled
-    queries: tuple[Noised, ...]
-    chooser: Chooser | None
-    discovery: Noised | None
+    compiled: CompiledStatistic
+    queries: tuple[NoisyQuery, ...]
+    chooser: CellChooser | None
+    discovery: NoisyQuery | None
     threshold: float | None
     event: Event
-    cost: Cost
+    cost: PrivacyCost
+
+    @property
+    def answer_queries(self) -> tuple[NoisyQuery, ...]:
+        """The queries that make the answer: its own, or the one that found the keys."""
+        if self.queries or self.discovery is None or self.chooser is not None:
+            return self.queries
+        return (self.discovery,)
 
 
-def allot(parts: tuple[Part, ...], weights: tuple[float, ...], budget: Budget) -> tuple[Allotted, ...]:
+def split_budget(
+    questions: tuple[Question, ...], weights: tuple[float, ...], budget: Budget
+) -> tuple[CalibratedStatistic, ...]:
     """The statistics, each with its share of the budget; ``weights`` add up to 1."""
-    plain = tuple(compiled(part, NoiseKind.LAPLACE) for part in parts)
+    compiled = tuple(compile_question(question, NoiseKind.LAPLACE) for question in questions)
     if budget.delta == 0:
-        hidden = next((one.part.label for one in plain if one.discovery is not None), None)
-        if hidden is not None:
+        label = next(
+            (statistic.question.label for statistic in compiled if statistic.discovery is not None), None
+        )
+        if label is not None:
             raise InvalidArgument(
-                f"'delta' must be above 0 for {hidden!r}, whose keys are not listed, because a rare key shows that "
-                f"somebody has it. List the keys, or give a δ far below 1/n."
+                f"'delta' must be above 0 for {label!r}, whose keys are not listed, because a rare key "
+                f"shows that somebody has it. List the keys, or give a δ far below 1/n."
             )
-        return _laplace(plain, weights, budget)
-    first = _laplace(plain, weights, budget)
-    second = _gaussian(
-        tuple(compiled(part, NoiseKind.GAUSSIAN) for part in parts), weights, budget, parts[0].adjacency
+        return _with_laplace(compiled, weights, budget)
+    laplace = _with_laplace(compiled, weights, budget)
+    gaussian = _with_gaussian(
+        tuple(compile_question(question, NoiseKind.GAUSSIAN) for question in questions),
+        weights,
+        budget,
+        questions[0].adjacency,
     )
-    if second is None or _size(second) >= _size(first):
-        return first
-    return second
+    if gaussian is None or _log_errors(gaussian) >= _log_errors(laplace):
+        return laplace
+    return gaussian
 
 
-def _laplace(plan: tuple[Compiled, ...], weights: tuple[float, ...], budget: Budget) -> tuple[Allotted, ...]:
-    hidden = sum(one.discovery is not None for one in plan)
+def _with_laplace(
+    statistics: tuple[CompiledStatistic, ...], weights: tuple[float, ...], budget: Budget
+) -> tuple[CalibratedStatistic, ...]:
+    hidden = sum(compiled.discovery is not None for compiled in statistics)
     delta = _ALMOST_ALL * budget.delta / max(hidden, 1)
-    found = []
-    for one, weight in zip(plan, weights, strict=True):
-        share = budget.epsilon * weight / _UP
-        noised = [_laplace_noised(query, share * query.fraction) for query in _sums(one)]
-        chosen = _chooser(one, share)
-        found.append(_allotted(one, noised, chosen, delta, Cost(epsilon=budget.epsilon * weight, delta=0.0)))
-    return tuple(found)
+    calibrated = []
+    for compiled, weight in zip(statistics, weights, strict=True):
+        epsilon = budget.epsilon * weight / _UP
+        noisy = [_add_laplace(query, epsilon * query.fraction) for query in _all_sums(compiled)]
+        cost = PrivacyCost(epsilon=budget.epsilon * weight, delta=0.0)
+        calibrated.append(_calibrate(compiled, noisy, _chooser(compiled, epsilon), delta, cost))
+    return tuple(calibrated)
 
 
-def _laplace_noised(query: Query, epsilon: float) -> Noised:
-    wide = query.reach.coordinates / epsilon * _UP
-    grid = query.reach.distance if query.counts else _grid(query, wide)
-    found = Noised(query, LaplaceLaw(1.0), grid)
-    scale = wide * found.distance
+def _add_laplace(query: SumQuery, epsilon: float) -> NoisyQuery:
+    relative = query.sensitivity.coordinates / epsilon * _UP
+    grid = query.sensitivity.distance if query.counts else _grid(query, relative)
+    noisy = NoisyQuery(query, DiscreteLaplaceNoise(1.0), grid)
+    scale = relative * noisy.distance
     if scale > _LARGEST_LAPLACE:
         raise InvalidArgument(
-            f"'epsilon' must leave noise below 2^48 steps, and a share of {epsilon:.3g} does not. Give a larger budget, "
-            f"or a smaller contribution."
+            f"'epsilon' must leave noise below 2^48 steps, and a share of {epsilon:.3g} does not. Give a "
+            f"larger budget, or a smaller contribution."
         )
-    return replace(found, law=LaplaceLaw(scale))
+    return replace(noisy, noise=DiscreteLaplaceNoise(scale))
 
 
-def _gaussian(
-    plan: tuple[Compiled, ...], weights: tuple[float, ...], budget: Budget, adjacency: Adjacency
-) -> tuple[Allotted, ...] | None:
-    """Gaussian noise on all sums, or nothing where that cannot be proved."""
-    chosen = sum(weight * _chosen_share(one) for one, weight in zip(plan, weights, strict=True))
-    shares = {
-        (place, number): weight * math.sqrt(query.fraction)
-        for place, (one, weight) in enumerate(zip(plan, weights, strict=True))
-        for number, query in enumerate(_sums(one))
-    }
-    if not shares:
+def _with_gaussian(
+    statistics: tuple[CompiledStatistic, ...],
+    weights: tuple[float, ...],
+    budget: Budget,
+    adjacency: Adjacency,
+) -> tuple[CalibratedStatistic, ...] | None:
+    """Gaussian noise on all sums, or None where that cannot be proved."""
+    weighted = list(zip(statistics, weights, strict=True))
+    chosen = sum(weight * _choice_share(compiled) for compiled, weight in weighted)
+    shares = [
+        [weight * math.sqrt(query.fraction) for query in _all_sums(compiled)] for compiled, weight in weighted
+    ]
+    norm = math.sqrt(sum(share * share for statistic in shares for share in statistic))
+    if norm == 0:
         return None
-    hidden = sum(one.discovery is not None for one in plan)
+    hidden = sum(compiled.discovery is not None for compiled in statistics)
     delta = _THRESHOLD_SHARE * budget.delta / hidden if hidden else 0.0
     left = Budget(epsilon=budget.epsilon * (1 - chosen) / _UP, delta=budget.delta - hidden * delta)
     try:
@@ -157,42 +183,41 @@ def _gaussian(
         ).value
     except (NotProved, OutOfReach):
         return None
-    norm = math.sqrt(sum(share * share for share in shares.values()))
     for slack in _UPS_GAUSSIAN:
-        found = []
-        for place, (one, weight) in enumerate(zip(plan, weights, strict=True)):
-            noised = [
-                _gaussian_noised(query, multiplier * slack * norm / shares[place, number])
-                for number, query in enumerate(_sums(one))
+        calibrated = []
+        for (compiled, weight), own_shares in zip(weighted, shares, strict=True):
+            noisy = [
+                _add_gaussian(query, multiplier * slack * norm / share)
+                for query, share in zip(_all_sums(compiled), own_shares, strict=True)
             ]
-            if any(query.law.scale > _LARGEST_GAUSSIAN for query in noised):
+            if any(query.noise.scale > _LARGEST_GAUSSIAN for query in noisy):
                 return None
-            chooser = _chooser(one, budget.epsilon * weight / _UP)
-            pure = Cost(epsilon=budget.epsilon * weight * _chosen_share(one), delta=budget.delta)
-            allotted = _allotted(one, noised, chooser, delta, pure)
-            found.append(replace(allotted, cost=_gaussian_cost(allotted, pure, budget, adjacency)))
-        if _proved(found, budget, adjacency):
-            return tuple(found)
+            chooser = _chooser(compiled, budget.epsilon * weight / _UP)
+            pure = PrivacyCost(epsilon=budget.epsilon * weight * _choice_share(compiled), delta=budget.delta)
+            statistic = _calibrate(compiled, noisy, chooser, delta, pure)
+            calibrated.append(replace(statistic, cost=_gaussian_cost(statistic, pure, budget, adjacency)))
+        if _is_proved(calibrated, budget, adjacency):
+            return tuple(calibrated)
     return None
 
 
-def _gaussian_noised(query: Query, multiplier: float) -> Noised:
-    wide = multiplier * math.sqrt(query.reach.coordinates)
-    grid = _grid(query, wide)
-    while grid > 1 and grid * wide > _LARGEST_GAUSSIAN:
+def _add_gaussian(query: SumQuery, multiplier: float) -> NoisyQuery:
+    relative = multiplier * math.sqrt(query.sensitivity.coordinates)
+    grid = _grid(query, relative)
+    while grid > 1 and grid * relative > _LARGEST_GAUSSIAN:
         grid //= 2
-    return Noised(query, GaussianLaw(wide * grid), grid)
+    return NoisyQuery(query, DiscreteGaussianNoise(relative * grid), grid)
 
 
-def _grid(query: Query, wide: float) -> int:
-    """A power of two; ``wide`` is the noise's scale relative to the distance."""
-    least = _LEAST_GRID if len(query.parts) == 1 else _LEAST_JOINT_GRID
-    return 1 << math.ceil(math.log2(max(least, _LEAST_SCALE / wide)))
+def _grid(query: SumQuery, relative: float) -> int:
+    """A power of two; ``relative`` is the noise's scale relative to the distance."""
+    least = _LEAST_GRID if len(query.numbers) == 1 else _LEAST_JOINT_GRID
+    return 1 << math.ceil(math.log2(max(least, _LEAST_SCALE / relative)))
 
 
-def _proved(found: list[Allotted], budget: Budget, adjacency: Adjacency) -> bool:
-    """Whether the accountant agrees. A sketch of its curve is an upper bound too, and comes at once."""
-    spent = Compose(tuple(one.event for one in found))
+def _is_proved(calibrated: list[CalibratedStatistic], budget: Budget, adjacency: Adjacency) -> bool:
+    """Whether the accountant agrees. A sketch of its curve is an upper bound too, and is quick."""
+    spent = Compose(tuple(statistic.event for statistic in calibrated))
     try:
         claim = account(spent, adjacency=adjacency, accountant=PrivacyLoss())
         return claim.curve.sketch(budget.epsilon).upper <= budget.delta
@@ -200,51 +225,60 @@ def _proved(found: list[Allotted], budget: Budget, adjacency: Adjacency) -> bool
         return False
 
 
-def _gaussian_cost(one: Allotted, pure: Cost, budget: Budget, adjacency: Adjacency) -> Cost:
+def _gaussian_cost(
+    statistic: CalibratedStatistic, pure: PrivacyCost, budget: Budget, adjacency: Adjacency
+) -> PrivacyCost:
     """What it costs by itself: by moments, which is quick, and never more than the whole plan costs."""
-    sums = [query.event(adjacency) for query in (*one.queries, *([one.discovery] if one.discovery else []))]
+    discovery = () if statistic.discovery is None else (statistic.discovery,)
+    sums = [query.event(adjacency) for query in (*statistic.queries, *discovery)]
     if not sums:
-        return Cost(epsilon=pure.epsilon, delta=0.0)
-    hidden = _opaque_delta(one.event)
+        return PrivacyCost(epsilon=pure.epsilon, delta=0.0)
+    hidden = _opaque_delta(statistic.event)
     claim = account(Compose(tuple(sums)), adjacency=adjacency, accountant=Concentrated())
     spent = claim.epsilon(delta=budget.delta - hidden) + pure.epsilon
-    return Cost(epsilon=min(spent, budget.epsilon), delta=budget.delta)
+    return PrivacyCost(epsilon=min(spent, budget.epsilon), delta=budget.delta)
 
 
-def _allotted(
-    one: Compiled, noised: list[Noised], chooser: Chooser | None, delta: float, cost: Cost
-) -> Allotted:
-    adjacency = one.part.adjacency
-    events = [query.event(adjacency) for query in noised]
+def _calibrate(
+    compiled: CompiledStatistic,
+    noisy: list[NoisyQuery],
+    chooser: CellChooser | None,
+    delta: float,
+    cost: PrivacyCost,
+) -> CalibratedStatistic:
+    adjacency = compiled.question.adjacency
+    events = [query.event(adjacency) for query in noisy]
     if chooser is not None:
         events.append(chooser.event)
-    if one.discovery is None:
+    if compiled.discovery is None:
         event = events[0] if len(events) == 1 else Compose(tuple(events))
-        return Allotted(one, tuple(noised), chooser, None, None, event, cost)
-    discovery = noised[0]
-    keys = one.part.contribution.groups
-    # A key of one unit has one unit, which is ``grid`` steps.
-    least = 1 + threshold(discovery.law, groups=keys, delta=delta) * discovery.step
+        return CalibratedStatistic(compiled, tuple(noisy), chooser, None, None, event, cost)
+    discovery, *queries = noisy
+    groups = compiled.question.contribution.groups
+    # A key that one unit has is at ``grid`` steps, which are worth 1.
+    least = 1 + find_threshold(discovery.noise, groups=groups, delta=delta) * discovery.step
     event = Compose((*events, Opaque(epsilon=0.0, delta=delta)))
-    return Allotted(
-        one, tuple(noised[1:]), chooser, discovery, least, event, replace(cost, delta=max(cost.delta, delta))
-    )
+    cost = replace(cost, delta=max(cost.delta, delta))
+    return CalibratedStatistic(compiled, tuple(queries), chooser, discovery, least, event, cost)
 
 
-def _sums(one: Compiled) -> tuple[Query, ...]:
-    """All that gets noise; what finds keys comes first."""
-    return one.queries if one.discovery is None else (one.discovery, *one.queries)
+def _all_sums(compiled: CompiledStatistic) -> tuple[SumQuery, ...]:
+    """All queries that get noise; the query that finds keys comes first."""
+    discovery = () if compiled.discovery is None else (compiled.discovery,)
+    return (*discovery, *compiled.queries.sums)
 
 
-def _chosen_share(one: Compiled) -> float:
+def _choice_share(compiled: CompiledStatistic) -> float:
     """How much of a statistic's share goes to a choice."""
-    return 0.0 if one.choice is None else one.choice.fraction
+    choice = compiled.queries.choice
+    return 0.0 if choice is None else choice.fraction
 
 
-def _chooser(one: Compiled, epsilon: float) -> Chooser | None:
-    if one.choice is None:
+def _chooser(compiled: CompiledStatistic, epsilon: float) -> CellChooser | None:
+    choice = compiled.queries.choice
+    if choice is None:
         return None
-    return Chooser(one.choice, one.part.contribution.rows, epsilon * _chosen_share(one))
+    return CellChooser(choice, compiled.question.contribution.rows, epsilon * choice.fraction)
 
 
 def _opaque_delta(event: Event) -> float:
@@ -252,23 +286,20 @@ def _opaque_delta(event: Event) -> float:
     return sum(part.delta for part in parts if isinstance(part, Opaque))
 
 
-def _size(found: tuple[Allotted, ...]) -> float:
-    """Errors on a logarithmic scale, to tell which of two allotments is the better one."""
+def _log_errors(calibrated: tuple[CalibratedStatistic, ...]) -> float:
+    """The sum of the logarithms of all errors: the smaller, the better."""
     total = 0.0
-    for one in found:
-        # What finds keys counts where nothing else does; at a huge ε no noise is left, and its deviation is.
-        queries = one.queries or (
-            (one.discovery,) if one.discovery is not None and one.chooser is None else ()
+    for statistic in calibrated:
+        # At a huge ε the half-width is 0, and the standard deviation is not.
+        half_widths = tuple(
+            max(noisy.half_width(0.95), math.sqrt(noisy.noise.variance) * noisy.step)
+            for noisy in statistic.answer_queries
+            for _ in noisy.query.numbers
         )
-        halves = tuple(
-            max(query.half_width(0.95), math.sqrt(query.law.variance) * query.step)
-            for query in queries
-            for _ in query.query.parts
-        )
-        if halves:
-            total += math.log(one.compiled.finish.quote(halves)[0])
-        if one.chooser is not None:
-            total += math.log(one.chooser.half_width(0.95))
-        if one.threshold is not None:
-            total += math.log(one.threshold)
+        if half_widths:
+            total += math.log(statistic.compiled.queries.postprocessing.expected_error(half_widths)[0])
+        if statistic.chooser is not None:
+            total += math.log(statistic.chooser.half_width(0.95))
+        if statistic.threshold is not None:
+            total += math.log(statistic.threshold)
     return total

@@ -40,7 +40,7 @@ from privet.ledger import Entry, Ledger
 from privet.lineage import Head, fresh_identity
 from privet.paths import is_folder
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
-from privet.releasing.budget import Budget, changed_budget, extended
+from privet.releasing.budget import Budget, change_budget, extend_ledger
 from privet.releasing.store import Store, with_unit_column
 
 __all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger", "stored_ledger"]
@@ -157,7 +157,7 @@ class HeldLedger(Store):
             self._check_held()
             if not entries:
                 return self._ledger
-            after = extended(self._present(), entries, caveats, self._budget)
+            after = extend_ledger(self._present(), entries, caveats, self._budget)
             self._commit(after)
             return after
 
@@ -169,7 +169,7 @@ class HeldLedger(Store):
         """Give the ledger another budget, and write down in it when and why. It must have room for what was spent."""
         with self._one_at_a_time:
             self._check_held()
-            after = changed_budget(self._present(), budget, reason=reason)
+            after = change_budget(self._present(), budget, reason=reason)
             self._commit(after)
             self._budget = None  # that of the file
             return after

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.randomness import NoiseSource
-from privet.releasing.answers import Answer, ErrorKind, Number, Quote, Values
-from privet.releasing.budget_split import Allotted, Noised
+from privet.releasing.answers import Answer, ErrorKind, Quote
+from privet.releasing.budget_split import CalibratedStatistic, NoisyQuery
 from privet.releasing.engines.aggregates import (
     Aggregation,
     CellCounts,
@@ -21,36 +21,46 @@ from privet.releasing.engines.aggregates import (
     Units,
 )
 from privet.releasing.engines.engine import Engine
-from privet.releasing.postprocessing import Finished, Noisy
-from privet.releasing.queries import Linear, Query
-from privet.releasing.statistics import Category, GroupBy, Key, Marginal, TopK
+from privet.releasing.keys import Category, Number, Values
+from privet.releasing.postprocessing import Estimates, NoisySum
+from privet.releasing.quantiles import CellChooser
+from privet.releasing.queries import LinearCombination, SumQuery
 
-__all__ = ["Run", "quoted"]
+__all__ = ["Executor", "quote_statistic"]
 
 _SAFE = 2**55  # sums up to this stay within 64 bits when they are combined
 _Keys = tuple[tuple[Category, ...], ...]
 
 
-def quoted(one: Allotted, confidence: float) -> Quote:
+def quote_statistic(statistic: CalibratedStatistic, confidence: float) -> Quote:
     """What a statistic costs and how far it may be off, from its noise alone."""
-    part = one.compiled.part
-    if one.chooser is not None:
-        error, kind = one.chooser.half_width(confidence), ErrorKind.RANK
+    if statistic.chooser is not None:
+        error, kind = statistic.chooser.half_width(confidence), ErrorKind.RANK
     else:
-        error, kind = one.compiled.finish.quote(_halves(one, confidence))
+        postprocessing = statistic.compiled.queries.postprocessing
+        error, kind = postprocessing.expected_error(_half_widths(statistic, confidence))
     return Quote(
-        label=part.label,
-        event=one.event,
-        cost=one.cost,
+        label=statistic.compiled.question.label,
+        event=statistic.event,
+        cost=statistic.cost,
         error=error,
         error_kind=kind,
         confidence=confidence,
-        threshold=_shown_threshold(one),
+        threshold=_whole_threshold(statistic),
     )
 
 
 @final
-class Run:
+@dataclass(frozen=True)
+class _DiscoveredKeys:
+    """Keys that passed their threshold, and their noisy numbers of units."""
+
+    keys: _Keys
+    counts: NDArray[np.float64]
+
+
+@final
+class Executor:
     """One pass of a plan over one table. ``salt`` keys the choice of groups for all of its statistics."""
 
     def __init__(self, engine: Engine, noise: NoiseSource, confidence: float) -> None:
@@ -59,139 +69,156 @@ class Run:
         self._confidence = confidence
         self._salt = int(noise.bits(1)[0])
 
-    def answers(self, plan: tuple[Allotted, ...]) -> tuple[Answer, ...]:
-        """Everything, with one aggregation for all statistics of one grouping."""
-        found = self._discovered(plan)
-        groupings = [self._grouping(one, keys) for one, keys in zip(plan, found, strict=True)]
-        wanted: dict[tuple[str, Grouping], dict[Measure, None]] = {}
-        for one, grouping in zip(plan, groupings, strict=True):
-            if grouping is not None and one.queries:
-                measures = _measures(tuple(noised.query for noised in one.queries))
-                wanted.setdefault(_kind(grouping), {}).update(dict.fromkeys(measures))
-        totals = {key: self._totals(plan[0], key[1], tuple(measures)) for key, measures in wanted.items()}
+    def answer(self, plan: tuple[CalibratedStatistic, ...]) -> tuple[Answer, ...]:
+        """All answers, with one aggregation for all statistics of one grouping."""
+        discovered = self._discover_keys(plan)
+        groupings = [_answered_grouping(*pair) for pair in zip(plan, discovered, strict=True)]
+        measures: dict[tuple[str, Grouping], dict[Measure, None]] = {}
+        for statistic, grouping in zip(plan, groupings, strict=True):
+            if grouping is not None and statistic.queries:
+                needed = _measures(tuple(noisy.query for noisy in statistic.queries))
+                measures.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
+        totals = {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in measures.items()}
         return tuple(
-            self._answer(one, shown, grouping, totals.get(_kind(grouping)) if grouping is not None else None)
-            for one, shown, grouping in zip(plan, found, groupings, strict=True)
+            self._answer_one(
+                statistic, keys, grouping, totals.get(_identity(grouping)) if grouping is not None else None
+            )
+            for statistic, keys, grouping in zip(plan, discovered, groupings, strict=True)
         )
 
-    def _discovered(self, plan: tuple[Allotted, ...]) -> tuple["_Shown | None", ...]:
+    def _discover_keys(self, plan: tuple[CalibratedStatistic, ...]) -> tuple[_DiscoveredKeys | None, ...]:
         """Which keys are shown, for each statistic that has to find them."""
-        hidden = dict.fromkeys(_kind(one.compiled.grouping) for one in plan if one.discovery is not None)
-        totals = {kind: self._totals(plan[0], kind[1], (Units(),)) for kind in hidden}
-        shown: list[_Shown | None] = []
-        for one in plan:
-            if one.discovery is None or one.threshold is None:
-                shown.append(None)
+        hidden = dict.fromkeys(
+            _identity(statistic.compiled.grouping) for statistic in plan if statistic.discovery is not None
+        )
+        totals = {identity: self._totals(plan[0], identity[1], (Units(),)) for identity in hidden}
+        discovered: list[_DiscoveredKeys | None] = []
+        for statistic in plan:
+            if statistic.discovery is None or statistic.threshold is None:
+                discovered.append(None)
                 continue
-            found = totals[_kind(one.compiled.grouping)]
-            (counts,) = self._noisy(one.discovery, found)
-            # A key without units must not even get noise; engines leave it out, and this does not rely on it.
-            kept = np.flatnonzero((counts >= one.threshold) & (found.sums[Units()] > 0))
-            shown.append(_Shown(tuple(found.keys[place] for place in kept), counts[kept]))
-        return tuple(shown)
+            units = totals[_identity(statistic.compiled.grouping)]
+            (counts,) = self._add_noise(statistic.discovery, units)
+            # A key without units must not even get noise. Engines leave it out, and this does not rely on it.
+            passed = np.flatnonzero((counts >= statistic.threshold) & (units.sums[Units()] > 0))
+            discovered.append(_DiscoveredKeys(tuple(units.keys[index] for index in passed), counts[passed]))
+        return tuple(discovered)
 
-    def _grouping(self, one: Allotted, shown: "_Shown | None") -> Grouping | None:
-        """The groups that are answered; none where no key is shown. Keys that were shown are public from here on."""
-        grouping = one.compiled.grouping
-        if shown is None:
-            return grouping
-        return replace(grouping, keys=shown.keys) if shown.keys else None
+    def _totals(
+        self, statistic: CalibratedStatistic, grouping: Grouping, measures: tuple[Measure, ...]
+    ) -> Totals:
+        question = statistic.compiled.question
+        return self._engine.totals(
+            Aggregation(question.unit, grouping, measures, question.contribution, self._salt)
+        )
 
-    def _totals(self, one: Allotted, grouping: Grouping, measures: tuple[Measure, ...]) -> Totals:
-        part = one.compiled.part
-        return self._engine.totals(Aggregation(part.unit, grouping, measures, part.contribution, self._salt))
-
-    def _noisy(self, noised: Noised, totals: Totals) -> tuple[NDArray[np.float64], ...]:
+    def _add_noise(self, noisy: NoisyQuery, totals: Totals) -> tuple[NDArray[np.float64], ...]:
         """Each number of a query, in its own unit: exact sum, rounded to the grid, plus noise."""
         released = []
-        for linear in noised.query.parts:
-            steps = _on_grid(_combined(linear, totals.sums), noised)
-            noise = noised.law.draw(len(totals.keys), self._noise)
+        for combination in noisy.query.numbers:
+            steps = _round_to_grid(_combine(combination, totals.sums), noisy)
+            noise = noisy.noise.draw(len(totals.keys), self._noise)
             # One product of whole steps with a public number: its rounding tells nothing.
-            released.append((steps + noise).astype(np.float64) * noised.step)
+            released.append((steps + noise).astype(np.float64) * noisy.step)
         return tuple(released)
 
-    def _answer(
-        self, one: Allotted, shown: "_Shown | None", grouping: Grouping | None, totals: Totals | None
+    def _answer_one(
+        self,
+        statistic: CalibratedStatistic,
+        discovered: _DiscoveredKeys | None,
+        grouping: Grouping | None,
+        totals: Totals | None,
     ) -> Answer:
         keys: _Keys = () if grouping is None else (grouping.keys or ())
-        halves = _halves(one, self._confidence)
-        kind = quoted(one, self._confidence).error_kind
-        if grouping is None:
-            finished = Finished(np.zeros(0), np.zeros(0))
-        elif one.chooser is not None:
-            values = self._chosen(one, grouping)
-            finished = Finished(values, np.full_like(values, one.chooser.half_width(self._confidence)))
-        else:
-            if one.queries and totals is not None:  # another statistic may have asked for these keys too
-                parts = tuple(values for noised in one.queries for values in self._noisy(noised, totals))
-            else:
-                parts = (shown.counts,) if shown is not None else ()
-            finished = one.compiled.finish.finish(
-                tuple(Noisy(values, half) for values, half in zip(parts, halves, strict=True))
-            )
-        if kind is ErrorKind.OVER_COUNT:
-            kind = ErrorKind.CONSERVATIVE
+        kind = quote_statistic(statistic, self._confidence).error_kind
+        estimates = self._estimate(statistic, discovered, grouping, totals)
         return Answer(
-            label=one.compiled.part.label,
-            value=_values(one, keys, finished.values, finished.values),
-            error=_values(one, keys, _widened(one, finished.errors), finished.values),
-            error_kind=kind,
+            label=statistic.compiled.question.label,
+            value=_arrange(statistic, keys, estimates.values, estimates.values),
+            error=_arrange(statistic, keys, _widen(statistic, estimates.errors), estimates.values),
+            error_kind=ErrorKind.CONSERVATIVE if kind is ErrorKind.OVER_COUNT else kind,
             confidence=self._confidence,
-            event=one.event,
-            cost=one.cost,
-            accuracy=quoted(one, 0.95).error,
-            threshold=_shown_threshold(one),
+            event=statistic.event,
+            cost=statistic.cost,
+            accuracy=quote_statistic(statistic, 0.95).error,
+            threshold=_whole_threshold(statistic),
         )
 
-    def _chosen(self, one: Allotted, grouping: Grouping) -> NDArray[np.float64]:
-        part, chooser = one.compiled.part, one.chooser
-        if chooser is None:
-            raise AssertionError("nothing is to be chosen")
-        request = CellCounts(part.unit, grouping, chooser.choice.cells, part.contribution, self._salt)
-        counts = self._engine.cells(request)
+    def _estimate(
+        self,
+        statistic: CalibratedStatistic,
+        discovered: _DiscoveredKeys | None,
+        grouping: Grouping | None,
+        totals: Totals | None,
+    ) -> Estimates:
+        if grouping is None:
+            return Estimates(np.zeros(0), np.zeros(0))
+        if statistic.chooser is not None:
+            values = self._choose_cells(statistic, statistic.chooser, grouping)
+            return Estimates(values, np.full_like(values, statistic.chooser.half_width(self._confidence)))
+        numbers: tuple[NDArray[np.float64], ...] = ()
+        if statistic.queries and totals is not None:  # another statistic may have asked for these keys too
+            numbers = tuple(
+                values for noisy in statistic.queries for values in self._add_noise(noisy, totals)
+            )
+        elif discovered is not None:
+            numbers = (discovered.counts,)
+        half_widths = _half_widths(statistic, self._confidence)
+        return statistic.compiled.queries.postprocessing.estimate(
+            tuple(NoisySum(values, width) for values, width in zip(numbers, half_widths, strict=True))
+        )
+
+    def _choose_cells(
+        self, statistic: CalibratedStatistic, chooser: CellChooser, grouping: Grouping
+    ) -> NDArray[np.float64]:
+        question = statistic.compiled.question
+        counts = self._engine.cells(
+            CellCounts(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
+        )
         return np.array([chooser.choose(line, self._noise) for line in counts])
 
 
-@final
-class _Shown:
-    """Keys that passed their threshold, and their noisy numbers of units."""
-
-    def __init__(self, keys: _Keys, counts: NDArray[np.float64]) -> None:
-        self.keys = keys
-        self.counts = counts
-
-
-def _shown_threshold(one: Allotted) -> int | None:
-    return None if one.threshold is None else math.ceil(one.threshold)
+def _answered_grouping(statistic: CalibratedStatistic, discovered: _DiscoveredKeys | None) -> Grouping | None:
+    """The groups that are answered; None where no key is shown. Discovered keys are public from here on."""
+    grouping = statistic.compiled.grouping
+    if discovered is None:
+        return grouping
+    return replace(grouping, keys=discovered.keys) if discovered.keys else None
 
 
-def _kind(grouping: Grouping) -> tuple[str, Grouping]:
-    """Equal for equal groupings only: the number 1 and the truth value are the same to Python."""
-    found = grouping.keys is not None and any(column.kind is None for column in grouping.columns)
-    return repr(grouping if found else grouping.columns), grouping
+def _whole_threshold(statistic: CalibratedStatistic) -> int | None:
+    return None if statistic.threshold is None else math.ceil(statistic.threshold)
 
 
-def _measures(queries: tuple[Query, ...]) -> tuple[Measure, ...]:
+def _identity(grouping: Grouping) -> tuple[str, Grouping]:
+    """Equal for equal groupings only. In Python 1 == True, so groupings are compared by their text, too."""
+    untyped = grouping.keys is not None and any(column.kind is None for column in grouping.columns)
+    return repr(grouping if untyped else grouping.columns), grouping
+
+
+def _measures(queries: tuple[SumQuery, ...]) -> tuple[Measure, ...]:
     return tuple(
-        dict.fromkeys(measure for query in queries for linear in query.parts for measure, _ in linear.terms)
+        dict.fromkeys(
+            measure for query in queries for combination in query.numbers for measure, _ in combination.terms
+        )
     )
 
 
-def _combined(linear: Linear, sums: Mapping[Measure, NDArray[np.int64]]) -> NDArray[np.int64]:
-    reach = sum(abs(factor) * int(np.abs(sums[measure]).max(initial=0)) for measure, factor in linear.terms)
-    parts = [sums[m].astype(object) if reach > _SAFE else sums[m] for m, _ in linear.terms]
-    total = np.zeros_like(parts[0])
-    for part, (_, factor) in zip(parts, linear.terms, strict=True):
-        total = total + part * factor
+def _combine(combination: LinearCombination, sums: Mapping[Measure, NDArray[np.int64]]) -> NDArray[np.int64]:
+    largest = sum(
+        abs(factor) * int(np.abs(sums[measure]).max(initial=0)) for measure, factor in combination.terms
+    )
+    total = np.zeros_like(sums[combination.terms[0][0]], dtype=object if largest > _SAFE else None)
+    for measure, factor in combination.terms:
+        total = total + (sums[measure].astype(object) if largest > _SAFE else sums[measure]) * factor
     return total
 
 
-def _on_grid(exact: NDArray[np.int64], noised: Noised) -> NDArray[np.int64]:
+def _round_to_grid(exact: NDArray[np.int64], noisy: NoisyQuery) -> NDArray[np.int64]:
     """⌊exact · grid/distance + ½⌋, in whole numbers, and in parts so that nothing overflows."""
-    if noised.exact:
+    if noisy.exact:
         return exact
-    distance, grid = noised.query.reach.distance, noised.grid
+    distance, grid = noisy.query.sensitivity.distance, noisy.grid
     furthest = int(np.abs(exact).max(initial=0)) // distance + 1
     # Below, |whole| ≤ furthest and 0 ≤ rest < distance: the products are the largest numbers that occur.
     if max(2 * distance * grid + distance, furthest * grid) >= 2**61:
@@ -200,40 +227,28 @@ def _on_grid(exact: NDArray[np.int64], noised: Noised) -> NDArray[np.int64]:
     return whole * grid + (2 * grid * (exact - whole * distance) + distance) // (2 * distance)
 
 
-def _halves(one: Allotted, confidence: float) -> tuple[float, ...]:
+def _half_widths(statistic: CalibratedStatistic, confidence: float) -> tuple[float, ...]:
     """What each number's noise stays within, so that all of them do at once with this confidence."""
-    each = 1 - (1 - confidence) / one.compiled.statements
-    queries = one.queries or ((one.discovery,) if one.discovery is not None and one.chooser is None else ())
-    return tuple(noised.half_width(each) for noised in queries for _ in noised.query.parts)
+    single = 1 - (1 - confidence) / statistic.compiled.simultaneous_noises
+    return tuple(noisy.half_width(single) for noisy in statistic.answer_queries for _ in noisy.query.numbers)
 
 
-def _whole(one: Allotted) -> bool:
+def _is_count(statistic: CalibratedStatistic) -> bool:
     """Whether the answer is a count, which is shown as a whole number."""
-    queries = (*one.queries, *([one.discovery] if one.discovery is not None else []))
-    measures = _measures(tuple(noised.query for noised in queries))
-    return one.chooser is None and set(measures) <= {Rows(), Units()}
+    discovery = () if statistic.discovery is None else (statistic.discovery,)
+    measures = _measures(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
+    return statistic.chooser is None and set(measures) <= {Rows(), Units()}
 
 
-def _widened(one: Allotted, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _widen(statistic: CalibratedStatistic, errors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Errors of counts with room for the rounding to a whole number, where the noise was on a finer grid."""
-    noised = one.queries or (one.discovery,)
-    finer = any(query is not None and not query.exact for query in noised)
-    return np.ceil(errors + 0.5) if _whole(one) and finer else errors
+    finer = any(not noisy.exact for noisy in statistic.answer_queries)
+    return np.ceil(errors + 0.5) if _is_count(statistic) and finer else errors
 
 
-def _values(one: Allotted, keys: _Keys, numbers: NDArray[np.float64], order: NDArray[np.float64]) -> Values:
-    statistic = one.compiled.part.statistic
-    whole = _whole(one)
-    plain: list[Number] = [round(x) if whole else x for x in numbers.tolist()]
-    if one.compiled.grouping.single:
-        return plain[0]
-    several = isinstance(statistic, Marginal) or (
-        isinstance(statistic, GroupBy) and not isinstance(statistic.by, str)
-    )
-    shown: list[tuple[Key, Number]] = [
-        (key if several else key[0], number) for key, number in zip(keys, plain, strict=True)
-    ]
-    if isinstance(statistic, TopK):
-        best = np.argsort(-order, kind="stable")[: statistic.k]
-        return tuple(shown[place] for place in best)
-    return tuple(shown)
+def _arrange(
+    statistic: CalibratedStatistic, keys: _Keys, numbers: NDArray[np.float64], answers: NDArray[np.float64]
+) -> Values:
+    rounded = _is_count(statistic)
+    plain: list[Number] = [round(number) if rounded else number for number in numbers.tolist()]
+    return statistic.compiled.question.statistic.arrange(keys, plain, answers)

@@ -1,4 +1,4 @@
-"""Several statistics under one budget: what will be asked, what it costs, and the asking itself."""
+"""Several statistics under one budget: what will be asked, what it costs, and the release itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,35 +13,37 @@ from privet.ledger import Entry, Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
-from privet.releasing.budget_split import Allotted, allot
+from privet.releasing.budget_split import CalibratedStatistic, split_budget
 from privet.releasing.contribution import Contribution
 from privet.releasing.engines.engine import Engine, engine_for
-from privet.releasing.executor import Run, quoted
-from privet.releasing.failure import ReleaseFailed, contained
-from privet.releasing.questions import Part, question_key
+from privet.releasing.executor import Executor, quote_statistic
+from privet.releasing.failure import ReleaseFailed, contain_errors
+from privet.releasing.questions import Question, question_key
 from privet.releasing.statistics import Statistic
 from privet.releasing.store import MemoryStore, Store
 from privet.releasing.tables.schema import check_columns
 
-__all__ = ["Plan"]
+__all__ = ["ReleasePlan"]
 
-_SAME = 1 + 1e-9  # two errors that differ by rounding only are the same
+_SAME = 1 + 1e-9  # errors that differ by rounding only are equal
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Statistics to be released together. Nothing happens before ``run``, and everything is checked before it.
+class ReleasePlan:
+    """Statistics to be released together.
 
-    ``unit`` names the column that says whose row it is; without it every row is a unit of its own. ``split`` gives a
-    weight to each statistic; without it all get the same share. The adjacency is add-remove of one user, or of one
-    record where there is no unit column, unless another is given.
+    Every argument is checked here, and nothing is spent before ``run``.
 
-    *Guarantee*: all answers together are within ``budget`` under the adjacency, for whoever sees all of them.
-    *Leaks*: how long it took, and that an engine failed, if it did.
+    ``unit`` names the column that says whose row it is; None makes every row a unit of its own. ``split``
+    gives a weight to each statistic; without it all get the same share. The adjacency is add-remove of one
+    user, or of one record where there is no unit column, unless another is given.
+
+    *Guarantee*: all answers together are within ``budget`` under the adjacency, for an adversary who sees all
+    of them. *Leaks*: how long the release took, and whether an engine failed.
 
     >>> from privet.releasing import Count, Mean
-    >>> plan = Plan(
+    >>> plan = ReleasePlan(
     ...     statistics=(("people", Count()), ("age", Mean("age", 0, 100))),
     ...     unit="person",
     ...     budget=Budget(epsilon=1.0),
@@ -71,32 +73,32 @@ class Plan:
 
     @property
     def relation(self) -> Adjacency:
-        """The adjacency that holds: the one that was given, or add-remove of one user, or of one row."""
+        """The adjacency in force: the one that was given, or add-remove of one user, or of one row."""
         if self.adjacency is not None:
             return self.adjacency
         return AddRemove(Unit.RECORD if self.unit is None else Unit.USER)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """Each statistic with what its answer depends on."""
+    def questions(self) -> tuple[Question, ...]:
+        """Each statistic with everything public that its answer depends on."""
         return tuple(
-            Part(label, statistic, self.unit, self.contribution, self.relation)
+            Question(label, statistic, self.unit, self.contribution, self.relation)
             for label, statistic in self.statistics
         )
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What each statistic will spend."""
-        return tuple(one.event for one in self._allotted)
+        return tuple(statistic.event for statistic in self._calibrated)
 
     @property
     def event(self) -> Event:
-        """All of it."""
+        """What all statistics will spend together."""
         return Compose(self.events)
 
     def quote(self) -> tuple[Quote, ...]:
         """Cost and expected error of each statistic; no row is read."""
-        return tuple(quoted(one, self.confidence) for one in self._allotted)
+        return tuple(quote_statistic(statistic, self.confidence) for statistic in self._calibrated)
 
     def run(
         self,
@@ -106,76 +108,78 @@ class Plan:
         store: Store | None = None,
         data_name: str = "data",
     ) -> Released:
-        """Answer everything, after the spending was written down in the store.
+        """Answer all questions, after the store has written down what they cost.
 
-        A question that the store has an answer to, at least as accurate as the one that is asked for here, gets that
-        answer and costs nothing. A more accurate one costs its full price and takes the place of the old.
+        If the store has an answer that is at least as accurate as the one asked for, then it is given again
+        and costs nothing. A more accurate answer costs its full price and replaces the stored one.
 
-        ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that it was.
+        ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that
+        it was.
         """
         source = SecureNoise() if noise is None else noise
         _check_kind("noise", source, NoiseSource)
-        kept = MemoryStore(self.relation) if store is None else store
-        _check_kind("store", kept, Store)
-        if kept.ledger.adjacency != self.relation:
+        store = MemoryStore(self.relation) if store is None else store
+        _check_kind("store", store, Store)
+        if store.ledger.adjacency != self.relation:
             raise InvalidArgument(
-                f"'store' must be kept under the plan's adjacency, {self.relation}, and is under "
-                f"{kept.ledger.adjacency}. Use one store for each adjacency."
+                f"'store' must have the plan's adjacency, {self.relation}, and has "
+                f"{store.ledger.adjacency}. Use one store for each adjacency."
             )
         if not isinstance(data_name, str):
             raise InvalidArgument(f"'data_name' must be text, got {shown(data_name)}. Name the table.")
-        kept.use_unit_column(self.unit)
+        store.use_unit_column(self.unit)
         engine = engine_for(data)
-        check_columns(self.parts, engine.schema)
-        questions = tuple(question_key(part, data_name) for part in self.parts)
-        stored, fresh = self._sorted_out(questions, kept)
+        check_columns(self.questions, engine.schema)
+        keys = tuple(question_key(question, data_name) for question in self.questions)
+        answers, fresh = self._look_up(keys, store)
         if fresh:
-            entries = tuple(Entry(one.compiled.part.label, one.event) for one in fresh.values())
-            ledger = kept.spend(entries, caveats=source.caveats)
-            answers = self._answered(engine, source, tuple(fresh.values()), ledger)
-            bought = dict(zip(fresh, answers, strict=True))
-            kept.keep(bought)
-            stored.update(bought)
-        return Released(tuple(self._labelled(stored, questions, set(fresh))), kept.ledger)
+            entries = tuple(
+                Entry(statistic.compiled.question.label, statistic.event) for statistic in fresh.values()
+            )
+            ledger = store.spend(entries, caveats=source.caveats)
+            new = self._execute(engine, source, tuple(fresh.values()), ledger)
+            bought = dict(zip(fresh, new, strict=True))
+            store.keep(bought)
+            answers.update(bought)
+        return Released(tuple(self._label(answers, keys, set(fresh))), store.ledger)
 
     @cached_property
-    def _allotted(self) -> tuple[Allotted, ...]:
+    def _calibrated(self) -> tuple[CalibratedStatistic, ...]:
         weights = self.split or (1.0,) * len(self.statistics)
         total = sum(weights)
-        return allot(self.parts, tuple(weight / total for weight in weights), self.budget)
+        return split_budget(self.questions, tuple(weight / total for weight in weights), self.budget)
 
-    def _sorted_out(
-        self, questions: tuple[str, ...], store: Store
-    ) -> tuple[dict[str, Answer], dict[str, Allotted]]:
-        """Answers that are there already, and what must be bought: each question once, at its best share."""
+    def _look_up(
+        self, keys: tuple[str, ...], store: Store
+    ) -> tuple[dict[str, Answer], dict[str, CalibratedStatistic]]:
+        """Stored answers, and the statistics that must be bought: each question once, at its best share."""
         stored: dict[str, Answer] = {}
-        fresh: dict[str, Allotted] = {}
-        for question, one in zip(questions, self._allotted, strict=True):
-            error = quoted(one, 0.95).error
-            known = store.recall(question)
+        fresh: dict[str, CalibratedStatistic] = {}
+        for key, statistic in zip(keys, self._calibrated, strict=True):
+            error = quote_statistic(statistic, 0.95).error
+            known = store.recall(key)
             if known is not None and known.accuracy <= error * _SAME:
-                stored.setdefault(question, known)
-            elif question not in fresh or quoted(fresh[question], 0.95).error > error:
-                fresh[question] = one
-        return {question: stored[question] for question in stored if question not in fresh}, fresh
+                stored.setdefault(key, known)
+            elif key not in fresh or quote_statistic(fresh[key], 0.95).error > error:
+                fresh[key] = statistic
+        return {key: answer for key, answer in stored.items() if key not in fresh}, fresh
 
-    def _answered(
-        self, engine: Engine, source: NoiseSource, fresh: tuple[Allotted, ...], ledger: Ledger
+    def _execute(
+        self, engine: Engine, source: NoiseSource, fresh: tuple[CalibratedStatistic, ...], ledger: Ledger
     ) -> tuple[Answer, ...]:
-        with contained():
-            return Run(engine, source, self.confidence).answers(fresh)
-        # Not from within a handler, so that the engine's own error is not even attached.
+        with contain_errors():
+            return Executor(engine, source, self.confidence).answer(fresh)
+        # Outside of the handler, so that the engine's own error is not attached as its context.
         raise ReleaseFailed(ledger)
 
-    def _labelled(
-        self, answers: Mapping[str, Answer], questions: tuple[str, ...], fresh: set[str]
-    ) -> list[Answer]:
+    def _label(self, answers: Mapping[str, Answer], keys: tuple[str, ...], fresh: set[str]) -> list[Answer]:
+        """One answer for each label; all but the first of the same question are marked as stored."""
         labelled, paid = [], set[str]()
-        for question, (label, _) in zip(questions, self.statistics, strict=True):
-            answer = answers[question]
-            first = question in fresh and question not in paid and answer.label == label
-            paid |= {question} if first else set()
-            labelled.append(answer if first else answer.relabeled(label))
+        for key, (label, _) in zip(keys, self.statistics, strict=True):
+            answer = answers[key]
+            first = key in fresh and key not in paid and answer.label == label
+            paid |= {key} if first else set()
+            labelled.append(answer if first else answer.relabel(label))
         return labelled
 
 
@@ -189,13 +193,14 @@ def _check_statistics(statistics: object) -> None:
     for pair in statistics:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Statistic):
             raise InvalidArgument(
-                f"'statistics' must hold pairs (label, statistic), got {shown(pair)}. Write (\"people\", Count())."
+                f"'statistics' must hold pairs (label, statistic), got {shown(pair)}. Write (\"people\", "
+                f"Count())."
             )
         if not isinstance(pair[0], str) or not pair[0]:
             raise InvalidArgument(f"A label must be text, got {shown(pair[0])}. Say what is released.")
         labels.append(pair[0])
     if len(set(labels)) < len(labels):
-        raise InvalidArgument("'statistics' must have a different label for each, and have not. Rename one.")
+        raise InvalidArgument("'statistics' must have different labels, and two are equal. Rename one.")
 
 
 def _check_kind(name: str, value: object, kind: type) -> None:

@@ -1,65 +1,23 @@
-"""Statistics → queries: sums of whole numbers that get noise, or a choice among cells.
+"""What a statistic asks of a table: sums of whole numbers that get noise, or a choice among cells.
 
-*Mean and variance.* With a = (v − lower)/(upper − lower) in [0, 1], a row's parts (1 − a, a), or ((1 − a)²,
-2a(1 − a), a²), are not negative and add up to 1, like the polynomials of Bernstein. So the vector of their sums moves
-by 1 for each row in the sum of absolute values, and Laplace noise with the *whole* ε hides all of it: number of rows,
-sum, and sum of squares together. Gaussian noise, which counts squares, goes on the number of rows, the sum of
-2a − 1 and the sum of 1 − 8a(1 − a), each between −1 and 1 for a row.
-
-*Deviation from the usual*: libraries split ε between sum and count. At equal ε the error of the mean is √2 smaller
-here.
+``SumQuery`` and ``CellChoice`` are public: they say what will be computed, with which sensitivity, before a
+row is read.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import final
 
-from privet.releasing.engines.aggregates import (
-    SHARE_STEPS,
-    Cells,
-    Grouping,
-    KeyColumn,
-    KeyKind,
-    Measure,
-    Present,
-    Rows,
-    Share,
-    Steps,
-    Units,
-)
-from privet.releasing.postprocessing import (
-    Finish,
-    MeanOfMoments,
-    MeanOfParts,
-    Plain,
-    VarianceOfMoments,
-    VarianceOfParts,
-)
-from privet.releasing.questions import Part
-from privet.releasing.sensitivity import Bounds, Reach
-from privet.releasing.statistics import (
-    Category,
-    Count,
-    GroupBy,
-    Histogram,
-    Marginal,
-    Mean,
-    Quantile,
-    Statistic,
-    Sum,
-    TopK,
-    Variance,
-)
+from privet.releasing.engines.aggregates import Cells, Measure
+from privet.releasing.postprocessing import PlainSums, PostProcessing
+from privet.releasing.sensitivity import Sensitivity
 
-__all__ = ["Choice", "Compiled", "Linear", "NoiseKind", "Query", "compiled"]
-
-_SHARE = 1 / SHARE_STEPS
-_DISCOVERY = 1 / 3  # of what a statistic gets, where keys must be found before it is asked
+__all__ = ["CellChoice", "LinearCombination", "NoiseKind", "StatisticQueries", "SumQuery"]
 
 
 @final
 class NoiseKind(StrEnum):
-    """Which law all sums of a plan get."""
+    """Which noise all sums of a plan get."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
@@ -67,24 +25,24 @@ class NoiseKind(StrEnum):
 
 @final
 @dataclass(frozen=True)
-class Linear:
-    """A whole-number combination of measures."""
+class LinearCombination:
+    """A sum of measures with whole-number factors."""
 
     terms: tuple[tuple[Measure, int], ...]
 
     @staticmethod
-    def of(measure: Measure) -> "Linear":
+    def of(measure: Measure) -> "LinearCombination":
         """The measure itself."""
-        return Linear(((measure, 1),))
+        return LinearCombination(((measure, 1),))
 
 
 @final
 @dataclass(frozen=True)
-class Query:
-    """One or several numbers for each group, which get independent noise of one law."""
+class SumQuery:
+    """One or several numbers for each group, which get independent noise of one distribution."""
 
-    parts: tuple[Linear, ...]
-    reach: Reach
+    numbers: tuple[LinearCombination, ...]
+    sensitivity: Sensitivity
     step: float
     """What one step is worth; a count has steps of 1 and is never rounded to a coarser grid."""
     fraction: float = 1.0
@@ -98,153 +56,31 @@ class Query:
 
 @final
 @dataclass(frozen=True)
-class Choice:
+class CellChoice:
     """One cell for each group, by the exponential mechanism."""
 
     cells: Cells
     probability: float
     coordinates: int
+    """In how many groups the counts can differ between neighbours."""
     exchanged: bool
+    """Whether neighbours differ by an exchange of one unit for another."""
     fraction: float = 1.0
 
 
 @final
 @dataclass(frozen=True)
-class Compiled:
-    """What a statistic asks for: a grouping, noisy sums or a choice, and how an answer is made of them.
+class StatisticQueries:
+    """All that a statistic asks for: noisy sums or a choice, and how its answer is made of the sums."""
 
-    ``discovery`` asks which groups there are, before anything else; ``queries`` may be empty where its own counts
-    are the answer.
-    """
+    sums: tuple[SumQuery, ...] = ()
+    choice: CellChoice | None = None
+    postprocessing: PostProcessing = PlainSums()  # noqa: RUF009 - frozen
 
-    part: Part
-    grouping: Grouping
-    queries: tuple[Query, ...]
-    choice: Choice | None
-    discovery: Query | None
-    finish: Finish
-
-    @property
-    def statements(self) -> int:
-        """How many noises an error bar speaks of at once: all parts of a ratio; all categories, of which some win."""
-        statistic = self.part.statistic
-        if isinstance(statistic, TopK) and statistic.categories is not None:
-            return len(statistic.categories)
-        return max(sum(len(query.parts) for query in self.queries), 1)
-
-
-def compiled(part: Part, kind: NoiseKind) -> Compiled:
-    """The queries of one statistic of a plan."""
-    statistic = part.statistic
-    grouping = _grouping(statistic)
-    bounds = Bounds(part.adjacency, part.contribution, grouping)
-    scalar = statistic.statistic if isinstance(statistic, GroupBy) else statistic
-    queries, finish = _queries(scalar, bounds, kind)
-    choice = _choice(scalar, bounds) if isinstance(scalar, Quantile) else None
-    discovery = None
-    if grouping.keys is None:
-        one_row = part.contribution.rows == 1 and isinstance(scalar, (Count, TopK))
-        share = 1.0 if one_row else _DISCOVERY
-        discovery = Query((Linear.of(Units()),), bounds.number(0, 1), 1.0, share)
-        queries = () if one_row else tuple(_reduced(query, 1 - share) for query in queries)
-        choice = None if choice is None else replace(choice, fraction=1 - share)
-    return Compiled(part, grouping, queries, choice, discovery, finish)
-
-
-def _queries(statistic: Statistic, bounds: Bounds, kind: NoiseKind) -> tuple[tuple[Query, ...], Finish]:
-    rows = bounds.contribution.rows
-    match statistic:
-        case Count() | Histogram() | Marginal() | TopK():
-            return (Query((Linear.of(Rows()),), bounds.number(0, rows), 1.0),), Plain()
-        case Sum(column, lower, upper):
-            steps = Steps.fitting(column, lower, upper)
-            low, high = steps.bounds
-            reach = _sum_reach(rows * low, rows * high, bounds, kind)
-            return (Query((Linear.of(steps),), reach, 2.0**steps.exponent),), Plain()
-        case Mean(column, lower, upper):
-            return _mean(column, lower, upper, bounds, kind)
-        case Variance(column, lower, upper):
-            return _variance(column, lower, upper, bounds, kind)
-    return (), Plain()  # a quantile, which is chosen
-
-
-def _sum_reach(low: int, high: int, bounds: Bounds, kind: NoiseKind) -> Reach:
-    plain = bounds.number(low, high)
-    if kind is NoiseKind.GAUSSIAN or not low < 0 < high:
-        return plain
-    joint = bounds.joint(max(-low, high))
-    return min((plain, joint), key=lambda reach: reach.distance * reach.coordinates)
-
-
-def _mean(
-    column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
-) -> tuple[tuple[Query, ...], Finish]:
-    rows, present, share = bounds.contribution.rows, Present(column), Share(column, lower, upper, 1)
-    above = Linear.of(share)
-    below = Linear(((present, SHARE_STEPS), (share, -1)))
-    if kind is NoiseKind.LAPLACE:
-        query = Query((below, above), bounds.joint(rows * SHARE_STEPS), _SHARE)
-        return (query,), MeanOfParts(lower, upper)
-    centered = Linear(((share, 2), (present, -SHARE_STEPS)))
-    most = rows * SHARE_STEPS
-    return (
-        Query((Linear.of(present),), bounds.number(0, rows), 1.0, 0.5),
-        Query((centered,), bounds.number(-most, most), _SHARE, 0.5),
-    ), MeanOfMoments(lower, upper)
-
-
-def _variance(
-    column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
-) -> tuple[tuple[Query, ...], Finish]:
-    rows, present = bounds.contribution.rows, Present(column)
-    share, square = Share(column, lower, upper, 1), Share(column, lower, upper, 2)
-    # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for each row,
-    # and four for each unit, are more than enough.
-    slack = 3 * rows + 4
-    middle = Linear(((share, 2), (square, -2)))
-    if kind is NoiseKind.LAPLACE:
-        below = Linear(((present, SHARE_STEPS), (share, -2), (square, 1)))
-        query = Query((below, middle, Linear.of(square)), bounds.joint(rows * SHARE_STEPS + slack), _SHARE)
-        return (query,), VarianceOfParts(lower, upper)
-    centered = Linear(((share, 2), (present, -SHARE_STEPS)))
-    spread = Linear(((present, SHARE_STEPS), (share, -8), (square, 8)))
-    most = rows * SHARE_STEPS
-    wide = most + 4 * slack
-    return (
-        Query((Linear.of(present),), bounds.number(0, rows), 1.0, 1 / 3),
-        Query((centered,), bounds.number(-most, most), _SHARE, 1 / 3),
-        Query((spread,), bounds.number(-wide, wide), _SHARE, 1 / 3),
-    ), VarianceOfMoments(lower, upper)
-
-
-def _choice(quantile: Quantile, bounds: Bounds) -> Choice:
-    cells = Cells(quantile.column, quantile.lower, quantile.upper, quantile.candidates)
-    exchanged = bounds.adjacency.contribution_distance > 1
-    return Choice(cells, quantile.probability, bounds.exchanges, exchanged)
-
-
-def _grouping(statistic: Statistic) -> Grouping:
-    match statistic:
-        case Histogram(column, categories) | TopK(column, _, categories) if categories is not None:
-            return Grouping((KeyColumn(column, KeyKind.of(categories[0])),), tuple((c,) for c in categories))
-        case TopK(column):
-            return Grouping((KeyColumn(column),), None)
-        case Marginal():
-            columns = tuple(KeyColumn(name, KeyKind.of(values[0])) for name, values in statistic.columns)
-            return Grouping(columns, statistic.keys)
-        case GroupBy(by, _, keys):
-            if keys is None:
-                return Grouping(tuple(KeyColumn(column) for column in statistic.columns), None)
-            return _listed(statistic.columns, tuple((key,) if isinstance(by, str) else key for key in keys))  # type: ignore[misc]
-    return Grouping()
-
-
-def _listed(columns: tuple[str, ...], keys: tuple[tuple[Category, ...], ...]) -> Grouping:
-    """The grouping by public keys, each column compared as what its keys are."""
-    return Grouping(
-        tuple(KeyColumn(column, KeyKind.of(keys[0][place])) for place, column in enumerate(columns)), keys
-    )
-
-
-def _reduced(query: Query, share: float) -> Query:
-    return replace(query, fraction=query.fraction * share)
+    def at_share(self, share: float) -> "StatisticQueries":
+        """The same queries at a share of what the statistic may spend."""
+        sums = tuple(replace(query, fraction=query.fraction * share) for query in self.sums)
+        choice = self.choice
+        if choice is not None:
+            choice = replace(choice, fraction=choice.fraction * share)
+        return replace(self, sums=sums, choice=choice)

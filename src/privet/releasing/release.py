@@ -1,4 +1,4 @@
-"""``release``: the short way to a plan and its answers."""
+"""``release``: a plan and its answers in one call."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from privet.errors import InvalidArgument
 from privet.releasing.answers import Released
 from privet.releasing.budget import Budget
 from privet.releasing.contribution import Contribution
-from privet.releasing.plan import Plan
+from privet.releasing.plan import ReleasePlan
 from privet.releasing.statistics import Statistic
 from privet.releasing.store import Store
 
@@ -27,24 +27,26 @@ def release(
 ) -> Released:
     """Several statistics of one table, in equal shares of one budget.
 
-    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most ``rows`` rows
-    and ``groups`` groups of each unit count. ``Plan`` has everything else: weights, another adjacency, a quote first.
+    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most
+    ``rows`` rows and ``groups`` groups of each unit count. ``ReleasePlan`` has everything else: weights,
+    another adjacency, a quote first.
 
     *Guarantee*: all answers together are (ε, δ)-DP under add-remove adjacency of one user, or of one record.
 
     >>> import pandas
     >>> from privet.releasing import Count, Mean
     >>> table = pandas.DataFrame({"person": [1, 1, 2, 3], "age": [30, 30, 41, 55]})
-    >>> asked = {"people": Count(), "age": Mean("age", 0, 100)}
-    >>> released = release(table, asked, unit="person", epsilon=1.0)
+    >>> statistics = {"people": Count(), "age": Mean("age", 0, 100)}
+    >>> released = release(table, statistics, unit="person", epsilon=1.0)
     >>> released["people"].error
     6
     """
     if not isinstance(statistics, Mapping):
         raise InvalidArgument(
-            f"'statistics' must map labels to statistics, got {shown(statistics)}. Write {{'people': Count()}}."
+            f"'statistics' must map labels to statistics, got {shown(statistics)}. Write "
+            f"{{'people': Count()}}."
         )
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=tuple(statistics.items()),
         unit=unit,
         budget=Budget(epsilon=epsilon, delta=delta),

@@ -18,7 +18,7 @@ from privet.errors import InvalidArgument
 from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.releasing.answers import Answer
-from privet.releasing.budget import Budget, extended
+from privet.releasing.budget import Budget, extend_ledger
 
 __all__ = ["MemoryStore", "Store", "check_unit_column", "with_unit_column"]
 
@@ -103,7 +103,7 @@ class MemoryStore(Store):
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
         with self._lock:  # two threads never overspend together
             ledger = with_unit_column(self._ledger, self._unit_column)
-            self._ledger = extended(ledger, entries, caveats, self._budget)
+            self._ledger = extend_ledger(ledger, entries, caveats, self._budget)
             return self._ledger
 
     def keep(self, answers: Mapping[str, Answer]) -> None:

@@ -1,10 +1,14 @@
-"""Exact samplers of privacy noise: the law is the one that is named, not one close to it, so no δ is charged.
+"""Exact samplers of privacy noise: the distribution is exactly the named one, so sampling costs no δ.
 
-Numbers are drawn from the bits of a ``NoiseSource``, by comparing a uniform number with the law's cumulative sums
-in as many bits as it takes. Tables and float64 with error bounds make that fast; whole numbers settle what they
-leave open. Everything that is returned is an integer, so no float's last bits can leak (Mironov 2012).
+Numbers are drawn from the bits of a ``NoiseSource``, by comparing a uniform number with the distribution's
+cumulative sums in as many bits as it takes. Tables and float64 with error bounds make that fast; exact
+integers decide the cases that these leave open. Every result is an integer, so no float's last bits can leak
+(Mironov 2012).
 
-How it works, what is proved and how fast it is: docs/noise.md.
+*How data flow*: ``noise`` chooses a sampler (``integer_samplers``) over a table (``cumulative_table``) of the
+weights (``decay``), which ``exponentials`` encloses. ``choice`` and ``uniform`` are samplers of their own.
+
+docs/noise.md has the method, the proofs and the speed.
 """
 
 from privet.mechanisms.sampling.choice import choose

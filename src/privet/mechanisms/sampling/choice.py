@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.exponentials import RELATIVE_ERROR, exponential_bounds, exponentials
-from privet.mechanisms.sampling.sources import checked_source
+from privet.mechanisms.sampling.sources import check_source
 from privet.randomness import NoiseSource
 
 __all__ = ["choose"]
@@ -21,14 +21,14 @@ _GUARD = 64
 
 
 def choose(log_weights: Sequence[float] | npt.NDArray[np.float64], source: NoiseSource) -> int:
-    """The number of a candidate i, drawn with probability e^{wᵢ} / Σ e^{wⱼ}, exactly; each float64 is taken as exact.
+    """The index i of a candidate, drawn with probability e^{wᵢ} / Σ e^{wⱼ}, exactly, for the given floats.
 
-    −inf makes a candidate impossible; NaN and +inf are refused, and so is a list without a possible candidate. That
-    some are refused must not depend on private data: a mechanism checks its scores before it comes here.
+    −inf makes a candidate impossible. NaN, +inf and a list without a possible candidate are refused. A
+    refusal must not depend on private data, so a mechanism checks its scores before it calls this.
 
-    Of U, uniform on [0, 1), one word is drawn. In float64, U Σ e^{w−max} falls between two cumulative sums, farther
-    from both than their error; then that candidate is certain. Otherwise, once in about 10⁵ draws among 10⁵
-    candidates, all is done again in whole numbers, with as many further bits as it takes.
+    One word of U, uniform on [0, 1), is drawn. If U Σ e^{w−max} in float64 falls between two cumulative sums,
+    farther from both than their error, then that candidate is certain. Otherwise, once in about 10⁵ draws
+    among 10⁵ candidates, the decision is made with exact integers and as many further bits as it takes.
 
     Leaks: how long it took.
 
@@ -36,30 +36,31 @@ def choose(log_weights: Sequence[float] | npt.NDArray[np.float64], source: Noise
     >>> choose([0.0, float("-inf"), -1e300], SecureNoise())
     0
     """
-    weights = _checked(log_weights)
-    checked_source(source)
-    with np.errstate(over="ignore"):  # beyond float64 is far enough
+    weights = _check_weights(log_weights)
+    check_source(source)
+    with np.errstate(over="ignore"):  # infinity is far enough
         falls = weights.max() - weights
     sums = np.cumsum(exponentials(falls))
     total = float(sums[-1])
     word = int(source.bits(1)[0])
-    aim = (word >> (_WORD - _EXACT)) * 2.0**-_EXACT * total
-    reach = _reach(weights.size) * total
-    first, last = np.searchsorted(sums, (aim - reach, aim + reach), side="right")
-    return int(first) if first == last else _exactly(weights, word, source)
+    target = (word >> (_WORD - _EXACT)) * 2.0**-_EXACT * total
+    error = _error_bound(weights.size) * total
+    first, last = np.searchsorted(sums, (target - error, target + error), side="right")
+    return int(first) if first == last else _choose_exactly(weights, word, source)
 
 
-def _reach(count: int) -> float:
-    """How far a sum, or U times the total, can be off, relative to the total; with some room.
+def _error_bound(count: int) -> float:
+    """The largest error of a sum, or of U times the total, relative to the total; with a margin.
 
-    Each weight: ``RELATIVE_ERROR``, and 2⁻⁴⁸ for the rounding of w − max, which is below 64 ln 2 where it counts, or
-    2⁻⁶⁴ in all where it does not. A cumulative sum of n: n roundings of 2⁻⁵³. U beyond 53 bits: 2⁻⁵³.
+    Each weight: ``RELATIVE_ERROR``, and 2⁻⁴⁸ for the rounding of w − max, which is below 64 ln 2 where it
+    matters, or 2⁻⁶⁴ in total where it does not. A cumulative sum of n: n roundings of 2⁻⁵³. U beyond 53 bits:
+    2⁻⁵³.
     """
     return 4 * (2 * RELATIVE_ERROR + (count + 8) * 2.0**-_EXACT)
 
 
-def _exactly(weights: npt.NDArray[np.float64], first: int, source: NoiseSource) -> int:
-    """The candidate that a uniform number with this first word falls on."""
+def _choose_exactly(weights: npt.NDArray[np.float64], first: int, source: NoiseSource) -> int:
+    """The candidate of a uniform number with this first word."""
     highest = Fraction(float(weights.max()))
     kinds, which = np.unique(weights, return_inverse=True)
     falls = [None if kind == -np.inf else highest - Fraction(float(kind)) for kind in kinds]
@@ -70,8 +71,8 @@ def _exactly(weights: npt.NDArray[np.float64], first: int, source: NoiseSource) 
         bounds = [(0, 0) if fall is None else exponential_bounds(fall, precision) for fall in falls]
         lower = list(accumulate(bounds[kind][0] for kind in kind_of))
         upper = list(accumulate(bounds[kind][1] for kind in kind_of))
-        # U times the total lies in [first, first + 1) 2^−bits times the total: above sums that end before that, and
-        # below sums that begin after it.
+        # U times the total lies in [first, first + 1) 2^−bits times the total: above sums that end before
+        # that, and below sums that begin after it.
         least = bisect_right(upper, first * lower[-1] >> bits)
         most = bisect_left(lower, -(-(first + 1) * upper[-1] >> bits))
         if least == most:
@@ -80,19 +81,19 @@ def _exactly(weights: npt.NDArray[np.float64], first: int, source: NoiseSource) 
         bits += _WORD
 
 
-def _checked(log_weights: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _check_weights(log_weights: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     try:
         weights = np.asarray(log_weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         weights = np.empty((0, 0))
     if weights.ndim != 1 or weights.size == 0:
         raise InvalidArgument(
-            "'log_weights' must be a list of real numbers with one entry for each candidate, got something else. "
-            "Give at least one number."
+            "'log_weights' must be a list of real numbers with one entry for each candidate, got something "
+            "else. Give at least one number."
         )
     if np.isnan(weights).any() or (weights == np.inf).any() or (weights == -np.inf).all():
         raise InvalidArgument(
-            "'log_weights' must be finite, or -inf for what is impossible, with at least one that is finite. "
-            "Take out NaN and +inf."
+            "'log_weights' must be finite, or -inf for an impossible candidate, and at least one must be "
+            "finite. Take out NaN and +inf."
         )
     return weights

@@ -1,7 +1,7 @@
-"""Laws of a whole number k ≥ 0 with weights e^{−(αk + βk²)}, and where their cumulative sums lie.
+"""Distributions of a whole number k ≥ 0 with weights e^{−(αk + βk²)}, and their cumulative sums.
 
-Both noises are of this kind: the size of a discrete Laplace number has α = 1/scale and β = 0, that of a discrete
-Gaussian one α = 0 and β = 1/(2 scale²).
+Both kinds of noise have this form: the size of a discrete Laplace number has α = 1/scale and β = 0, that of a
+discrete Gaussian number has α = 0 and β = 1/(2 scale²).
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import final
 
 from privet.mechanisms.sampling.exponentials import exponential_bounds
 
-__all__ = ["Decay", "cumulative"]
+__all__ = ["Decay", "cumulative_edges"]
 
-_GUARD = 32  # bits beyond those asked for; raised when they do not suffice
+_GUARD = 32  # bits beyond those asked for; doubled if they do not suffice
 
 
 @final
@@ -38,18 +38,18 @@ class Decay:
         return steps * (self.linear + self.quadratic * (2 * start + steps))
 
 
-def cumulative(decay: Decay, bits: int, *, folded: bool) -> list[int]:
-    """Edges c₀ ≤ c₁ ≤ … with c_k ≤ P[K ≤ k] 2^bits < c_k + 2; the last, 2^bits − 1, stands for all that follow.
+def cumulative_edges(decay: Decay, bits: int, *, folded: bool) -> list[int]:
+    """Edges c₀ ≤ c₁ ≤ … with c_k ≤ P[K ≤ k] 2^bits < c_k + 2; the last, 2^bits − 1, covers all others.
 
-    With ``folded``, 0 has half its weight: K is then the size of a number on all integers whose sign is a fair
-    coin, where 0 would otherwise count twice.
+    With ``folded``, 0 has half its weight: K is then the size of a number on all integers whose sign is a
+    fair coin, where 0 would otherwise count twice.
 
-    Every number is enclosed between two whole numbers that are rounded outwards. The weights come by w_{k+1} =
-    w_k r_k and r_{k+1} = r_k g, with r_0 = e^{−(α+β)} and g = e^{−2β}. As r_k never grows, what follows k weighs
-    at most w_{k+1}/(1 − r_{k+1}), which closes the sum. If an enclosure is too wide, all is done again with more
-    bits: the result is checked, not estimated.
+    Every number is enclosed between two whole numbers that are rounded outwards. The weights follow from
+    w_{k+1} = w_k r_k and r_{k+1} = r_k g, with r_0 = e^{−(α+β)} and g = e^{−2β}. As r_k never grows, all
+    weights after k add up to at most w_{k+1}/(1 − r_{k+1}), which bounds the rest of the sum. If an enclosure
+    is too wide, everything is computed again with more bits: the result is checked, not estimated.
 
-    >>> cumulative(Decay.laplace(1.0), 8, folded=False)  # 256 (1 − e^{−(k+1)})
+    >>> cumulative_edges(Decay.laplace(1.0), 8, folded=False)  # 256 (1 − e^{−(k+1)})
     [161, 221, 243, 251, 254, 255]
     """
     guard = _GUARD
@@ -61,7 +61,7 @@ def cumulative(decay: Decay, bits: int, *, folded: bool) -> list[int]:
 
 
 def _edges(decay: Decay, bits: int, precision: int, folded: bool) -> list[int] | None:
-    """The edges in that precision, or None where it does not suffice."""
+    """The edges in this precision, or None if it does not suffice."""
     lower, upper, rest = _sums(decay, precision, folded)
     total_lower, total_upper = lower[-1], upper[-1] + rest
     last = (1 << bits) - 1
@@ -77,25 +77,25 @@ def _edges(decay: Decay, bits: int, precision: int, folded: bool) -> list[int] |
 
 
 def _sums(decay: Decay, precision: int, folded: bool) -> tuple[list[int], list[int], int]:
-    """Sums of weights from below and above, in units of 2^−precision, and a bound on the weight of all the rest.
+    """Sums of weights from below and above, in units of 2^−precision, and a bound on the rest.
 
     They end where the rest is at most 2^−(precision − 24).
     """
     ratio_lower, ratio_upper = exponential_bounds(decay.linear + decay.quadratic, precision)
     fall_lower, fall_upper = exponential_bounds(2 * decay.quadratic, precision)
-    one = 1 << precision
+    unit = 1 << precision
     enough = 1 << 24
-    weight_lower = weight_upper = one
-    sum_lower = sum_upper = one >> 1 if folded else one
+    weight_lower = weight_upper = unit
+    sum_lower = sum_upper = unit >> 1 if folded else unit
     lower, upper = [sum_lower], [sum_upper]
     while True:
         weight_lower = weight_lower * ratio_lower >> precision
         weight_upper = (weight_upper * ratio_upper >> precision) + 1
-        if fall_upper != one:
+        if fall_upper != unit:
             ratio_lower = ratio_lower * fall_lower >> precision
             ratio_upper = (ratio_upper * fall_upper >> precision) + 1
         if weight_upper < enough:
-            rest = -(-(weight_upper << precision) // (one - ratio_upper))
+            rest = -(-(weight_upper << precision) // (unit - ratio_upper))
             if rest < enough:
                 return lower, upper, rest
         sum_lower += weight_lower

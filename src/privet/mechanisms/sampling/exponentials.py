@@ -1,7 +1,7 @@
 """e^{−x} between two bounds: whole numbers of any precision, and float64 for arrays.
 
-Nothing here trusts a mathematical library. The whole numbers are rounded outwards at every step, so what they
-enclose is a theorem of its own; the floats use +, − and × alone, whose rounding IEEE 754 fixes.
+Nothing here depends on a mathematical library. The whole numbers are rounded outwards at every step, so the
+enclosure is proved. The floats use +, − and × only, whose rounding IEEE 754 fixes.
 """
 
 import math
@@ -18,10 +18,10 @@ __all__ = [
     "small_exponentials",
 ]
 
-_GUARD = 16  # bits that rounding may eat, beside those that squaring eats
+_GUARD = 16  # bits for rounding, beside those for squaring
 _COEFFICIENTS = tuple((-1.0) ** order / math.factorial(order) for order in range(21))
 
-# Where ``small_exponentials`` may be used, and how far it and ``exponentials`` can be off.
+# The range of ``small_exponentials``, and the largest relative error of it and of ``exponentials``.
 SMALL = 1.25
 RELATIVE_ERROR = 2.0**-46
 
@@ -29,7 +29,7 @@ RELATIVE_ERROR = 2.0**-46
 _LN2 = 0.6931471805599453
 _LN2_HEAD = round(_LN2 * 2.0**40) / 2.0**40
 _LN2_REST = float(Fraction("0.693147180559945309417232121458176568") - Fraction(_LN2_HEAD))
-_FAR = 64 * _LN2  # what is beyond weighs less than 2⁻⁶⁴
+_FAR = 64 * _LN2  # e^{−x} is below 2⁻⁶⁴ beyond
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,9 +37,9 @@ Floats = npt.NDArray[np.float64]
 def exponential_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Whole numbers with lower ≤ e^{−x} 2^bits ≤ upper, at most 2 apart, for a rational x ≥ 0.
 
-    e^{−x} = (e^{−y})^(2^h) with y = x/2^h ≤ 1/128. The Taylor polynomials of e^{−y} lie above and below it in
-    turn. Every product is rounded down for the lower end and up for the upper one; squaring doubles the error,
-    which h bits more make up for.
+    e^{−x} = (e^{−y})^(2^h) with y = x/2^h ≤ 1/128. The Taylor polynomials of e^{−y} lie alternately above and
+    below it. Every product is rounded down for the lower end and up for the upper end. Squaring doubles the
+    error, for which h more bits are used.
 
     >>> exponential_bounds(Fraction(1), 20)  # 2²⁰/e = 385749.39…
     (385749, 385750)
@@ -74,17 +74,18 @@ def exponential_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 def small_exponentials(x: Floats) -> Floats:
     """e^{−x} for 0 ≤ x ≤ ``SMALL``, off by a factor of at most 1 ± ``RELATIVE_ERROR``.
 
-    The Taylor polynomial of degree 20 leaves out less than 1.25²¹/21! < 2⁻⁵⁸. In Horner's rule the power x^k/k! meets
-    at most 2k + 2 roundings of u = 2⁻⁵³, which add up to less than u(2 + 2x)e^x ≤ 16u beside e^{−x} > ¼.
+    The Taylor polynomial of degree 20 leaves out less than 1.25²¹/21! < 2⁻⁵⁸. In Horner's rule the power
+    x^k/k! meets at most 2k + 2 roundings of u = 2⁻⁵³, which add up to less than u(2 + 2x)e^x ≤ 16u beside
+    e^{−x} > ¼.
     """
     return _polynomial(x, 20)
 
 
 def exponentials(x: Floats) -> Floats:
-    """e^{−x} for x ≥ 0, off by a factor of at most 1 ± ``RELATIVE_ERROR``; 0, which is off by 2⁻⁶⁴, from 64 ln 2 on.
+    """e^{−x} for x ≥ 0, up to a factor of 1 ± ``RELATIVE_ERROR``; 0 from x = 64 ln 2 on, off by 2⁻⁶⁴.
 
-    e^{−x} = 2^{−n} e^{−f} with x = n ln 2 + f and |f| < 0.35. As n ln 2 is taken off in two parts, of which the first
-    leaves no rounding behind, f is off by less than u = 2⁻⁵³. The polynomial of degree 13 leaves out less than
+    e^{−x} = 2^{−n} e^{−f} with x = n ln 2 + f and |f| < 0.35. As n ln 2 is subtracted in two parts, of which
+    the first is exact, f is off by less than u = 2⁻⁵³. The polynomial of degree 13 leaves out less than
     0.35¹⁴ e^{0.35}/14! < u/8 and its roundings are below 6u, as above. The power of two is exact.
 
     >>> exponentials(np.array([0.0, 1.0, 1e3]))

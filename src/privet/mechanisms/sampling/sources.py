@@ -1,16 +1,17 @@
-"""What noise may be drawn from."""
+"""A check of the source that noise is drawn from."""
 
 from privet.arguments import shown
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 
-__all__ = ["checked_source"]
+__all__ = ["check_source"]
 
 
-def checked_source(source: NoiseSource) -> NoiseSource:
-    """A source of privacy noise, and not one of experiment randomness."""
+def check_source(source: NoiseSource) -> NoiseSource:
+    """A source of privacy noise, as opposed to experiment randomness."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {shown(source)}. Give SecureNoise(), or SeededNoise(…) in a test."
+            f"'source' must be a NoiseSource, got {shown(source)}. Give SecureNoise(), or SeededNoise(…) in "
+            f"a test."
         )
     return source

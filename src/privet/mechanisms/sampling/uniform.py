@@ -1,4 +1,4 @@
-"""Uniform integers and coins with a given bias, exactly."""
+"""Uniform integers and biased coins, exactly."""
 
 from fractions import Fraction
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from privet.arguments import finite, shown, whole
 from privet.errors import InvalidArgument
-from privet.mechanisms.sampling.sources import checked_source
+from privet.mechanisms.sampling.sources import check_source
 from privet.randomness import NoiseSource
 
 __all__ = ["bernoulli", "uniform_integers"]
@@ -19,7 +19,7 @@ _CHUNK = 1 << 14
 def uniform_integers(bound: int, size: int, source: NoiseSource) -> npt.NDArray[np.int64]:
     """Independent integers from 0 to ``bound`` − 1, each with probability 1/``bound``, exactly.
 
-    As many bits are drawn as ``bound`` − 1 has, and drawn again when they are too large: at most every other time.
+    As many bits are drawn as ``bound`` − 1 has. Too large a number is drawn again: at most every other time.
 
     >>> from privet.randomness import SeededNoise
     >>> uniform_integers(6, 5, SeededNoise(1)) < 6
@@ -31,25 +31,25 @@ def uniform_integers(bound: int, size: int, source: NoiseSource) -> npt.NDArray[
             f"Draw the high and the low digits apart."
         )
     whole("size", size, least=0)
-    checked_source(source)
-    # Shifts by all 64 places are not defined, so a bound of 1 takes one bit, of which 1 is refused.
-    places = np.uint64(_WORD - max(1, (bound - 1).bit_length()))
+    check_source(source)
+    # A shift by 64 is not defined, so a bound of 1 uses one bit, and a 1 is drawn again.
+    shift = np.uint64(_WORD - max(1, (bound - 1).bit_length()))
     numbers = np.empty(size, dtype=np.int64)
     done = 0
     while done < size:
-        drawn = source.bits(min(size - done, _CHUNK)) >> places
-        kept = drawn[drawn < np.uint64(bound)]
-        numbers[done : done + kept.size] = kept
-        done += kept.size
+        draws = source.bits(min(size - done, _CHUNK)) >> shift
+        accepted = draws[draws < np.uint64(bound)]
+        numbers[done : done + accepted.size] = accepted
+        done += accepted.size
     return numbers
 
 
 def bernoulli(probability: float, size: int, source: NoiseSource) -> npt.NDArray[np.bool_]:
     """Independent coins, each True with exactly this probability; the float64 is taken as exact.
 
-    A uniform U is compared with p. A word decides, unless it agrees with the first 64 bits of p and p has more:
-    then further words are drawn. This happens with probability 2⁻⁶⁴ at most, and never for p ≥ 2⁻¹¹; otherwise the
-    time taken does not depend on the coins.
+    A uniform U is compared with p. One word decides, unless it agrees with the first 64 bits of p and p has
+    more bits; then further words are drawn. This happens with probability 2⁻⁶⁴ at most, and never for p ≥
+    2⁻¹¹. Otherwise the time does not depend on the coins.
 
     >>> from privet.randomness import SeededNoise
     >>> bernoulli(1.0, 3, SeededNoise(1)), bernoulli(0.0, 3, SeededNoise(1))
@@ -60,19 +60,19 @@ def bernoulli(probability: float, size: int, source: NoiseSource) -> npt.NDArray
             f"'probability' must lie between 0 and 1, got {shown(probability)}. Give a probability."
         )
     whole("size", size, least=0)
-    checked_source(source)
+    check_source(source)
     if probability == 1:
         return np.ones(size, dtype=np.bool_)
     exact = Fraction(probability)
     edge = np.uint64(_floor(exact, _WORD))
-    unsettled = exact.denominator > 1 << _WORD
+    undecidable = exact.denominator > 1 << _WORD
     coins = np.empty(size, dtype=np.bool_)
     for start in range(0, size, _CHUNK):
         words = source.bits(min(size - start, _CHUNK))
         chunk = words < edge
-        if unsettled:
-            for place in np.flatnonzero(words == edge):
-                chunk[place] = _below_rest(exact, source)
+        if undecidable:
+            for index in np.flatnonzero(words == edge):
+                chunk[index] = _below_rest(exact, source)
         coins[start : start + chunk.size] = chunk
     return coins
 

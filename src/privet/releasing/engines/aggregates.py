@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.releasing.contribution import Contribution
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 
 __all__ = [
     "MOST_ROWS",
@@ -29,6 +29,7 @@ __all__ = [
     "Present",
     "Rows",
     "Share",
+    "ShareFactor",
     "Steps",
     "Summed",
     "Sums",
@@ -49,7 +50,7 @@ MOST_ROWS = 1 << 32
 2³⁰ to ``Steps.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
 down makes no sum larger. Within it, a weight is at most 10⁶ < 2²⁰ (``Contribution``): times a quotient it is below
 2²⁰ · 2³⁰, and times a rest it is below 2²⁰ · 2³². Engines call ``check_rows``, because a library's own limit may move.
-What is made of these sums afterwards (``running``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
+What is made of these sums afterwards (``executor``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
 """
 
 
@@ -72,9 +73,9 @@ class Rows(Measure):
 @final
 @dataclass(frozen=True)
 class Present(Measure):
-    """The unit's number of rows with a value in the column, at most ``rows``."""
+    """The unit's number of rows with a value in each of the columns, at most ``rows``."""
 
-    column: str
+    columns: tuple[str, ...]
 
 
 @final
@@ -101,6 +102,11 @@ class Steps(Measure):
         """The steps of the bounds."""
         return floor(self.lower * self.per_unit + 0.5), floor(self.upper * self.per_unit + 0.5)
 
+    @property
+    def present(self) -> Present:
+        """The rows that have a value."""
+        return Present((self.column,))
+
     @staticmethod
     def fitting(column: str, lower: float, upper: float) -> "Steps":
         """The finest power of two that leaves the larger bound within 2³⁰ steps.
@@ -113,13 +119,32 @@ class Steps(Measure):
 
 @final
 @dataclass(frozen=True)
-class Share(Measure):
-    """The unit's sum of a = (clamp(v) − lower)/(upper − lower), or of a², in 2⁻³⁰, weighed down to ``rows`` rows."""
+class ShareFactor:
+    """A power of a = (clamp(v) − lower)/(upper − lower), the share of the interval that lies below a value v.
+
+    With power 0 the factor is 1, in rows that have a value.
+    """
 
     column: str
     lower: float
     upper: float
-    power: int
+    power: int = 1
+
+
+@final
+@dataclass(frozen=True)
+class Share(Measure):
+    """The unit's sum of a product of shares, in 2⁻³⁰, weighed down to ``rows`` rows.
+
+    The sum is over the rows that have a value in the column of every factor, so that a and ab are about the same rows.
+    """
+
+    factors: tuple[ShareFactor, ...]
+
+    @property
+    def present(self) -> Present:
+        """The rows that have all values."""
+        return Present(tuple(factor.column for factor in self.factors))
 
 
 Summed = Present | Steps | Share
@@ -234,7 +259,11 @@ def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDA
 def summed_by_row(measures: tuple[Measure, ...]) -> tuple[Summed, ...]:
     """The measures for which rows have values, with the counts of values that they are weighed by."""
     valued = [measure for measure in measures if isinstance(measure, (Present, Steps, Share))]
-    return tuple(dict.fromkeys([*(Present(measure.column) for measure in valued), *valued]))
+    return tuple(dict.fromkeys([*map(_present, valued), *valued]))
+
+
+def _present(measure: Summed) -> Present:
+    return measure if isinstance(measure, Present) else measure.present
 
 
 def contributed(measure: Measure, sums: Sums, sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -246,6 +275,6 @@ def contributed(measure: Measure, sums: Sums, sizes: NDArray[np.int64], most: in
             return np.minimum(sizes, most)
         case Present():
             return np.minimum(sums[measure], most)
-        case Steps(column) | Share(column):
-            return weighed(sums[measure], sums[Present(column)], most)
+        case Steps() | Share():
+            return weighed(sums[measure], sums[measure.present], most)
     raise AssertionError(f"{type(measure).__name__} is no measure")

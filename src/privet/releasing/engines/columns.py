@@ -10,6 +10,8 @@ compared as the whole numbers that they are stored as, and public keys, which ar
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import reduce
+from operator import mul
 from typing import Any, final
 
 from privet.releasing.engines.aggregates import (
@@ -20,10 +22,11 @@ from privet.releasing.engines.aggregates import (
     Measure,
     Present,
     Share,
+    ShareFactor,
     Steps,
 )
 from privet.releasing.engines.engine import ColumnKind
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 from privet.releasing.tables.sources import Table, part_name, pl
 from privet.releasing.tables.values import (
     ValuePart,
@@ -196,16 +199,31 @@ class Columns:
 def row_value(columns: Columns, measure: Measure) -> pl.Expr:
     """What one row adds to a measure, as a whole number; 0 where it has no value."""
     match measure:
-        case Present(column):
-            return columns.number(column).is_not_null().cast(pl.Int64)
+        case Present(names):
+            return _all_present(columns, names).cast(pl.Int64)
         case Steps(column, lower, upper, _):
             steps = columns.number(column).clip(float(lower), float(upper)) * measure.per_unit
-        case Share(column, lower, upper, power):
-            share = _share(columns.number(column), lower, upper)
-            steps = (share if power == 1 else share * share) * float(SHARE_STEPS)
+        case Share(factors):
+            steps = _share_product(columns, factors) * float(SHARE_STEPS)
         case _:
             raise AssertionError(f"{type(measure).__name__} is counted, not summed")
     return (steps + 0.5).floor().cast(pl.Int64).fill_null(0)
+
+
+def _all_present(columns: Columns, names: tuple[str, ...]) -> pl.Expr:
+    return pl.all_horizontal(*(columns.number(name).is_not_null() for name in names))
+
+
+def _share_product(columns: Columns, factors: tuple[ShareFactor, ...]) -> pl.Expr:
+    """The product of the shares; null where the column of any factor has no value, whatever its power."""
+    shares = [
+        _share(columns.number(factor.column), factor.lower, factor.upper)
+        for factor in factors
+        for _ in range(factor.power)
+    ]
+    product = reduce(mul, shares)
+    unused = tuple(factor.column for factor in factors if factor.power == 0)
+    return pl.when(_all_present(columns, unused)).then(product) if unused else product
 
 
 def cell(columns: Columns, cells: Cells) -> pl.Expr:

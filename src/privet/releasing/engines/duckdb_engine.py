@@ -161,8 +161,8 @@ def _contributed(measure: Measure, values: Mapping[Summed, str], most: int) -> s
             return f"least(n, {most})"
         case Present():
             return f"least({values[measure]}, {most})"
-        case Steps(column) | Share(column):
-            present, total = values[Present(column)], values[measure]
+        case Steps() | Share():
+            present, total = values[measure.present], values[measure]
             # Division of whole numbers rounds towards zero, so the sum is made non-negative before. Quotient and rest
             # are weighed apart, because an overflow would be an error that depends on a row.
             least = measure.bounds[0] if isinstance(measure, Steps) else 0

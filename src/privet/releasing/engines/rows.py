@@ -9,7 +9,7 @@ from typing import final
 from privet.releasing.engines.aggregates import Aggregation, CellCounts
 from privet.releasing.engines.columns import Columns, KeyCodec, kind_of
 from privet.releasing.engines.engine import ColumnKind
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 from privet.releasing.tables.sources import Table, pl
 
 __all__ = ["Keys", "RowSource"]

@@ -1,7 +1,14 @@
 """Synthetic tables: one release that answers many questions.
 
-A mechanism (``AIM``, ``MST``, ``MWEM``) has public fields and releases a ``Synthetic`` from a private table. Its
-answers and samples are post-processing; its ledger holds every look at the data.
+A mechanism (``AIM``, ``MST``, ``MWEM``) has public fields and releases ``SyntheticData`` from a private
+table. Answers and samples are post-processing; the ledger holds every query of the data.
+
+*How data flow*: a table is encoded into cells of a public domain (``domain``). A run (``runs``) sees it only
+through ``noisy_access``, which adds noise and writes the ledger. An estimator (``estimation``, ``descent``,
+``pgm``) fits a model (``models``, ``junction``) to the noisy marginals.
+
+*Where to add*: a mechanism as a module of its own beside ``aim``, ``mst`` and ``mwem``; an estimator beside
+``descent``.
 
 >>> from privet.adjacency import AddRemove
 >>> domain = Domain((Categories("sex", ("f", "m")), Bins("age", (0.0, 30.0, 60.0, 120.0))))
@@ -19,7 +26,7 @@ from privet.releasing.synthetic.marginals import Workload, all_marginals
 from privet.releasing.synthetic.mst import MST
 from privet.releasing.synthetic.mwem import MWEM
 from privet.releasing.synthetic.pgm import PrivatePGM
-from privet.releasing.synthetic.running import Mechanism, Run, Synthetic
+from privet.releasing.synthetic.runs import SyntheticData, SyntheticMechanism, SyntheticRun
 
 __all__ = [
     "AIM",
@@ -30,11 +37,11 @@ __all__ = [
     "Column",
     "Domain",
     "Estimator",
-    "Mechanism",
     "MirrorDescent",
     "PrivatePGM",
-    "Run",
-    "Synthetic",
+    "SyntheticData",
+    "SyntheticMechanism",
+    "SyntheticRun",
     "Workload",
     "all_marginals",
 ]

@@ -1,8 +1,8 @@
-"""Budgets in concentrated DP: the ρ that an (ε, δ) allows, and what a look costs of it.
+"""Budgets in concentrated DP: the ρ that an (ε, δ) allows, and the cost of a query.
 
-Concentrated DP, because an adaptive mechanism picks its next noise in view of earlier answers. Σρ ≤ ρ is then
-still a proof (Feldman & Zrnic 2021; Whitehouse et al. 2023), where a privacy-loss distribution of the noise that
-happened to be used would be none.
+An adaptive mechanism chooses its next noise in view of earlier answers. In concentrated DP Σρ ≤ ρ is still a
+proof then (Feldman & Zrnic 2021; Whitehouse et al. 2023). The privacy-loss distribution of the noise that was
+used would not be.
 """
 
 import math
@@ -13,9 +13,9 @@ from privet.arguments import open_fraction, positive
 from privet.caveats import Caveat
 from privet.ledger import Ledger
 
-__all__ = ["ADAPTIVE", "choice_epsilon", "concentrated_budget", "measured_scale", "spent"]
+__all__ = ["ADAPTIVE", "choice_epsilon", "concentrated_budget", "measurement_scale", "spent_rho"]
 
-_SLACK = 1e-9  # of the budget: more than the round-off of some hundred sums
+_SLACK = 1e-9  # of the budget: more than the round-off of some hundred additions
 
 ADAPTIVE = frozenset({Caveat.ADAPTIVE_PARAMETERS})
 
@@ -37,7 +37,7 @@ def concentrated_budget(*, epsilon: float, delta: float) -> float:
     return low * (1 - _SLACK)
 
 
-def measured_scale(rho: float, adjacency: Adjacency) -> float:
+def measurement_scale(rho: float, adjacency: Adjacency) -> float:
     """σ of a marginal that costs ρ: one unit moves ``contribution_distance`` cells by one each."""
     return math.sqrt(adjacency.contribution_distance / (2 * rho))
 
@@ -47,7 +47,7 @@ def choice_epsilon(rho: float) -> float:
     return math.sqrt(8 * rho)
 
 
-def spent(ledger: Ledger) -> float:
+def spent_rho(ledger: Ledger) -> float:
     """The ρ of everything on a ledger."""
     return fold(Concentrated(), ledger.event, ledger.adjacency)
 

@@ -1,9 +1,9 @@
 """What a synthetic table may hold: public columns, public categories, public bin edges.
 
-Nothing here is learned from the data. A value that the domain does not know is treated by a rule that was
-fixed before: it goes to the last category where a column says so, a number beyond the edges goes to the
-outermost bin, and otherwise the whole row is left out. One row is then in exactly one cell of every marginal,
-or in none, so that it moves a marginal by at most one in one cell.
+Nothing here is learned from the data. A fixed rule treats a value that is not in the domain: it goes to the
+last category if the column says so, a number beyond the edges goes to the outermost bin, and otherwise the
+whole row is left out. So one row is in exactly one cell of every marginal, or in none, and moves a marginal
+by at most one in one cell.
 """
 
 import math
@@ -17,11 +17,11 @@ import numpy as np
 
 from privet.arguments import finite, shown
 from privet.errors import InvalidArgument
-from privet.mechanisms.records import listed
+from privet.mechanisms.records import list_records
 
 __all__ = ["OUTSIDE", "Bins", "Categories", "Column", "Domain"]
 
-OUTSIDE = -1  # the code of a value that the domain does not know
+OUTSIDE = -1  # the code of a value that is not in the domain
 
 
 class Column(ABC):
@@ -37,7 +37,7 @@ class Column(ABC):
     @property
     @abstractmethod
     def labels(self) -> tuple[Hashable, ...]:
-        """What each cell stands for."""
+        """The category or the interval of each cell."""
 
     @abstractmethod
     def codes(self, values: np.ndarray) -> np.ndarray:
@@ -53,8 +53,8 @@ class Column(ABC):
 class Categories(Column):
     """A column of listed values.
 
-    A value that is not listed leaves its whole row out; with ``others_to_last`` it counts as the last category.
-    A missing value (None, NaN) is the category None where that is listed.
+    A row with a value that is not listed is left out; with ``others_to_last`` the value counts as the last
+    category. A missing value (None, NaN) is the category None, if that is listed.
 
     >>> column = Categories("sex", ("female", "male", "other"), others_to_last=True)
     >>> column.codes(np.array(["male", "?"], dtype=object)).tolist()
@@ -76,12 +76,13 @@ class Categories(Column):
             distinct = len({_native(value) for value in self.categories})
         except TypeError:
             raise InvalidArgument(
-                f"'categories' of column '{self.name}' must be hashable, and one is not. Give texts or numbers."
+                f"'categories' of column '{self.name}' must be hashable, and one is not. Give texts or "
+                f"numbers."
             ) from None
         if distinct < len(self.categories):
             raise InvalidArgument(
                 f"'categories' of column '{self.name}' must differ from each other, got "
-                f"{shown(self.categories)}. Remove what is there twice (1, 1.0 and True are one value)."
+                f"{shown(self.categories)}. Remove duplicates (1, 1.0 and True are one value)."
             )
 
     @property
@@ -93,21 +94,23 @@ class Categories(Column):
         return self.categories
 
     def codes(self, values: np.ndarray) -> np.ndarray:
-        place = {_native(value): code for code, value in enumerate(self.categories)}
+        code_of = {_native(value): code for code, value in enumerate(self.categories)}
         outside = self.size - 1 if self.others_to_last else OUTSIDE
         if values.dtype == object:
-            return _looked_up(values.tolist(), place, outside)
-        distinct, inverse = np.unique(values, return_inverse=True)  # a look-up for each distinct value only
-        return _looked_up(distinct.tolist(), place, outside)[inverse.reshape(-1)]
+            return _look_up(values.tolist(), code_of, outside)
+        distinct, inverse = np.unique(
+            values, return_inverse=True
+        )  # so that each distinct value is looked up once
+        return _look_up(distinct.tolist(), code_of, outside)[inverse.reshape(-1)]
 
     def values(self, codes: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
-        taken = np.empty(self.size, dtype=object)
-        taken[:] = self.categories
+        labels = np.empty(self.size, dtype=object)
+        labels[:] = self.categories
         kinds = {type(value) for value in self.categories}
         for kind in (bool, int, float, str):
             if kinds == {kind}:
-                taken = taken.astype(kind)
-        return np.asarray(taken[codes])
+                labels = labels.astype(kind)
+        return np.asarray(labels[codes])
 
 
 @final
@@ -115,8 +118,8 @@ class Categories(Column):
 class Bins(Column):
     """A numeric column in bins [e₀, e₁), [e₁, e₂), …, the last one closed.
 
-    A number below the first edge counts in the first bin, one above the last edge in the last bin. What is
-    missing or no number leaves its whole row out.
+    A number below the first edge counts in the first bin, a number above the last edge in the last bin. A row
+    whose value is missing or no number is left out.
 
     >>> Bins("age", (0.0, 18.0, 65.0, 120.0)).codes(np.array([17.0, 18.0, 900.0, np.nan])).tolist()
     [0, 1, 2, -1]
@@ -153,7 +156,7 @@ class Bins(Column):
         return np.where(np.isnan(numbers), OUTSIDE, codes)
 
     def values(self, codes: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
-        """The middle of the bin, or, with a generator, a uniform draw inside of it."""
+        """The middle of the bin; with a generator, a uniform draw from it."""
         edges = np.asarray(self.edges, dtype=float)
         share = np.full(codes.size, 0.5) if generator is None else generator.random(codes.size)
         return np.asarray(edges[codes] + share * (edges[codes + 1] - edges[codes]))
@@ -162,7 +165,7 @@ class Bins(Column):
 @final
 @dataclass(frozen=True)
 class Domain:
-    """The columns of a table; other columns of the data are not looked at.
+    """The columns of a table; other columns of the data are ignored.
 
     >>> domain = Domain((Categories("sex", ("f", "m")), Bins("age", (0.0, 50.0, 100.0))))
     >>> domain.shape, domain.cells
@@ -201,40 +204,41 @@ class Domain:
         return math.prod(self.shape)
 
     def axes(self, columns: Sequence[str]) -> tuple[int, ...]:
-        """Where the named columns stand."""
+        """The positions of the named columns."""
         if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
             raise InvalidArgument(
                 f"A marginal must be a tuple of different column names, got {shown(columns)}. "
                 f"Write ('age',) or ('age', 'sex')."
             )
-        place = {name: axis for axis, name in enumerate(self.names)}
+        positions = {name: axis for axis, name in enumerate(self.names)}
         for name in columns:
-            if name not in place:
+            if name not in positions:
                 raise InvalidArgument(
                     f"A marginal must be over columns of the domain, got {shown(name)}. "
                     f"The domain has {', '.join(self.names)}."
                 )
-        return tuple(place[name] for name in columns)
+        return tuple(positions[name] for name in columns)
 
-    def encode(self, table: Any, *, unit: str | None = None) -> np.ndarray:  # noqa: ANN401 - any kind of table
-        """The rows as cells, without those that the domain does not know.
+    def encode(self, table: Any, *, unit: str | None = None) -> np.ndarray:  # noqa: ANN401 - any table
+        """The rows as cells, without the rows that are not in the domain.
 
-        ``table`` is a Polars or pandas data frame, an Arrow table, or a mapping of names to arrays. With ``unit``,
-        the column that names whose row it is, only the first row of each unit counts, and none of nobody.
+        ``table`` is a Polars or pandas data frame, an Arrow table, or a mapping of names to arrays. ``unit``
+        is the column that says whose row it is. With it, only the first row of each unit counts, and no row
+        without a unit.
         """
-        columns = [_column_of(table, name) for name in (*self.names, *([] if unit is None else [unit]))]
+        columns = [_take_column(table, name) for name in (*self.names, *([] if unit is None else [unit]))]
         if len({values.shape for values in columns}) > 1:
             raise InvalidArgument(
                 "The columns of a table must be equally long, and are not. Give one value per row and column."
             )
-        keep = np.ones(columns[0].size, dtype=bool) if unit is None else _first_of_each(columns.pop())
+        keep = np.ones(columns[0].size, dtype=bool) if unit is None else _first_rows(columns.pop())
         codes = np.stack([c.codes(v) for c, v in zip(self.columns, columns, strict=True)], axis=1)
         return np.asarray(codes[keep & (codes != OUTSIDE).all(axis=1)], dtype=np.int64)
 
     def decode(
         self, codes: np.ndarray, generator: np.random.Generator | None = None
     ) -> dict[str, np.ndarray]:
-        """A table with a value in each cell; with a generator, numbers are spread over their bins."""
+        """A table with a value for each cell; with a generator, numbers are spread over their bins."""
         return {column.name: column.values(codes[:, k], generator) for k, column in enumerate(self.columns)}
 
 
@@ -243,25 +247,27 @@ def _check_name(name: object) -> None:
         raise InvalidArgument(f"'name' must be the name of a column, got {shown(name)}. Give a text.")
 
 
-def _native(value: Any) -> Hashable:  # noqa: ANN401 - whatever a table holds
-    """A value as a key: numpy's scalars as Python's, every kind of missing value as None."""
+def _native(value: Any) -> Hashable:  # noqa: ANN401 - any value
+    """A value as a key: numpy's scalars become Python's, and every kind of missing value becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
     try:
-        missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN is what differs from itself
-    except Exception:  # pandas.NA has no truth value; whatever it is, to raise it would tell of a record
+        missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN differs from itself
+    except Exception:  # pandas.NA has no truth value; an error would tell something of a record
         missing = True
-    found: Hashable = None if missing else value
-    return found
+    key: Hashable = None if missing else value
+    return key
 
 
-def _looked_up(values: list[Any], place: dict[Hashable, int], outside: int) -> np.ndarray:
-    return np.fromiter((_place(value, place, outside) for value in values), dtype=np.int64, count=len(values))
+def _look_up(values: list[Any], codes: dict[Hashable, int], outside: int) -> np.ndarray:
+    return np.fromiter(
+        (_code_of(value, codes, outside) for value in values), dtype=np.int64, count=len(values)
+    )
 
 
-def _place(value: Any, place: dict[Hashable, int], outside: int) -> int:  # noqa: ANN401 - whatever a table holds
+def _code_of(value: Any, codes: dict[Hashable, int], outside: int) -> int:  # noqa: ANN401 - any value
     try:
-        return place.get(_native(value), outside)
+        return codes.get(_native(value), outside)
     except Exception:  # unhashable, so no category
         return outside
 
@@ -272,42 +278,43 @@ def _as_numbers(values: np.ndarray) -> np.ndarray:
     return np.fromiter((_number(value) for value in values.tolist()), dtype=float, count=values.size)
 
 
-def _number(value: Any) -> float:  # noqa: ANN401 - whatever a table holds
-    """The number that a value is; a text is none, even where it spells one."""
+def _number(value: Any) -> float:  # noqa: ANN401 - any value
+    """A value as a number; a text is no number, even if it spells one."""
     if isinstance(value, (str, bytes)):
         return math.nan
     try:
         return float(value)
     except OverflowError:  # a whole number beyond float64
         return math.inf if value > 0 else -math.inf
-    except Exception:  # whatever it is, to raise it would tell of a record
+    except Exception:  # an error would tell something of a record
         return math.nan
 
 
-def _column_of(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any kind of table
+def _take_column(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any table
     try:
-        found = table[name]
+        column = table[name]
     except Exception:  # every kind of table has its own error for this
         raise InvalidArgument(
-            f"The table must have a column '{name}', and it could not be taken from a {type(table).__name__}. "
+            f"The table must have a column '{name}', and a {type(table).__name__} did not give it. "
             f"Give a data frame that was collected, an Arrow table, or a mapping of names to arrays."
         ) from None
-    if isinstance(found, np.ndarray):
-        values = found
-    else:  # value by value: numpy's common type for all would let one row change another
-        rows = listed(found)
+    if isinstance(column, np.ndarray):
+        values = column
+    else:  # value by value: with numpy's common type one row could change another
+        rows = list_records(column)
         values = np.empty(len(rows), dtype=object)
-        for place, value in enumerate(rows):
-            values[place] = value
+        for index, value in enumerate(rows):
+            values[index] = value
     if values.ndim != 1:
         raise InvalidArgument(
-            f"Column '{name}' must have one value per row, and has another shape. Give a one-dimensional column."
+            f"Column '{name}' must have one value per row, and has another shape. Give a one-dimensional "
+            f"column."
         )
     return values
 
 
-def _first_of_each(units: np.ndarray) -> np.ndarray:
-    """Which rows are the first of a unit that has a name."""
+def _first_rows(units: np.ndarray) -> np.ndarray:
+    """Which rows are the first row of a unit."""
     keep = np.zeros(units.size, dtype=bool)
     seen: set[Hashable] = {None}
     for row, value in enumerate(units.tolist()):
@@ -316,7 +323,7 @@ def _first_of_each(units: np.ndarray) -> np.ndarray:
             if key in seen:
                 continue
             seen.add(key)
-        except Exception:  # unhashable: nobody's name
+        except Exception:  # unhashable, so no unit
             continue
         keep[row] = True
     return keep

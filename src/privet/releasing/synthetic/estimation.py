@@ -1,6 +1,6 @@
-"""From noisy marginals to one distribution that fits them: what an estimator takes and gives.
+"""Estimation: from noisy marginals to one distribution that fits them.
 
-Estimation sees noisy answers only, so it is post-processing and costs nothing.
+An estimator sees noisy answers only, so it is post-processing and costs nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 
 from privet.releasing.synthetic.marginals import Axes
-from privet.releasing.synthetic.models import Tree
+from privet.releasing.synthetic.models import JunctionTreeModel
 
-__all__ = ["Estimator", "Fitted", "Measurement", "best_total", "merged"]
+__all__ = ["Estimator", "FittedModel", "Measurement", "estimate_total", "merge_measurements"]
 
 
 @final
@@ -28,41 +28,41 @@ class Measurement:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A model, and the log-potentials that make it: the next fit starts there."""
+class FittedModel:
+    """A model and its log-potentials, from which the next fit can start."""
 
-    model: Tree
+    model: JunctionTreeModel
     potentials: Mapping[Axes, np.ndarray]
 
 
 class Estimator(ABC):
-    """How a distribution is fitted to noisy marginals."""
+    """A method that fits a distribution to noisy marginals."""
 
-    def ready(self) -> None:  # noqa: B027 - most need nothing
-        """Raise ``MissingPackage`` where a package is missing, before anything is spent."""
+    def check_packages(self) -> None:  # noqa: B027 - most estimators need no package
+        """Raise ``MissingPackage`` if a package is missing, before anything is spent."""
 
     @abstractmethod
     def fit(
-        self, shape: tuple[int, ...], measurements: Sequence[Measurement], start: Fitted | None = None
-    ) -> Fitted:
-        """The distribution of largest entropy among those closest to the measurements, by weighted squares."""
+        self, shape: tuple[int, ...], measurements: Sequence[Measurement], start: FittedModel | None = None
+    ) -> FittedModel:
+        """The distribution of largest entropy among those closest to the measurements in least squares."""
 
 
-def merged(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """One measurement for each marginal: repeated ones are averaged by precision."""
+def merge_measurements(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """One measurement for each marginal; repeated ones are averaged by precision."""
     sums: dict[Axes, tuple[np.ndarray, float]] = {}
-    for one in measurements:
-        values, precision = sums.get(one.axes, (np.zeros(one.values.shape), 0.0))
-        sums[one.axes] = (values + one.values / one.variance, precision + 1 / one.variance)
+    for noisy in measurements:
+        values, precision = sums.get(noisy.axes, (np.zeros(noisy.values.shape), 0.0))
+        sums[noisy.axes] = (values + noisy.values / noisy.variance, precision + 1 / noisy.variance)
     return [
         Measurement(axes, values / precision, 1 / precision) for axes, (values, precision) in sums.items()
     ]
 
 
-def best_total(measurements: Sequence[Measurement]) -> float:
-    """The number of rows: the sums of all marginals, averaged by precision, and at least one."""
+def estimate_total(measurements: Sequence[Measurement]) -> float:
+    """The number of rows: the sums of all marginals, averaged by precision; at least 1."""
     if not measurements:
         return 1.0
-    precision = [1 / (one.variance * one.values.size) for one in measurements]
-    sums = [float(one.values.sum()) for one in measurements]
+    precision = [1 / (noisy.variance * noisy.values.size) for noisy in measurements]
+    sums = [float(noisy.values.sum()) for noisy in measurements]
     return max(1.0, float(np.average(sums, weights=precision)))

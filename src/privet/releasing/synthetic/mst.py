@@ -1,8 +1,9 @@
-"""MST: synthetic data from a tree of pairs. Quick, and its noise is fixed before the data is seen.
+"""MST: synthetic data from a tree of pairs of columns. It is quick, and its noise is fixed beforehand.
 
-*Reference.* McKenna, Miklau & Sheldon 2021, "Winning the NIST Contest", Journal of Privacy and Confidentiality
-11(3): a third of ρ each for the columns, for choosing the pairs, and for measuring them. Deviations: the noise
-is the discrete Gaussian; scores are rounded to eighths (see ``looks``); rare categories are not merged.
+*Reference.* McKenna, Miklau & Sheldon 2021, "Winning the NIST Contest", Journal of Privacy and
+Confidentiality 11(3): a third of ρ each for the columns, for choosing the pairs, and for measuring them.
+Deviations: the noise is the discrete Gaussian; scores are rounded to eighths (see ``noisy_access``); rare
+categories are not merged.
 """
 
 from dataclasses import dataclass, field
@@ -12,22 +13,22 @@ from privet.adjacency import Adjacency
 from privet.arguments import open_fraction, shown
 from privet.errors import InvalidArgument
 from privet.events import Compose, DiscreteGaussian, Event, ExponentialMechanism, Repeat
-from privet.releasing.synthetic.budgets import choice_epsilon, concentrated_budget, measured_scale
+from privet.releasing.synthetic.budgets import choice_epsilon, concentrated_budget, measurement_scale
 from privet.releasing.synthetic.descent import MirrorDescent
 from privet.releasing.synthetic.domain import Domain
-from privet.releasing.synthetic.estimation import Estimator, Fitted, Measurement
-from privet.releasing.synthetic.looks import Looks, cell_event
+from privet.releasing.synthetic.estimation import Estimator, FittedModel, Measurement
 from privet.releasing.synthetic.marginals import Axes
 from privet.releasing.synthetic.models import Model
-from privet.releasing.synthetic.running import Mechanism, Run
+from privet.releasing.synthetic.noisy_access import NoisyAccess, cell_event
+from privet.releasing.synthetic.runs import SyntheticMechanism, SyntheticRun
 
 __all__ = ["MST"]
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class MST(Mechanism):
-    """Synthetic data with every column, and the d − 1 pairs of columns that depend on each other the most.
+class MST(SyntheticMechanism):
+    """Synthetic data from every column and the d − 1 pairs of columns that depend most on each other.
 
     *Guarantee.* (ε, δ)-DP under ``adjacency``; ``event`` bounds what the ledger of a run will hold.
     """
@@ -37,7 +38,7 @@ class MST(Mechanism):
     delta: float
     adjacency: Adjacency
     unit: str | None = None
-    estimator: Estimator = field(default_factory=lambda: MirrorDescent(1000, 1e-4))  # two fits in all
+    estimator: Estimator = field(default_factory=lambda: MirrorDescent(1000, 1e-4))  # there are two fits only
 
     def __post_init__(self) -> None:
         self._check(self.epsilon)
@@ -51,62 +52,62 @@ class MST(Mechanism):
     def event(self) -> Event:
         """What will be spent."""
         columns, pairs = len(self.domain.columns), len(self.domain.columns) - 1
-        sigma, epsilon, again = self._noise()
+        sigma, epsilon, pair_sigma = self._noise()
         parts: tuple[Event, ...] = (Repeat(cell_event(DiscreteGaussian, sigma, self.adjacency), columns),)
         if pairs:
             parts += (
                 Repeat(ExponentialMechanism(epsilon=epsilon), pairs),
-                Repeat(cell_event(DiscreteGaussian, again, self.adjacency), pairs),
+                Repeat(cell_event(DiscreteGaussian, pair_sigma, self.adjacency), pairs),
             )
         return Compose(parts)
 
     def _noise(self) -> tuple[float, float, float]:
-        """σ of the columns, ε of a choice, σ of the pairs."""
+        """σ of the columns, ε of a choice, and σ of the pairs."""
         rho = concentrated_budget(epsilon=self.epsilon, delta=self.delta)
         columns, pairs = len(self.domain.columns), len(self.domain.columns) - 1
         if not pairs:
-            return measured_scale(rho, self.adjacency), 0.0, 0.0
+            return measurement_scale(rho, self.adjacency), 0.0, 0.0
         return (
-            measured_scale(rho / 3 / columns, self.adjacency),
+            measurement_scale(rho / 3 / columns, self.adjacency),
             choice_epsilon(rho / 3 / pairs),
-            measured_scale(rho / 3 / pairs, self.adjacency),
+            measurement_scale(rho / 3 / pairs, self.adjacency),
         )
 
-    def _begin(self, looks: Looks) -> Run:
-        self.estimator.ready()
-        return _Stages(self, looks, self._noise())
+    def _begin(self, access: NoisyAccess) -> SyntheticRun:
+        self.estimator.check_packages()
+        return _MstRun(self, access, self._noise())
 
 
 @final
-class _Stages(Run):
+class _MstRun(SyntheticRun):
     """The columns, the choices of pairs as in Kruskal's algorithm, the pairs."""
 
-    def __init__(self, mechanism: MST, looks: Looks, noise: tuple[float, float, float]) -> None:
-        super().__init__(mechanism.domain, looks)
+    def __init__(self, mechanism: MST, access: NoisyAccess, noise: tuple[float, float, float]) -> None:
+        super().__init__(mechanism.domain, access)
         self._estimator, self._shape = mechanism.estimator, mechanism.domain.shape
-        self._sigma, self._epsilon, self._again = noise
+        self._sigma, self._epsilon, self._pair_sigma = noise
         self._columns: list[Axes] = [(axis,) for axis in range(len(self._shape))]
         self._choices = len(self._shape) - 1
         self._pairs: list[Axes] = []
-        self._part = list(range(len(self._shape)))  # which part of the forest a column is in
+        self._component = list(range(len(self._shape)))  # the tree of the forest that a column is in
         self._measurements: list[Measurement] = []
-        self._alone: Fitted | None = None
-        self._fitted: Fitted | None = None
+        self._independent: FittedModel | None = None
+        self._fitted: FittedModel | None = None
 
     @property
     def share(self) -> float:
-        looks = 3 * len(self._shape) - 2
+        queries = 3 * len(self._shape) - 2
         left = len(self._columns) + 2 * self._choices + len(self._pairs)
-        return 1.0 if not left else 1 - left / looks
+        return 1.0 if not left else 1 - left / queries
 
     def step(self) -> None:
         if self._columns:
             self._measure(self._columns.pop(0), self._sigma)
         elif self._choices:
-            self._choices -= 1  # before it is spent: a choice that fails is not made again
+            self._choices -= 1  # first, so that a choice that fails is not paid for again
             self._choose()
         else:
-            self._measure(self._pairs.pop(0), self._again)
+            self._measure(self._pairs.pop(0), self._pair_sigma)
 
     def model(self) -> Model:
         if self._fitted is None:
@@ -114,19 +115,20 @@ class _Stages(Run):
         return self._fitted.model
 
     def _choose(self) -> None:
-        if self._alone is None:
-            self._alone = self._estimator.fit(self._shape, self._measurements)
-        model, axes = self._alone.model, range(len(self._shape))
-        offered = [(a, b) for a in axes for b in axes if a < b and self._part[a] != self._part[b]]
+        if self._independent is None:
+            self._independent = self._estimator.fit(self._shape, self._measurements)
+        model, axes = self._independent.model, range(len(self._shape))
+        offered = [(a, b) for a in axes for b in axes if a < b and self._component[a] != self._component[b]]
         answers = [model.answer(pair) for pair in offered]
-        nothing = [0.0] * len(offered)
-        chosen = self._looks.choose(offered, answers, nothing, [1] * len(offered), self._epsilon)
+        penalties = [0.0] * len(offered)
+        chosen = self._access.choose(offered, answers, penalties, [1] * len(offered), self._epsilon)
         a, b = offered[chosen]
-        self._part = [self._part[a] if part == self._part[b] else part for part in self._part]
+        joined, other = self._component[a], self._component[b]
+        self._component = [joined if tree == other else tree for tree in self._component]
         self._pairs.append((a, b))
 
     def _measure(self, axes: Axes, sigma: float) -> None:
         self._fitted = None
         label = " × ".join(self._domain.names[a] for a in axes)
-        values = self._looks.measure(axes, label, DiscreteGaussian, sigma)
+        values = self._access.measure(axes, label, DiscreteGaussian, sigma)
         self._measurements.append(Measurement(axes, values, sigma**2))

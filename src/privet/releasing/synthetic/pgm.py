@@ -1,7 +1,8 @@
 """private-PGM, the reference estimator (PyPI ``mbi``). The only module that imports it.
 
 *Reference.* McKenna, Sheldon & Miklau 2019, "Graphical-model based estimation and inference for differential
-privacy". It runs on JAX in float64, switched on for these calls alone; every new set of cliques is compiled.
+privacy". It runs on JAX in float64, which is switched on for these calls only; every new set of cliques is
+compiled.
 """
 
 import warnings
@@ -14,9 +15,15 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.errors import MissingPackage
-from privet.releasing.synthetic.descent import tree_of
-from privet.releasing.synthetic.estimation import Estimator, Fitted, Measurement, best_total, merged
-from privet.releasing.synthetic.junction import junction_tree
+from privet.releasing.synthetic.descent import build_tree_model
+from privet.releasing.synthetic.estimation import (
+    Estimator,
+    FittedModel,
+    Measurement,
+    estimate_total,
+    merge_measurements,
+)
+from privet.releasing.synthetic.junction import build_junction_tree
 
 __all__ = ["PrivatePGM"]
 
@@ -24,34 +31,37 @@ __all__ = ["PrivatePGM"]
 @final
 @dataclass(frozen=True)
 class PrivatePGM(Estimator):
-    """Mirror descent as private-PGM does it, with so many steps."""
+    """The mirror descent of private-PGM, with ``steps`` steps."""
 
     steps: int = 1000
 
     def __post_init__(self) -> None:
         whole("steps", self.steps)
 
-    def ready(self) -> None:
+    def check_packages(self) -> None:
         _packages()
 
     def fit(
-        self, shape: tuple[int, ...], measurements: Sequence[Measurement], start: Fitted | None = None
-    ) -> Fitted:
+        self, shape: tuple[int, ...], measurements: Sequence[Measurement], start: FittedModel | None = None
+    ) -> FittedModel:
         jax, mbi = _packages()
-        found, total = merged(measurements), best_total(measurements)
+        merged, total = merge_measurements(measurements), estimate_total(measurements)
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             domain = mbi.Domain(range(len(shape)), shape)
-            noisy = [mbi.LinearMeasurement(one.values.ravel(), one.axes, one.variance**0.5) for one in found]
+            linear = [
+                mbi.LinearMeasurement(noisy.values.ravel(), noisy.axes, noisy.variance**0.5)
+                for noisy in merged
+            ]
             model: Any = mbi.estimation.MirrorDescent().estimate(
-                domain, noisy, known_total=total, iters=self.steps, warm_start=_start(mbi, domain, start)
+                domain, linear, known_total=total, iters=self.steps, warm_start=_start(mbi, domain, start)
             )
             potentials = {
                 tuple(axes): np.asarray(table.values, dtype=float)
                 for axes, table in model.potentials.tables.items()
             }
-        skeleton = junction_tree(shape, [one.axes for one in found])
-        return Fitted(tree_of(shape, skeleton, potentials, total), potentials)
+        junction_tree = build_junction_tree(shape, [measurement.axes for measurement in merged])
+        return FittedModel(build_tree_model(shape, junction_tree, potentials, total), potentials)
 
 
 def _packages() -> tuple[ModuleType, ModuleType]:
@@ -59,17 +69,17 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         import jax
 
         with jax.enable_x64(True), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns that float32 and the compilation cache are on
+            warnings.simplefilter("ignore")  # of float32 and of the compilation cache
             import mbi  # type: ignore[import-untyped]
     except ImportError:
         raise MissingPackage(
-            "PrivatePGM needs the package 'mbi', which is not installed. Run pip install 'privet[synthetic]', or "
-            "use MirrorDescent(), which needs nothing."
+            "PrivatePGM needs the package 'mbi', which is not installed. Run pip install "
+            "'privet[synthetic]', or use MirrorDescent(), which needs nothing."
         ) from None
     return jax, mbi
 
 
-def _start(mbi: ModuleType, domain: Any, start: Fitted | None) -> Any:  # noqa: ANN401 - mbi has no types
+def _start(mbi: ModuleType, domain: Any, start: FittedModel | None) -> Any:  # noqa: ANN401 - mbi has no types
     if start is None:
         return None
     tables = {

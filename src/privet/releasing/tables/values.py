@@ -18,7 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
-from privet.releasing.statistics import Category
+from privet.releasing.keys import Category
 
 __all__ = [
     "ValuePart",

@@ -1,14 +1,14 @@
-"""The only two looks that synthetic data takes at a table: a noisy marginal, and the choice of one.
+"""The only queries of a table for synthetic data: a noisy count or marginal, and the choice of a marginal.
 
-Each is written on the ledger before its noise is drawn, so that nothing spent is forgotten when a run fails.
+The ledger gets each query before its noise is drawn, so that nothing spent is forgotten if a run fails.
 
-*Guarantee.* A row is in one cell of a marginal. One unit more or fewer (or zeroed) moves one cell by one; one
-unit replaced moves at most two cells by one each. Both samplers are exact on the integers.
+*Guarantee.* A row is in one cell of a marginal. A unit that is added, removed or zeroed moves one cell by
+one; a unit that is replaced moves at most two cells by one each. Both samplers are exact on the integers.
 
-A choice scores a marginal r by w_r (‖M_r(D) − M_r(p)‖₁ − penalty_r). Model answers and penalties are rounded to
-eighths first and the scores are then whole numbers, so that one unit moves them by at most max w_r eight eighths
-(twice that when replaced) in the computer as well as on paper; ε/2Δ is rounded down to 16 bits, so that its
-product with a score is exact in float64 up to 2³⁷, and the ledger holds the ε that this makes.
+A choice scores a marginal r by w_r (‖M_r(D) − M_r(p)‖₁ − penalty_r). Model answers and penalties are rounded
+to eighths first, so that the scores are whole numbers, and one unit moves them by at most max w_r · 8 eighths
+(twice that if replaced), in the computer as well as on paper. ε/2Δ is rounded down to 16 bits, so that its
+product with a score is exact in float64 up to 2³⁷. The ledger holds the resulting ε.
 """
 
 import math
@@ -23,9 +23,9 @@ from privet.events import DiscreteGaussian, DiscreteLaplace, Event, ExponentialM
 from privet.ledger import Ledger
 from privet.mechanisms.sampling import choose, discrete_gaussian, discrete_laplace
 from privet.randomness import NoiseSource
-from privet.releasing.synthetic.marginals import Axes, Counts
+from privet.releasing.synthetic.marginals import Axes, ExactMarginals
 
-__all__ = ["CellNoise", "Looks", "cell_event", "selection_factor"]
+__all__ = ["CellNoise", "NoisyAccess", "cell_event", "selection_factor"]
 
 _EIGHTHS = 8  # the grid of the scores
 _BITS = 16  # of ε/2Δ
@@ -38,7 +38,7 @@ _SAMPLERS: dict[CellNoise, Callable[[float, int, NoiseSource], np.ndarray]] = {
 
 
 def cell_event(kind: CellNoise, scale: float, adjacency: Adjacency) -> Event:
-    """A marginal with noise on every cell, of which one unit moves one, or two when it is replaced.
+    """A marginal with noise on every cell; one unit moves one cell, or two if it is replaced.
 
     >>> from privet.adjacency import AddRemove, ReplaceOne
     >>> cell_event(DiscreteGaussian, 10.0, AddRemove())
@@ -51,7 +51,7 @@ def cell_event(kind: CellNoise, scale: float, adjacency: Adjacency) -> Event:
 
 
 def selection_factor(epsilon: float, sensitivity: int) -> float:
-    """ε/2Δ rounded down to few bits, so that it times a whole-number score is exact.
+    """ε/2Δ rounded down to few bits, so that its product with a whole-number score is exact.
 
     >>> selection_factor(0.1, 8) <= 0.1 / 16, selection_factor(0.1, 8) > 0.0999 / 16
     (True, True)
@@ -61,11 +61,11 @@ def selection_factor(epsilon: float, sensitivity: int) -> float:
 
 
 @final
-class Looks:
-    """A table under lock: what may be seen of it, and the ledger of what was seen."""
+class NoisyAccess:
+    """The only access to a private table: noisy answers, and the ledger of what they cost."""
 
     def __init__(
-        self, counts: Counts, adjacency: Adjacency, noise: NoiseSource, caveats: frozenset[Caveat]
+        self, counts: ExactMarginals, adjacency: Adjacency, noise: NoiseSource, caveats: frozenset[Caveat]
     ) -> None:
         self._counts, self._noise = counts, noise
         self.ledger = Ledger(adjacency, caveats=noise.caveats | caveats)
@@ -94,7 +94,7 @@ class Looks:
         weights: Sequence[int],
         epsilon: float,
     ) -> int:
-        """Which candidate the model gets most wrong, by the exponential mechanism."""
+        """The candidate with the largest error of the model, by the exponential mechanism."""
         sensitivity = max(weights) * _EIGHTHS * self.ledger.adjacency.contribution_distance
         factor = selection_factor(epsilon, sensitivity)
         self.ledger = self.ledger.spend(

@@ -1,4 +1,4 @@
-"""A run of a synthetic-data mechanism: step by step, with its ledger always at hand."""
+"""Runs of a synthetic-data mechanism: step by step, with a ledger that is always up to date."""
 
 import sys
 import time
@@ -16,19 +16,20 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource, SecureNoise
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.synthetic.domain import Domain
-from privet.releasing.synthetic.looks import Looks
-from privet.releasing.synthetic.marginals import Counts
+from privet.releasing.synthetic.marginals import ExactMarginals
 from privet.releasing.synthetic.models import Model
+from privet.releasing.synthetic.noisy_access import NoisyAccess
 
-__all__ = ["Mechanism", "Progress", "Run", "Synthetic"]
+__all__ = ["SyntheticData", "SyntheticMechanism", "SyntheticProgress", "SyntheticRun"]
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Synthetic:
+class SyntheticData:
     """What was released: a distribution over the domain, and the ledger of what it cost.
 
-    All that is done with it is post-processing. The same question gets the same answer, and costs nothing.
+    Everything that is computed from it is post-processing. The same question gets the same answer, at no
+    cost.
     """
 
     domain: Domain
@@ -45,87 +46,87 @@ class Synthetic:
         return self.model.answer(self.domain.axes(columns))
 
     def sample(self, rows: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
-        """A synthetic table, as a mapping that pandas and Polars take as it is.
+        """A synthetic table, as a mapping that pandas and Polars accept.
 
         Its marginals follow the model's as closely as whole rows can. Numbers are spread over their bins. The
-        randomness is that of an experiment: it protects nobody, and need not.
+        randomness is experiment randomness: it protects nobody, and it need not.
         """
         whole("rows", rows, least=0, most=10**9)
         return self.domain.decode(self.model.sample(rows, generator), generator)
 
 
-class Run(ABC):
-    """A release under way. It can be interrupted and taken up again; ``ledger`` has all that was spent so far."""
+class SyntheticRun(ABC):
+    """A release in progress. It can be interrupted and resumed; ``ledger`` has everything spent so far."""
 
-    def __init__(self, domain: Domain, looks: Looks) -> None:
-        self._domain, self._looks = domain, looks
+    def __init__(self, domain: Domain, access: NoisyAccess) -> None:
+        self._domain, self._access = domain, access
 
     @property
     def ledger(self) -> Ledger:
-        """Everything that was spent until now."""
-        return self._looks.ledger
+        """Everything spent so far."""
+        return self._access.ledger
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether the run is complete."""
         return self.share >= 1
 
     @property
     @abstractmethod
     def share(self) -> float:
-        """How much of the work is done, 0 to 1."""
+        """The share of the work that is done, 0 to 1."""
 
     @abstractmethod
     def step(self) -> None:
-        """Take the next look. When it fails, what it spent stays on the ledger, and the next step goes on."""
+        """Make the next query. If it fails, its cost stays on the ledger, and the next step continues."""
 
     @abstractmethod
     def model(self) -> Model:
-        """The distribution as it is known now."""
+        """The distribution that fits the answers so far."""
 
-    def finish(self) -> Synthetic:
-        """Take all looks that are left, with a bar on a terminal."""
-        with Progress("synthetic data") as progress:
+    def finish(self) -> SyntheticData:
+        """Make all remaining queries, with a progress bar on a terminal."""
+        with SyntheticProgress("synthetic data") as progress:
             while not self.done:
                 self.step()
                 progress.show(self.share)
-        return Synthetic(self._domain, self.model(), self.ledger)
+        return SyntheticData(self._domain, self.model(), self.ledger)
 
 
-class Mechanism(ABC):
-    """A way to release synthetic data. Its fields are public; the table is an argument."""
+class SyntheticMechanism(ABC):
+    """A method that releases synthetic data. Its fields are public; the table is an argument."""
 
     domain: Domain
     adjacency: Adjacency
     unit: str | None
 
     @abstractmethod
-    def _begin(self, looks: Looks) -> Run:
-        """A run over a table that was encoded."""
+    def _begin(self, access: NoisyAccess) -> SyntheticRun:
+        """A run over an encoded table."""
 
     @property
     def _caveats(self) -> frozenset[Caveat]:
         return frozenset()
 
-    def start(self, table: Any, noise: NoiseSource | None = None) -> Run:  # noqa: ANN401 - any kind of table
+    def start(self, table: Any, noise: NoiseSource | None = None) -> SyntheticRun:  # noqa: ANN401 - any table
         """Encode the table and begin; nothing is spent yet."""
         source = SecureNoise() if noise is None else noise
-        counts = Counts(self.domain, self.domain.encode(table, unit=self.unit))
-        return self._begin(Looks(counts, self.adjacency, source, self._caveats))
+        counts = ExactMarginals(self.domain, self.domain.encode(table, unit=self.unit))
+        return self._begin(NoisyAccess(counts, self.adjacency, source, self._caveats))
 
-    def release(self, table: Any, noise: NoiseSource | None = None) -> Synthetic:  # noqa: ANN401 - any kind of table
+    def release(self, table: Any, noise: NoiseSource | None = None) -> SyntheticData:  # noqa: ANN401
         """Run to the end.
 
-        Should it fail on the way, ``ReleaseFailed`` has the ledger of what was spent, and an interruption has it as a
-        note; whoever wants to go on after that calls ``start`` and keeps the run.
+        If it fails, ``ReleaseFailed`` has the ledger of what was spent; an interruption has it as a note. To
+        resume after an interruption, call ``start`` and keep the run.
         """
         run = self.start(table, noise)
         try:
             return run.finish()
-        except Exception:  # its message may speak of the data
+        except Exception:  # its message may quote the data
             raise ReleaseFailed(run.ledger) from None
-        except BaseException as stopped:
-            stopped.add_note(f"What was spent until then, as a ledger:\n{run.ledger.to_json()}")
+        except BaseException as interruption:
+            interruption.add_note(f"The ledger of what was spent so far:\n{run.ledger.to_json()}")
             raise
 
     def _check(self, epsilon: float) -> None:
@@ -139,20 +140,21 @@ class Mechanism(ABC):
             )
         if (self.unit is None) != (self.adjacency.unit is Unit.RECORD):
             raise InvalidArgument(
-                f"'unit' must name the column of the unit where that is not the record, and be left out where it "
-                f"is; got {shown(self.unit)} with {self.adjacency}. Give the column and, say, AddRemove(Unit.USER)."
+                f"'unit' must name the column of users or clients, and be left out where the unit is a "
+                f"record, got {shown(self.unit)} with {self.adjacency}. Give the column and, for example, "
+                f"AddRemove(Unit.USER)."
             )
 
 
 @final
-class Progress:
-    """A bar on a terminal for what takes over two seconds; silent elsewhere."""
+class SyntheticProgress:
+    """A progress bar on a terminal, after two seconds; silent elsewhere."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self._label, self._stream = label, sys.stderr if stream is None else stream
         self._began, self._shown = time.monotonic(), 0.0
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "SyntheticProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +163,7 @@ class Progress:
             self._stream.flush()
 
     def show(self, share: float) -> None:
-        """Draw the bar anew, at most ten times a second."""
+        """Redraw the bar, at most ten times a second."""
         now = time.monotonic()
         if now - self._began < 2 or now - self._shown < 0.1 or not self._stream.isatty():
             return

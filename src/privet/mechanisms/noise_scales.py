@@ -1,6 +1,6 @@
-"""The laws of discrete noise: tails, quantiles, and how much noise an (ε, δ) needs.
+"""Scales and quantiles of noise: how much noise an (ε, δ) needs, and how far it reaches.
 
-Written down a second time, apart from the accountant: what is calibrated here is tested against it.
+It shares no code with the accountant. Tests compare what is calibrated here with the accountant's answer.
 """
 
 import math
@@ -19,26 +19,26 @@ __all__ = [
     "discrete_gaussian_quantile",
     "discrete_gaussian_scale",
     "discrete_laplace_quantile",
-    "each",
-    "ratio_up",
+    "divide_up",
+    "split_failure",
 ]
 
-_MARGIN = 1e-6  # of the scale, above what the accountant leaves open between its bounds
-_REACH = 39.0  # standard deviations beyond which a normal law has no mass in float64
+_MARGIN = 1e-6  # of the scale: more than the gap between the accountant's bounds
+_REACH = 39.0  # standard deviations; a normal distribution has no mass beyond in float64
 _NORMAL = 4096.0  # from this scale on, a discrete Gaussian's quantile is a normal one within a step
 _MOST_STEPS = 2.0**50  # of any noise
-_LARGEST_SCALE = 1e5  # of a discrete Gaussian that the accountant takes exactly
+_LARGEST_SCALE = 1e5  # of a discrete Gaussian that is accounted exactly
 
 
-def ratio_up(numerator: int, denominator: float | Fraction) -> float:
+def divide_up(numerator: int, denominator: float | Fraction) -> float:
     """The smallest float that is not below the quotient.
 
-    >>> ratio_up(1, 0.1)
+    >>> divide_up(1, 0.1)
     10.0
     """
     exact = numerator / Fraction(denominator)
-    found = float(exact)
-    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+    rounded = float(exact)
+    return rounded if Fraction(rounded) >= exact else math.nextafter(rounded, math.inf)
 
 
 def check_scale(steps: float) -> float:
@@ -51,8 +51,8 @@ def check_scale(steps: float) -> float:
     return steps
 
 
-def each(failure: float, times: int) -> float:
-    """The failure probability of one of ``times`` independent parts, when that of any is ``failure``."""
+def split_failure(failure: float, times: int) -> float:
+    """The failure probability of one of ``times`` independent parts, so that any fails with ``failure``."""
     return -math.expm1(math.log1p(-failure) / times)
 
 
@@ -67,7 +67,7 @@ def discrete_laplace_quantile(scale: float, failure: float) -> int:
 
 
 def discrete_gaussian_quantile(scale: float, failure: float) -> int:
-    """A t with P[|X| > t] ≤ failure, the smallest unless the scale is large, where it may be one step more."""
+    """The smallest t with P[|X| > t] ≤ failure; for a large scale it may be one step more."""
     if scale >= _NORMAL:
         return math.ceil(-scale * float(ndtri(0.5 * failure))) + 1
     x = np.arange(0, math.ceil(_REACH * scale) + 2)
@@ -83,8 +83,9 @@ def classic_noise_multiplier(epsilon: float, delta: float) -> float:
     open_fraction("delta", delta)
     if epsilon >= 1:
         raise InvalidArgument(
-            f"'epsilon' must be below 1 for the classic Gaussian mechanism, got {epsilon!r}, because its theorem "
-            f"does not hold there. Use Gaussian.analytic, which is exact for every ε and needs less noise."
+            f"'epsilon' must be below 1 for the classic Gaussian mechanism, got {epsilon!r}, because its "
+            f"theorem does not hold there. Use Gaussian.analytic, which is exact for every ε and needs less "
+            f"noise."
         )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
@@ -94,7 +95,8 @@ def analytic_noise_multiplier(epsilon: float, delta: float) -> float:
 
     In logarithms, so that neither exp(ε) overflows nor a tail of 1e-300 is lost.
 
-    Reference: Balle & Wang 2018, Theorem 8. Their change of variables is not needed where tails are logarithms.
+    Reference: Balle & Wang 2018, Theorem 8. Their change of variables is not needed where tails are
+    logarithms.
     """
     positive("epsilon", epsilon)
     open_fraction("delta", delta)
@@ -107,7 +109,7 @@ def analytic_noise_multiplier(epsilon: float, delta: float) -> float:
 
 
 def _log_delta(epsilon: float, mu: float) -> float:
-    """ln δ(ε) of N(μ, 1) against N(0, 1), rounded up by what float64 can lose."""
+    """ln δ(ε) of N(μ, 1) against N(0, 1), rounded up by more than the round-off."""
     first = float(log_ndtr(0.5 * mu - epsilon / mu))
     second = epsilon + float(log_ndtr(-0.5 * mu - epsilon / mu))
     lost = 1e-14 * (1 + abs(second))  # of the difference below
@@ -117,11 +119,13 @@ def _log_delta(epsilon: float, mu: float) -> float:
 def discrete_gaussian_scale(epsilon: float, delta: float, steps: int, coordinates: int) -> float:
     """A scale whose discrete Gaussian noise, on each of ``coordinates`` that move by ``steps``, is (ε, δ)-DP.
 
-    The privacy loss depends on the sum of the coordinates' noise alone. That sum is discrete Gaussian with scale
-    σ√l, up to a factor of 1 ± 10 l exp(−π²σ²), which is 1 in float64 from σ = 3 on. Below that, and for several
-    coordinates, the bound by concentrated DP is taken, which needs a little more noise. A millionth is added.
+    The privacy loss depends on the sum of the coordinates' noise alone. That sum is discrete Gaussian with
+    scale σ√l, up to a factor of 1 ± 10 l exp(−π²σ²), which is 1 in float64 from σ = 3 on. For a smaller σ and
+    several coordinates, the bound by concentrated DP is used, which needs a little more noise. A millionth is
+    added.
 
-    Reference: Canonne, Kamath & Steinke 2020, Theorem 7 and Proposition 12; Kairouz, Liu & Steinke 2021, Theorem 1.
+    Reference: Canonne, Kamath & Steinke 2020, Theorem 7 and Proposition 12; Kairouz, Liu & Steinke 2021,
+    Theorem 1.
     """
     start = math.sqrt(coordinates) * steps * analytic_noise_multiplier(epsilon, delta)
     log_target = math.log(delta) - 1e-9
@@ -136,7 +140,7 @@ def discrete_gaussian_scale(epsilon: float, delta: float, steps: int, coordinate
     low, high = 0.98 * start, 1.02 * start
     while not enough(high):
         low, high = high, 1.1 * high
-    while enough(low) and low > 0.05:  # below, a discrete Gaussian is hardly ever other than 0
+    while enough(low) and low > 0.05:  # a smaller discrete Gaussian is nearly always 0
         low, high = 0.9 * low, low
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
@@ -144,14 +148,15 @@ def discrete_gaussian_scale(epsilon: float, delta: float, steps: int, coordinate
     scale = high * (1 + _MARGIN)
     if scale > _LARGEST_SCALE:
         raise OutOfReach(
-            f"An ε of {epsilon:g} at this δ needs a discrete Gaussian of scale {scale:.3g} steps, and scales beyond "
-            f"{_LARGEST_SCALE:g} are not accounted exactly. Ask for a larger ε, or use Laplace."
+            f"An ε of {epsilon:g} at this δ needs a discrete Gaussian of scale {scale:.3g} steps, and "
+            f"scales beyond {_LARGEST_SCALE:g} are not accounted exactly. Ask for a larger ε, or use "
+            f"Laplace."
         )
     return scale
 
 
 def _log_lattice_delta(epsilon: float, scale: float, shift: int) -> float:
-    """ln δ(ε) of a discrete Gaussian moved by ``shift``: Σ P[x] (1 − exp(ε − loss(x)))₊, with every term positive."""
+    """ln δ(ε) of a shifted discrete Gaussian: Σ P[x] (1 − exp(ε − loss(x)))₊, without cancellation."""
     threshold = epsilon * scale**2 / shift - 0.5 * shift  # where the loss (2x + shift)·shift/2σ² is ε
     first = math.floor(threshold) + 1
     if first > _REACH * scale:
@@ -177,7 +182,7 @@ def _log_normalizer(scale: float) -> float:
 
 
 def _log_concentrated_delta(epsilon: float, rho: float) -> float:
-    """ln δ of ρ-concentrated DP: the least of (α − 1)(αρ − ε) + (α − 1) ln(1 − 1/α) − ln α over orders α > 1."""
+    """ln δ of ρ-concentrated DP: min over α > 1 of (α − 1)(αρ − ε) + (α − 1) ln(1 − 1/α) − ln α."""
     orders = 1 + np.geomspace(1e-4, 1e8, 4001)
     bounds = (orders - 1) * (orders * rho - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return float(bounds.min())
