@@ -317,25 +317,27 @@ def test_the_data_must_be_the_plans():
 class TestPieces:
     """Lots are taken in pieces that the caches hold; what is summed does not depend on it."""
 
-    @pytest.mark.parametrize("held", [None, 0, 1, 1000, 10**5, 10**7, 10**10])
+    @pytest.mark.parametrize("numbers_per_example", [None, 0, 1, 1000, 10**5, 10**7, 10**10])
     @pytest.mark.parametrize("count", [1, 31, 32, 33, 1000, 4096])
-    def test_pieces_are_equal_and_cover_the_lot(self, held, count):
-        size = micro_batch_size(count, held)
+    def test_pieces_are_equal_and_cover_the_lot(self, numbers_per_example, count):
+        size = micro_batch_size(count, numbers_per_example)
         assert 1 <= size <= count
         pieces = -(-count // size)
         assert pieces * size - count < pieces  # no piece is smaller than another by more than one each
-        if held is not None:
-            assert size == 1 or size * held <= max(1 << 22, min(32 * held, 1 << 27))
+        if numbers_per_example is not None:
+            assert size == 1 or size * numbers_per_example <= max(
+                1 << 22, min(32 * numbers_per_example, 1 << 27)
+            )
 
     def test_the_engine_says_how_much_it_holds(self):
         """A chain: the inputs and outputs of its layers. Others: inputs and gradients of outputs; brute force: parameters too."""
         x, y = torch.randn(6, 5), torch.randint(0, 3, (6,))
         loss = per_example_loss(nn.CrossEntropyLoss())
         chain = ClippedSums(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), loss, Flat(1.0))
-        assert chain.held is None
+        assert chain.numbers_per_example is None
         for _ in range(2):
             chain.add((x,), y, chain.layout.zeros())
-            assert chain.held == 5 + 4 + 4 + 3
+            assert chain.numbers_per_example == 5 + 4 + 4 + 3
 
         class Odd(nn.Module):
             def __init__(self):
@@ -348,7 +350,7 @@ class TestPieces:
         odd = ClippedSums(Odd(), loss, Flat(1.0))
         odd.add((x,), y, odd.layout.zeros())
         assert odd.brute_forced
-        assert odd.held == 5 + 3 + 9
+        assert odd.numbers_per_example == 5 + 3 + 9
 
     def test_a_lot_in_pieces_is_the_lot(self, monkeypatch):
         torch.manual_seed(0)
