@@ -334,10 +334,10 @@ class TestPieces:
         x, y = torch.randn(6, 5), torch.randint(0, 3, (6,))
         loss = per_example_loss(nn.CrossEntropyLoss())
         chain = ClippedSums(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), loss, Flat(1.0))
-        assert chain.numbers_per_example is None
+        assert chain.held is None
         for _ in range(2):
             chain.add((x,), y, chain.layout.zeros())
-            assert chain.numbers_per_example == 5 + 4 + 4 + 3
+            assert chain.held == 5 + 4 + 4 + 3
 
         class Odd(nn.Module):
             def __init__(self):
@@ -350,7 +350,7 @@ class TestPieces:
         odd = ClippedSums(Odd(), loss, Flat(1.0))
         odd.add((x,), y, odd.layout.zeros())
         assert odd.brute_forced
-        assert odd.numbers_per_example == 5 + 3 + 9
+        assert odd.held == 5 + 3 + 9
 
     def test_a_lot_in_pieces_is_the_lot(self, monkeypatch):
         torch.manual_seed(0)
