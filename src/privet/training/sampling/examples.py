@@ -110,8 +110,8 @@ def split_micro_batches(indices: Tensor, size: int) -> Iterator[Tensor]:
         yield indices[start : start + step]
 
 
-def micro_batch_size(count: int, held: int | None) -> int:
-    """How many of ``count`` examples to process at once, if each one holds ``held`` numbers in memory.
+def micro_batch_size(count: int, numbers_per_example: int | None) -> int:
+    """How many of ``count`` examples to process at once, by how many numbers each one holds in memory.
 
     None means that this is not known yet, before the first pass. The micro-batch fills 16 MB, which fits into
     the caches. It has at least 32 examples, because fewer do not keep a processor busy, unless these need 512
@@ -120,8 +120,10 @@ def micro_batch_size(count: int, held: int | None) -> int:
     >>> micro_batch_size(1000, 500), micro_batch_size(1000, 10_000), micro_batch_size(100, 10**8)
     (1000, 334, 1)
     """
-    each = max(1, held or 1)
-    most = _FEWEST if held is None else max(_IN_CACHE // each, min(_FEWEST, _AT_MOST // each), 1)
+    each = max(1, numbers_per_example or 1)
+    most = (
+        _FEWEST if numbers_per_example is None else max(_IN_CACHE // each, min(_FEWEST, _AT_MOST // each), 1)
+    )
     return -(-count // -(-count // most))
 
 
