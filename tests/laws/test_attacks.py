@@ -161,7 +161,7 @@ class TestEveryAttackInEveryOrder:
     def game(cls):
         torch = pytest.importorskip("torch")
         from privet.attacks.shadows import Halves, TorchRecipe, study
-        from privet.attacks.shadows.kept import train_shadows
+        from privet.attacks.shadows.whole_models import train_shadows
 
         rng = np.random.default_rng(30)
         rows = rng.normal(size=(120, 1, 4, 4))

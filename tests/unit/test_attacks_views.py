@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privet.attacks import Logits, Loss, Outputs, Predictions, Probabilities, see
-from privet.attacks.model_views import pieces
+from privet.attacks.outputs import pieces
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, Scores
 from privet.views import BlackBox, WhiteBox, narrowed, scaled

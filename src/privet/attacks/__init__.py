@@ -27,7 +27,8 @@ from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.signals import Query, identity, signal, signals
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
-from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
+from privet.attacks.model_views import Logits, Predictions, Probabilities, see
+from privet.attacks.outputs import Outputs
 
 __all__ = [
     "BASE",

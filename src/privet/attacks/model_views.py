@@ -5,39 +5,24 @@ every score, so it is wrapped by the one who knows: ``Probabilities(f)`` or ``Lo
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
-from scipy.special import log_softmax
 
 from privet.arguments import whole
 from privet.attacks.fitted import class_names, class_numbers, framed, numbered
+from privet.attacks.outputs import Outputs, log_of_logits, log_of_probabilities, pieces
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
 __all__ = [
     "Logits",
-    "Outputs",
     "Predictions",
     "Probabilities",
-    "log_of_logits",
-    "log_of_probabilities",
-    "pieces",
     "see",
 ]
-
-_SUM_TOLERANCE = 1e-2  # half precision, summed over a thousand classes
-
-
-@final
-class Outputs(Enum):
-    """What the numbers are that a model gives."""
-
-    LOGITS = "logits"
-    PROBABILITIES = "probabilities"
 
 
 @runtime_checkable
@@ -152,52 +137,6 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
         f"'model' must be a torch module, an estimator with predict_proba, or a view, got {type(model).__name__}. "
         f"Wrap what asks it: Probabilities(f) or Logits(f)."
     )
-
-
-def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
-    """The rows, at most ``size`` at a time."""
-    for start in range(0, len(inputs), whole("batch", size)):
-        yield inputs[start : start + size]
-
-
-def log_of_probabilities(
-    table: Numbers, fix: str = "Wrap it in Logits if these are logits, or normalise them."
-) -> Numbers:
-    """ln p, after a check that these are probabilities; one column is that of class 1."""
-    if table.shape[1] == 1:
-        table = np.concatenate([1.0 - table, table], axis=1)
-    if np.isnan(table).any():
-        raise InvalidArgument(_NAN)
-    off = np.abs(table.sum(axis=1) - 1.0).max()
-    if table.min() < -_SUM_TOLERANCE:
-        raise InvalidArgument(f"'model' must give probabilities, got numbers below 0 or above 1. {fix}")
-    if off > _SUM_TOLERANCE:
-        raise InvalidArgument(
-            f"'model' must give probabilities, got rows whose sum is off by up to {off:.3g}. {fix}"
-        )
-    with np.errstate(divide="ignore"):
-        answer: Numbers = np.log(np.clip(table, 0.0, None))
-    return answer
-
-
-def log_of_logits(table: Numbers, fix: str) -> Numbers:
-    """ln softmax, after a check that these are not probabilities already; one column is the logit of class 1."""
-    if np.isnan(table).any():
-        raise InvalidArgument(_NAN)
-    if table.shape[1] == 1:
-        return np.concatenate([-np.logaddexp(0.0, table), -np.logaddexp(0.0, -table)], axis=1)
-    if len(table) and table.min() >= 0 and np.abs(table.sum(axis=1) - 1.0).max() < 1e-4:
-        raise InvalidArgument(
-            f"'model' must give logits, got rows of probabilities (none below 0, each sum 1), whose softmax would hide "
-            f"most of what they tell. {fix}"
-        )
-    answer: Numbers = np.asarray(log_softmax(np.clip(table, -1e300, 1e300), axis=1), dtype=np.float64)
-    return answer
-
-
-_NAN = (
-    "'model' must give numbers, got NaN. Look for records that hold NaN, or for a training run that diverged."
-)
 
 
 def _table(found: object, rows: int) -> Numbers:

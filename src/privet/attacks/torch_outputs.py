@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.attacks.model_views import Outputs
+from privet.attacks.outputs import Outputs
 from privet.errors import InvalidArgument
 from privet.views import Numbers
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
-from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.outputs import Outputs, log_of_logits, log_of_probabilities, pieces
 from privet.attacks.torch_outputs import (
     bare_outputs,
     last_layer_gives,

@@ -8,7 +8,7 @@ from typing import final
 from privet.arguments import positive
 from privet.attacks.membership.white_box import Shadow
 from privet.attacks.shadows import HalvesBesideRest, Recipe, Study, conduct
-from privet.attacks.shadows.kept import train_shadows
+from privet.attacks.shadows.whole_models import train_shadows
 from privet.pipeline.records import Asked
 from privet.private_folders import private_folder
 from privet.views import BlackBox, Labels, Rows
@@ -76,7 +76,11 @@ def references_within(
             if count >= models:
                 return done
             left = _SPARE * budget.seconds - spent
-            more = models if done.each == 0 else count + 2 * int(max(left, 0.0) / done.each / 2)
+            more = (
+                models
+                if done.seconds_per_model == 0
+                else count + 2 * int(max(left, 0.0) / done.seconds_per_model / 2)
+            )
             if more <= count:
                 return done
             count = min(models, more, 2 * count if done.trained else models)
