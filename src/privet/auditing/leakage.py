@@ -14,7 +14,7 @@ from privet.auditing.roc import Descent, OperatingPoint, Roc
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["RATES", "Leakage", "area_variance", "figures", "measure"]
+__all__ = ["RATES", "Leakage", "area_variance", "count_intervals", "measure"]
 
 RATES = (0.1, 0.01, 1e-3, 1e-4)
 _TOLD = (1e-3, 1e-2, 1e-1)
@@ -56,7 +56,7 @@ class Leakage:
         return {fpr: self.tpr(fpr) for fpr in RATES}
 
     @property
-    def telling_fpr(self) -> float | None:
+    def reported_fpr(self) -> float | None:
         """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that people are told of."""
         return next((fpr for fpr in _TOLD if _supported(fpr, self.roc.others)), None)
 
@@ -67,8 +67,8 @@ class Leakage:
         These are the intervals that ``figures`` counts. An attack that is wrong more often than chance tells members too.
         """
         found = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
-        if self.telling_fpr is not None:
-            found.append((0.5, self.precision(prior=0.5, fpr=self.telling_fpr)))
+        if self.reported_fpr is not None:
+            found.append((0.5, self.precision(prior=0.5, fpr=self.reported_fpr)))
         return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in found)
 
     def precision(self, *, prior: float, fpr: float) -> Rate | None:
@@ -93,9 +93,9 @@ class Leakage:
         )
 
     @property
-    def telling_point(self) -> OperatingPoint | None:
+    def reported_point(self) -> OperatingPoint | None:
         """The threshold that people are told of, with intervals of both of its rates that hold together at ``confidence``."""
-        return None if self.telling_fpr is None else self._rectangle(self.telling_fpr)
+        return None if self.reported_fpr is None else self._rectangle(self.reported_fpr)
 
     def _rectangle(self, fpr: float) -> OperatingPoint | None:
         return self.roc.at(fpr, (1 + self.confidence) / 2)
@@ -116,7 +116,7 @@ class Leakage:
         )
 
 
-def figures(others: int) -> int:
+def count_intervals(others: int) -> int:
     """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision, and each TPR."""
     return 3 + sum(_supported(fpr, others) for fpr in RATES)
 

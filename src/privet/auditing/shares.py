@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import final
 
 from privet.arguments import open_fraction, whole
-from privet.auditing.leakage import figures
+from privet.auditing.leakage import count_intervals
 
 __all__ = ["Shares"]
 
@@ -39,7 +39,7 @@ class Shares:
         """For attacks with so many non-members each, and so many tables by class or group."""
         failure = 1 - open_fraction("confidence", confidence)
         attacks = whole("the number of attacks", len(others))
-        intervals = sum(figures(count) for count in others)
+        intervals = sum(count_intervals(count) for count in others)
         rest = failure / 4 if tables else failure / 2
         return cls(
             bound=1 - failure / 2 / attacks,

@@ -30,9 +30,9 @@ def report_file(name: str) -> Path:
             f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
         )
     if path.name.lower().endswith(".html") and not path.name.lower().endswith(".dpia.html"):
-        from privet.reporting.charts.plotting import library
+        from privet.reporting.charts.plotting import plotting_script
 
-        library()  # says now what would be missing afterwards
+        plotting_script()  # says now what would be missing afterwards
     try:
         _try_writing(path.parent)
     except OSError as failed:

@@ -2,5 +2,5 @@
 
 ``plain_data`` turns facts into plain data; ``report_json``, ``model_card``, ``dpia``, ``evidence`` and ``cnil`` write it down in their forms.
 
-A new document is a module here, called by ``report``.
+A new document is a module here, and a line of ``_FORMS`` in ``reporting.report``.
 """
