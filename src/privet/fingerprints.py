@@ -41,7 +41,7 @@ import numpy as np
 
 from privet.errors import Unreadable
 from privet.ledger import Ledger
-from privet.record_hashes import combined_hash, record_hashes
+from privet.record_hashes import combine_hashes, hash_records
 from privet.scores import Records
 from privet.views import Numbers
 
@@ -56,7 +56,7 @@ __all__ = [
     "package_versions",
     "records_content",
     "scores_content",
-    "taken",
+    "take_fingerprint",
 ]
 
 _KEY_FORMAT = "privet-fingerprint-key-1"
@@ -102,7 +102,7 @@ class FingerprintKey:
             )
 
     @classmethod
-    def fresh(cls) -> "FingerprintKey":
+    def generate(cls) -> "FingerprintKey":
         """A new key from the entropy of the operating system."""
         return cls(secrets.token_bytes(_KEY_BYTES))
 
@@ -146,10 +146,10 @@ class Fingerprints:
     ledger: Fingerprint | None = None
 
 
-def taken(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
+def take_fingerprint(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
     """The fingerprint of content in its canonical form: keyed, or plain where there is no key.
 
-    >>> taken("ledger", b"{}", None).digest[:16]
+    >>> take_fingerprint("ledger", b"{}", None).digest[:16]
     '8dcf8c4acc5deb86'
     """
     whole = f"privet fingerprint 1: {kind}\n".encode() + content
@@ -161,16 +161,16 @@ def taken(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
 def records_content(records: Records) -> bytes:
     """Records in canonical form: one hash of all, whatever their order."""
     if records.groups is None:
-        return combined_hash(records.hashes).encode()
+        return combine_hashes(records.hashes).encode()
     groups = [hashlib.sha256(group.encode()).hexdigest().encode() for group in records.groups.tolist()]
-    return combined_hash(
+    return combine_hashes(
         np.array([*map(b"".join, zip(records.hashes.tolist(), groups, strict=True))])
     ).encode()
 
 
 def scores_content(values: Numbers) -> bytes:
     """Scores in canonical form: one hash of all, whatever their order."""
-    return combined_hash(record_hashes(values)).encode()
+    return combine_hashes(hash_records(values)).encode()
 
 
 def ledger_fingerprint(ledger: Ledger) -> Fingerprint:
@@ -181,7 +181,7 @@ def ledger_fingerprint(ledger: Ledger) -> Fingerprint:
 def ledger_document_fingerprint(document: Mapping[str, Any]) -> Fingerprint:
     """That of a ledger as it stands in a document, which another version may have written."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return taken("ledger", text.encode(), None)
+    return take_fingerprint("ledger", text.encode(), None)
 
 
 @cache
@@ -190,7 +190,7 @@ def code_fingerprint() -> Fingerprint:
     digest = hashlib.sha256()
     for path, content in sorted(_sources(files("privet"), "")):
         digest.update(f"{path}\n{len(content)}\n".encode() + content)
-    return taken("code", digest.hexdigest().encode(), None)
+    return take_fingerprint("code", digest.hexdigest().encode(), None)
 
 
 def package_versions() -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Hashes", "combined_hash", "record_hashes"]
+__all__ = ["Hashes", "combine_hashes", "hash_records"]
 
 Hashes = NDArray[np.bytes_]  # 32 hexadecimal digits for each record
 _BYTES = 16
@@ -18,10 +18,10 @@ _AT_ONCE = 2**22  # numbers that are converted at a time
 _EXACT = 2**53  # whole numbers up to here are float64 exactly
 
 
-def record_hashes(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> Hashes:
+def hash_records(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> Hashes:
     """One hash for each record, of its inputs and of its label where there is one.
 
-    >>> hashes = record_hashes(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 1, 1]))
+    >>> hashes = hash_records(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 1, 1]))
     >>> len(set(hashes.tolist())), hashes.dtype.str
     (3, '|S32')
     """
@@ -39,11 +39,11 @@ def record_hashes(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> H
     return np.array(found, dtype=f"S{2 * _BYTES}")
 
 
-def combined_hash(hashes: Hashes) -> str:
+def combine_hashes(hashes: Hashes) -> str:
     """One hash for a whole set of records, the same in every order; a record that is there twice counts twice.
 
-    >>> hashes = record_hashes(np.arange(6.0).reshape(3, 2))
-    >>> combined_hash(hashes) == combined_hash(hashes[::-1])
+    >>> hashes = hash_records(np.arange(6.0).reshape(3, 2))
+    >>> combine_hashes(hashes) == combine_hashes(hashes[::-1])
     True
     """
     digest = hashlib.sha256(f"{len(hashes)} records\n".encode())

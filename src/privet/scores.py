@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
-from privet.record_hashes import Hashes, record_hashes
+from privet.record_hashes import Hashes, hash_records
 from privet.views import Labels, Numbers, Rows
 
 __all__ = ["Bits", "Challenge", "Records", "References", "Scores"]
@@ -49,7 +49,7 @@ class Records:
     @cached_property
     def hashes(self) -> Hashes:
         """What identifies each record: a hash of its inputs and label."""
-        return record_hashes(self.inputs, self.labels)
+        return hash_records(self.inputs, self.labels)
 
     @property
     def known_labels(self) -> Labels:
@@ -152,7 +152,7 @@ class Challenge:
             )
         return cls(members.followed_by(others), np.repeat([True, False], [len(members), len(others)]))
 
-    def scored(self, values: Numbers, attack: str) -> Scores:
+    def join_coin(self, values: Numbers, attack: str) -> Scores:
         """The attack's answer beside the coin."""
         return Scores(values, self.members, attack)
 
@@ -166,7 +166,7 @@ class References:
     ``log_confidences``, models × records × classes, is kept only where an attack asks for it. Models are not kept.
 
     ``hashes`` identify the records in their order, so that the references can be put in the order of any other list of
-    records, or of a part of them (``aligned``). A study sets them; ``about`` sets them for references made by hand.
+    records, or of a part of them (``align``). A study sets them; ``about`` sets them for references made by hand.
     """
 
     signals: Numbers
@@ -215,7 +215,7 @@ class References:
             )
         return replace(self, hashes=records.hashes)
 
-    def aligned(self, records: Records) -> "References":
+    def align(self, records: Records) -> "References":
         """What the references say of these records, in their order; refused where they do not tell of all of them.
 
         A record that is there several times is one record: a model that was trained on any copy was trained on it, and all

@@ -22,8 +22,8 @@ __all__ = [
     "Numbers",
     "Rows",
     "WhiteBox",
-    "narrowed",
-    "scaled",
+    "confidence_logits",
+    "narrow_view",
 ]
 
 Rows = NDArray[np.generic]  # records, first axis; whatever type and shape the model takes
@@ -108,7 +108,7 @@ class _Confidences(BlackBox):
         return self._answer(inputs)
 
 
-def narrowed(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
+def narrow_view(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
     """The same target seen through a narrower view; a view that is too narrow is refused."""
     if not isinstance(view, to):
         raise InvalidArgument(
@@ -122,13 +122,13 @@ def narrowed(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
     return _Labels(view.labels)
 
 
-def scaled(log_confidences: Numbers, labels: Labels) -> Numbers:
+def confidence_logits(log_confidences: Numbers, labels: Labels) -> Numbers:
     """φ = ln(p/(1−p)) of the confidence p in the given label, from logarithms, so that p near 1 keeps its digits.
 
     Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of one confidence follow from φ:
     p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
 
-    >>> scaled(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
+    >>> confidence_logits(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
     [2.1972, 0.0]
     """
     rows = np.arange(len(labels))

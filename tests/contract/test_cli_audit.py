@@ -308,11 +308,11 @@ class TestPython:
         mine = file(source=REMEMBERS.format(log=str(log), seconds=0.1))
         words = [mine, "--references", 500, "--cache", tmp_path / "cache"]
         began = time.monotonic()
-        ask(*words, "--budget", "1.5s")
+        ask(*words, "--time-limit", "1.5s")
         assert time.monotonic() - began < 25
         assert 3 <= len(log.read_text().split()) < 50
         for wrong in ("soon", "10 parsecs", "-3s", "0s"):
-            assert "must" in refuse(*words, "--budget", wrong)
+            assert "must" in refuse(*words, "--time-limit", wrong)
 
     @pytest.mark.parametrize(
         ("lines", "said"),
@@ -512,7 +512,7 @@ class TestToml:
 def test_help(capsys):
     assert main(["audit", "--help"]) == 0
     said = capsys.readouterr().out
-    assert all(word in said for word in ("--fail-above", "--budget", "--references", "--nonmembers"))
+    assert all(word in said for word in ("--fail-above", "--time-limit", "--references", "--nonmembers"))
 
 
 def test_the_examples_of_the_help_are_examples_of_this_command():

@@ -30,7 +30,7 @@ from privet.attacks import (
     Logits,
     Loss,
     ModifiedEntropy,
-    NormalLaw,
+    NormalPredictive,
     OfflineBASE,
     OfflineBaVarIA,
     OfflineLiRA,
@@ -40,9 +40,9 @@ from privet.attacks import (
     Population,
     Probabilities,
 )
-from privet.attacks.membership.bavaria import StudentLaw, predictive
+from privet.attacks.membership.bavaria import StudentPredictive, predictive
 from privet.attacks.membership.boundary import _known
-from privet.attacks.membership.pairwise import dominated, refined
+from privet.attacks.membership.pairwise import break_ties, count_dominated
 from privet.attacks.membership.referenced import inside, outside
 from privet.attacks.membership.registry import ATTACKS, Knowledge
 from privet.attacks.membership.signals import log_confidence, log_mean
@@ -59,7 +59,7 @@ REFERENCED = [
     BASE,
     OfflineBASE,
     BaVarIA,
-    lambda r: BaVarIA(r, NormalLaw()),
+    lambda r: BaVarIA(r, NormalPredictive()),
     OfflineBaVarIA,
 ]
 THRESHOLDS = [Loss(), Confidence(), Entropy(), ModifiedEntropy(), Gap()]
@@ -234,8 +234,8 @@ class TestSorting:
     def test_is_counting_with_ties(self, x, z):
         x, z = np.array(x), np.array(z)
         counted = (x[:, None] - z[None, :] >= 0).sum(axis=1)
-        np.testing.assert_array_equal(dominated(x, z), counted)
-        np.testing.assert_array_equal(np.floor(refined(x, z) * (len(z) + 1) + 1e-10), counted)
+        np.testing.assert_array_equal(count_dominated(x, z), counted)
+        np.testing.assert_array_equal(np.floor(break_ties(x, z) * (len(z) + 1) + 1e-10), counted)
 
     @given(
         x=arrays(np.float64, 9, elements=st.floats(-700, 700)),
@@ -244,16 +244,16 @@ class TestSorting:
     )
     def test_is_counting_for_every_gamma(self, x, z, gamma):
         counted = (x[:, None] - math.log(gamma) >= z[None, :]).sum(axis=1)
-        np.testing.assert_array_equal(dominated(x, z, gamma), counted)
-        places = refined(x, z, gamma) * (len(z) + 1)
+        np.testing.assert_array_equal(count_dominated(x, z, gamma), counted)
+        places = break_ties(x, z, gamma) * (len(z) + 1)
         assert (places >= counted - 1e-9).all()
         assert (places < counted + 1).all()
 
     def test_ties_are_broken_by_the_ratio(self):
         rng = np.random.default_rng(9)
         x, z = rng.normal(size=3000), rng.normal(size=5)
-        assert len(np.unique(dominated(x, z))) <= 6
-        np.testing.assert_array_equal(np.argsort(refined(x, z, 2.0)), np.argsort(x))
+        assert len(np.unique(count_dominated(x, z))) <= 6
+        np.testing.assert_array_equal(np.argsort(break_ties(x, z, 2.0)), np.argsort(x))
 
     def test_rmia_is_the_published_table(self):
         references, target, _ = world(10, records=40, models=4)
@@ -372,7 +372,7 @@ class TestFormulas:
         )
         weight = np.exp(log_weight - log_weight.max())
         expected = (weight * norm.pdf(target[0, 7], mean, np.sqrt(variance))).sum() / weight.sum()
-        found = StudentLaw().log_density(target, law)[0, 7]
+        found = StudentPredictive().log_density(target, law)[0, 7]
         assert n == 3
         assert found == pytest.approx(math.log(expected), abs=2e-3)
         assert found == pytest.approx(
@@ -426,7 +426,7 @@ class TestOrderings:
         assert (self.aucs(models, REFERENCED) > floor + 0.01).all()
 
     def test_tuning_on_the_references_helps_against_the_target(self):
-        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tuned(), lambda r: OfflineRMIA(r, a=1.0)])
+        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0)])
         assert tuned > worst + 0.01
 
     def test_bavaria_is_between_or_better_at_four(self):

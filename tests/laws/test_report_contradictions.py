@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import privet
-from privet.auditing import OneRun, OneRunFDP, Shares, by_group, measure, most_at_risk
+from privet.auditing import OneRun, OneRunFDP, Shares, leakage_by_group, measure, most_at_risk
 from privet.events import Gaussian, Opaque, Poisson, Repeat
 from privet.pipeline import audit_scores
 from privet.pipeline.audit_model import _only_where_detected
@@ -83,7 +83,7 @@ def _model(seed):
         attack=told.attack,
         at_risk=most_at_risk(told),
         names=tuple(str(place) for place in np.flatnonzero(told.members)),
-        groups=by_group(told, generator.integers(0, 3, len(told)), confidence=shares.table),
+        groups=leakage_by_group(told, generator.integers(0, 3, len(told)), confidence=shares.table),
         failure=1 - shares.table,
     )
     return _only_where_detected(

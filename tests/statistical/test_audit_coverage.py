@@ -144,7 +144,7 @@ def test_half_the_noise_is_caught(audit):
 def _uncorrected(audit):
     def epsilon(scores):
         lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
-        return audit.best(lines, len(scores), 1 - audit.confidence, DELTA)
+        return audit.best_epsilon(lines, len(scores), 1 - audit.confidence, DELTA)
 
     return epsilon
 
@@ -156,7 +156,7 @@ def test_the_best_of_many_plans_without_a_price_is_caught(audit):
 
         def epsilon(scores):
             lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
-            return audit.best(lines, len(scores), 0.05, 0.0)
+            return audit.best_epsilon(lines, len(scores), 0.05, 0.0)
 
     else:
         epsilon = _uncorrected(audit)

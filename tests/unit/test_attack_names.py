@@ -5,7 +5,7 @@ import pytest
 
 import privet.attacks
 from privet.attacks import Attack, Predictions, Probabilities
-from privet.attacks.membership.registry import ATTACKS, Means, attacks_named
+from privet.attacks.membership.registry import ATTACKS, Means, find_attacks
 from privet.attacks.shadows import CallableRecipe, ScikitRecipe, study
 from privet.errors import InvalidArgument
 from privet.pipeline import audit
@@ -84,7 +84,7 @@ def test_what_is_missing_is_named(names, change, said):
     view = change.pop("view", Probabilities(lambda rows: np.full((len(rows), 2), 0.5)))
     records = Records(change.pop("inputs", ROWS), change.pop("labels", LABELS))
     with pytest.raises(InvalidArgument, match=said):
-        attacks_named(names, Means(view=view, records=records, **change))
+        find_attacks(names, Means(view=view, records=records, **change))
 
 
 def test_nothing_is_trained_for_a_request_that_is_refused():

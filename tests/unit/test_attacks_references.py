@@ -21,7 +21,6 @@ from privet.attacks import (
 )
 from privet.attacks.membership import signals
 from privet.attacks.membership.lira import both_means, pooled_variance
-from privet.attacks.membership.pairwise import dominated
 from privet.attacks.membership.referenced import inside, outside
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
@@ -166,7 +165,7 @@ class TestUnfit:
             lambda: BaVarIA(references, prior_weight=0.0),
             lambda: OfflineBaVarIA(references, prior_weight=-1.0),
             lambda: OfflineBASE(references, scale=float("nan")),
-            lambda: dominated(np.zeros(2), np.zeros(0)),
+            lambda: count_dominated(np.zeros(2), np.zeros(0)),
             lambda: Population(Records(np.zeros((3, 1))), references),
             lambda: Shokri(references, top=0),
         ):
@@ -231,13 +230,13 @@ class TestTuning:
 
     def test_tuned_attacks_the_references_alone(self):
         references, _ = study(models=6, records=400, seed=5)
-        tuned = OfflineRMIA(references).tuned()
+        tuned = OfflineRMIA(references).tune()
         assert tuned.a is not None
         assert 0 <= tuned.a <= 1
 
     def test_tuned_needs_both_kinds(self):
         with pytest.raises(InvalidArgument, match="choose 'a' by hand"):
-            OfflineRMIA(study(models=2)[0]).tuned()
+            OfflineRMIA(study(models=2)[0]).tune()
 
 
 class TestGame:

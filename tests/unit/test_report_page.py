@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privet.adjacency import AddRemove
-from privet.auditing import OneRun, Shares, by_group, measure, most_at_risk
+from privet.auditing import OneRun, Shares, leakage_by_group, measure, most_at_risk
 from privet.bounds import EpsilonBound, Finding, Side
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
@@ -62,8 +62,8 @@ def audited(
             attack=scores.attack,
             at_risk=risk,
             names=tuple(str(place) for place in risk.records),
-            classes=by_group(scores, np.arange(len(scores)) % 2),
-            groups=by_group(scores, names),
+            classes=leakage_by_group(scores, np.arange(len(scores)) % 2),
+            groups=leakage_by_group(scores, names),
         )
     result = AttackResult(
         adversary=WHO,

@@ -175,9 +175,9 @@ def test_order_shows_every_member_once_an_epoch():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_engines_give_the_same_answers(model, threads):
     recipe = TorchRecipe(model=model, epochs=2, batch_size=8, learning_rate=0.05)
-    mirrored = (lambda rows: rows, lambda rows: rows[..., ::-1])
+    mirror = (lambda rows: rows, lambda rows: rows[..., ::-1])
     found = [
-        conduct(recipe, RECORDS, 6, seed=1, engine=engine, queries=mirrored, keep_confidences=True)
+        conduct(recipe, RECORDS, 6, seed=1, engine=engine, queries=mirror, keep_confidences=True)
         for engine in (Sequential(), Stacked(tile=4, threads=threads))
     ]
     one, other = (study.references for study in found)

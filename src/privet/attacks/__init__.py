@@ -8,23 +8,23 @@
 [-0.11, -0.51, -0.22, -1.2]
 """
 
-from privet.attacks.estimators import BoostedTrees, Logistic
+from privet.attacks.estimators import BoostedTrees, LogisticClassifier
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
+from privet.attacks.membership.bavaria import BaVarIA, NormalPredictive, OfflineBaVarIA, StudentPredictive
 from privet.attacks.membership.boundary import BoundaryDistance
 from privet.attacks.membership.label_only import (
     AugmentationRobustness,
     BitFlips,
     GaussianNoise,
     NoiseRobustness,
-    mirrored,
-    shifts,
+    mirror,
+    shift_transforms,
 )
 from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
 from privet.attacks.membership.lira import LiRA, OfflineLiRA, PerRecord, Pooled
 from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
 from privet.attacks.membership.shokri import Shokri
-from privet.attacks.membership.signals import Query, identity, signal, signals
+from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
@@ -49,12 +49,12 @@ __all__ = [
     "GradientNorm",
     "LayerClassifier",
     "LiRA",
-    "Logistic",
+    "LogisticClassifier",
     "Logits",
     "Loss",
     "ModifiedEntropy",
     "NoiseRobustness",
-    "NormalLaw",
+    "NormalPredictive",
     "OfflineBASE",
     "OfflineBaVarIA",
     "OfflineLiRA",
@@ -66,14 +66,14 @@ __all__ = [
     "Predictions",
     "Probabilities",
     "QuantileRegression",
-    "Query",
+    "QueryTransform",
     "Shadow",
     "Shokri",
-    "StudentLaw",
+    "StudentPredictive",
     "identity",
-    "mirrored",
+    "mirror",
     "see",
-    "shifts",
+    "shift_transforms",
     "signal",
     "signals",
 ]

@@ -12,7 +12,7 @@ from privet.errors import MissingPackage
 from privet.scores import Bits
 from privet.views import Numbers
 
-__all__ = ["BoostedTrees", "Classifier", "Learned", "Logistic", "boosted_quantiles"]
+__all__ = ["BoostedTrees", "Classifier", "Learned", "LogisticClassifier", "boosted_quantiles"]
 
 Learned = Callable[[Numbers], Numbers]
 
@@ -27,8 +27,8 @@ class Classifier(ABC):
 
 @final
 @dataclass(frozen=True)
-class Logistic(Classifier):
-    """Logistic regression, linear in the features, which are brought to one scale."""
+class LogisticClassifier(Classifier):
+    """LogisticClassifier regression, linear in the features, which are brought to one scale."""
 
     def learn(self, features: Numbers, coin: Bits) -> Learned:
         _required()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privet.views import Rows
 
-__all__ = ["class_names", "class_numbers", "framed", "numbered"]
+__all__ = ["class_names", "class_numbers", "name_columns", "number_predictions"]
 
 Names = NDArray[Any]
 Ask = Callable[[Rows], object]
@@ -44,7 +44,7 @@ def class_names(model: object) -> Names | None:
     return None if classes is None or _are_numbers(classes) else classes
 
 
-def numbered(predict: Ask, names: Names | None) -> Ask:
+def number_predictions(predict: Ask, names: Names | None) -> Ask:
     """Predictions as places among the names, where classes have some."""
     if names is None:
         return predict
@@ -56,7 +56,7 @@ def numbered(predict: Ask, names: Names | None) -> Ask:
     return answer
 
 
-def framed(model: object, ask: Ask) -> Ask:
+def name_columns(model: object, ask: Ask) -> Ask:
     """The same question with named columns, for a model that was fitted on a pandas frame.
 
     A table of several kinds reaches an attack as objects; each column gets its own type back.

@@ -12,8 +12,13 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from privet.arguments import whole
-from privet.attacks.fitted import class_names, class_numbers, framed, numbered
-from privet.attacks.outputs import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.fitted import class_names, class_numbers, name_columns, number_predictions
+from privet.attacks.outputs import (
+    Outputs,
+    batches,
+    log_confidences_of_logits,
+    log_confidences_of_probabilities,
+)
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
@@ -52,15 +57,16 @@ class Probabilities(BlackBox):
     classes: tuple[int, ...] | None = None
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
+        found = [_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
         table = np.concatenate(found)
         if self.classes is None:
-            return log_of_probabilities(table)
+            return log_confidences_of_probabilities(table)
         if len(self.classes) == 1 and table.shape[1] == 1:  # a model that knows one class is sure of it
             return _placed(
-                log_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1], self.classes
+                log_confidences_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1],
+                self.classes,
             )
-        return _placed(log_of_probabilities(table), self.classes)
+        return _placed(log_confidences_of_probabilities(table), self.classes)
 
 
 @final
@@ -76,8 +82,8 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
-        return log_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
+        found = [_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        return log_confidences_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
 
 
 @final
@@ -89,7 +95,7 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        found = [np.asarray(self.function(rows)) for rows in pieces(inputs, self.batch)]
+        found = [np.asarray(self.function(rows)) for rows in batches(inputs, self.batch)]
         answer = np.concatenate(found)
         if (
             answer.dtype.kind == "f"
@@ -125,9 +131,9 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
 
         return TorchView(model, batch=batch, gives=gives)
     if isinstance(model, _PredictsProbabilities):
-        return Probabilities(framed(model, model.predict_proba), classes=class_numbers(model))
+        return Probabilities(name_columns(model, model.predict_proba), classes=class_numbers(model))
     if isinstance(model, _Predicts):
-        return Predictions(numbered(framed(model, model.predict), class_names(model)))
+        return Predictions(number_predictions(name_columns(model, model.predict), class_names(model)))
     if callable(model):
         raise InvalidArgument(
             f"'model' must say what it gives, got a bare function of type {type(model).__name__}. "

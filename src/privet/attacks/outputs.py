@@ -11,7 +11,7 @@ from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.views import Numbers, Rows
 
-__all__ = ["Outputs", "log_of_logits", "log_of_probabilities", "pieces"]
+__all__ = ["Outputs", "batches", "log_confidences_of_logits", "log_confidences_of_probabilities"]
 
 _SUM_TOLERANCE = 1e-2  # half precision, summed over a thousand classes
 _NAN = (
@@ -27,13 +27,13 @@ class Outputs(Enum):
     PROBABILITIES = "probabilities"
 
 
-def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
+def batches(inputs: Rows, size: int) -> Iterator[Rows]:
     """The rows, at most ``size`` at a time."""
     for start in range(0, len(inputs), whole("batch", size)):
         yield inputs[start : start + size]
 
 
-def log_of_probabilities(
+def log_confidences_of_probabilities(
     table: Numbers, fix: str = "Wrap it in Logits if these are logits, or normalise them."
 ) -> Numbers:
     """ln p, after a check that these are probabilities; one column is that of class 1."""
@@ -53,7 +53,7 @@ def log_of_probabilities(
     return answer
 
 
-def log_of_logits(table: Numbers, fix: str) -> Numbers:
+def log_confidences_of_logits(table: Numbers, fix: str) -> Numbers:
     """ln softmax, after a check that these are not probabilities already; one column is the logit of class 1."""
     if np.isnan(table).any():
         raise InvalidArgument(_NAN)

@@ -17,11 +17,11 @@ from privet.views import Numbers
 __all__ = [
     "ENOUGH_ROWS",
     "bare_outputs",
-    "found_outputs",
+    "detect_outputs",
     "last_layer_gives",
     "last_operation_gives",
     "may_be_probabilities",
-    "refuse_other_classes",
+    "require_two_classes",
     "row_losses",
 ]
 
@@ -95,7 +95,7 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
     return Outputs.LOGITS if name.startswith(("LogSoftmaxBackward", "AddmmBackward", "MmBackward")) else None
 
 
-def found_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
+def detect_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
     """What the module gives, by its last layer or else by its last operation."""
     return last_layer_gives(module) or last_operation_gives(module, inputs)
 
@@ -121,7 +121,7 @@ def row_losses(outputs: Tensor, labels: Tensor, gives: Outputs) -> Tensor:
     return F.nll_loss(logs, labels, reduction="none")
 
 
-def refuse_other_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+def require_two_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
     """One output tells two classes apart; more of them would be learnt as nonsense, without an error."""
     if not len(labels) or int(labels.max()) < 2:
         return

@@ -16,7 +16,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
-from privet.attacks.outputs import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.outputs import (
+    Outputs,
+    batches,
+    log_confidences_of_logits,
+    log_confidences_of_probabilities,
+)
 from privet.attacks.torch_outputs import (
     bare_outputs,
     last_layer_gives,
@@ -61,7 +66,7 @@ class TorchView(WhiteBox):
 
     def log_confidences(self, inputs: Rows) -> Numbers:
         with _evaluating(self.module), torch.no_grad():
-            found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
+            found = [self._answers(rows) for rows in batches(inputs, self.batch)]
         table = np.concatenate(found)
         self._look(inputs)
         self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
@@ -77,8 +82,8 @@ class TorchView(WhiteBox):
                 "a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, leave it off the module."
             )
         if self.gives is Outputs.PROBABILITIES:
-            return log_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
-        return log_of_logits(
+            return log_confidences_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
+        return log_confidences_of_logits(
             table, "Give gives=Outputs.PROBABILITIES, or better, leave the last softmax off the module."
         )
 
@@ -112,7 +117,7 @@ class TorchView(WhiteBox):
         hook = part.register_forward_hook(keep)
         try:
             with _evaluating(self.module), torch.no_grad():
-                for rows in pieces(inputs, self.batch):
+                for rows in batches(inputs, self.batch):
                     kept.clear()
                     self.module(self._rows(rows))
                     found.append(self._one_row_each(kept, len(rows), layer))

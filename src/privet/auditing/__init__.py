@@ -16,14 +16,14 @@ from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
 from privet.auditing.harm import (
     AtRisk,
-    Gap,
+    GeneralizationGap,
     GroupAccuracy,
     GroupHarm,
     accuracy_by_group,
-    against_gap,
-    by_group,
+    leakage_against_gap,
+    leakage_by_group,
     most_at_risk,
-    over_targets,
+    most_at_risk_over_targets,
 )
 from privet.auditing.leakage import Leakage, measure
 from privet.auditing.many_runs import ClopperPearson
@@ -33,7 +33,7 @@ from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 
 __all__ = [
     "EVERYBODY",
@@ -44,9 +44,9 @@ __all__ = [
     "Band",
     "ClopperPearson",
     "Curves",
-    "Gap",
     "GaussianCurves",
     "GaussianFit",
+    "GeneralizationGap",
     "GroupAccuracy",
     "GroupHarm",
     "Guesses",
@@ -57,12 +57,12 @@ __all__ = [
     "OrderStatistic",
     "Rate",
     "Roc",
+    "SelectionSplit",
     "Shares",
-    "Split",
     "accuracy_by_group",
-    "against_gap",
-    "by_group",
+    "leakage_against_gap",
+    "leakage_by_group",
     "measure",
     "most_at_risk",
-    "over_targets",
+    "most_at_risk_over_targets",
 ]

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from privet.auditing.audits import small_delta
+from privet.auditing.audits import check_delta
 from privet.errors import InvalidArgument
 
 __all__ = ["NEAR_NOTHING", "ApproximateCurves", "Curves", "GaussianCurves", "OneCurve", "gaussian_epsilon"]
 
-Reals: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
+FloatArray: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
 
 NEAR_NOTHING = 1e-4  # the least parameter that is asked: at 0 some families are degenerate
 _HALVINGS = 60
@@ -43,7 +43,7 @@ class Curves(ABC):
         """The least false-positive rate at which a true-positive rate can be had: f̄⁻¹ for f̄ = 1 − f."""
 
     @abstractmethod
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         """x with x + f̄(x) = mass, for masses in (0, 1].
 
         Of n records the share ``mass`` that is easiest to guess has x/mass of its guesses wrong: x is where the likelihood
@@ -67,7 +67,7 @@ class GaussianCurves(Curves):
     def least_false(self, parameter: float, true: float) -> float:
         return float(ndtr(ndtri(true) - parameter))
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         half = parameter / 2
         if (mass >= 1).all():
             return np.full_like(mass, ndtr(-half))
@@ -90,7 +90,7 @@ class ApproximateCurves(Curves):
     delta: float
 
     def __post_init__(self) -> None:
-        small_delta(self.delta)
+        check_delta(self.delta)
 
     @property
     def shape(self) -> str:
@@ -101,7 +101,7 @@ class ApproximateCurves(Curves):
         second = 1 - self.delta - math.exp(min(parameter, 700.0)) * (1 - true)
         return max(first, second, 0.0)
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         return np.maximum(mass - self.delta, 0.0) / (1 + math.exp(min(parameter, 700.0)))
 
     def epsilon(self, parameter: float, delta: float) -> float:
@@ -127,7 +127,7 @@ class OneCurve(Curves):
         del parameter
         return _first(lambda fpr: 1 - self.tradeoff(fpr) >= true)
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         del parameter
 
         def share(mass: float) -> float:

@@ -1,11 +1,11 @@
-"""How members were drawn: by a fair coin each, or as a random half. The order of the records must not tell.
+"""How members were draw: by a fair coin each, or as a random half. The order of the records must not tell.
 
 The theorems on one run are about independent fair coins, on records whose order was fixed before the coins fell. Two cases are
 treated apart, because there the number of members is known beforehand and not by chance:
 
 *As many members as others*, as where people give two sides of the same size; and *records that stand side by side*, all members
 before all others or the other way round, which is how ``Scores.of`` writes them. (Fair coins do that with probability
-(n + 1)/2ⁿ⁻¹ at most.) Of the larger side as many are then drawn as the smaller one has, and a part of the records is set apart for
+(n + 1)/2ⁿ⁻¹ at most.) Of the larger side as many are then draw as the smaller one has, and a part of the records is set apart for
 choosing with as many of one side as of the other.
 
 *What a random half changes.* Let V be the number of right ones of r = k₊ + k₋ guesses, among N records. At ε = 0 its variance is
@@ -28,12 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privet.auditing.guesses import Guessed, need_fair_coins
-from privet.auditing.thresholds import Split
+from privet.auditing.guesses import GuessResult, require_fair_coins
+from privet.auditing.thresholds import SelectionSplit
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["Draw", "counted_of_half", "draw_of", "most_left"]
+__all__ = ["Draw", "balance_draw", "discount_random_half", "max_remaining"]
 
 
 class Draw(NamedTuple):
@@ -43,23 +43,23 @@ class Draw(NamedTuple):
     members: Bits
     halved: bool
 
-    def seen(self, split: Split) -> Bits:
+    def selection_mask(self, split: SelectionSplit) -> Bits:
         """Which records to choose on."""
-        return split.of_both(self.members) if self.halved else split.blind(len(self.members))
+        return split.stratified_mask(self.members) if self.halved else split.blind_mask(len(self.members))
 
-    def counted(self, line: Guessed) -> Guessed:
+    def discount(self, line: GuessResult) -> GuessResult:
         """The right guesses that the theorem for coins may be asked about."""
-        return counted_of_half(line) if self.halved else line
+        return discount_random_half(line) if self.halved else line
 
 
-def counted_of_half(line: Guessed) -> Guessed:
+def discount_random_half(line: GuessResult) -> GuessResult:
     """One right guess less: see the head of this module."""
-    return Guessed(line.made, max(line.right - 1, 0))
+    return GuessResult(line.made, max(line.right - 1, 0))
 
 
-def draw_of(scores: Scores) -> Draw:
+def balance_draw(scores: Scores) -> Draw:
     """The scores, as many of one side as of the other where the order or the numbers tell of coins that were none."""
-    need_fair_coins(scores)
+    require_fair_coins(scores)
     members = scores.members
     inside, outside = np.flatnonzero(members), np.flatnonzero(~members)
     side_by_side = np.count_nonzero(members[1:] != members[:-1]) == 1
@@ -72,7 +72,7 @@ def draw_of(scores: Scores) -> Draw:
     return Draw(scores.values[kept], members[kept], halved=True)
 
 
-def most_left(members: int, others: int, split: Split) -> int:
+def max_remaining(members: int, others: int, split: SelectionSplit) -> int:
     """How many records are left to guess, at most, after a part was set apart."""
-    halves = 2 * split.left(min(members, others))
-    return halves if members == others else max(halves, split.left(members + others))
+    halves = 2 * split.remaining(min(members, others))
+    return halves if members == others else max(halves, split.remaining(members + others))

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from privet.arguments import open_fraction
-from privet.auditing.audits import Audit, small_delta
+from privet.auditing.audits import Audit, check_delta
 from privet.auditing.curves import gaussian_epsilon
-from privet.auditing.proportions import Counts, at_least, at_most
-from privet.auditing.thresholds import Errors, Split, errors_at, errors_of
+from privet.auditing.proportions import CountArray, at_least, at_most
+from privet.auditing.thresholds import Errors, SelectionSplit, errors_at, errors_by_threshold
 from privet.bounds import Interval
 from privet.scores import Scores
 
@@ -35,7 +35,10 @@ class GaussianFit(Audit):
     """
 
     confidence: float = 0.95
-    split: Split = field(default_factory=Split)
+    split: SelectionSplit = field(default_factory=SelectionSplit)
+
+    title = "A Gaussian trade-off curve through one point"
+    reference = "Nasr et al. 2023"
 
     def __post_init__(self) -> None:
         open_fraction("confidence", self.confidence)
@@ -48,7 +51,7 @@ class GaussianFit(Audit):
         )
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
-        return gaussian_epsilon(self._measured(scores, 1 - self.confidence)[0], small_delta(delta))
+        return gaussian_epsilon(self._measured(scores, 1 - self.confidence)[0], check_delta(delta))
 
     def separation(self, scores: Scores) -> Interval:
         """Where μ lies with this confidence, if the curve that the attack traces is Gaussian.
@@ -58,20 +61,20 @@ class GaussianFit(Audit):
         return Interval(*self._measured(scores, (1 - self.confidence) / 2))
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
-        small_delta(delta)
+        check_delta(delta)
         kept, kept_others = self.split.sizes(members, others)
         perfect = Errors(np.asarray(0), kept, np.asarray(0), kept_others)
         return gaussian_epsilon(float(_least(perfect, 1 - self.confidence)), delta)
 
     def _measured(self, scores: Scores, failure: float) -> tuple[float, float]:
-        choosing, measuring = self.split.parts(scores)
-        thresholds, seen = errors_of(choosing)
+        choosing, measuring = self.split.divide(scores)
+        thresholds, seen = errors_by_threshold(choosing)
         chosen = float(thresholds[int(np.argmax(_least(seen, failure)))])
         errors = errors_at(measuring, chosen)
         return max(float(_least(errors, failure)), 0.0), max(float(_most(errors, failure)), 0.0)
 
 
-def _least(errors: Errors, failure: float) -> Counts:
+def _least(errors: Errors, failure: float) -> CountArray:
     """Φ⁻¹(1 − a) − Φ⁻¹(b) with both rates from above, at half of the failure each; −∞ where a rate may be 1."""
     alarms = at_most(errors.false_positives, errors.others, failure / 2)
     misses = at_most(errors.false_negatives, errors.members, failure / 2)
@@ -81,7 +84,7 @@ def _least(errors: Errors, failure: float) -> Counts:
     )
 
 
-def _most(errors: Errors, failure: float) -> Counts:
+def _most(errors: Errors, failure: float) -> CountArray:
     """The same with both rates from below; +∞ where a rate may be 0."""
     alarms = at_least(errors.false_positives, errors.others, failure / 2)
     misses = at_least(errors.false_negatives, errors.members, failure / 2)

@@ -19,13 +19,13 @@ from privet.views import Numbers
 __all__ = [
     "EVERYBODY",
     "PLAN",
-    "Counted",
-    "Guessed",
+    "GuessCounts",
+    "GuessResult",
     "Guesses",
-    "between_ties",
-    "guessed",
-    "need_fair_coins",
-    "planned",
+    "count_right_guesses",
+    "lines_between_ties",
+    "plan_counts",
+    "require_fair_coins",
 ]
 
 Groups = NDArray[np.int64]
@@ -52,23 +52,23 @@ class Guesses:
                 "Each record is guessed once or not at all."
             )
 
-    def counts(self, records: int) -> "Counted":
+    def counts(self, records: int) -> "GuessCounts":
         """The numbers of guesses among so many records, at least one on a side that guesses at all."""
         called = max(int(self.members * records), 1) if self.members > 0 else 0
         denied = max(int(self.others * records), 1) if self.others > 0 else 0
         if self.members + self.others == 1:  # nobody is left out by rounding
             denied = records - called
-        return Counted(called, min(denied, records - called))
+        return GuessCounts(called, min(denied, records - called))
 
 
-class Counted(NamedTuple):
+class GuessCounts(NamedTuple):
     """k₊ and k₋."""
 
     members: int
     others: int
 
 
-class Guessed(NamedTuple):
+class GuessResult(NamedTuple):
     """How many guesses were made, and how many of them were right."""
 
     made: int
@@ -84,12 +84,12 @@ PLAN = (
 )
 
 
-def planned(plan: Sequence[Guesses], records: int) -> list[Counted]:
+def plan_counts(plan: Sequence[Guesses], records: int) -> list[GuessCounts]:
     """The lines that differ for so many records: as many as the level may have to be shared out over."""
     return list(dict.fromkeys(line.counts(records) for line in plan))
 
 
-def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Guessed]:
+def count_right_guesses(values: Numbers, members: Bits, lines: Sequence[GuessCounts]) -> list[GuessResult]:
     """The plan carried out, with ties counted against the attacker.
 
     A line may cut a group of records with one score: c of its B records are to be guessed. Which c is a choice that no score
@@ -107,7 +107,7 @@ def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Gu
     sizes = np.diff(np.append(0, ends))
     outside = sizes - inside
     return [
-        Guessed(
+        GuessResult(
             line.members + line.others,
             _surely_right(inside[::-1], outside[::-1], line.members)
             + _surely_right(outside, inside, line.others),
@@ -127,7 +127,7 @@ def _surely_right(right: Groups, wrong: Groups, guesses: int) -> int:
     return found + max(cut - int(wrong[whole]), 0)
 
 
-def between_ties(values: Numbers, most: float) -> list[Guesses]:
+def lines_between_ties(values: Numbers, most: float) -> list[Guesses]:
     """Lines that cut no large group of ties, as far as these records show; ``most`` is the largest share to be guessed.
 
     A label-only attack has two scores. Its guesses are sound where they end between the two groups, and a plan of fixed shares
@@ -147,7 +147,7 @@ def between_ties(values: Numbers, most: float) -> list[Guesses]:
     return [Guesses(members=called, others=denied) for called, denied in lines if 0 < called + denied <= most]
 
 
-def need_fair_coins(scores: Scores) -> None:
+def require_fair_coins(scores: Scores) -> None:
     """Refuse scores whose numbers of members and others no fair coins give, at four standard deviations.
 
     Honest coins are refused in 6 of 100,000 runs. Sides of different size that no coin decided would make guesses right by

@@ -21,14 +21,14 @@ from privet.views import Numbers
 
 __all__ = [
     "AtRisk",
-    "Gap",
+    "GeneralizationGap",
     "GroupAccuracy",
     "GroupHarm",
     "accuracy_by_group",
-    "against_gap",
-    "by_group",
+    "leakage_against_gap",
+    "leakage_by_group",
     "most_at_risk",
-    "over_targets",
+    "most_at_risk_over_targets",
 ]
 
 Places = NDArray[np.intp]
@@ -68,13 +68,13 @@ def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
     return _listed(members, p_values, false_discoveries)
 
 
-def over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
+def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
     """The records that several targets give away: scores and coins, targets × records.
 
     For each record the scores of targets that were trained on it are held against those of targets that were not, by Mann &
     Whitney's statistic with mid-ranks and the normal law with its correction for ties and continuity, which in the far tail errs
     on the side of too large p-values. A record that was always in or always out has p = 1. The targets may be the models of a shadow
-    study: ``over_targets(references.signals[:, 0], references.members)``.
+    study: ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
     """
     values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
     if values.ndim != 2 or values.shape != members.shape:
@@ -107,7 +107,7 @@ class GroupHarm(NamedTuple):
     flagged: bool
 
 
-def by_group(
+def leakage_by_group(
     scores: Scores, groups: NDArray[np.generic], *, fpr: float = 0.01, confidence: float = 0.95
 ) -> tuple[GroupHarm, ...]:
     """The leakage of each class or group, the worst first; ``groups`` names the group (or class) of every record.
@@ -181,7 +181,7 @@ def accuracy_by_group(
     return tuple(sorted(found, key=lambda one: 2.0 if one.on_others is None else one.on_others.value))
 
 
-class Gap(NamedTuple):
+class GeneralizationGap(NamedTuple):
     """The generalisation gap beside the leakage.
 
     ``explained`` is the balanced accuracy of calling a member whoever is classified rightly, ½ + gap/2 (Yeom et al. 2018): what the
@@ -196,13 +196,13 @@ class Gap(NamedTuple):
     leakage: Leakage
 
 
-def against_gap(
+def leakage_against_gap(
     scores: Scores,
     right: Bits,
     *,
     groups: NDArray[np.generic] | None = None,
     confidence: float = 0.95,
-) -> tuple[Gap, ...]:
+) -> tuple[GeneralizationGap, ...]:
     """Leakage against the gap, of everybody first, and then of each group; ``right`` marks what the model classifies rightly."""
     right = np.asarray(right, dtype=np.bool_)
     if right.shape != scores.values.shape:
@@ -213,17 +213,19 @@ def against_gap(
     gaps = [_gap("everybody", scores, right, confidence)]
     if groups is not None:
         names = np.asarray(groups).astype(str)
-        for harm in by_group(scores, groups, confidence=confidence):
+        for harm in leakage_by_group(scores, groups, confidence=confidence):
             inside = names == harm.name
             gaps.append(_gap(harm.name, scores.take(inside), right[inside], confidence))
     return tuple(gaps)
 
 
-def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> Gap:
+def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> GeneralizationGap:
     sides = [right[scores.members], right[~scores.members]]
     on_members, on_others = (rate(int(side.sum()), len(side), confidence) for side in sides)
     gap = on_members.value - on_others.value
-    return Gap(name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence))
+    return GeneralizationGap(
+        name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence)
+    )
 
 
 def _both_sides(scores: Scores, inside: Bits) -> bool:

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from privet.arguments import open_fraction
 from privet.auditing.proportions import Rate, at_least, at_most
-from privet.auditing.roc import Descent, OperatingPoint, Roc
+from privet.auditing.roc import OperatingPoint, Roc, ScoreOrder
 from privet.scores import Scores
 from privet.views import Numbers
 
@@ -136,13 +136,13 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
     (0.8889, True)
     """
     open_fraction("confidence", confidence)
-    descent = Descent.of(scores)
-    roc = Roc.along(scores, descent)
+    order = ScoreOrder.of(scores)
+    roc = Roc.from_order(scores, order)
     return Leakage(
         scores.attack,
         roc,
         _area(roc, confidence),
-        _balanced_accuracy(scores, descent, confidence, np.random.default_rng(seed)),
+        _balanced_accuracy(scores, order, confidence, np.random.default_rng(seed)),
         confidence,
     )
 
@@ -212,7 +212,7 @@ def _variance(values: Numbers, weights: Numbers) -> float:
 
 
 def _balanced_accuracy(
-    scores: Scores, descent: Descent, confidence: float, generator: np.random.Generator
+    scores: Scores, order: ScoreOrder, confidence: float, generator: np.random.Generator
 ) -> Rate | None:
     """(TPR + TNR)/2, each half of the records judged by the threshold that is best on the other half.
 
@@ -224,9 +224,9 @@ def _balanced_accuracy(
     half = np.zeros(len(scores), dtype=np.bool_)
     for side in sides:
         half[generator.permutation(side)[: len(side) // 2]] = True
-    halved, members = half[descent.order], scores.members[descent.order]
+    halved, members = half[order.order], scores.members[order.order]
     found = [
-        [np.append(0, np.cumsum(side & part)[descent.last]) for side in (members, ~members)]
+        [np.append(0, np.cumsum(side & part)[order.last]) for side in (members, ~members)]
         for part in (halved, ~halved)
     ]
     hits = [0, 0]

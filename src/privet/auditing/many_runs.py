@@ -14,9 +14,9 @@ from typing import final
 import numpy as np
 
 from privet.arguments import open_fraction
-from privet.auditing.audits import Audit, small_delta
-from privet.auditing.proportions import Counts, at_most
-from privet.auditing.thresholds import Errors, Split, errors_at, errors_of
+from privet.auditing.audits import Audit, check_delta
+from privet.auditing.proportions import CountArray, at_most
+from privet.auditing.thresholds import Errors, SelectionSplit, errors_at, errors_by_threshold
 from privet.scores import Scores
 
 __all__ = ["ClopperPearson"]
@@ -31,7 +31,10 @@ class ClopperPearson(Audit):
     """
 
     confidence: float = 0.95
-    split: Split = field(default_factory=Split)
+    split: SelectionSplit = field(default_factory=SelectionSplit)
+
+    title = "Error rates over many runs of training"
+    reference = "Jagielski, Ullman & Oprea 2020"
 
     def __post_init__(self) -> None:
         open_fraction("confidence", self.confidence)
@@ -41,21 +44,21 @@ class ClopperPearson(Audit):
         return "Each score is of a run of its own, with or without the canary."
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
-        small_delta(delta)
-        choosing, measuring = self.split.parts(scores)
-        thresholds, seen = errors_of(choosing)
+        check_delta(delta)
+        choosing, measuring = self.split.divide(scores)
+        thresholds, seen = errors_by_threshold(choosing)
         both = [self._sides(seen, delta, flipped) for flipped in (False, True)]
         flipped = bool(both[1].max() > both[0].max())
         threshold = float(thresholds[int(np.argmax(both[flipped]))])
         return max(float(self._sides(errors_at(measuring, threshold), delta, flipped)), 0.0)
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
-        small_delta(delta)
+        check_delta(delta)
         kept, kept_others = self.split.sizes(members, others)
         perfect = Errors(np.asarray(0), kept, np.asarray(0), kept_others)
         return max(*(float(self._sides(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
 
-    def _sides(self, errors: Errors, delta: float, flipped: bool) -> Counts:
+    def _sides(self, errors: Errors, delta: float, flipped: bool) -> CountArray:
         """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the threshold"."""
         failure = (1 - self.confidence) / 2
         misses = at_most(errors.false_negatives, errors.members, failure)

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from privet.auditing.audits import largest_refuted
-from privet.auditing.curves import Reals
-from privet.auditing.guesses import PLAN, Guessed, Guesses
+from privet.auditing.audits import find_largest_refuted
+from privet.auditing.curves import FloatArray
+from privet.auditing.guesses import PLAN, Guesses, GuessResult
 from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.proportions import few_errors
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 
 __all__ = ["OneRun"]
 
@@ -43,23 +43,26 @@ class OneRun(OneRunAudit):
 
     confidence: float = 0.95
     plan: Sequence[Guesses] = PLAN
-    split: Split | None = field(default_factory=Split)
+    split: SelectionSplit | None = field(default_factory=SelectionSplit)
+
+    title = "Guesses in one run of training"
+    reference = "Steinke, Nasr & Jagielski 2023"
 
     @property
     def assumes(self) -> str:
         return f"One run; {COINS}."
 
-    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+    def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         if float(few_errors(line.made - line.right, line.made, expit(-least))) >= level:
             return least  # not even δ = 0 is refuted
-        return largest_refuted(lambda epsilon: p_value(line, records, epsilon, delta) < level, least)
+        return find_largest_refuted(lambda epsilon: p_value(line, records, epsilon, delta) < level, least)
 
-    def shown(self, parameter: float, delta: float) -> float:
+    def to_epsilon(self, parameter: float, delta: float) -> float:
         del delta
         return parameter
 
 
-def p_value(line: Guessed, records: int, epsilon: float, delta: float) -> float:
+def p_value(line: GuessResult, records: int, epsilon: float, delta: float) -> float:
     """The right side of the theorem: how rare so many right guesses are at most, if the run is (ε, δ)-DP."""
     made, right = line
     error = float(expit(-epsilon))
@@ -70,7 +73,7 @@ def p_value(line: Guessed, records: int, epsilon: float, delta: float) -> float:
     spread = (made * error * (1 - error)) ** 0.5
     most = int(min(max(right - made * (1 - error) + 12 * spread + 40, 1), right))
 
-    def quotient(steps: NDArray[np.int64]) -> Reals:
+    def quotient(steps: NDArray[np.int64]) -> FloatArray:
         return (few_errors(made - right + steps, made, error) - tail) / steps
 
     # It is the mean of P[W = v − 1], …, P[W = v − i], which rise and then fall: so it rises and then falls, and the

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from privet.auditing.audits import largest_refuted
+from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, OneCurve
-from privet.auditing.draws import draw_of
-from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, planned
+from privet.auditing.draws import balance_draw
+from privet.auditing.guesses import PLAN, Guesses, GuessResult, count_right_guesses, plan_counts
 from privet.auditing.one_run_audits import COINS, OneRunAudit
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 from privet.scores import Scores
 
 __all__ = ["OneRunFDP"]
@@ -37,7 +37,10 @@ class OneRunFDP(OneRunAudit):
     confidence: float = 0.95
     curves: Curves = field(default_factory=GaussianCurves)
     plan: Sequence[Guesses] = PLAN
-    split: Split | None = field(default_factory=Split)
+    split: SelectionSplit | None = field(default_factory=SelectionSplit)
+
+    title = "Guesses in one run of training, by trade-off curves"
+    reference = "Mahloujifar, Melis & Chaudhuri 2024"
 
     @property
     def assumes(self) -> str:
@@ -48,25 +51,25 @@ class OneRunFDP(OneRunAudit):
 
         The lines of the plan share the level: one curve has no ε by which one of them could be chosen.
         """
-        drawn = draw_of(scores)
-        lines = guessed(drawn.values, drawn.members, planned(self.plan, len(drawn.values)))
+        draw = balance_draw(scores)
+        lines = count_right_guesses(draw.values, draw.members, plan_counts(self.plan, len(draw.values)))
         level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
-        counted = [drawn.counted(line) for line in lines]
-        return any(refuted(line, len(drawn.values), curve, 0.0, level) for line in counted)
+        counted = [draw.discount(line) for line in lines]
+        return any(refuted(line, len(draw.values), curve, 0.0, level) for line in counted)
 
-    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+    def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
-        found = largest_refuted(
+        found = find_largest_refuted(
             lambda parameter: refuted(line, records, self.curves, parameter, level), start
         )
         return found if found > start else least
 
-    def shown(self, parameter: float, delta: float) -> float:
+    def to_epsilon(self, parameter: float, delta: float) -> float:
         return self.curves.epsilon(parameter, delta)
 
 
-def refuted(line: Guessed, records: int, curves: Curves, parameter: float, level: float) -> bool:
+def refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
     """Whether so many right guesses are rarer than ``level`` under this curve.
 
     The walk stops after forty standard deviations of a binomial count: a curve that is not refuted by then is let stand.

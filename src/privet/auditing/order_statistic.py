@@ -24,12 +24,12 @@ from typing import final
 import numpy as np
 from scipy.special import betaincinv
 
-from privet.auditing.audits import largest_refuted
-from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, Reals
-from privet.auditing.guesses import EVERYBODY, Guessed, Guesses
+from privet.auditing.audits import find_largest_refuted
+from privet.auditing.curves import NEAR_NOTHING, Curves, FloatArray, GaussianCurves
+from privet.auditing.guesses import EVERYBODY, Guesses, GuessResult
 from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.proportions import few_errors
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 
 __all__ = ["OrderStatistic"]
 
@@ -48,25 +48,28 @@ class OrderStatistic(OneRunAudit):
     confidence: float = 0.95
     curves: Curves = field(default_factory=GaussianCurves)
     plan: Sequence[Guesses] = EVERYBODY
-    split: Split | None = field(default_factory=Split)
+    split: SelectionSplit | None = field(default_factory=SelectionSplit)
+
+    title = "Guesses in one run of training, by order statistics"
+    reference = "Xiang, Wang, Xiao, Tian & Wang 2025"
 
     @property
     def assumes(self) -> str:
         return f"One run; {COINS}; canaries do not interfere; {self.curves.shape}."
 
-    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+    def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
-        found = largest_refuted(
+        found = find_largest_refuted(
             lambda parameter: p_value(line, records, self.curves, parameter) < level, start
         )
         return found if found > start else least
 
-    def shown(self, parameter: float, delta: float) -> float:
+    def to_epsilon(self, parameter: float, delta: float) -> float:
         return self.curves.epsilon(parameter, delta)
 
 
-def p_value(line: Guessed, records: int, curves: Curves, parameter: float) -> float:
+def p_value(line: GuessResult, records: int, curves: Curves, parameter: float) -> float:
     """P[so few errors], rounded up: the mean over P of a binomial tail that falls with P, by the left ends of bins."""
     made, right = line
     masses, weights = _masses(records, made)
@@ -75,7 +78,7 @@ def p_value(line: Guessed, records: int, curves: Curves, parameter: float) -> fl
 
 
 @lru_cache(maxsize=64)
-def _masses(records: int, made: int) -> tuple[Reals, Reals]:
+def _masses(records: int, made: int) -> tuple[FloatArray, FloatArray]:
     """Left ends of bins of P ~ Beta(r + 1, n − r), and the probability of each; narrow where P is small."""
     if made == records:
         return np.ones(1), np.ones(1)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc, betaincinv
 
-__all__ = ["Counts", "Rate", "at_least", "at_most", "few_errors", "most_below", "rate"]
+__all__ = ["CountArray", "Rate", "at_least", "at_most", "few_errors", "most_below", "rate"]
 
-Counts: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
+CountArray: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
 
 
 class Rate(NamedTuple):
@@ -26,7 +26,7 @@ class Rate(NamedTuple):
         return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
 
 
-def at_least(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+def at_least(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
     """The one-sided lower limit of the share; it is above the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     some = hits > 0
@@ -34,7 +34,7 @@ def at_least(hits: Counts | int, trials: Counts | int, failure: float) -> Counts
     return np.where(some, limit, 0.0)
 
 
-def at_most(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+def at_most(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
     """The one-sided upper limit of the share; it is below the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return 1.0 - at_least(trials - hits, trials, failure)
@@ -51,7 +51,9 @@ def rate(hits: int, trials: int, confidence: float) -> Rate:
     return Rate(hits / trials, lower, upper)
 
 
-def few_errors(errors: Counts | int, trials: Counts | int, error_rate: Counts | float) -> Counts:
+def few_errors(
+    errors: CountArray | int, trials: CountArray | int, error_rate: CountArray | float
+) -> CountArray:
     """P[Binomial(trials, error_rate) ≤ errors], with its digits where the error rate is tiny."""
     errors, trials = np.asarray(errors, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     inside = (errors >= 0) & (errors < trials)

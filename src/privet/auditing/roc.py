@@ -17,7 +17,7 @@ from privet.errors import InvalidArgument
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["Band", "Descent", "OperatingPoint", "Roc"]
+__all__ = ["Band", "OperatingPoint", "Roc", "ScoreOrder"]
 
 _ROUND_OFF = 1e-12  # 0.29 × 100 is below 29 in float64
 
@@ -39,14 +39,14 @@ class Band(NamedTuple):
     upper: Numbers
 
 
-class Descent(NamedTuple):
+class ScoreOrder(NamedTuple):
     """Records from the highest score to the lowest, and where in that order each group of ties ends."""
 
     order: NDArray[np.intp]
     last: NDArray[np.intp]
 
     @classmethod
-    def of(cls, scores: Scores) -> "Descent":
+    def of(cls, scores: Scores) -> "ScoreOrder":
         order = np.argsort(scores.values)[::-1]
         values = scores.values[order]
         return cls(order, np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1))
@@ -55,7 +55,7 @@ class Descent(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """Counts at every threshold, from "nobody" to "everybody"; the first threshold is +∞ with both counts 0."""
+    """CountArray at every threshold, from "nobody" to "everybody"; the first threshold is +∞ with both counts 0."""
 
     thresholds: Numbers
     true_positives: NDArray[np.int64]
@@ -64,14 +64,14 @@ class Roc:
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
         """One sort: O(n log n)."""
-        return cls.along(scores, Descent.of(scores))
+        return cls.from_order(scores, ScoreOrder.of(scores))
 
     @classmethod
-    def along(cls, scores: Scores, descent: "Descent") -> "Roc":
+    def from_order(cls, scores: Scores, order: "ScoreOrder") -> "Roc":
         """From scores that have been sorted already."""
-        last = descent.last
-        true = np.cumsum(scores.members[descent.order], dtype=np.int64)[last]
-        thresholds = scores.values[descent.order[last]]
+        last = order.last
+        true = np.cumsum(scores.members[order.order], dtype=np.int64)[last]
+        thresholds = scores.values[order.order[last]]
         return cls(np.append(np.inf, thresholds), np.append(0, true), np.append(0, last + 1 - true))
 
     @property

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import open_fraction
-from privet.auditing.proportions import Counts
+from privet.auditing.proportions import CountArray
 from privet.auditing.roc import Roc
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["Errors", "Split", "errors_at", "errors_of"]
+__all__ = ["Errors", "SelectionSplit", "errors_at", "errors_by_threshold"]
 
 _MOST = 1000  # thresholds to choose from
 
@@ -21,15 +21,15 @@ _MOST = 1000  # thresholds to choose from
 class Errors(NamedTuple):
     """False negatives among members and false positives among others, at one threshold or at many."""
 
-    false_negatives: Counts
+    false_negatives: CountArray
     members: int
-    false_positives: Counts
+    false_positives: CountArray
     others: int
 
 
 @final
 @dataclass(frozen=True)
-class Split:
+class SelectionSplit:
     """A share of either side is used to choose, the rest to measure; ``seed`` says which."""
 
     share: float = 0.25
@@ -45,40 +45,40 @@ class Split:
                 "'members' must hold at least two of either side, got fewer. "
                 "One is needed to choose the threshold and one to measure at it."
             )
-        return self.left(members), self.left(others)
+        return self.remaining(members), self.remaining(others)
 
-    def left(self, count: int) -> int:
+    def remaining(self, count: int) -> int:
         """How many of so many are left to measure with."""
-        return count - self._taken(count)
+        return count - self._selected(count)
 
-    def parts(self, scores: Scores) -> tuple[Scores, Scores]:
+    def divide(self, scores: Scores) -> tuple[Scores, Scores]:
         """Those to choose on, and those to measure with."""
         members = int(scores.members.sum())
         self.sizes(members, len(scores) - members)
-        choosing = self.of_both(scores.members)
+        choosing = self.stratified_mask(scores.members)
         return scores.take(choosing), scores.take(~choosing)
 
-    def of_both(self, members: Bits) -> Bits:
+    def stratified_mask(self, members: Bits) -> Bits:
         """Which records to choose on, the same share of either side."""
         generator, choosing = np.random.default_rng(self.seed), np.zeros(len(members), dtype=np.bool_)
         for side in (np.flatnonzero(members), np.flatnonzero(~members)):
-            choosing[generator.permutation(side)[: self._taken(len(side))]] = True
+            choosing[generator.permutation(side)[: self._selected(len(side))]] = True
         return choosing
 
-    def blind(self, count: int) -> Bits:
+    def blind_mask(self, count: int) -> Bits:
         """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair.
 
         The order of the records must not depend on the coins.
         """
         choosing = np.zeros(count, dtype=np.bool_)
-        choosing[np.random.default_rng(self.seed).permutation(count)[: self._taken(count)]] = True
+        choosing[np.random.default_rng(self.seed).permutation(count)[: self._selected(count)]] = True
         return choosing
 
-    def _taken(self, count: int) -> int:
+    def _selected(self, count: int) -> int:
         return min(max(int(self.share * count), 1), count - 1)
 
 
-def errors_of(scores: Scores) -> tuple[Numbers, Errors]:
+def errors_by_threshold(scores: Scores) -> tuple[Numbers, Errors]:
     """Thresholds to choose from and the errors at each: all of them, or about a thousand where there are more.
 
     They are kept evenly in the logarithm of either count of errors, because it is the rare errors that tell most.

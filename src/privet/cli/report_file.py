@@ -91,5 +91,5 @@ def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path |
             f"'--key' must be a file in a folder that exists, got {shown(str(path))}. Make the folder first."
         )
     if path is None or not os.path.lexists(path):
-        return FingerprintKey.fresh(), path
+        return FingerprintKey.generate(), path
     return read_key(path), path

@@ -1,5 +1,7 @@
 """Several models side by side: one table, accuracy against leakage, and ε of each from both sides."""
 
+from collections.abc import Sequence
+
 from privet.reporting.caution import audit_badge
 from privet.reporting.charts.epsilon import epsilon_chart, model_spans
 from privet.reporting.charts.figures import chart_figure
@@ -96,7 +98,7 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
     )
 
 
-def _overview(audits: tuple[ModelAudit, ...], fpr: float | None, names: dict[str, str]) -> Html:
+def _overview(audits: Sequence[ModelAudit], fpr: float | None, names: dict[str, str]) -> Html:
     header = ["Model", "Verdict", "Test accuracy", "AUC"]
     if fpr is not None:
         header.append(f"Found at {percent(fpr)} false alarms")
@@ -131,7 +133,7 @@ def _frontier_words(audit: ModelAudit) -> str:
     return f"{audit.name}, accuracy {accuracy}, AUC {fraction(audit.strongest.leakage.auc.value)}"
 
 
-def _frontier_table(audits: tuple[ModelAudit, ...]) -> Html:
+def _frontier_table(audits: Sequence[ModelAudit]) -> Html:
     rows = []
     for audit in audits:
         accuracy, auc = accuracy_rate(audit), audit.strongest.leakage.auc
@@ -149,7 +151,7 @@ def _frontier_table(audits: tuple[ModelAudit, ...]) -> Html:
     return table("Accuracy and leakage", ["Model", "Test accuracy", "AUC"], rows)
 
 
-def _rates_table(audits: tuple[ModelAudit, ...]) -> Html:
+def _rates_table(audits: Sequence[ModelAudit]) -> Html:
     tprs = [(audit, audit.strongest.leakage.tprs) for audit in audits]
     rates = list(tprs[0][1])
     rows = [

@@ -5,7 +5,7 @@ Nothing here computes a figure of its own: leakage and lower bounds come from ``
 proved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -163,12 +163,12 @@ class ModelAudit:
 
     name: str
     delta: float
-    results: tuple[AttackResult, ...]
+    results: Sequence[AttackResult]
     claim: Guarantee | None = None
     ledger: Ledger | None = None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
-    checks: tuple[Check, ...] = ()
+    checks: Sequence[Check] = ()
     harm: Harm | None = None
     population: int | None = None
     reference_models: ReferenceModels | None = None
@@ -176,6 +176,8 @@ class ModelAudit:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "results", tuple(self.results))
+        object.__setattr__(self, "checks", tuple(self.checks))
         if not self.results:
             raise InvalidArgument("'results' must hold at least one attack, got none. Run an attack first.")
 

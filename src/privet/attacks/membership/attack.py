@@ -11,7 +11,7 @@ import numpy as np
 
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, Scores
-from privet.views import Adversary, LabelOnly, Numbers, narrowed
+from privet.views import Adversary, LabelOnly, Numbers, narrow_view
 
 __all__ = ["Attack", "Sight"]
 
@@ -43,7 +43,7 @@ class Attack(ABC, Generic[Sight]):
     @final
     def run(self, view: LabelOnly, challenge: Challenge) -> Scores:
         """Play the game: the answer to every record, beside the coin."""
-        seen = cast(Sight, narrowed(view, self.sees))
+        seen = cast(Sight, narrow_view(view, self.sees))
         values = np.asarray(self.score(seen, challenge.records), dtype=np.float64)
         if values.shape != (len(challenge.records),):
             raise InvalidArgument(
@@ -55,4 +55,4 @@ class Attack(ABC, Generic[Sight]):
                 f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or for a model "
                 f"that answers NaN to them."
             )
-        return challenge.scored(values, self.name)
+        return challenge.join_coin(values, self.name)

@@ -26,22 +26,30 @@ from privet.attacks.membership.referenced import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    Side,
-    checked_target,
-    inside,
-    outside,
+    ReferenceStatistics,
+    check_target,
+    summarize_in,
+    summarize_out,
 )
-from privet.attacks.membership.signals import Query, identity
+from privet.attacks.membership.signals import QueryTransform, identity
 from privet.errors import InvalidArgument
 from privet.scores import References
 from privet.views import Numbers
 
-__all__ = ["BaVarIA", "Law", "NormalLaw", "OfflineBaVarIA", "Predictive", "StudentLaw", "predictive"]
+__all__ = [
+    "BaVarIA",
+    "NormalPredictive",
+    "OfflineBaVarIA",
+    "PredictiveDistribution",
+    "PredictiveParameters",
+    "StudentPredictive",
+    "posterior_predictive",
+]
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Predictive:
+class PredictiveParameters:
     """What a further model's φ would be: centre, squared scale and degrees of freedom of each query and record."""
 
     centre: Numbers
@@ -49,20 +57,20 @@ class Predictive:
     freedom: Numbers
 
 
-class Law(ABC):
+class PredictiveDistribution(ABC):
     """Which law stands for the next model's φ."""
 
     @abstractmethod
-    def log_density(self, values: Numbers, next_model: Predictive) -> Numbers:
+    def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
         """ln of its density."""
 
 
 @final
 @dataclass(frozen=True)
-class StudentLaw(Law):
+class StudentPredictive(PredictiveDistribution):
     """Student's law: what is not known of the variance is in its tails."""
 
-    def log_density(self, values: Numbers, next_model: Predictive) -> Numbers:
+    def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
         nu, squared = next_model.freedom, next_model.squared_scale
         far = (values - next_model.centre) ** 2 / (nu * squared)
         answer: Numbers = (
@@ -76,10 +84,10 @@ class StudentLaw(Law):
 
 @final
 @dataclass(frozen=True)
-class NormalLaw(Law):
+class NormalPredictive(PredictiveDistribution):
     """A Gaussian of the same centre and squared scale: lighter tails, LiRA with a steadied variance."""
 
-    def log_density(self, values: Numbers, next_model: Predictive) -> Numbers:
+    def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
         squared = next_model.squared_scale
         far = (values - next_model.centre) ** 2 / squared
         answer: Numbers = -0.5 * (np.log(2 * np.pi * squared) + far)
@@ -98,9 +106,9 @@ class BaVarIA(ReferenceAttack):
     """
 
     references: References
-    law: Law = StudentLaw()
+    distribution: PredictiveDistribution = StudentPredictive()
     prior_weight: float = 4.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "BaVarIA"
     adversary = ONLINE
@@ -109,16 +117,16 @@ class BaVarIA(ReferenceAttack):
         positive("prior_weight", self.prior_weight)
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        trained, left_out = inside(self.references), outside(self.references)
+        target = check_target(target, self.references)
+        trained, left_out = summarize_in(self.references), summarize_out(self.references)
         if not trained.known.any() or not left_out.known.any():
             raise InvalidArgument(
                 "'references' must hold models with and without a record, got one kind only. Train at least two models on "
                 "different halves, or take OfflineBaVarIA."
             )
-        scores = self.law.log_density(
-            target, predictive(trained, left_out, self.prior_weight)
-        ) - self.law.log_density(target, predictive(left_out, trained, self.prior_weight))
+        scores = self.distribution.log_density(
+            target, posterior_predictive(trained, left_out, self.prior_weight)
+        ) - self.distribution.log_density(target, posterior_predictive(left_out, trained, self.prior_weight))
         answer: Numbers = scores.sum(axis=0)
         return answer
 
@@ -141,7 +149,7 @@ class OfflineBaVarIA(ReferenceAttack):
 
     references: References
     prior_weight: float = 4.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "BaVarIA offline"
     adversary = OFFLINE
@@ -150,20 +158,22 @@ class OfflineBaVarIA(ReferenceAttack):
         positive("prior_weight", self.prior_weight)
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        left_out = outside(self.references)
+        target = check_target(target, self.references)
+        left_out = summarize_out(self.references)
         if not left_out.known.any():
             raise InvalidArgument(
                 "'references' must hold a model without some record, got none. Train reference models on halves of the records."
             )
-        law = predictive(left_out, left_out, self.prior_weight)
+        law = posterior_predictive(left_out, left_out, self.prior_weight)
         t, nu = (target - law.centre) / np.sqrt(law.squared_scale), law.freedom
         z = np.sign(t) * (8 * nu + 1) / (8 * nu + 3) * np.sqrt(nu * np.log1p(t**2 / nu))
         answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
         return answer
 
 
-def predictive(side: Side, spare: Side, prior_weight: float) -> Predictive:
+def posterior_predictive(
+    side: ReferenceStatistics, spare: ReferenceStatistics, prior_weight: float
+) -> PredictiveParameters:
     """The law of a further model's φ on one side; ``spare`` lends its variance where this side has none."""
     counts = side.counts
     own = np.where(side.known, side.means, 0.0)
@@ -176,4 +186,6 @@ def predictive(side: Side, spare: Side, prior_weight: float) -> Predictive:
     kappa, nu = kappa_0 + counts, prior_weight + counts
     mean = (kappa_0 * centre + counts * own) / kappa
     twice_beta = prior_weight * within + side.squares + kappa_0 * counts * (own - centre) ** 2 / kappa
-    return Predictive(mean, twice_beta * (kappa + 1) / (nu * kappa), np.broadcast_to(nu, mean.shape))
+    return PredictiveParameters(
+        mean, twice_beta * (kappa + 1) / (nu * kappa), np.broadcast_to(nu, mean.shape)
+    )

@@ -63,18 +63,18 @@ class BoundaryDistance(Attack[LabelOnly]):
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
         generator = experiment(self.seed)
-        search = _Search(view, records.inputs.shape[1:], records.known_labels, self.bounds)
+        search = _BoundarySearch(view, records.inputs.shape[1:], records.known_labels, self.bounds)
         origin = np.asarray(records.inputs, dtype=np.float64).reshape(len(records), -1)
         answers = view.labels(records.inputs)
         right = answers == records.known_labels
         edge, found = _starts(origin, answers, records.known_labels, _known(records))
         search = search.among(found)
         origin_, right_ = origin[found], right[found]
-        edge = search.bisected(origin_, edge[found], right_)
+        edge = search.bisect(origin_, edge[found], right_)
         for step in range(1, self.rounds + 1):
             if not found.any():
                 break
-            edge = search.hopped(origin_, edge, right_, step, self.probes, generator)
+            edge = search.hop(origin_, edge, right_, step, self.probes, generator)
         distance = np.full(len(records), np.nan)
         distance[found] = np.sqrt(((edge - origin_) ** 2).sum(axis=1))
         furthest = float(np.max(distance, where=found, initial=0.0))
@@ -85,7 +85,7 @@ class BoundaryDistance(Attack[LabelOnly]):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _BoundarySearch:
     """Which side of its own boundary a point is on, for many records at once; points are rows of flat numbers."""
 
     view: LabelOnly
@@ -93,8 +93,8 @@ class _Search:
     labels: Labels
     bounds: tuple[float, float] | None
 
-    def among(self, which: Bits) -> "_Search":
-        return _Search(self.view, self.shape, self.labels[which], self.bounds)
+    def among(self, which: Bits) -> "_BoundarySearch":
+        return _BoundarySearch(self.view, self.shape, self.labels[which], self.bounds)
 
     def right(self, points: Numbers, labels: Labels) -> Bits:
         """Whether each point is predicted as its record's true label."""
@@ -105,7 +105,7 @@ class _Search:
         ]
         return np.asarray(np.concatenate(found) == labels) if found else np.zeros(0, dtype=np.bool_)
 
-    def bisected(self, near: Numbers, far: Numbers, side: Bits) -> Numbers:
+    def bisect(self, near: Numbers, far: Numbers, side: Bits) -> Numbers:
         """The nearest point found on the way from ``near`` to ``far`` that is on the other side of ``side``."""
         low, high = np.zeros(len(near)), np.ones(len(near))
         # Nearer to the boundary than the probes reach (Chen et al. 2020: d^−3/2 of the way), else all of them agree.
@@ -115,7 +115,7 @@ class _Search:
             low, high = np.where(crossed, low, middle), np.where(crossed, middle, high)
         return near + high[:, None] * (far - near)
 
-    def hopped(
+    def hop(
         self,
         origin: Numbers,
         edge: Numbers,
@@ -149,7 +149,7 @@ class _Search:
             good = (self.right(moved, self.labels) != side) & ~settled
             beyond[good], settled = moved[good], settled | good
             stride = np.where(settled, stride, stride / 2)
-        back = self.bisected(origin, beyond, side)
+        back = self.bisect(origin, beyond, side)
         nearer = ((back - origin) ** 2).sum(axis=1) < distance**2
         return np.where(nearer[:, None], back, edge)
 

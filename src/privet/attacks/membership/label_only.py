@@ -15,7 +15,7 @@ import numpy as np
 
 from privet.arguments import open_fraction, positive, whole
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import Query
+from privet.attacks.membership.signals import QueryTransform
 from privet.errors import InvalidArgument
 from privet.randomness import experiment
 from privet.scores import Records
@@ -27,8 +27,8 @@ __all__ = [
     "GaussianNoise",
     "Noise",
     "NoiseRobustness",
-    "mirrored",
-    "shifts",
+    "mirror",
+    "shift_transforms",
 ]
 
 LABELS = Adversary(
@@ -42,7 +42,7 @@ class Noise(ABC):
     """A random change of a record, of one strength."""
 
     @abstractmethod
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         """All records under one draw, the same for each: the order of records does not matter."""
 
 
@@ -57,7 +57,7 @@ class GaussianNoise(Noise):
     def __post_init__(self) -> None:
         positive("scale", self.scale)
 
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         # In the records' own type where they are float32: half the memory.
         kind = np.float32 if inputs.dtype == np.float32 else np.float64
         moved: Rows = inputs.astype(kind) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(
@@ -78,7 +78,7 @@ class BitFlips(Noise):
     def __post_init__(self) -> None:
         open_fraction("rate", self.rate)
 
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         turned = generator.random(inputs.shape[1:]) < self.rate
         numbers = inputs.astype(np.float64)
         flipped: Rows = np.where(turned, 1.0 - numbers, numbers)
@@ -120,7 +120,7 @@ class NoiseRobustness(Attack[LabelOnly]):
         right = np.zeros(len(records))
         for noise in self.noises:
             for _ in range(self.draws):
-                right += view.labels(noise.applied(records.inputs, generator)) == labels
+                right += view.labels(noise.apply(records.inputs, generator)) == labels
         share = right / (self.draws * len(self.noises) + 1)  # below 1
         answer: Numbers = (view.labels(records.inputs) == labels) + share
         return answer
@@ -141,7 +141,7 @@ class AugmentationRobustness(Attack[LabelOnly]):
     model.
     """
 
-    copies: tuple[Query, ...]
+    copies: tuple[QueryTransform, ...]
     noises: tuple[Noise, ...] = ()
     draws: int = 20
     seed: int = 0
@@ -154,7 +154,9 @@ class AugmentationRobustness(Attack[LabelOnly]):
         whole("draws", self.draws)
         whole("seed", self.seed, least=0)
         if not self.copies:
-            raise InvalidArgument("'copies' must hold at least one augmentation, got none. Give shifts(1).")
+            raise InvalidArgument(
+                "'copies' must hold at least one augmentation, got none. Give shift_transforms(1)."
+            )
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
         labels = records.known_labels
@@ -167,10 +169,10 @@ class AugmentationRobustness(Attack[LabelOnly]):
         return right
 
 
-def shifts(pixels: int) -> tuple[Query, ...]:
+def shift_transforms(pixels: int) -> tuple[QueryTransform, ...]:
     """Images moved by up to that many pixels in every direction (last two axes), the border repeated.
 
-    >>> len(shifts(1))
+    >>> len(shift_transforms(1))
     8
     """
     whole("pixels", pixels)
@@ -178,7 +180,7 @@ def shifts(pixels: int) -> tuple[Query, ...]:
     return tuple(_Shift(down, right) for down in span for right in span if (down, right) != (0, 0))
 
 
-def mirrored(inputs: Rows) -> Rows:
+def mirror(inputs: Rows) -> Rows:
     """Images with left and right exchanged (last axis)."""
     return inputs[..., ::-1]
 

@@ -17,16 +17,16 @@ import numpy as np
 from scipy.stats import rankdata
 
 from privet.arguments import finite, positive
-from privet.attacks.membership.pairwise import refined
+from privet.attacks.membership.pairwise import break_ties
 from privet.attacks.membership.referenced import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    checked_target,
-    requires_outside,
+    check_target,
+    require_out_models,
 )
 from privet.attacks.membership.signals import (
-    Query,
+    QueryTransform,
     identity,
     log_confidence,
     log_mean,
@@ -51,7 +51,7 @@ class Population:
     references: References
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "references", self.references.aligned(self.records))
+        object.__setattr__(self, "references", self.references.align(self.records))
 
 
 @final
@@ -71,7 +71,7 @@ class RMIA(ReferenceAttack):
     references: References
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "RMIA"
     adversary = ONLINE
@@ -83,14 +83,14 @@ class RMIA(ReferenceAttack):
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.asked(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
         ratios = _online_ratio(target, self.references)
         if self.population is None or population is None:
-            return refined(ratios, ratios, self.gamma)
-        return refined(ratios, _online_ratio(population, self.population.references), self.gamma)
+            return break_ties(ratios, ratios, self.gamma)
+        return break_ties(ratios, _online_ratio(population, self.population.references), self.gamma)
 
 
 @final
@@ -103,18 +103,18 @@ class OfflineRMIA(ReferenceAttack):
 
     p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to leave a share a of what its confidence lacks to 1.
     Without an ``a``, it is that share among the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and 0.3
-    where none of them was trained on any of the records. ``tuned`` takes the one that does best against the reference
+    where none of them was trained on any of the records. ``tune`` takes the one that does best against the reference
     models. The target is not looked at in either case.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
-    deviations; the paper tunes a on a reference model, as ``tuned`` does.
+    deviations; the paper tunes a on a reference model, as ``tune`` does.
     """
 
     references: References
     a: float | None = None
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "RMIA offline"
     adversary = OFFLINE
@@ -128,14 +128,16 @@ class OfflineRMIA(ReferenceAttack):
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.asked(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
         ratios = _offline_ratio(target, self.references, self.share)
         if self.population is None or population is None:
-            return refined(ratios, ratios, self.gamma)
-        return refined(ratios, _offline_ratio(population, self.population.references, self.share), self.gamma)
+            return break_ties(ratios, ratios, self.gamma)
+        return break_ties(
+            ratios, _offline_ratio(population, self.population.references, self.share), self.gamma
+        )
 
     @property
     def share(self) -> float:
@@ -148,7 +150,7 @@ class OfflineRMIA(ReferenceAttack):
         )
         return _USUAL_SHARE if found is None else found
 
-    def tuned(self) -> "OfflineRMIA":
+    def tune(self) -> "OfflineRMIA":
         """The same attack with the ``a`` that does best (mean AUC) when each reference model in turn is the target."""
         grid = np.linspace(0.0, 1.0, 11)
         aucs = [
@@ -190,7 +192,7 @@ class BASE(ReferenceAttack):
     """
 
     references: References
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "BASE"
     adversary = ONLINE
@@ -217,7 +219,7 @@ class OfflineBASE(ReferenceAttack):
 
     references: References
     scale: float = 0.33
-    queries: tuple[Query, ...] = (identity,)
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "BASE offline"
     adversary = OFFLINE
@@ -226,8 +228,8 @@ class OfflineBASE(ReferenceAttack):
         finite("scale", self.scale)
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        requires_outside(self.references)
+        target = check_target(target, self.references)
+        require_out_models(self.references)
         threshold = log_mean(*_means(self.references, ~self.references.members))
         answer: Numbers = (log_confidence(target) - self.scale * threshold).mean(axis=0)
         return answer
@@ -251,7 +253,7 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
 
 
 def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers:
-    requires_outside(references)
+    require_out_models(references)
     sure, rest = _means(references, ~references.members)
     return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
 
@@ -267,7 +269,7 @@ def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
 
 def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
     """ln p(x | target) − ln p(x), averaged over queries."""
-    target = checked_target(target, references)
+    target = check_target(target, references)
     answer: Numbers = (log_confidence(target) - log_mean(sure, rest)).mean(axis=0)
     return answer
 

@@ -19,45 +19,45 @@ from privet.attacks.membership.referenced import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    Side,
-    checked_target,
-    inside,
-    outside,
-    requires_outside,
+    ReferenceStatistics,
+    check_target,
+    require_out_models,
+    summarize_in,
+    summarize_out,
 )
-from privet.attacks.membership.signals import Query, identity
+from privet.attacks.membership.signals import QueryTransform, identity
 from privet.errors import InvalidArgument
 from privet.scores import References
 from privet.views import Numbers
 
-__all__ = ["LiRA", "OfflineLiRA", "PerRecord", "Pooled", "Variance", "pooled_variance"]
+__all__ = ["LiRA", "OfflineLiRA", "PerRecord", "Pooled", "VarianceEstimate", "pooled_variance"]
 
 _LEAST = 1e-4  # of the pooled variance: a record on which all models agree is not infinitely certain
 
 
-class Variance(ABC):
+class VarianceEstimate(ABC):
     """How the variance of φ over models is estimated."""
 
     @abstractmethod
-    def of(self, side: Side, pooled: Numbers) -> Numbers:
+    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
         """The variance of each query and record, from one side and its pooled variance (queries × 1)."""
 
 
 @final
 @dataclass(frozen=True)
-class Pooled(Variance):
+class Pooled(VarianceEstimate):
     """One variance for all records: for fewer than about 64 models."""
 
-    def of(self, side: Side, pooled: Numbers) -> Numbers:
+    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
         return np.broadcast_to(pooled, side.means.shape)
 
 
 @final
 @dataclass(frozen=True)
-class PerRecord(Variance):
+class PerRecord(VarianceEstimate):
     """Each record's own variance; the pooled one where fewer than two models tell, and never below 1e−4 of it."""
 
-    def of(self, side: Side, pooled: Numbers) -> Numbers:
+    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
         own = side.squares / np.maximum(side.counts - 1.0, 1.0)
         answer: Numbers = np.where(side.counts >= 2, np.maximum(own, _LEAST * pooled), pooled)
         return answer
@@ -79,15 +79,15 @@ class LiRA(ReferenceAttack):
     """
 
     references: References
-    variance: Variance = Pooled()
-    queries: tuple[Query, ...] = (identity,)
+    variance: VarianceEstimate = Pooled()
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "LiRA"
     adversary = ONLINE
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        trained, left_out = inside(self.references), outside(self.references)
+        target = check_target(target, self.references)
+        trained, left_out = summarize_in(self.references), summarize_out(self.references)
         mean_in, mean_out = both_means(trained, left_out)
         scores = _log_density(
             target, mean_in, self.variance.of(trained, pooled_variance(trained, left_out))
@@ -112,23 +112,23 @@ class OfflineLiRA(ReferenceAttack):
     """
 
     references: References
-    variance: Variance = Pooled()
-    queries: tuple[Query, ...] = (identity,)
+    variance: VarianceEstimate = Pooled()
+    queries: tuple[QueryTransform, ...] = (identity,)
 
     name = "LiRA offline"
     adversary = OFFLINE
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        left_out = outside(self.references)
-        requires_outside(self.references)
+        target = check_target(target, self.references)
+        left_out = summarize_out(self.references)
+        require_out_models(self.references)
         spread = self.variance.of(left_out, pooled_variance(left_out, left_out))
         z = (target - left_out.means) / np.sqrt(spread)
         answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
         return answer
 
 
-def pooled_variance(side: Side, spare: Side) -> Numbers:
+def pooled_variance(side: ReferenceStatistics, spare: ReferenceStatistics) -> Numbers:
     """The variance of models about each record's mean, over all records; queries × 1.
 
     Where no record has two models on this side, that of the other side serves. Where none has on either, half the variance
@@ -145,7 +145,7 @@ def pooled_variance(side: Side, spare: Side) -> Numbers:
     return _above_zero(apart.var(axis=1) / 2)
 
 
-def both_means(trained: Side, left_out: Side) -> tuple[Numbers, Numbers]:
+def both_means(trained: ReferenceStatistics, left_out: ReferenceStatistics) -> tuple[Numbers, Numbers]:
     """μ_in and μ_out of every record; a missing one is the other, moved by the average difference."""
     both = trained.known & left_out.known
     if not both.any():

@@ -8,29 +8,29 @@ from privet.arguments import positive
 from privet.errors import InvalidArgument
 from privet.views import Numbers
 
-__all__ = ["dominated", "refined"]
+__all__ = ["break_ties", "count_dominated"]
 
 
-def dominated(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
+def count_dominated(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
     """How many z of the population have ratio(x)/ratio(z) ≥ γ, for each x; both given as logarithms.
 
-    >>> dominated(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 1.0])).tolist()
+    >>> count_dominated(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 1.0])).tolist()
     [1.0, 3.0, 3.0]
     """
     ordered, shifted = _ready(log_ratios, population, gamma)
     return np.searchsorted(ordered, shifted, side="right").astype(np.float64)
 
 
-def refined(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
+def break_ties(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
     """The same counts with their ties broken by the ratio itself, as a fraction in (0, 1).
 
     Records of one count stand between it and the next in the order of their ratios: what is added to the count is the
     ratio's rank among all, below 1. Times M + 1 and rounded down, the count is there again. Equal ratios stay tied.
 
-    >>> (4 * refined(np.array([0.5, 0.7, 3.0]), np.array([0.0, 1.0, 2.0]))).tolist()
+    >>> (4 * break_ties(np.array([0.5, 0.7, 3.0]), np.array([0.0, 1.0, 2.0]))).tolist()
     [1.25, 1.5, 3.75]
     """
-    counts = dominated(log_ratios, population, gamma)
+    counts = count_dominated(log_ratios, population, gamma)
     kinds, rank = np.unique(log_ratios, return_inverse=True)
     answer: Numbers = (counts + (rank + 1.0) / (len(kinds) + 1.0)) / (len(population) + 1)
     return answer

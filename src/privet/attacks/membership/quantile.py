@@ -20,7 +20,7 @@ from privet.errors import InvalidArgument
 from privet.scores import Records
 from privet.views import Adversary, BlackBox, Labels, Numbers
 
-__all__ = ["BoostedQuantiles", "ConditionalLaw", "GaussianRidge", "QuantileRegression"]
+__all__ = ["BoostedQuantiles", "ConditionalDistribution", "GaussianRidge", "QuantileRegression"]
 
 _PENALTIES = tuple(10.0**power for power in range(-3, 7))
 _LOG_SQUARE = 1.2703628454614782  # −E ln χ²₁ = γ + ln 2
@@ -30,7 +30,7 @@ Deviates = Callable[
 ]  # features and φ to the normal deviate of φ in its conditional law
 
 
-class ConditionalLaw(ABC):
+class ConditionalDistribution(ABC):
     """How the law of φ given the record is learnt."""
 
     @abstractmethod
@@ -40,7 +40,7 @@ class ConditionalLaw(ABC):
 
 @final
 @dataclass(frozen=True)
-class BoostedQuantiles(ConditionalLaw):
+class BoostedQuantiles(ConditionalDistribution):
     """Quantiles at several levels, each by boosted trees under the pinball loss. Needs scikit-learn.
 
     Between two quantiles the deviate is interpolated, beyond them it goes on with the slope of the outer levels, so that
@@ -81,7 +81,7 @@ class BoostedQuantiles(ConditionalLaw):
 
 @final
 @dataclass(frozen=True)
-class GaussianRidge(ConditionalLaw):
+class GaussianRidge(ConditionalDistribution):
     """φ given the record is Gaussian; its mean and the logarithm of its variance are linear, by ridge regression.
 
     Penalties are chosen by leaving one public record out. Needs numpy alone.
@@ -121,7 +121,7 @@ class QuantileRegression(Attack[BlackBox]):
     """
 
     public: Records
-    law: ConditionalLaw = BoostedQuantiles()
+    distribution: ConditionalDistribution = BoostedQuantiles()
 
     name = "quantile regression"
     sees = BlackBox
@@ -139,7 +139,7 @@ class QuantileRegression(Attack[BlackBox]):
                 f"{self.public.inputs.shape[1:]}. Give records of the same kind."
             )
         classes = int(max(known.max(), asked.max())) + 1
-        learnt = self.law.learn(_features(self.public, known, classes), signal(view, self.public))
+        learnt = self.distribution.learn(_features(self.public, known, classes), signal(view, self.public))
         return learnt(_features(records, asked, classes), signal(view, records))
 
 

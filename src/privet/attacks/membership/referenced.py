@@ -11,7 +11,7 @@ from typing import Any, Self, cast, final
 import numpy as np
 
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import Query, signals
+from privet.attacks.membership.signals import QueryTransform, signals
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Records, References
 from privet.views import Adversary, BlackBox, Numbers
@@ -20,11 +20,11 @@ __all__ = [
     "OFFLINE",
     "ONLINE",
     "ReferenceAttack",
-    "Side",
-    "checked_target",
-    "inside",
-    "outside",
-    "requires_outside",
+    "ReferenceStatistics",
+    "check_target",
+    "require_out_models",
+    "summarize_in",
+    "summarize_out",
 ]
 
 _FARTHEST = 745.0  # −ln of the least number above 0
@@ -48,7 +48,7 @@ class ReferenceAttack(Attack[BlackBox]):
     """
 
     references: References
-    queries: tuple[Query, ...]
+    queries: tuple[QueryTransform, ...]
 
     sees = BlackBox
 
@@ -57,14 +57,14 @@ class ReferenceAttack(Attack[BlackBox]):
         """One score for each record from the target's φ, queries × records."""
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
-        return self.about(records).judge(self.asked(view, records))
+        return self.about(records).judge(self.query_target(view, records))
 
     def about(self, records: Records) -> Self:
         """The same attack with its references in the order of these records."""
-        aligned = self.references.aligned(records)
+        aligned = self.references.align(records)
         return cast(Self, replace(cast(Any, self), references=aligned))
 
-    def asked(self, view: BlackBox, records: Records) -> Numbers:
+    def query_target(self, view: BlackBox, records: Records) -> Numbers:
         """The target's φ of every query and record; the queries must be those of the references."""
         if len(self.queries) != self.references.signals.shape[1]:
             raise InvalidArgument(
@@ -76,7 +76,7 @@ class ReferenceAttack(Attack[BlackBox]):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Side:
+class ReferenceStatistics:
     """φ over the models of one side: how many there are for each record, their mean, and squares about it."""
 
     counts: Numbers  # records
@@ -94,17 +94,17 @@ class Side:
         return float(np.maximum(self.counts - 1.0, 0.0).sum())
 
 
-def inside(references: References) -> Side:
+def summarize_in(references: References) -> ReferenceStatistics:
     """What models say that were trained on the record."""
     return _side(references.signals, references.members)
 
 
-def outside(references: References) -> Side:
+def summarize_out(references: References) -> ReferenceStatistics:
     """What models say that were not trained on the record."""
     return _side(references.signals, ~references.members)
 
 
-def requires_outside(references: References) -> None:
+def require_out_models(references: References) -> None:
     """Refuse records that every reference model was trained on: an offline attack knows nothing of them."""
     everywhere = int(np.asarray(references.members.all(axis=0)).sum())
     if everywhere:
@@ -114,10 +114,10 @@ def requires_outside(references: References) -> None:
         )
 
 
-def checked_target(target: Numbers, references: References) -> Numbers:
+def check_target(target: Numbers, references: References) -> Numbers:
     """The target's signals, or a refusal where they do not fit the references or are not numbers.
 
-    An infinite one is as far as ``scaled`` goes, ±745: the difference of two infinite densities would be no number.
+    An infinite one is as far as ``confidence_logits`` goes, ±745: the difference of two infinite densities would be no number.
     """
     target = np.asarray(target, dtype=np.float64)
     if target.shape != references.signals.shape[1:]:
@@ -134,10 +134,10 @@ def checked_target(target: Numbers, references: References) -> Numbers:
     return answer
 
 
-def _side(signals_: Numbers, among: Bits) -> Side:
+def _side(signals_: Numbers, among: Bits) -> ReferenceStatistics:
     weights = among[:, None, :]
     counts = among.sum(axis=0).astype(np.float64)
     with np.errstate(invalid="ignore"):
         means = np.where(weights, signals_, 0.0).sum(axis=0) / counts
     squares = np.where(weights, (signals_ - means) ** 2, 0.0).sum(axis=0)
-    return Side(counts, means, squares)
+    return ReferenceStatistics(counts, means, squares)

@@ -19,7 +19,7 @@ from privet.attacks.membership.label_only import (
     GaussianNoise,
     Noise,
     NoiseRobustness,
-    shifts,
+    shift_transforms,
 )
 from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA
 from privet.attacks.membership.lira import LiRA, OfflineLiRA
@@ -40,7 +40,7 @@ __all__ = [
     "Means",
     "NamedAttack",
     "Need",
-    "attacks_named",
+    "find_attacks",
 ]
 
 _STRENGTHS = (0.1, 0.3, 1.0)  # of Gaussian noise, in standard deviations of a feature
@@ -153,11 +153,11 @@ class NamedAttack:
         return next((need for need in self.needs if not need.met(means)), None)
 
 
-def _alone(name: str, kind: type[Attack[Any]], *needs: Need) -> NamedAttack:
+def _target_attack(name: str, kind: type[Attack[Any]], *needs: Need) -> NamedAttack:
     return NamedAttack(name, kind, needs, lambda _: kind())
 
 
-def _referenced(name: str, kind: Callable[[References], Attack[Any]], *needs: Need) -> NamedAttack:
+def _reference_attack(name: str, kind: Callable[[References], Attack[Any]], *needs: Need) -> NamedAttack:
     assert isinstance(kind, type)
     return NamedAttack(
         name, kind, (LABELS, CONFIDENCES, REFERENCES, *needs), lambda known: kind(known.known_references)
@@ -177,11 +177,11 @@ def _noises(records: Records) -> tuple[Noise, ...]:
 
 
 _EVERY = (
-    _alone("loss", Loss, LABELS, CONFIDENCES),
-    _alone("confidence", Confidence, CONFIDENCES),
-    _alone("entropy", Entropy, CONFIDENCES),
-    _alone("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
-    _alone("gap", Gap, LABELS),
+    _target_attack("loss", Loss, LABELS, CONFIDENCES),
+    _target_attack("confidence", Confidence, CONFIDENCES),
+    _target_attack("entropy", Entropy, CONFIDENCES),
+    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
+    _target_attack("gap", Gap, LABELS),
     NamedAttack(
         "noise", NoiseRobustness, (LABELS, NUMBERS), lambda known: NoiseRobustness(_noises(known.records))
     ),
@@ -189,25 +189,25 @@ _EVERY = (
         "augmentations",
         AugmentationRobustness,
         (LABELS, NUMBERS, IMAGES),
-        lambda known: AugmentationRobustness(shifts(1), _noises(known.records)),
+        lambda known: AugmentationRobustness(shift_transforms(1), _noises(known.records)),
     ),
-    _alone("boundary", BoundaryDistance, LABELS, NUMBERS),
-    _referenced("lira", LiRA),
-    _referenced("offline-lira", OfflineLiRA),
-    _referenced("rmia", RMIA),
-    _referenced("offline-rmia", OfflineRMIA),
-    _referenced("base", BASE),
-    _referenced("offline-base", OfflineBASE),
-    _referenced("bavaria", BaVarIA),
-    _referenced("offline-bavaria", OfflineBaVarIA),
-    _referenced("shokri", Shokri, ALL_CONFIDENCES),
+    _target_attack("boundary", BoundaryDistance, LABELS, NUMBERS),
+    _reference_attack("lira", LiRA),
+    _reference_attack("offline-lira", OfflineLiRA),
+    _reference_attack("rmia", RMIA),
+    _reference_attack("offline-rmia", OfflineRMIA),
+    _reference_attack("base", BASE),
+    _reference_attack("offline-base", OfflineBASE),
+    _reference_attack("bavaria", BaVarIA),
+    _reference_attack("offline-bavaria", OfflineBaVarIA),
+    _reference_attack("shokri", Shokri, ALL_CONFIDENCES),
     NamedAttack(
         "quantile",
         QuantileRegression,
         (LABELS, CONFIDENCES, NUMBERS, PUBLIC),
         lambda known: QuantileRegression(known.known_public),
     ),
-    _alone("gradient-norm", GradientNorm, LABELS, PARAMETERS),
+    _target_attack("gradient-norm", GradientNorm, LABELS, PARAMETERS),
     NamedAttack(
         "gradient-alignment",
         GradientAlignment,
@@ -224,7 +224,7 @@ _EVERY = (
 ATTACKS: dict[str, NamedAttack] = {one.name: one for one in _EVERY}
 
 
-def attacks_named(names: Iterable[str], means: Means) -> tuple[NamedAttack, ...]:
+def find_attacks(names: Iterable[str], means: Means) -> tuple[NamedAttack, ...]:
     """The attacks of these names; an unknown name, or one whose needs are not met, is refused before anything is run."""
     asked = list(names)
     if not asked or len(set(asked)) < len(asked) or any(name not in ATTACKS for name in asked):

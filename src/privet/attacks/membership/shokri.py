@@ -6,13 +6,13 @@ from typing import final
 import numpy as np
 
 from privet.arguments import whole
-from privet.attacks.estimators import Classifier, Logistic
+from privet.attacks.estimators import Classifier, LogisticClassifier
 from privet.attacks.membership.attack import Attack
 from privet.attacks.membership.referenced import ONLINE
-from privet.attacks.membership.signals import checked_labels
+from privet.attacks.membership.signals import check_labels
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
-from privet.views import BlackBox, Labels, Numbers, scaled
+from privet.views import BlackBox, Labels, Numbers, confidence_logits
 
 __all__ = ["Shokri"]
 
@@ -40,7 +40,7 @@ class Shokri(Attack[BlackBox]):
     references: References
     top: int = 10
     least: int = 50
-    classifier: Classifier = field(default_factory=Logistic)
+    classifier: Classifier = field(default_factory=LogisticClassifier)
 
     name = "shadow classifier"
     sees = BlackBox
@@ -51,10 +51,10 @@ class Shokri(Attack[BlackBox]):
         whole("least", self.least, least=2)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
-        references = self.references.aligned(records)
+        references = self.references.align(records)
         said = _said(references)
         asked = view.log_confidences(records.inputs)
-        labels = checked_labels(records, min(asked.shape[1], said.shape[2]))
+        labels = check_labels(records, min(asked.shape[1], said.shape[2]))
         coin = references.members
         shown = self._features(asked, labels)
         taught = np.stack([self._features(each, labels) for each in said])
@@ -72,7 +72,7 @@ class Shokri(Attack[BlackBox]):
         others = np.maximum(log_confidences, _FLOOR)
         others[np.arange(len(labels)), labels] = -np.inf
         ordered = -np.sort(-others, axis=1)[:, :-1][:, : self.top]
-        truth = np.clip(scaled(log_confidences, labels), _FLOOR, -_FLOOR)
+        truth = np.clip(confidence_logits(log_confidences, labels), _FLOOR, -_FLOOR)
         return np.concatenate([truth[:, None], ordered], axis=1)
 
 

@@ -10,11 +10,11 @@ from scipy.special import expit
 
 from privet.errors import InvalidArgument
 from privet.scores import Records
-from privet.views import BlackBox, Labels, Numbers, Rows, scaled
+from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = [
-    "Query",
-    "checked_labels",
+    "QueryTransform",
+    "check_labels",
     "identity",
     "log_confidence",
     "log_mean",
@@ -25,7 +25,7 @@ __all__ = [
 
 _LEAST = float(np.nextafter(0.0, 1.0))
 
-Query = Callable[[Rows], Rows]  # how a record is shown to the model: as it is, mirrored, shifted …
+QueryTransform = Callable[[Rows], Rows]  # how a record is shown to the model: as it is, mirror, shifted …
 
 
 def identity(inputs: Rows) -> Rows:
@@ -36,10 +36,10 @@ def identity(inputs: Rows) -> Rows:
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, under one query."""
     log_confidences = view.log_confidences(records.inputs)
-    return scaled(log_confidences, checked_labels(records, log_confidences.shape[1]))
+    return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 
 
-def signals(view: BlackBox, records: Records, queries: tuple[Query, ...] = (identity,)) -> Numbers:
+def signals(view: BlackBox, records: Records, queries: tuple[QueryTransform, ...] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
@@ -47,7 +47,7 @@ def signals(view: BlackBox, records: Records, queries: tuple[Query, ...] = (iden
     return np.stack([signal(view, Records(query(records.inputs), known)) for query in queries])
 
 
-def checked_labels(records: Records, classes: int) -> Labels:
+def check_labels(records: Records, classes: int) -> Labels:
     """The true labels, or a refusal where there are none, or where the model has fewer classes."""
     labels = records.known_labels
     if labels.max() >= classes:

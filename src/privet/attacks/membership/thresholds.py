@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import expit
 
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import checked_labels, log_confidence, signal
+from privet.attacks.membership.signals import check_labels, log_confidence, signal
 from privet.scores import Records
-from privet.views import Adversary, BlackBox, LabelOnly, Labels, Numbers, scaled
+from privet.views import Adversary, BlackBox, LabelOnly, Labels, Numbers, confidence_logits
 
 __all__ = ["Confidence", "Entropy", "Gap", "Loss", "ModifiedEntropy"]
 
@@ -60,7 +60,7 @@ class Confidence(Attack[BlackBox]):
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
-        return scaled(log_confidences, _top(log_confidences))
+        return confidence_logits(log_confidences, _top(log_confidences))
 
 
 @final
@@ -85,7 +85,7 @@ class Entropy(Attack[BlackBox]):
         top = _top(log_confidences)
         logs = _floored(log_confidences)
         # Near 1 a confidence is known by what the others leave: its own logarithm has lost its digits.
-        logs[np.arange(len(top)), top] = log_confidence(scaled(log_confidences, top))
+        logs[np.arange(len(top)), top] = log_confidence(confidence_logits(log_confidences, top))
         answer: Numbers = (np.exp(logs) * logs).sum(axis=1)
         return answer
 
@@ -109,15 +109,15 @@ class ModifiedEntropy(Attack[BlackBox]):
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
-        labels = checked_labels(records, log_confidences.shape[1])
+        labels = check_labels(records, log_confidences.shape[1])
         rows, top = np.arange(len(labels)), _top(log_confidences)
         confidences = np.exp(log_confidences)
         # ln(1 − p) of the only class that can be near 1 is taken from what the others leave.
         with np.errstate(divide="ignore"):
             log_rest = np.log1p(-np.minimum(confidences, 1.0))
-        log_rest[rows, top] = log_confidence(-scaled(log_confidences, top))
+        log_rest[rows, top] = log_confidence(-confidence_logits(log_confidences, top))
         terms = confidences * log_rest
-        phi = scaled(log_confidences, labels)
+        phi = confidence_logits(log_confidences, labels)
         terms[rows, labels] = expit(-phi) * log_confidence(phi)
         answer: Numbers = terms.sum(axis=1)
         return answer

@@ -11,12 +11,12 @@ import numpy as np
 from privet.arguments import whole
 from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import checked_labels, signal
+from privet.attacks.membership.signals import check_labels, signal
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records
 from privet.views import Adversary, Labels, Numbers, WhiteBox
 
-__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features", "ranked"]
+__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features", "rank_columns"]
 
 _LEAST = 1e-30  # of a norm, before its logarithm
 
@@ -153,14 +153,16 @@ class LayerClassifier(Attack[WhiteBox]):
                     f"'shadows' must have the target's {len(view.layers)} layers, got one with {len(shadow.view.layers)}. "
                     f"Train shadow models of the same architecture."
                 )
-            taught.append(ranked(layer_features(shadow.view, shadow.challenge.records)))
+            taught.append(rank_columns(layer_features(shadow.view, shadow.challenge.records)))
             coins.append(shadow.challenge.members)
         coin = np.concatenate(coins)
         if coin.all() or not coin.any():
             raise InvalidArgument(
                 "'shadows' must hold members and others, got one kind only. Keep some records out of each shadow."
             )
-        return self.classifier.learn(np.concatenate(taught), coin)(ranked(layer_features(view, records)))
+        return self.classifier.learn(np.concatenate(taught), coin)(
+            rank_columns(layer_features(view, records))
+        )
 
 
 def layer_features(view: WhiteBox, records: Records) -> Numbers:
@@ -177,7 +179,7 @@ def layer_features(view: WhiteBox, records: Records) -> Numbers:
     return np.stack(columns, axis=1)
 
 
-def ranked(features: Numbers) -> Numbers:
+def rank_columns(features: Numbers) -> Numbers:
     """Each column as its empirical distribution function, ties alike."""
     columns = []
     for column in features.T:
@@ -201,7 +203,7 @@ def _aligned(view: WhiteBox, records: Records, labels: Labels, layer: str, publi
 
 def _labels(view: WhiteBox, records: Records) -> Labels:
     """The true labels; one record is asked to learn how many classes there are."""
-    return checked_labels(records, view.log_confidences(records.inputs[:1]).shape[1])
+    return check_labels(records, view.log_confidences(records.inputs[:1]).shape[1])
 
 
 def _place(view: WhiteBox, layer: str) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import fraction
-from privet.attacks.preflight.features import Table, numeric, projected, standardized
+from privet.attacks.preflight.features import Features, project_randomly, standardize, to_numbers
 from privet.checks import Check, Outcome
 from privet.scores import Bits, Challenge
 from privet.views import Rows
@@ -50,7 +50,7 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     name = "no near copies on the other side"
     fraction("fpr", fpr)
     generator = np.random.default_rng(seed)
-    table = projected(standardized(numeric(challenge.records.inputs)), generator)
+    table = project_randomly(standardize(to_numbers(challenge.records.inputs)), generator)
     if not table.shape[1]:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="All records are equal.")
     usual, dimensions = _nearest(table, generator)
@@ -95,7 +95,7 @@ def _shares(groups: NDArray[np.int64], coin: Bits) -> tuple[Bits, Bits]:
     return counts[1 - own, groups] > 0, counts[own, groups] > 1
 
 
-def _nearest(table: Table, generator: np.random.Generator) -> tuple[float, float]:
+def _nearest(table: Features, generator: np.random.Generator) -> tuple[float, float]:
     """The median distance from a record to the nearest one that is not equal to it, and in how many dimensions records lie.
 
     About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the distance that one in ten
@@ -115,7 +115,7 @@ def _nearest(table: Table, generator: np.random.Generator) -> tuple[float, float
     return usual, min(math.log(math.log2(10)) / math.log(far / usual), columns)
 
 
-def _near_across(table: Table, coin: Bits, reach: float, generator: np.random.Generator) -> Bits:
+def _near_across(table: Features, coin: Bits, reach: float, generator: np.random.Generator) -> Bits:
     """Records for which a pair within ``reach``, and not at distance 0, was found on the other side."""
     found = np.zeros(len(table), dtype=np.bool_)
     width = 4 * reach

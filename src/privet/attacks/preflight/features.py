@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from privet.views import Rows
 
-__all__ = ["condensed", "numeric", "projected", "standardized"]
+__all__ = ["project_randomly", "standardize", "summarize_records", "to_numbers"]
 
-Table = NDArray[np.float32]
+Features = NDArray[np.float32]
 
 _WORDS = 1024  # cells that words are hashed into
 _COMPONENTS = 24
 
 
-def numeric(inputs: Rows) -> Table:
+def to_numbers(inputs: Rows) -> Features:
     """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; what is not finite is 0."""
     if inputs.dtype.kind in "biuf":
         flat = inputs.reshape(len(inputs), -1).astype(np.float32)  # a copy, which may be changed
@@ -28,26 +28,28 @@ def numeric(inputs: Rows) -> Table:
     return table
 
 
-def standardized(table: Table) -> Table:
+def standardize(table: Features) -> Features:
     """Every column with mean 0 and variance 1; columns that are constant are left out."""
-    found: Table = table - table.mean(axis=0)
+    found: Features = table - table.mean(axis=0)
     spread = np.sqrt(np.einsum("ij,ij->j", found, found) / len(table))
     kept = spread > 1e-6 * np.maximum(1e-30, np.abs(table).max(axis=0))  # what float32 rounds to is constant
     found /= np.where(kept, spread, 1.0)
     return found if kept.all() else found[:, kept]
 
 
-def projected(table: Table, generator: np.random.Generator, dimensions: int = _COMPONENTS) -> Table:
+def project_randomly(
+    table: Features, generator: np.random.Generator, dimensions: int = _COMPONENTS
+) -> Features:
     """Random directions where there are more columns than that: distances stay, to about a seventh (Johnson & Lindenstrauss)."""
     columns = table.shape[1]
     if columns <= dimensions:
         return table
     directions = generator.normal(size=(columns, dimensions)).astype(np.float32) / np.float32(dimensions**0.5)
-    found: Table = table @ directions
+    found: Features = table @ directions
     return found
 
 
-def condensed(table: Table, generator: np.random.Generator) -> Table:
+def summarize_records(table: Features, generator: np.random.Generator) -> Features:
     """The directions of largest variance, and five numbers of each row as a whole: mean, deviation, extremes, share of zeros.
 
     Reference: Halko, Martinsson & Tropp 2011, Algorithm 4.4 with one power iteration, for the directions.
@@ -57,7 +59,7 @@ def condensed(table: Table, generator: np.random.Generator) -> Table:
         axis=1,
         dtype=np.float32,
     )
-    columns = standardized(table)
+    columns = standardize(table)
     if columns.shape[1] <= 2 * _COMPONENTS:
         return np.concatenate([columns, whole], axis=1)
     sketch = columns @ generator.normal(size=(columns.shape[1], 2 * _COMPONENTS)).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from privet.attacks.estimators import BoostedTrees, Classifier
-from privet.attacks.preflight.features import condensed, numeric
+from privet.attacks.preflight.features import summarize_records, to_numbers
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
 from privet.scores import Bits, Challenge
@@ -42,7 +42,7 @@ def membership_without_a_model(
             outcome=Outcome.SKIPPED,
             finding=f"There are fewer than {_FEWEST} records of a side, too few to learn from.",
         )
-    features = condensed(numeric(challenge.records.inputs[chosen]), generator).astype(np.float64)
+    features = summarize_records(to_numbers(challenge.records.inputs[chosen]), generator).astype(np.float64)
     try:
         found, deviation = _cross_validated(features, coin, classifier or BoostedTrees(), generator)
     except MissingPackage:

@@ -5,7 +5,7 @@ import numpy as np
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, References
-from privet.views import BlackBox, LabelOnly, Numbers, Rows, scaled
+from privet.views import BlackBox, LabelOnly, Numbers, Rows, confidence_logits
 
 __all__ = [
     "answers_are_probabilities",
@@ -90,7 +90,7 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             name=name, outcome=Outcome.SKIPPED, finding="It needs labels, and a view that shows confidences."
         )
     try:
-        right = scaled(view.log_confidences(challenge.records.inputs), labels) > 0
+        right = confidence_logits(view.log_confidences(challenge.records.inputs), labels) > 0
     except InvalidArgument:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
     theirs = references.signals[:, 0] > 0

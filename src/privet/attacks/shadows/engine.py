@@ -13,7 +13,7 @@ import numpy as np
 
 from privet.attacks.shadows.recipe import Recipe, widen
 from privet.scores import Bits
-from privet.views import BlackBox, Labels, Numbers, Rows, scaled
+from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = ["Job", "ModelSignals", "Sequential", "ShadowEngine", "Tick", "query_model"]
 
@@ -95,7 +95,7 @@ def query_model(job: Job, model: int, view: BlackBox) -> ModelSignals:
     saved = None
     for query, rows in enumerate(job.query_inputs):
         log_confidences = widen(view.log_confidences(rows), job.classes)
-        signals[query] = scaled(log_confidences, job.labels)
+        signals[query] = confidence_logits(log_confidences, job.labels)
         if query == 0 and job.keep_confidences:
             saved = log_confidences
     return ModelSignals(model, signals, saved)

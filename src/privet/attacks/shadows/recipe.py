@@ -3,20 +3,22 @@
 Shadow models should be trained by the recipe of the target: how much a model remembers depends on how it is trained.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
+from privet.arguments import shown
 from privet.attacks.model_views import see
 from privet.attacks.outputs import Outputs
 from privet.attacks.shadows.fingerprints import fingerprint
 from privet.errors import InvalidArgument, MissingPackage
 from privet.views import BlackBox, Labels, Rows
 
-__all__ = ["CallableRecipe", "Recipe", "ScikitRecipe"]
+__all__ = ["CallableRecipe", "Recipe", "ScikitRecipe", "to_recipe", "widen"]
 
 
 class Recipe(ABC):
@@ -83,6 +85,43 @@ class CallableRecipe(Recipe):
 
     def description(self) -> str | None:
         return None if self.version is None else f"callable, version {self.version}"
+
+
+def to_recipe(value: object) -> Recipe:
+    """A recipe, from a recipe, from ``train(inputs, labels, seed)``, or from an unfitted scikit-learn classifier.
+
+    >>> to_recipe(lambda inputs, labels, seed: None)
+    CallableRecipe(train=<function <lambda> at ...>, version=None)
+    """
+    if isinstance(value, Recipe):
+        return value
+    if isinstance(value, _Estimator) and not isinstance(value, type):
+        return ScikitRecipe(value)
+    if callable(value) and not isinstance(value, type) and _takes_three_arguments(value):
+        return CallableRecipe(value)
+    raise InvalidArgument(
+        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, labels, seed), got "
+        f"{shown(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where model makes an untrained module."
+    )
+
+
+@runtime_checkable
+class _Estimator(Protocol):
+    """A scikit-learn classifier."""
+
+    def fit(self, inputs: Any, labels: Any) -> Any: ...  # noqa: ANN401
+    def get_params(self, deep: bool = True) -> Any: ...  # noqa: ANN401
+    def predict_proba(self, inputs: Any) -> Any: ...  # noqa: ANN401
+
+
+def _takes_three_arguments(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of a compiled library does not tell its arguments
+        return True
+    return True
 
 
 def _require_confidences(view: object, name: str) -> BlackBox:

@@ -19,7 +19,7 @@ from privet.attacks.shadows.optimizers import LearningRate
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.stacked_mlp import StackedMLP, chain_layers
 from privet.attacks.shadows.torch_recipe import InitialModel, TorchRecipe, augmentation_generator
-from privet.attacks.torch_outputs import refuse_other_classes
+from privet.attacks.torch_outputs import require_two_classes
 
 __all__ = ["train_stack"]
 
@@ -43,7 +43,7 @@ def train_stack(
         for rows, seed in zip(members, seeds, strict=True)
     ]
     gives = recipe.outputs(modules[0], inputs)
-    refuse_other_classes(modules[0], inputs, labels)
+    require_two_classes(modules[0], inputs, labels)
     chain = isinstance(chain_layers(modules[0], inputs.shape[1:], gives), list)
     stack: StackedMLP | Functional
     if chain:

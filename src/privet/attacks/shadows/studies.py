@@ -5,7 +5,7 @@ reference models belong to the adversary. Signals and membership bits are stored
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, final
@@ -13,13 +13,13 @@ from typing import TextIO, final
 import numpy as np
 
 from privet.arguments import whole
-from privet.attacks.membership.signals import Query, identity
+from privet.attacks.membership.signals import QueryTransform, identity
 from privet.attacks.shadows.cache import Cache
 from privet.attacks.shadows.choice import EngineChoice, choose
 from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
 from privet.attacks.shadows.processes import WorkerFailed
 from privet.attacks.shadows.progress import ShadowProgress
-from privet.attacks.shadows.recipe import Recipe
+from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.attacks.shadows.splits import Halves, Split, model_seed
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
@@ -45,7 +45,7 @@ class Study:
 
 
 def study(
-    recipe: Recipe,
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int = 16,
     *,
@@ -53,11 +53,13 @@ def study(
     split: Split | None = None,
     cache: Path | str | None = None,
     engine: ShadowEngine | None = None,
-    queries: Sequence[Query] = (identity,),
+    queries: Sequence[QueryTransform] = (identity,),
     keep_confidences: bool = False,
     progress: bool = True,
 ) -> References:
     """Train ``models`` shadow models on parts of the records and ask each about all of them.
+
+    ``recipe`` is a ``Recipe``, a function ``train(inputs, labels, seed)``, or an unfitted scikit-learn classifier.
 
     ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder a finished model is never trained again, neither
     after a kill nor for a study with more models; a changed recipe or record is trained anew. ``engine`` is picked by a short
@@ -78,7 +80,7 @@ def study(
 
 
 def conduct(
-    recipe: Recipe,
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int = 16,
     *,
@@ -86,7 +88,7 @@ def conduct(
     split: Split | None = None,
     cache: Path | str | None = None,
     engine: ShadowEngine | None = None,
-    queries: Sequence[Query] = (identity,),
+    queries: Sequence[QueryTransform] = (identity,),
     keep_confidences: bool = False,
     progress: bool = True,
     stream: TextIO | None = None,
@@ -108,12 +110,12 @@ def conduct(
 
 
 def _prepare_job(
-    recipe: Recipe,
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int,
     seed: int,
     split: Split,
-    queries: tuple[Query, ...],
+    queries: tuple[QueryTransform, ...],
     keep_confidences: bool,
 ) -> Job:
     whole("models", models)
@@ -132,7 +134,7 @@ def _prepare_job(
             "'records' must be enough for every model to have a member, got too few. Give more records."
         )
     return Job(
-        recipe=recipe,
+        recipe=to_recipe(recipe),
         inputs=records.inputs,
         labels=labels,
         members=members,

@@ -17,7 +17,7 @@ from privet.attacks.shadows.optimizers import SGD, Optimizer
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule
-from privet.attacks.torch_outputs import found_outputs, last_layer_gives, refuse_other_classes, row_losses
+from privet.attacks.torch_outputs import detect_outputs, last_layer_gives, require_two_classes, row_losses
 from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, Labels, Rows
@@ -84,7 +84,7 @@ class TorchRecipe(Recipe):
 
     def outputs(self, module: nn.Module, inputs: Tensor) -> Outputs:
         """Whether the module gives logits or probabilities."""
-        return self.gives or found_outputs(module, inputs) or Outputs.LOGITS
+        return self.gives or detect_outputs(module, inputs) or Outputs.LOGITS
 
     def giving(self, outputs: Outputs | None) -> "TorchRecipe":
         return self if outputs is None or self.gives is not None else replace(self, gives=outputs)
@@ -176,7 +176,7 @@ def train_model(
     order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
     module, generator = made.module, augmentation_generator(seed)
     gives = recipe.outputs(module, inputs)
-    refuse_other_classes(module, inputs, labels)
+    require_two_classes(module, inputs, labels)
     optimizer = recipe.optimizer.torch_optimizer(module.parameters(), recipe.learning_rate)
     module.train()
     with torch.random.fork_rng(devices=[]):

@@ -1,6 +1,7 @@
 """ε from both sides: the measured lower bound, the proved upper bound, and the most that a sample of this size can show."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from privet.reporting.charts.plotting import Figure, Trace, axis, figure, label
@@ -42,7 +43,7 @@ def attack_spans(audit: ModelAudit) -> list[Span]:
     ]
 
 
-def model_spans(audits: tuple[ModelAudit, ...]) -> list[Span]:
+def model_spans(audits: Sequence[ModelAudit]) -> list[Span]:
     """One row for each model, with its best attacks."""
     return [
         Span(

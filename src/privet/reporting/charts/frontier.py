@@ -1,5 +1,7 @@
 """Accuracy against leakage: each model's test accuracy over the AUC of the strongest attack on it."""
 
+from collections.abc import Sequence
+
 from privet.auditing import Rate
 from privet.auditing.proportions import rate
 from privet.reporting.charts.plotting import SYMBOLS, Figure, Trace, axis, figure, label
@@ -17,7 +19,7 @@ def accuracy_rate(audit: ModelAudit) -> Rate | None:
     return rate(round(audit.test_accuracy * others), others, audit.strongest.leakage.confidence)
 
 
-def frontier_chart(audits: tuple[ModelAudit, ...]) -> Figure | None:
+def frontier_chart(audits: Sequence[ModelAudit]) -> Figure | None:
     """Test accuracy over the AUC of the strongest attack; None where fewer than two models have an accuracy."""
     known = [(audit, accuracy) for audit in audits if (accuracy := accuracy_rate(audit)) is not None]
     if len(known) < 2:

@@ -1,5 +1,7 @@
 """The ROC on logarithmic axes: the attack with its interval, between chance and the ceiling of a proof."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from privet.guarantees import Guarantee
@@ -33,7 +35,7 @@ def roc_chart(audit: ModelAudit) -> Figure:
     return _log_figure(traces, strongest.leakage.fpr_floor, least)
 
 
-def models_roc(audits: tuple[ModelAudit, ...]) -> Figure:
+def models_roc(audits: Sequence[ModelAudit]) -> Figure:
     """The strongest attack on each of several models."""
     strongest = [audit.strongest for audit in audits]
     least = _axis_start(strongest)

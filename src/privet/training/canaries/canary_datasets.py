@@ -24,7 +24,7 @@ from privet.training.per_example import Layout
 from privet.training.plan import Plan
 from privet.training.sampling.rows import Rows, micro_batches
 from privet.training.sampling.schemes import FixedSizeSampling, PoissonSampling
-from privet.views import Adversary, Numbers, scaled
+from privet.views import Adversary, Numbers, confidence_logits
 
 __all__ = ["Cost", "Flock", "Planted", "RecordFlock", "SpikeFlock"]
 
@@ -214,7 +214,7 @@ class RecordFlock(Flock):
                 for piece in micro_batches(torch.arange(self.count), _BATCH):
                     inputs, labels = split(self._records(piece))
                     logs = _log_probabilities(model, inputs).cpu().numpy()
-                    found.append(scaled(logs, labels.cpu().numpy()))
+                    found.append(confidence_logits(logs, labels.cpu().numpy()))
         finally:
             for module in training:
                 module.training = True
