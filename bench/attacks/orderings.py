@@ -30,6 +30,7 @@ from privet.attacks import (
     OfflineRMIA,
     PerRecord,
     Pooled,
+    shift_transforms,
 )
 from privet.attacks.shadows import SGD, TorchRecipe, conduct
 from privet.auditing import measure

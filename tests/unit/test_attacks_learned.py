@@ -28,8 +28,9 @@ from privet.attacks import (
     Shokri,
     mirror,
     see,
+    shift_transforms,
 )
-from privet.attacks.membership.white_box import layer_features
+from privet.attacks.membership.white_box import layer_features, rank_columns
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Challenge, Records, References
 

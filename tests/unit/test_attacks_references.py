@@ -21,6 +21,7 @@ from privet.attacks import (
 )
 from privet.attacks.membership import signals
 from privet.attacks.membership.lira import both_means, pooled_variance
+from privet.attacks.membership.pairwise import count_dominated
 from privet.attacks.membership.referenced import inside, outside
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
