@@ -1,7 +1,7 @@
-"""What identifies a record: a hash of its content, the same wherever the record stands.
+"""Hashes that identify records by their content, wherever they stand.
 
-Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and −0.0. A value that
-float32 rounds is another value. Equal hashes mean equal content but for an accident of probability 2⁻¹²⁸ per pair.
+Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and −0.0. A value
+rounded to float32 is another value. Different records have equal hashes with probability 2⁻¹²⁸ per pair.
 """
 
 import hashlib
@@ -29,26 +29,26 @@ def hash_records(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> Ha
     marks = [b"none"] * len(table) if labels is None else [b"%d" % int(label) for label in labels]
     step = max(1, _AT_ONCE // max(1, table[:1].size))
     shape = repr(table.shape[1:]).encode()
-    found: list[bytes] = []
+    hashes: list[bytes] = []
     for start in range(0, len(table), step):
         rows = _rows(table[start : start + step])
         for row, mark in zip(rows, marks[start : start + step], strict=True):
             digest = hashlib.blake2b(b"%s|%s|" % (shape, mark), digest_size=_BYTES)
             digest.update(row)
-            found.append(digest.hexdigest().encode())
-    return np.array(found, dtype=f"S{2 * _BYTES}")
+            hashes.append(digest.hexdigest().encode())
+    return np.array(hashes, dtype=f"S{2 * _BYTES}")
 
 
 def combine_hashes(hashes: Hashes) -> str:
-    """One hash for a whole set of records, the same in every order; a record that is there twice counts twice.
+    """One hash for a whole set of records in any order; a record that occurs twice counts twice.
 
     >>> hashes = hash_records(np.arange(6.0).reshape(3, 2))
     >>> combine_hashes(hashes) == combine_hashes(hashes[::-1])
     True
     """
     digest = hashlib.sha256(f"{len(hashes)} records\n".encode())
-    for one in np.sort(hashes).tolist():
-        digest.update(one)
+    for record_hash in np.sort(hashes).tolist():
+        digest.update(record_hash)
     return digest.hexdigest()
 
 
@@ -60,7 +60,7 @@ def _rows(table: NDArray[Any]) -> list[bytes]:
         return [row.tobytes() for row in _numbers(flat)]
     if kind in "cfmM":
         return [flat.dtype.str.encode() + row.tobytes() for row in flat]
-    return [_content(row) for row in flat.tolist()]  # large whole numbers, text, columns of several kinds
+    return [_content(row) for row in flat.tolist()]  # large whole numbers, text, mixed columns
 
 
 def _content(row: list[object]) -> bytes:

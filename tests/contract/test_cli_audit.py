@@ -333,7 +333,7 @@ class TestPython:
             ("model = lambda rows: rows", "must say what it gives"),
             ("from privet.attacks import Logits; model = Logits(Model().predict_proba)", "must give logits"),
             ("del model", "must set model"),
-            ("recipe = 3", "'recipe' in 'mine.py' must be a Recipe, got a int"),
+            ("recipe = 3", "'recipe' in 'mine.py' must be a Recipe, a scikit-learn classifier or a function"),
             ("gives = 'logits'", "must be a Outputs"),
             ("raise RuntimeError('the disk is full')", "failed in line 14 with RuntimeError: the disk is full"),
             ("def (", "SyntaxError"),

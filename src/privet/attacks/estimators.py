@@ -1,7 +1,7 @@
 """scikit-learn behind one door: what attacks learn, they learn here, and from what the adversary may know."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -59,7 +59,7 @@ class BoostedTrees(Classifier):
         return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
 
 
-def boosted_quantiles(features: Numbers, values: Numbers, levels: tuple[float, ...], seed: int) -> Learned:
+def boosted_quantiles(features: Numbers, values: Numbers, levels: Sequence[float], seed: int) -> Learned:
     """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing order."""
     _required()
     from sklearn.ensemble import HistGradientBoostingRegressor

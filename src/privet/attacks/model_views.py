@@ -5,7 +5,7 @@ every score, so it is wrapped by the one who knows: ``Probabilities(f)`` or ``Lo
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -54,7 +54,11 @@ class Probabilities(BlackBox):
 
     function: Callable[[Rows], object]
     batch: int = 65536
-    classes: tuple[int, ...] | None = None
+    classes: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", tuple(self.classes))
 
     def log_confidences(self, inputs: Rows) -> Numbers:
         found = [_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
@@ -157,7 +161,7 @@ def _table(found: object, rows: int) -> Numbers:
     return table
 
 
-def _placed(log_confidences: Numbers, classes: tuple[int, ...]) -> Numbers:
+def _placed(log_confidences: Numbers, classes: Sequence[int]) -> Numbers:
     if log_confidences.shape[1] != len(classes):
         raise InvalidArgument(
             f"'classes' must name each of the {log_confidences.shape[1]} columns, got {len(classes)} names. "

@@ -48,6 +48,9 @@ class AtRisk:
     flagged: int
     false_discoveries: float
 
+    def __repr__(self) -> str:
+        return f"AtRisk({self.flagged} of {len(self.records)} records flagged at {self.false_discoveries:g} false discoveries)"
+
     @property
     def exposed(self) -> Places:
         """The records on the list."""

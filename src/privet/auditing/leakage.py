@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from privet.arguments import open_fraction
 from privet.auditing.proportions import Rate, at_least, at_most
 from privet.auditing.roc import OperatingPoint, Roc, ScoreOrder
+from privet.data_frames import to_data_frame
 from privet.scores import Scores
 from privet.views import Numbers
 
@@ -100,8 +101,25 @@ class Leakage:
     def _rectangle(self, fpr: float) -> OperatingPoint | None:
         return self.roc.at(fpr, (1 + self.confidence) / 2)
 
+    def __repr__(self) -> str:
+        point = (
+            ""
+            if self.reported_fpr is None
+            else f"TPR {self.tpr(self.reported_fpr)} at {self.reported_fpr:g} FPR, "
+        )
+        return f"Leakage({self.attack!r}: AUC {self.auc}, {point}{self.roc.members} members, {self.roc.others} others)"
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each figure: its name, its value and the ends of its interval."""
+        figures = {"AUC": self.auc, "balanced accuracy": self.balanced_accuracy}
+        figures |= {f"TPR at {fpr:g} FPR": tpr for fpr, tpr in self.tprs.items()}
+        return to_data_frame(
+            {"attack": self.attack, "figure": name, **(rate or Rate(math.nan, math.nan, math.nan))._asdict()}
+            for name, rate in figures.items()
+        )
+
     def __str__(self) -> str:
-        found = [
+        lines = [
             f"TPR at {fpr:.4g} FPR: {'not supported by so few non-members' if tpr is None else tpr}"
             for fpr, tpr in self.tprs.items()
         ]
@@ -109,7 +127,7 @@ class Leakage:
         return "\n".join(
             [
                 f"{self.attack}: {self.roc.members} members, {self.roc.others} others",
-                *found,
+                *lines,
                 f"AUC: {self.auc}",
                 f"balanced accuracy: {accuracy}",
             ]

@@ -74,6 +74,9 @@ class Roc:
         thresholds = scores.values[order.order[last]]
         return cls(np.append(np.inf, thresholds), np.append(0, true), np.append(0, last + 1 - true))
 
+    def __repr__(self) -> str:
+        return f"Roc({self.members} members, {self.others} others, AUC {self.area:.3f})"
+
     @property
     def members(self) -> int:
         """How many members were scored."""

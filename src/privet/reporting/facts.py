@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from privet.auditing import AtRisk, GroupAccuracy, GroupHarm, Leakage, Rate
 from privet.auditing.leakage import count_intervals
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
+from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, package_versions
 from privet.guarantees import Guarantee, delta_warning
@@ -72,6 +73,10 @@ class AttackResult:
     planted: bool = False
     strength: Strength = Strength.UNKNOWN
 
+    def __repr__(self) -> str:
+        epsilon = f"ε ≥ {self.finding.measured.value:.3g}"
+        return f"AttackResult({self.name!r}: AUC {self.leakage.auc.value:.3f}, {epsilon})"
+
     @property
     def name(self) -> str:
         """The attack's name."""
@@ -116,6 +121,10 @@ class Harm:
     class_accuracies: tuple[GroupAccuracy, ...] = ()
     group_accuracies: tuple[GroupAccuracy, ...] = ()
     failure: float = 0.0
+
+    def __repr__(self) -> str:
+        tables = f"{len(self.classes)} classes, {len(self.groups)} groups"
+        return f"Harm({self.attack!r}: {self.at_risk.flagged} records flagged, {tables})"
 
     @property
     def detected(self) -> bool:
@@ -180,6 +189,41 @@ class ModelAudit:
         object.__setattr__(self, "checks", tuple(self.checks))
         if not self.results:
             raise InvalidArgument("'results' must hold at least one attack, got none. Run an attack first.")
+
+    def __repr__(self) -> str:
+        proved = "nothing proved" if self.epsilon_proved is None else f"ε ≤ {self.epsilon_proved:.3g} proved"
+        return (
+            f"ModelAudit({self.name!r}: {self.standing}; AUC {self.strongest.leakage.auc.value:.3f}, "
+            f"ε ≥ {self.epsilon_measured:.3g} measured, {proved}, δ = {self.delta:g})"
+        )
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each attack, and the bounds on ε beside its figures."""
+        return to_data_frame(self.rows())
+
+    def rows(self) -> list[dict[str, object]]:
+        """The figures of each attack by column name, for a table."""
+        return [
+            {
+                "model": self.name,
+                "standing": self.standing.value,
+                "attack": result.name,
+                "on_canaries": result.planted,
+                "detected": result.detected,
+                "auc": result.leakage.auc.value,
+                "auc_lower": result.leakage.auc.lower,
+                "auc_upper": result.leakage.auc.upper,
+                **{
+                    f"tpr_at_{fpr:g}": None if tpr is None else tpr.value
+                    for fpr, tpr in result.leakage.tprs.items()
+                },
+                "epsilon_lower": result.finding.measured.value,
+                "epsilon_upper": self.epsilon_proved,
+                "delta": self.delta,
+                "test_accuracy": self.test_accuracy,
+            }
+            for result in self.results
+        ]
 
     @property
     def strongest(self) -> AttackResult:

@@ -1,11 +1,13 @@
 """A report: one or more audited models, and every form in which the report can be saved."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from textwrap import indent
+from typing import Any, final
 
+from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
 from privet.reporting.content import ReportContent
@@ -13,10 +15,14 @@ from privet.reporting.documents.cnil import cnil_document
 from privet.reporting.documents.dpia import dpia_page
 from privet.reporting.documents.model_card import model_card
 from privet.reporting.documents.report_json import document
+from privet.reporting.facts import Origin
+from privet.reporting.notebook import notebook_summary
 from privet.reporting.page import page
 from privet.reporting.verdicts import verdict
 
 __all__ = ["Report"]
+
+_SHOWN = 3  # models in the text of a report on one line
 
 # The form for each ending of a file name; a longer ending stands before the one that it ends in.
 _FORMS: dict[str, Callable[[ReportContent], str]] = {
@@ -42,6 +48,36 @@ class Report(ReportContent):
 
     key: FingerprintKey | None = None
 
+    @classmethod
+    def of(cls, *reports: "Report", title: str | None = None) -> "Report":
+        """One report on the models of several reports, whose names must differ.
+
+        Where the reports have different keys, the joint report has none: save the key of each report with that report. To have
+        one key for all, give the same ``key`` to each audit.
+        """
+        if not reports:
+            raise InvalidArgument("'reports' must hold at least one report, got none. Audit a model first.")
+        keys = {None if report.key is None else report.key.secret: report.key for report in reports}
+        return cls(
+            audits=[audit for report in reports for audit in report.audits],
+            origin=_join_origins([report.origin for report in reports]),
+            title=reports[0].title if title is None else title,
+            key=next(iter(keys.values())) if len(keys) == 1 else None,
+        )
+
+    def __repr__(self) -> str:
+        models = "; ".join(f"{audit.name!r} {audit.standing}" for audit in self.audits[:_SHOWN])
+        more = f"; and {len(self.audits) - _SHOWN} more" if len(self.audits) > _SHOWN else ""
+        return f"Report({self.title!r}: {models}{more})"
+
+    def _repr_html_(self) -> str:
+        """The verdict and a table of all attacks, for a notebook."""
+        return notebook_summary(self)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each model and attack."""
+        return to_data_frame(row for audit in self.audits for row in audit.rows())
+
     @property
     def verdict(self) -> str:
         """The verdict in one sentence."""
@@ -63,7 +99,10 @@ class Report(ReportContent):
     def save_key(self, path: str | Path) -> Path:
         """Write the key of the fingerprints to a file that only its owner can read. A file with another key is not overwritten."""
         if self.key is None:
-            raise InvalidArgument("'key' must be there to be saved, and this report has none. Audit again.")
+            raise InvalidArgument(
+                "'key' must be there to be saved, and this report has none. Save the keys of the reports that it was made of, "
+                "or audit again."
+            )
         target = Path(path)
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -83,6 +122,30 @@ class Report(ReportContent):
             )  # with half a key nothing can be checked, and a later audit would refuse it
             raise
         return target
+
+
+def _join_origins(origins: Sequence[Origin]) -> Origin:
+    """How a joint report was made: every command and call, and what all of them share."""
+    seeds = {origin.seed for origin in origins}
+    calls = [origin.call for origin in origins]
+    return replace(
+        origins[0],
+        command="; ".join(dict.fromkeys(origin.command for origin in origins)),
+        version=", ".join(dict.fromkeys(origin.version for origin in origins)),
+        seed=origins[0].seed if len(seeds) == 1 else None,
+        call=calls[0]
+        if len(calls) == 1
+        else _joint_call([call for call in calls if call is not None], len(calls)),
+        created=max(origin.created for origin in origins),
+    )
+
+
+def _joint_call(calls: Sequence[str], reports: int) -> str | None:
+    """The Python call for a joint report; None where the call of one of them is not known."""
+    if len(calls) < reports:
+        return None
+    arguments = ",\n".join(indent(call, "    ") for call in calls)
+    return f"privet.Report.of(\n{arguments},\n)"
 
 
 def _form(path: Path) -> Callable[[ReportContent], str]:

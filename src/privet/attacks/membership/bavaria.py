@@ -14,6 +14,7 @@ the variance of means between records (moments, from the references alone), and 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -108,12 +109,13 @@ class BaVarIA(ReferenceAttack):
     references: References
     distribution: PredictiveDistribution = StudentPredictive()
     prior_weight: float = 4.0
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BaVarIA"
     adversary = ONLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("prior_weight", self.prior_weight)
 
     def judge(self, target: Numbers) -> Numbers:
@@ -149,12 +151,13 @@ class OfflineBaVarIA(ReferenceAttack):
 
     references: References
     prior_weight: float = 4.0
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BaVarIA offline"
     adversary = OFFLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("prior_weight", self.prior_weight)
 
     def judge(self, target: Numbers) -> Numbers:

@@ -6,6 +6,7 @@ along it; bisection leads back to the boundary, nearer to the record.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -45,7 +46,7 @@ class BoundaryDistance(Attack[LabelOnly]):
 
     rounds: int = 5
     probes: int = 100
-    bounds: tuple[float, float] | None = None
+    bounds: Sequence[float] | None = None
     seed: int = 0
 
     name = "label-only, boundary"
@@ -56,7 +57,9 @@ class BoundaryDistance(Attack[LabelOnly]):
         whole("rounds", self.rounds, least=0)
         whole("probes", self.probes)
         whole("seed", self.seed, least=0)
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
+        if self.bounds is not None and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
             raise InvalidArgument(
                 f"'bounds' must be a lower and a higher number, got {self.bounds!r}. Give (0.0, 1.0), or None."
             )
@@ -91,7 +94,7 @@ class _BoundarySearch:
     view: LabelOnly
     shape: tuple[int, ...]
     labels: Labels
-    bounds: tuple[float, float] | None
+    bounds: Sequence[float] | None
 
     def among(self, which: Bits) -> "_BoundarySearch":
         return _BoundarySearch(self.view, self.shape, self.labels[which], self.bounds)
@@ -154,7 +157,7 @@ class _BoundarySearch:
         return np.where(nearer[:, None], back, edge)
 
     def _inside(self, points: Numbers) -> Numbers:
-        return points if self.bounds is None else np.clip(points, *self.bounds)
+        return points if self.bounds is None else np.clip(points, self.bounds[0], self.bounds[1])
 
 
 def _known(records: Records) -> NDArray[np.intp]:

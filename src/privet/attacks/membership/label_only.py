@@ -8,6 +8,7 @@ calibrated; the paper learns a threshold, or a classifier over augmentations, fr
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -52,10 +53,12 @@ class GaussianNoise(Noise):
     """Independent Gaussian noise on every number; ``bounds`` are what the numbers can be."""
 
     scale: float
-    bounds: tuple[float, float] | None = None
+    bounds: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
 
     def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         # In the records' own type where they are float32: half the memory.
@@ -64,7 +67,7 @@ class GaussianNoise(Noise):
             kind
         )
         if self.bounds is not None:
-            moved = np.clip(moved, *self.bounds)
+            moved = np.clip(moved, self.bounds[0], self.bounds[1])
         return moved
 
 
@@ -99,7 +102,7 @@ class NoiseRobustness(Attack[LabelOnly]):
     *Reference*: Choquette-Choo et al. 2021 (robustness to random noise), with Bernoulli noise for binary features.
     """
 
-    noises: tuple[Noise, ...]
+    noises: Sequence[Noise]
     draws: int = 50
     seed: int = 0
 
@@ -110,6 +113,7 @@ class NoiseRobustness(Attack[LabelOnly]):
     def __post_init__(self) -> None:
         whole("draws", self.draws)
         whole("seed", self.seed, least=0)
+        object.__setattr__(self, "noises", tuple(self.noises))
         if not self.noises:
             raise InvalidArgument(
                 "'noises' must hold at least one noise, got none. Give (GaussianNoise(0.1),)."
@@ -141,8 +145,8 @@ class AugmentationRobustness(Attack[LabelOnly]):
     model.
     """
 
-    copies: tuple[QueryTransform, ...]
-    noises: tuple[Noise, ...] = ()
+    copies: Sequence[QueryTransform]
+    noises: Sequence[Noise] = ()
     draws: int = 20
     seed: int = 0
 
@@ -153,6 +157,8 @@ class AugmentationRobustness(Attack[LabelOnly]):
     def __post_init__(self) -> None:
         whole("draws", self.draws)
         whole("seed", self.seed, least=0)
+        object.__setattr__(self, "copies", tuple(self.copies))
+        object.__setattr__(self, "noises", tuple(self.noises))
         if not self.copies:
             raise InvalidArgument(
                 "'copies' must hold at least one augmentation, got none. Give shift_transforms(1)."

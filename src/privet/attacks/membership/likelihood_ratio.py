@@ -10,6 +10,7 @@ Deviations, for all of them: p is the softmax confidence (RMIA's experiments sof
 temperature); several queries are averaged in ln r (RMIA takes a majority).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -71,12 +72,13 @@ class RMIA(ReferenceAttack):
     references: References
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "RMIA"
     adversary = ONLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("gamma", self.gamma)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
@@ -114,12 +116,13 @@ class OfflineRMIA(ReferenceAttack):
     a: float | None = None
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "RMIA offline"
     adversary = OFFLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("gamma", self.gamma)
         if self.a is not None and not 0 <= finite("a", self.a) <= 1:
             raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
@@ -192,7 +195,7 @@ class BASE(ReferenceAttack):
     """
 
     references: References
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BASE"
     adversary = ONLINE
@@ -219,12 +222,13 @@ class OfflineBASE(ReferenceAttack):
 
     references: References
     scale: float = 0.33
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BASE offline"
     adversary = OFFLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         finite("scale", self.scale)
 
     def judge(self, target: Numbers) -> Numbers:

@@ -10,6 +10,7 @@ all signals, in which the records' own differences count as noise. Queries are i
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -80,7 +81,7 @@ class LiRA(ReferenceAttack):
 
     references: References
     variance: VarianceEstimate = Pooled()
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA"
     adversary = ONLINE
@@ -113,7 +114,7 @@ class OfflineLiRA(ReferenceAttack):
 
     references: References
     variance: VarianceEstimate = Pooled()
-    queries: tuple[QueryTransform, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA offline"
     adversary = OFFLINE

@@ -5,7 +5,7 @@ itself. A record whose φ is far up in its own conditional law is called a membe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -47,11 +47,12 @@ class BoostedQuantiles(ConditionalDistribution):
     scores have no ties that φ does not have.
     """
 
-    levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.9, 0.97)
+    levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.9, 0.97)
     seed: int = 0
 
     def __post_init__(self) -> None:
         whole("seed", self.seed, least=0)
+        object.__setattr__(self, "levels", tuple(self.levels))
         for level in self.levels:
             open_fraction("levels", level)
         if len(self.levels) < 2 or list(self.levels) != sorted(set(self.levels)):

@@ -5,6 +5,7 @@ were trained on a record (IN), or that were not (OUT).
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast, final
 
@@ -48,9 +49,12 @@ class ReferenceAttack(Attack[BlackBox]):
     """
 
     references: References
-    queries: tuple[QueryTransform, ...]
+    queries: Sequence[QueryTransform]
 
     sees = BlackBox
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", tuple(self.queries))
 
     @abstractmethod
     def judge(self, target: Numbers) -> Numbers:

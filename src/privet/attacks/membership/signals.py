@@ -3,7 +3,7 @@
 Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic function of −φ.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import expit
@@ -39,7 +39,7 @@ def signal(view: BlackBox, records: Records) -> Numbers:
     return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 
 
-def signals(view: BlackBox, records: Records, queries: tuple[QueryTransform, ...] = (identity,)) -> Numbers:
+def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")

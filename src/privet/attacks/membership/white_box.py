@@ -3,6 +3,7 @@
 Training drives the gradients of members towards 0, each for itself and in the mean. Other records keep theirs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -69,7 +70,7 @@ class GradientAlignment(Attack[WhiteBox]):
     """
 
     public: Records
-    layers: tuple[str, ...] | None = None
+    layers: Sequence[str] | None = None
     directions: int = 32
 
     name = "gradient alignment"
@@ -130,7 +131,7 @@ class LayerClassifier(Attack[WhiteBox]):
     convolutions over whole gradients; taught by shadow models, where its supervised attack knows part of the target's members.
     """
 
-    shadows: tuple[Shadow, ...]
+    shadows: Sequence[Shadow]
     classifier: Classifier = field(default_factory=BoostedTrees)
 
     name = "layer classifier"

@@ -94,11 +94,12 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class _Moments(Optimizer):
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: Sequence[float] = (0.9, 0.999)
     epsilon: float = 1e-8
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise InvalidArgument(
                 f"'betas' must be two numbers in [0, 1), got {self.betas!r}. Use (0.9, 0.999)."
@@ -118,7 +119,11 @@ class Adam(_Moments):
 
     def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+            parameters,
+            lr=rate,
+            betas=(self.betas[0], self.betas[1]),
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
     def start(self, weights: Sequence[Tensor]) -> OptimizerState:
@@ -134,7 +139,11 @@ class AdamW(_Moments):
 
     def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+            parameters,
+            lr=rate,
+            betas=(self.betas[0], self.betas[1]),
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
     def start(self, weights: Sequence[Tensor]) -> OptimizerState:

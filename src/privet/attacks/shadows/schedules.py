@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
@@ -57,11 +58,12 @@ class StepSchedule(Schedule):
     [1.0, 1.0, 0.1, 0.010000000000000002]
     """
 
-    at: tuple[float, ...] = (0.5, 0.75)
+    at: Sequence[float] = (0.5, 0.75)
     factor_each: float = 0.1
 
     def __post_init__(self) -> None:
         fraction("factor_each", self.factor_each)
+        object.__setattr__(self, "at", tuple(self.at))
         for share in self.at:
             open_fraction("at", share)
         if any(later <= earlier for earlier, later in pairwise(self.at)):
