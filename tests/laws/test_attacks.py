@@ -40,10 +40,10 @@ from privet.attacks import (
     Population,
     Probabilities,
 )
-from privet.attacks.membership.bavaria import StudentPredictive, predictive
+from privet.attacks.membership.bavaria import StudentPredictive, posterior_predictive
 from privet.attacks.membership.boundary import _known
 from privet.attacks.membership.pairwise import break_ties, count_dominated
-from privet.attacks.membership.referenced import inside, outside
+from privet.attacks.membership.reference_attack import summarize_in, summarize_out
 from privet.attacks.membership.registry import ATTACKS, Knowledge
 from privet.attacks.membership.signals import log_confidence, log_mean
 from privet.scores import Challenge, Records, References
@@ -353,8 +353,8 @@ class TestFormulas:
     def test_bavaria_is_the_integral_over_its_prior(self):
         """Student's predictive law, against a sum over a fine grid of (μ, σ²) under the prior that the module states."""
         references, target, _ = world(18, records=40, models=6)
-        side = outside(references)
-        law = predictive(side, inside(references), 4.0)
+        side = summarize_out(references)
+        law = posterior_predictive(side, summarize_in(references), 4.0)
         values = references.signals[:, 0][~references.members[:, 7], 7]
         n, own = len(values), side.means[0]
         within = side.squares.sum() / (side.counts - 1).sum()
@@ -384,14 +384,14 @@ class TestFormulas:
     def test_bavaria_shrinks_records_that_do_not_differ(self):
         """Means of four models scatter by σ²/4 about one centre: once that is taken off, nothing is left between records."""
         rng = np.random.default_rng(30)
-        side = outside(References(rng.normal(size=(4, 1, 5000)), np.zeros((4, 5000), dtype=bool)))
-        centre = predictive(side, side, 4.0).centre[0]
+        side = summarize_out(References(rng.normal(size=(4, 1, 5000)), np.zeros((4, 5000), dtype=bool)))
+        centre = posterior_predictive(side, side, 4.0).centre[0]
         assert side.means[0].var() == pytest.approx(0.25, rel=0.1)
         assert centre.var() < 0.25 / 20
 
     def test_offline_bavaria_keeps_the_tail(self):
         references, target, _ = world(19, records=40, models=6)
-        law = predictive(outside(references), outside(references), 4.0)
+        law = posterior_predictive(summarize_out(references), summarize_out(references), 4.0)
         exact = norm.isf(student.sf(target, law.freedom, law.centre, np.sqrt(law.squared_scale)))[0]
         np.testing.assert_allclose(OfflineBaVarIA(references).judge(target), exact, atol=0.02)
 

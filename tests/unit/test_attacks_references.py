@@ -22,7 +22,7 @@ from privet.attacks import (
 from privet.attacks.membership import signals
 from privet.attacks.membership.lira import both_means, pooled_variance
 from privet.attacks.membership.pairwise import count_dominated
-from privet.attacks.membership.referenced import inside, outside
+from privet.attacks.membership.reference_attack import summarize_in, summarize_out
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
 from privet.views import BlackBox, WhiteBox
@@ -87,7 +87,7 @@ class TestFewModels:
         signals_ = np.array([[[1.0, 2.0, 3.0]], [[0.0, 0.5, 3.5]]])
         members = np.array([[True, True, False], [False, False, False]])
         mean_in, mean_out = both_means(
-            inside(References(signals_, members)), outside(References(signals_, members))
+            summarize_in(References(signals_, members)), summarize_out(References(signals_, members))
         )
         np.testing.assert_allclose(mean_in, [[1.0, 2.0, 3.25 + 1.25]])
         np.testing.assert_allclose(mean_out, [[0.0, 0.5, 3.25]])
@@ -99,12 +99,12 @@ class TestFewModels:
         references = References(
             rng.normal(size=(1, 1, records)) * 5 + rng.normal(size=(3, 1, records)), members
         )
-        trained, left_out = inside(references), outside(references)
+        trained, left_out = summarize_in(references), summarize_out(references)
         assert pooled_variance(left_out, trained)[0, 0] == pytest.approx(1.0, rel=0.05)
         assert pooled_variance(trained, left_out)[0, 0] == pytest.approx(1.0, rel=0.05)
         pair = References(references.signals[:2], members[:2])
         # One model on each side: half the variance of their difference, not that of the records.
-        assert pooled_variance(outside(pair), inside(pair))[0, 0] == pytest.approx(1.0, rel=0.05)
+        assert pooled_variance(summarize_out(pair), summarize_in(pair))[0, 0] == pytest.approx(1.0, rel=0.05)
 
 
 class TestConstant:

@@ -1,4 +1,8 @@
-"""Attacks: a view of the target and what the adversary knows in, one score for each record out; higher = member.
+"""Attacks: from a view of the target and the adversary's knowledge to one score for each record; higher = more likely a member.
+
+``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment before its figures are
+trusted. Views of models are made by ``model_views`` and ``torch_views``. Other families of attacks get a folder beside
+``membership``.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records

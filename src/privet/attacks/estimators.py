@@ -1,4 +1,4 @@
-"""scikit-learn behind one door: what attacks learn, they learn here, and from what the adversary may know."""
+"""Classifiers and quantile regression for attacks: the only module here that imports scikit-learn."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,26 +12,26 @@ from privet.errors import MissingPackage
 from privet.scores import Bits
 from privet.views import Numbers
 
-__all__ = ["BoostedTrees", "Classifier", "Learned", "LogisticClassifier", "boosted_quantiles"]
+__all__ = ["BoostedTrees", "Classifier", "LogOdds", "LogisticClassifier", "boosted_quantiles"]
 
-Learned = Callable[[Numbers], Numbers]
+LogOdds = Callable[[Numbers], Numbers]  # from rows of features to the ln odds of membership
 
 
 class Classifier(ABC):
-    """What tells members from others, once it was shown some of both."""
+    """A classifier that learns to tell members from others."""
 
     @abstractmethod
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        """The ln odds of membership of a row of features."""
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        """Fit on features and coins; gives a function from features to the ln odds of membership."""
 
 
 @final
 @dataclass(frozen=True)
 class LogisticClassifier(Classifier):
-    """LogisticClassifier regression, linear in the features, which are brought to one scale."""
+    """Logistic regression on standardised features."""
 
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        _required()
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        _require_sklearn()
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
         from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
         from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
@@ -44,12 +44,12 @@ class LogisticClassifier(Classifier):
 @final
 @dataclass(frozen=True)
 class BoostedTrees(Classifier):
-    """Boosted trees: no scale and no straight line, and scores in steps."""
+    """Boosted trees: they need no scaling, follow curved relations, and give scores in steps."""
 
     seed: int = 0
 
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        _required()
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        _require_sklearn()
         from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
 
         model: Any = HistGradientBoostingClassifier(
@@ -59,9 +59,11 @@ class BoostedTrees(Classifier):
         return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
 
 
-def boosted_quantiles(features: Numbers, values: Numbers, levels: Sequence[float], seed: int) -> Learned:
+def boosted_quantiles(
+    features: Numbers, values: Numbers, levels: Sequence[float], seed: int
+) -> Callable[[Numbers], Numbers]:
     """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing order."""
-    _required()
+    _require_sklearn()
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     models: list[Any] = [
@@ -78,7 +80,7 @@ def boosted_quantiles(features: Numbers, values: Numbers, levels: Sequence[float
     return predict
 
 
-def _required() -> None:
+def _require_sklearn() -> None:
     try:
         import sklearn  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:

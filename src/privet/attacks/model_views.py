@@ -1,7 +1,7 @@
-"""Views of models as people have them: estimators with ``predict_proba``, functions, torch modules.
+"""Views of models: estimators with ``predict_proba``, functions, torch modules.
 
-``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and guessing would change
-every score, so it is wrapped by the one who knows: ``Probabilities(f)`` or ``Logits(f)``.
+``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and a wrong guess would change
+every score. So the user wraps it: ``Probabilities(f)`` or ``Logits(f)``.
 """
 
 import sys
@@ -45,7 +45,7 @@ class _Predicts(Protocol):
 class Probabilities(BlackBox):
     """A function from rows to probabilities: rows × classes, or one column with the probability of class 1.
 
-    ``classes`` are the labels of the columns where they are not 0, 1, 2 …; a class that is missing has confidence 0.
+    ``classes`` are the labels of the columns where they are not 0, 1, 2 …; a missing class has confidence 0.
 
     >>> view = Probabilities(lambda rows: np.array([[0.9, 0.1]] * len(rows)))
     >>> view.labels(np.zeros((2, 3))).tolist()
@@ -61,16 +61,16 @@ class Probabilities(BlackBox):
             object.__setattr__(self, "classes", tuple(self.classes))
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
-        table = np.concatenate(found)
+        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        table = np.concatenate(tables)
         if self.classes is None:
             return log_confidences_of_probabilities(table)
-        if len(self.classes) == 1 and table.shape[1] == 1:  # a model that knows one class is sure of it
-            return _placed(
+        if len(self.classes) == 1 and table.shape[1] == 1:  # a model with one class is sure of it
+            return _place_columns(
                 log_confidences_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1],
                 self.classes,
             )
-        return _placed(log_confidences_of_probabilities(table), self.classes)
+        return _place_columns(log_confidences_of_probabilities(table), self.classes)
 
 
 @final
@@ -86,8 +86,10 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
-        return log_confidences_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
+        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        return log_confidences_of_logits(
+            np.concatenate(tables), "Wrap the function in Probabilities instead."
+        )
 
 
 @final
@@ -99,8 +101,8 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        found = [np.asarray(self.function(rows)) for rows in batches(inputs, self.batch)]
-        answer = np.concatenate(found)
+        answers = [np.asarray(self.function(rows)) for rows in batches(inputs, self.batch)]
+        answer = np.concatenate(answers)
         if (
             answer.dtype.kind == "f"
             and np.array_equal(answer, np.floor(answer))
@@ -118,18 +120,18 @@ class Predictions(LabelOnly):
 def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> LabelOnly:
     """The widest view that a model allows.
 
-    - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
-      mode is put back. ``gives`` says what its last layer gives. Where it is left out, its last layer or operation says it, and any
-      other module gives logits; outputs that look like probabilities are then refused, and ask for ``gives``.
-    - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers; where
-      they are words, a label is its place among them. What was fitted on a pandas frame is asked with named columns.
+    - a torch module: ``WhiteBox``. It runs in evaluation mode, on its own device and in its own type, in batches; its mode is
+      restored. ``gives`` says what its last layer gives. Without it, the last layer or operation decides, and any other module
+      counts as giving logits; outputs that look like probabilities are then refused with a request for ``gives``.
+    - an object with ``predict_proba``: ``BlackBox``. Columns follow ``classes_`` where these are whole numbers; where they
+      are words, a label is its position among them. A model that was fitted on a pandas data frame gets named columns.
     - an object with ``predict`` alone: ``LabelOnly``.
     - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
     """
     whole("batch", batch)
     if isinstance(model, LabelOnly):
         return model
-    torch = sys.modules.get("torch")  # where torch was never loaded, nothing can be one of its modules
+    torch = sys.modules.get("torch")  # without torch, no object is one of its modules
     if torch is not None and isinstance(model, torch.nn.Module):
         from privet.attacks.torch_views import TorchView
 
@@ -145,12 +147,12 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
         )
     raise InvalidArgument(
         f"'model' must be a torch module, an estimator with predict_proba, or a view, got {type(model).__name__}. "
-        f"Wrap what asks it: Probabilities(f) or Logits(f)."
+        f"Wrap a function that queries it: Probabilities(f) or Logits(f)."
     )
 
 
-def _table(found: object, rows: int) -> Numbers:
-    table = np.asarray(found, dtype=np.float64)
+def _check_table(answer: object, rows: int) -> Numbers:
+    table = np.asarray(answer, dtype=np.float64)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) != rows:
@@ -161,7 +163,7 @@ def _table(found: object, rows: int) -> Numbers:
     return table
 
 
-def _placed(log_confidences: Numbers, classes: Sequence[int]) -> Numbers:
+def _place_columns(log_confidences: Numbers, classes: Sequence[int]) -> Numbers:
     if log_confidences.shape[1] != len(classes):
         raise InvalidArgument(
             f"'classes' must name each of the {log_confidences.shape[1]} columns, got {len(classes)} names. "

@@ -21,14 +21,14 @@ _NAN = (
 
 @final
 class Outputs(Enum):
-    """What the numbers are that a model gives."""
+    """What a model gives: logits or probabilities."""
 
     LOGITS = "logits"
     PROBABILITIES = "probabilities"
 
 
 def batches(inputs: Rows, size: int) -> Iterator[Rows]:
-    """The rows, at most ``size`` at a time."""
+    """The rows in batches of at most ``size``."""
     for start in range(0, len(inputs), whole("batch", size)):
         yield inputs[start : start + size]
 
@@ -36,7 +36,7 @@ def batches(inputs: Rows, size: int) -> Iterator[Rows]:
 def log_confidences_of_probabilities(
     table: Numbers, fix: str = "Wrap it in Logits if these are logits, or normalise them."
 ) -> Numbers:
-    """ln p, after a check that these are probabilities; one column is that of class 1."""
+    """ln p, after a check that these are probabilities; a single column is the probability of class 1."""
     if table.shape[1] == 1:
         table = np.concatenate([1.0 - table, table], axis=1)
     if np.isnan(table).any():
@@ -54,7 +54,7 @@ def log_confidences_of_probabilities(
 
 
 def log_confidences_of_logits(table: Numbers, fix: str) -> Numbers:
-    """ln softmax, after a check that these are not probabilities already; one column is the logit of class 1."""
+    """ln softmax, after a check that these are not probabilities already; a single column is the logit of class 1."""
     if np.isnan(table).any():
         raise InvalidArgument(_NAN)
     if table.shape[1] == 1:

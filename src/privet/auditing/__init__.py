@@ -1,6 +1,10 @@
-"""How much does it leak: what an attack's scores say, and the ε that they prove was spent.
+"""How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-numpy and scipy only. Nothing here knows an attack or an accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says what a bound on ε is;
+``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic`` are the bounds. This room needs numpy and
+scipy alone. It imports no attack and no accountant, so a measured bound shares no code with a proved one.
+
+A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
 >>> import numpy as np
 >>> from privet.scores import Scores

@@ -18,7 +18,7 @@ from privet.views import Numbers
 __all__ = ["RATES", "Leakage", "area_variance", "count_intervals", "measure"]
 
 RATES = (0.1, 0.01, 1e-3, 1e-4)
-_TOLD = (1e-3, 1e-2, 1e-1)
+_REPORTED = (1e-3, 1e-2, 1e-1)
 
 
 @final
@@ -47,7 +47,7 @@ class Leakage:
     def tpr(self, fpr: float) -> Rate | None:
         """The share of members found at this false-positive rate, or None where n does not support it.
 
-        Its interval covers that the threshold's own false-positive rate is known from so many non-members only.
+        Its interval takes into account that the threshold's false-positive rate is estimated from so many non-members.
         """
         return self.roc.tpr_at(fpr, self.confidence)
 
@@ -58,19 +58,19 @@ class Leakage:
 
     @property
     def reported_fpr(self) -> float | None:
-        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that people are told of."""
-        return next((fpr for fpr in _TOLD if _supported(fpr, self.roc.others)), None)
+        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that reports show."""
+        return next((fpr for fpr in _REPORTED if _supported(fpr, self.roc.others)), None)
 
     @property
     def excludes_chance(self) -> bool:
-        """Whether one of the intervals excludes what an attack has that tells nothing, on either side of it.
+        """Whether one of the intervals excludes the value of an attack without information, on either side of it.
 
-        These are the intervals that ``figures`` counts. An attack that is wrong more often than chance tells members too.
+        ``count_intervals`` counts these intervals. An attack that is wrong more often than chance also tells members from others.
         """
-        found = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
+        intervals = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
         if self.reported_fpr is not None:
-            found.append((0.5, self.precision(prior=0.5, fpr=self.reported_fpr)))
-        return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in found)
+            intervals.append((0.5, self.precision(prior=0.5, fpr=self.reported_fpr)))
+        return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in intervals)
 
     def precision(self, *, prior: float, fpr: float) -> Rate | None:
         """Of those called members at this FPR, the share that are, when a share ``prior`` of the population is.
@@ -85,7 +85,9 @@ class Leakage:
 
         def share(tpr: float, fpr: float) -> float:
             called = prior * tpr + (1 - prior) * fpr
-            return prior * tpr / called if called > 0 else prior  # nobody is called: nothing was learnt
+            return (
+                prior * tpr / called if called > 0 else prior
+            )  # nobody is called a member: nothing is learnt
 
         return Rate(
             share(point.tpr.value, point.fpr.value),
@@ -95,7 +97,7 @@ class Leakage:
 
     @property
     def reported_point(self) -> OperatingPoint | None:
-        """The threshold that people are told of, with intervals of both of its rates that hold together at ``confidence``."""
+        """The threshold at the reported rate, with intervals of both of its rates that hold together at ``confidence``."""
         return None if self.reported_fpr is None else self._rectangle(self.reported_fpr)
 
     def _rectangle(self, fpr: float) -> OperatingPoint | None:
@@ -147,7 +149,7 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
     """ROC, AUC, true-positive rates at low false-positive rates, and balanced accuracy of one attack.
 
     ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the threshold that is
-    best on the other, so that choosing it does not flatter. It is None where a side has fewer than two records.
+    best on the other, so that choosing it does not bias the result. It is None where a side has fewer than two records.
 
     >>> leakage = measure(Scores.of(np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])))
     >>> round(leakage.auc.value, 4), leakage.tpr(0.001) is None
@@ -170,9 +172,9 @@ def _area(roc: Roc, confidence: float) -> Rate:
 
     Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with the variance of
     Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1. Unlike intervals that take the
-    variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 knows the
-    variance of scores of any law, and shrinks there. Both are laws of large numbers: where so few records are in perfect order, one
-    way or the other, more often by chance than the failure allows, the interval keeps ½.
+    variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 has the
+    variance for scores of any distribution, and shrinks there. Both hold for large samples: where so few records are in perfect
+    order by chance more often than the failure allows, the interval contains ½.
     """
     area, members, others = roc.area, roc.members, roc.others
     z = float(ndtri((1 + confidence) / 2))
@@ -201,8 +203,8 @@ def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
 def area_variance(roc: Roc, at: float) -> float:
     """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area ``at``.
 
-    DeLong's is tiny for a handful of records that happen to be told apart well. A comparison asks how rare that is if the area is
-    no better than elsewhere, so the variance is taken there. It is kept one record away from 0 and 1.
+    DeLong's variance is tiny for a few records that happen to be separated well. A comparison asks how rare that is if the area is
+    no larger than elsewhere, so the variance is taken at that area. It is kept one record away from 0 and 1.
     """
     edge = 1 / (min(roc.members, roc.others) + 2)
     return max(_delong(roc), _hanley(min(max(at, edge), 1 - edge), roc.members, roc.others))
@@ -232,7 +234,7 @@ def _variance(values: Numbers, weights: Numbers) -> float:
 def _balanced_accuracy(
     scores: Scores, order: ScoreOrder, confidence: float, generator: np.random.Generator
 ) -> Rate | None:
-    """(TPR + TNR)/2, each half of the records judged by the threshold that is best on the other half.
+    """(TPR + TNR)/2, where each half of the records is judged by the best threshold of the other half.
 
     Limits are Clopper & Pearson's for the pooled counts of each side, at half of the failure each.
     """
@@ -243,12 +245,12 @@ def _balanced_accuracy(
     for side in sides:
         half[generator.permutation(side)[: len(side) // 2]] = True
     halved, members = half[order.order], scores.members[order.order]
-    found = [
+    counts = [
         [np.append(0, np.cumsum(side & part)[order.last]) for side in (members, ~members)]
         for part in (halved, ~halved)
     ]
     hits = [0, 0]
-    for (true, false), (judged_true, judged_false) in (found, found[::-1]):
+    for (true, false), (judged_true, judged_false) in (counts, counts[::-1]):
         best = int(np.argmax(true / true[-1] - false / false[-1]))
         hits[0] += int(judged_true[best])
         hits[1] += int(judged_false[-1] - judged_false[best])

@@ -1,8 +1,8 @@
-"""ε from many independent runs, half of them with a canary: the plainest bound, and the one that assumes least.
+"""ε from many independent runs, half of them with a canary: the simplest bound, with the fewest assumptions.
 
-(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged. Each score is of its
-own run, so the counts of E are binomial; with Clopper & Pearson's limits, one side from below and the other from above, at half of
-the failure each, ε ≥ ln((p − δ)/q).
+(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged. Each score
+comes from its own run, so the counts of E are binomial. With Clopper & Pearson's limits, a lower one for p and an upper one for q,
+at half of the failure each, ε ≥ ln((p − δ)/q).
 
 Reference: Jagielski, Ullman & Oprea 2020, "Auditing differentially private machine learning"; Nasr et al. 2021.
 """
@@ -27,7 +27,7 @@ __all__ = ["ClopperPearson"]
 class ClopperPearson(Audit):
     """Two error rates at a threshold that was chosen on other runs, each bounded by Clopper & Pearson.
 
-    Which event is looked at ("at or above" of members, or "below" of others) is chosen with the threshold.
+    The event ("at or above" for members, or "below" for others) is chosen together with the threshold.
     """
 
     confidence: float = 0.95
@@ -41,24 +41,24 @@ class ClopperPearson(Audit):
 
     @property
     def assumes(self) -> str:
-        return "Each score is of a run of its own, with or without the canary."
+        return "Each score comes from its own run, with or without the canary."
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
         check_delta(delta)
         choosing, measuring = self.split.divide(scores)
         thresholds, seen = errors_by_threshold(choosing)
-        both = [self._sides(seen, delta, flipped) for flipped in (False, True)]
-        flipped = bool(both[1].max() > both[0].max())
-        threshold = float(thresholds[int(np.argmax(both[flipped]))])
-        return max(float(self._sides(errors_at(measuring, threshold), delta, flipped)), 0.0)
+        by_event = [self._bounds(seen, delta, flipped) for flipped in (False, True)]
+        flipped = bool(by_event[1].max() > by_event[0].max())
+        threshold = float(thresholds[int(np.argmax(by_event[flipped]))])
+        return max(float(self._bounds(errors_at(measuring, threshold), delta, flipped)), 0.0)
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
         check_delta(delta)
-        kept, kept_others = self.split.sizes(members, others)
-        perfect = Errors(np.asarray(0), kept, np.asarray(0), kept_others)
-        return max(*(float(self._sides(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
+        left_members, left_others = self.split.sizes(members, others)
+        perfect = Errors(np.asarray(0), left_members, np.asarray(0), left_others)
+        return max(*(float(self._bounds(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
 
-    def _sides(self, errors: Errors, delta: float, flipped: bool) -> CountArray:
+    def _bounds(self, errors: Errors, delta: float, flipped: bool) -> CountArray:
         """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the threshold"."""
         failure = (1 - self.confidence) / 2
         misses = at_most(errors.false_negatives, errors.members, failure)

@@ -32,9 +32,9 @@ __all__ = ["OneRun"]
 class OneRun(OneRunAudit):
     """Steinke, Nasr & Jagielski's bound, with k₊ and k₋ by a plan.
 
-    Guarantee: whatever the mechanism does with the canaries together, the bound exceeds the true ε in no more than
-    1 − ``confidence`` of all runs, where a coin decided of each (see ``draws`` for a random half). It is far from tight where
-    δ·m is not small.
+    Guarantee: whatever the mechanism does with the canaries together, the bound exceeds the true ε in at most
+    1 − ``confidence`` of all runs, where a coin decided on each canary (see ``draws`` for a random half). It is far from tight
+    where δ·m is not small.
 
     >>> full = OneRun(0.95, plan=(Guesses(members=0.5, others=0.5),))
     >>> round(full.ceiling(501, 499, delta=1e-5), 2), round(full.ceiling(500, 500, delta=1e-5), 2)  # coins, a random half
@@ -63,7 +63,7 @@ class OneRun(OneRunAudit):
 
 
 def p_value(line: GuessResult, records: int, epsilon: float, delta: float) -> float:
-    """The right side of the theorem: how rare so many right guesses are at most, if the run is (ε, δ)-DP."""
+    """The right side of the theorem: an upper bound on the probability of so many right guesses, if the run is (ε, δ)-DP."""
     made, right = line
     error = float(expit(-epsilon))
     tail = float(few_errors(made - right, made, error))
@@ -76,8 +76,8 @@ def p_value(line: GuessResult, records: int, epsilon: float, delta: float) -> fl
     def quotient(steps: NDArray[np.int64]) -> FloatArray:
         return (few_errors(made - right + steps, made, error) - tail) / steps
 
-    # It is the mean of P[W = v − 1], …, P[W = v − i], which rise and then fall: so it rises and then falls, and the
-    # largest lies between the neighbours of the largest on a coarse grid.
+    # The quotient is the mean of P[W = v − 1], …, P[W = v − i], which rise and then fall. So it rises and then falls, and its
+    # maximum lies between the neighbours of the maximum on a coarse grid.
     coarse = np.unique(np.geomspace(1, most, 60).astype(np.int64))
     top = int(np.argmax(quotient(coarse)))
     near = np.arange(coarse[max(top - 1, 0)], coarse[min(top + 1, len(coarse) - 1)] + 1)

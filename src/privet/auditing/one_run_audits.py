@@ -1,7 +1,7 @@
-"""What all bounds from one run have in common: coins, guesses, and the price of choosing how many.
+"""What all bounds from one run share: coins, guesses, and the price of choosing how many.
 
-One line of the plan may be chosen on a part of the records: for the rest of them the coins of that part are known circumstances,
-given which the run is as private as before, and their own coins are still fair.
+One line of the plan may be chosen on a part of the records. Given the coins of that part, the run is as private as before for the
+other records, and their coins are still fair.
 """
 
 from abc import abstractmethod
@@ -18,13 +18,13 @@ from privet.views import Numbers
 
 __all__ = ["COINS", "OneRunAudit"]
 
-COINS = "whether each record is in was decided by a fair coin of its own, or a random half of them is in"
+COINS = "a fair coin of its own decided whether each record is in, or a random half of them is in"
 
-_FEWEST = 40  # records; below, a part of them chooses nothing sensible, and the lines share the level
+_FEWEST = 40  # records; with fewer, a part of them cannot choose well, and the lines share the level
 
 
 class OneRunAudit(Audit):
-    """A bound from the number of right guesses. ``split=None`` shares the level out over the lines of the plan."""
+    """A bound from the number of right guesses. ``split=None`` divides the level over the lines of the plan."""
 
     plan: Sequence[Guesses]
     split: SelectionSplit | None
@@ -35,11 +35,11 @@ class OneRunAudit(Audit):
 
     @abstractmethod
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
-        """The largest parameter that so many right guesses refute at this level, or ``least`` if they refute less."""
+        """The largest parameter that so many right guesses refute at this level; ``least`` if they refute less."""
 
     @abstractmethod
     def to_epsilon(self, parameter: float, delta: float) -> float:
-        """ε of the largest parameter that was refuted, 0 if none was."""
+        """ε of the largest refuted parameter; 0 if none was refuted."""
 
     @final
     def best_epsilon(self, lines: Sequence[GuessResult], records: int, level: float, delta: float) -> float:
@@ -82,9 +82,9 @@ class OneRunAudit(Audit):
         return self.split if len(self.plan) > 1 and records >= _FEWEST else None
 
     def _choose_line(self, values: Numbers, members: Bits, records: int, delta: float) -> Guesses:
-        """The line that would show most if the rest were guessed as well as the part that was seen.
+        """The line with the largest bound if the rest were guessed as well as this part.
 
-        Lines that end between groups of ties are tried as well: where they are was seen on this part alone.
+        Lines that end between groups of ties are tried as well; the groups are those of this part alone.
         """
         most = max(line.members + line.others for line in self.plan)
         plan = [*self.plan, *lines_between_ties(values, most)]
@@ -92,7 +92,7 @@ class OneRunAudit(Audit):
         chosen, parameter = plan[0], 0.0
         for line, (made, right) in zip(plan, seen, strict=True):
             guesses = sum(line.counts(records))
-            alike = GuessResult(guesses, int(right / made * guesses))
-            higher = self.raise_bound(alike, records, 1 - self.confidence, delta, parameter)
+            expected = GuessResult(guesses, int(right / made * guesses))
+            higher = self.raise_bound(expected, records, 1 - self.confidence, delta, parameter)
             chosen, parameter = (line, higher) if higher > parameter else (chosen, parameter)
         return chosen

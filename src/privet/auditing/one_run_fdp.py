@@ -6,8 +6,8 @@ coins. f-DP forces, for every c,
 
     Σ_{i ≥ c} i·pᵢ/m ≤ f̄( Σ_{i ≥ c−1} (r − i)·pᵢ/m ),   f̄ = 1 − f.
 
-If "v or more are right" had probability α, then p at v − 1, v − 2, … must each be at least so large that this holds; if
-together they exceed 1, the curve is refuted at level α. The walk down starts with all of α at v, which asks for the least.
+If "v or more are right" had probability α, then p at v − 1, v − 2, … must each be large enough for this to hold. If
+together they exceed 1, the curve is refuted at level α. The recursion starts with all of α at v, which requires the least.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ __all__ = ["OneRunFDP"]
 class OneRunFDP(OneRunAudit):
     """Mahloujifar, Melis & Chaudhuri's bound over a family of curves, with k₊ and k₋ by a plan.
 
-    Guarantee: it refutes a curve that holds in no more than 1 − ``confidence`` of all runs, however the canaries interfere.
-    That ε is at least the reported one holds if the true curve is of the family's shape.
+    Guarantee: it refutes a true curve in at most 1 − ``confidence`` of all runs, however the canaries interfere. The bound on ε
+    holds if the true curve is in the family.
     """
 
     confidence: float = 0.95
@@ -49,7 +49,7 @@ class OneRunFDP(OneRunAudit):
     def refutes(self, scores: Scores, tradeoff: Callable[[float], float]) -> bool:
         """Whether the scores refute this one curve: ``tradeoff(fpr)`` is the least false-negative rate that it allows.
 
-        The lines of the plan share the level: one curve has no ε by which one of them could be chosen.
+        The lines of the plan share the level: with one curve there is no ε by which to choose a line.
         """
         draw = balance_draw(scores)
         lines = count_right_guesses(draw.values, draw.members, plan_counts(self.plan, len(draw.values)))
@@ -60,10 +60,10 @@ class OneRunFDP(OneRunAudit):
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
-        found = find_largest_refuted(
+        largest = find_largest_refuted(
             lambda parameter: refuted(line, records, self.curves, parameter, level), start
         )
-        return found if found > start else least
+        return largest if largest > start else least
 
     def to_epsilon(self, parameter: float, delta: float) -> float:
         return self.curves.epsilon(parameter, delta)
@@ -72,20 +72,20 @@ class OneRunFDP(OneRunAudit):
 def refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
     """Whether so many right guesses are rarer than ``level`` under this curve.
 
-    The walk stops after forty standard deviations of a binomial count: a curve that is not refuted by then is let stand.
+    The recursion stops after forty standard deviations of a binomial count: a curve that is not refuted by then stands.
     """
     made, right = line
     if 2 * right <= made:
         return False
     true, false = level * right / records, level * (made - right) / records
-    all_of_it = made / records
+    total = made / records
     steps = int(40 * (right * (made - right + 1) / made) ** 0.5) + 200
     for step in range(right - 1, max(right - 1 - steps, -1), -1):
         needed = curves.least_false(parameter, true)
         if needed <= false:
-            return False  # nothing more is asked for, here and further down
+            return False  # nothing more is required, here and below
         true += step / (made - step) * (needed - false)
         false = needed
-        if true + false > all_of_it:
+        if true + false > total:
             return True
     return False

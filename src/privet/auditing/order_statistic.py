@@ -1,7 +1,7 @@
 """ε from one training run, tight, where canaries do not interfere.
 
-If the channel from each coin to the output is f-DP *given everything that the others caused*, the run is at most as telling as n
-independent pairs (P, Q) with trade-off curve f. The best that anyone can then do with r guesses is to take the r records with the
+If the channel from each coin to the output is f-DP *given everything that the others caused*, the run reveals at most as much as n
+independent pairs (P, Q) with trade-off curve f. The best strategy with r guesses is then to take the r records with the
 largest |ln dP/dQ| and to guess each by its sign. Sort the pairs by that: the (r + 1)-th has mass P ~ Beta(r + 1, n − r) at or
 beyond it, and given P the r guesses are independent draws from beyond, each wrong with probability x(P)/P where
 x + f̄(x) = P. So the number of errors is stochastically at least
@@ -11,9 +11,9 @@ x + f̄(x) = P. So the number of errors is stochastically at least
 and exactly that for the pair itself: the bound is tight.
 
 Reference: Xiang, Wang, Xiao, Tian & Wang 2025, "Tight privacy audit in one run" (order statistics of released guesses). Deviation:
-there the errors of the ranks are bounded by Chernoff's inequality; the mixture above is their exact law. The condition "given
-everything that the others caused" cannot be dropped: a mechanism that throws one coin for all canaries, and shows them all a
-little more clearly or not at all, is f-DP and is the counterexample in the tests. ``OneRunFDP`` does without it.
+the paper bounds the errors of the ranks by Chernoff's inequality; the mixture above is their exact distribution. The condition "given
+everything that the others caused" cannot be dropped: a mechanism that tosses one coin for all canaries, and shows them all a
+little more clearly or not at all, is f-DP and is the counterexample in the tests. ``OneRunFDP`` does not need it.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ _BINS = 512
 @final
 @dataclass(frozen=True)
 class OrderStatistic(OneRunAudit):
-    """The order-statistic bound over a family of curves. By default everybody is guessed, which is best for Gaussian curves.
+    """The order-statistic bound over a family of curves. By default every record is guessed, which is best for Gaussian curves.
 
-    Guarantee: it exceeds the true ε in no more than 1 − ``confidence`` of all runs if, given what all other records caused, each
-    canary's trade-off curve is of the family's shape: orthogonal canaries in Gaussian noise, or one canary a run.
+    Guarantee: it exceeds the true ε in at most 1 − ``confidence`` of all runs if, given what all other records caused, each
+    canary's trade-off curve is in the family: orthogonal canaries in Gaussian noise, or one canary per run.
     """
 
     confidence: float = 0.95
@@ -60,10 +60,10 @@ class OrderStatistic(OneRunAudit):
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
-        found = find_largest_refuted(
+        largest = find_largest_refuted(
             lambda parameter: p_value(line, records, self.curves, parameter) < level, start
         )
-        return found if found > start else least
+        return largest if largest > start else least
 
     def to_epsilon(self, parameter: float, delta: float) -> float:
         return self.curves.epsilon(parameter, delta)

@@ -1,7 +1,7 @@
-"""A share that was counted, with limits that hold for every number of trials.
+"""A proportion with confidence limits that hold for every number of trials.
 
-Clopper & Pearson 1934: the lower limit is the share at which so many hits or more would be as rare as the failure allows,
-the upper limit that at which so many or fewer would be. No approximation is made, so the limits hold for one trial too.
+Clopper & Pearson 1934: at the lower limit, so many hits or more have the probability that the failure allows; at the upper limit,
+so many or fewer have it. There is no approximation, so the limits hold even for one trial.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ CountArray: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions d
 
 
 class Rate(NamedTuple):
-    """An estimate between the ends of its confidence interval."""
+    """An estimate and the ends of its confidence interval."""
 
     value: float
     lower: float
@@ -41,7 +41,7 @@ def at_most(hits: CountArray | int, trials: CountArray | int, failure: float) ->
 
 
 def rate(hits: int, trials: int, confidence: float) -> Rate:
-    """The share that was seen, with its two-sided interval.
+    """The observed share, with its two-sided interval.
 
     >>> str(rate(0, 20, 0.95))
     '0 [0, 0.1684]'
@@ -54,7 +54,7 @@ def rate(hits: int, trials: int, confidence: float) -> Rate:
 def few_errors(
     errors: CountArray | int, trials: CountArray | int, error_rate: CountArray | float
 ) -> CountArray:
-    """P[Binomial(trials, error_rate) ≤ errors], with its digits where the error rate is tiny."""
+    """P[Binomial(trials, error_rate) ≤ errors], also accurate where the error rate is tiny."""
     errors, trials = np.asarray(errors, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     inside = (errors >= 0) & (errors < trials)
     tail = betaincc(np.where(inside, errors + 1, 1.0), np.where(inside, trials - errors, 1.0), error_rate)

@@ -1,13 +1,13 @@
-"""How the failure that a report allows itself is shared out over its statements, so that all of them hold together.
+"""How the failure probability of a report is divided over its statements, so that all of them hold together.
 
 A report at 95 % makes many statements: a lower bound on ε from each attack, intervals of its AUC and of its rates, and comparisons of
 classes and groups. Each is wrong with its own small probability; by the union bound (Bonferroni) the probability that *any* of them
 is wrong is at most the sum. Half of the failure goes to the bounds on ε, equally. The other half goes to the intervals of
-attacks; where classes or groups are compared, a quarter goes to these instead. Shares follow from numbers that are
-public before a score is seen: how many attacks, records and groups there are.
+attacks; where classes or groups are compared, a quarter goes to these instead. The shares depend only on numbers that
+are known before a score is seen: how many attacks, records and groups there are.
 
-"Membership was detected" means that one of these statements excludes chance. So a report on a model that tells nothing of its
-members says "detected" with a probability of 1 − ``confidence`` at most, over everything that it shows.
+"Membership was detected" means that one of these statements excludes chance. So a report on a model that leaks nothing says
+"detected" with probability 1 − ``confidence`` at most, over everything that it shows.
 """
 
 from collections.abc import Sequence

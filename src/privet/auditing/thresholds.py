@@ -1,4 +1,4 @@
-"""A threshold chosen on some of the records, so that the others can be counted as if it had always been fixed."""
+"""A threshold chosen on a part of the records, so that the counts on the rest are as for a fixed threshold."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -15,7 +15,7 @@ from privet.views import Numbers
 
 __all__ = ["Errors", "SelectionSplit", "errors_at", "errors_by_threshold"]
 
-_MOST = 1000  # thresholds to choose from
+_MOST = 1000  # candidate thresholds
 
 
 class Errors(NamedTuple):
@@ -30,7 +30,7 @@ class Errors(NamedTuple):
 @final
 @dataclass(frozen=True)
 class SelectionSplit:
-    """A share of either side is used to choose, the rest to measure; ``seed`` says which."""
+    """A share of either side is used to choose, the rest to measure; ``seed`` decides which records."""
 
     share: float = 0.25
     seed: int = 0
@@ -39,7 +39,7 @@ class SelectionSplit:
         open_fraction("share", self.share)
 
     def sizes(self, members: int, others: int) -> tuple[int, int]:
-        """How many of either side are left to measure with."""
+        """How many records of either side are left for measuring."""
         if members < 2 or others < 2:
             raise InvalidArgument(
                 "'members' must hold at least two of either side, got fewer. "
@@ -48,25 +48,25 @@ class SelectionSplit:
         return self.remaining(members), self.remaining(others)
 
     def remaining(self, count: int) -> int:
-        """How many of so many are left to measure with."""
+        """How many of ``count`` records are left for measuring."""
         return count - self._selected(count)
 
     def divide(self, scores: Scores) -> tuple[Scores, Scores]:
-        """Those to choose on, and those to measure with."""
+        """The scores for choosing, and the scores for measuring."""
         members = int(scores.members.sum())
         self.sizes(members, len(scores) - members)
         choosing = self.stratified_mask(scores.members)
         return scores.take(choosing), scores.take(~choosing)
 
     def stratified_mask(self, members: Bits) -> Bits:
-        """Which records to choose on, the same share of either side."""
+        """Which records are used for choosing, the same share of either side."""
         generator, choosing = np.random.default_rng(self.seed), np.zeros(len(members), dtype=np.bool_)
         for side in (np.flatnonzero(members), np.flatnonzero(~members)):
             choosing[generator.permutation(side)[: self._selected(len(side))]] = True
         return choosing
 
     def blind_mask(self, count: int) -> Bits:
-        """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair.
+        """Which records are used for choosing, drawn without using the coins, so that the coins of the rest stay fair.
 
         The order of the records must not depend on the coins.
         """
@@ -79,18 +79,20 @@ class SelectionSplit:
 
 
 def errors_by_threshold(scores: Scores) -> tuple[Numbers, Errors]:
-    """Thresholds to choose from and the errors at each: all of them, or about a thousand where there are more.
+    """Candidate thresholds and the errors at each: all thresholds, or about a thousand of them.
 
-    They are kept evenly in the logarithm of either count of errors, because it is the rare errors that tell most.
+    They are evenly spaced in the logarithm of either count of errors, because rare errors tell most.
     """
     roc = Roc.of(scores)
     misses = roc.members - roc.true_positives
-    kept = np.arange(len(roc.thresholds))
-    if len(kept) > _MOST:
+    chosen = np.arange(len(roc.thresholds))
+    if len(chosen) > _MOST:
         alarms = np.searchsorted(roc.false_positives, _spread(roc.others), side="right") - 1
         few_misses = np.searchsorted(-misses, -_spread(roc.members), side="left")
-        kept = np.unique(np.concatenate([alarms, few_misses]))
-    return roc.thresholds[kept], Errors(misses[kept], roc.members, roc.false_positives[kept], roc.others)
+        chosen = np.unique(np.concatenate([alarms, few_misses]))
+    return roc.thresholds[chosen], Errors(
+        misses[chosen], roc.members, roc.false_positives[chosen], roc.others
+    )
 
 
 def _spread(count: int) -> NDArray[np.int64]:

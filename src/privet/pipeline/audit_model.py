@@ -14,7 +14,7 @@ from privet.accounting import account
 from privet.arguments import open_fraction
 from privet.attacks import Attack, LayerClassifier, Outputs, QuantileRegression, Shokri, see
 from privet.attacks.fitted import class_names
-from privet.attacks.membership.referenced import ReferenceAttack
+from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.signals import check_labels
 from privet.attacks.preflight import enough_records, preflight, same_size
 from privet.attacks.shadows.recipe import Recipe, to_recipe

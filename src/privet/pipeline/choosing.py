@@ -6,7 +6,7 @@ from typing import Any, final
 
 from privet.arguments import shown
 from privet.attacks import Attack, Shokri
-from privet.attacks.membership.referenced import ReferenceAttack
+from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.registry import ATTACKS, Knowledge, Means, NamedAttack, Need, find_attacks
 from privet.errors import InvalidArgument
 from privet.scores import References

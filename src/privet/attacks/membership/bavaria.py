@@ -1,12 +1,12 @@
-"""BaVarIA: LiRA whose means and variances are inferred from all records together, so that two models are enough to start.
+"""BaVarIA: LiRA with means and variances inferred from all records together, so that two models are enough to start.
 
-Of each record, φ over models is Gaussian with unknown mean and variance, and these have a normal–inverse-gamma prior:
+For each record, φ over models is Gaussian with unknown mean and variance, which have a normal–inverse-gamma prior:
 
     σ² ~ InvGamma(ν₀/2, ν₀ σ₀²/2),   μ | σ² ~ N(m₀, σ²/κ₀).
 
 After n models with mean x̄ and squares S: κ = κ₀ + n, ν = ν₀ + n, m = (κ₀ m₀ + n x̄)/κ, and
-2β = ν₀ σ₀² + S + κ₀ n (x̄ − m₀)²/κ. A further model's φ has Student's law with ν degrees of freedom about m, of squared
-scale 2β (κ + 1)/(ν κ). With n = 0 it is the prior's, so a record that lacks a side is not a special case.
+2β = ν₀ σ₀² + S + κ₀ n (x̄ − m₀)²/κ. The φ of one more model has Student's t distribution with ν degrees of freedom, location m and squared
+scale 2β (κ + 1)/(ν κ). With n = 0 it is that of the prior, so a record without models on one side is not a special case.
 
 *Reference*: Brännvall 2026, "Exponential-family membership inference: from LiRA and RMIA to BaVarIA" (both its Student and
 its normal form). Deviations: the prior is ours. m₀ is the mean over records, σ₀² the pooled variance, κ₀ = σ₀²/τ² with τ²
@@ -23,7 +23,7 @@ from scipy.special import gammaln
 
 from privet.arguments import positive
 from privet.attacks.membership.lira import pooled_variance
-from privet.attacks.membership.referenced import (
+from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
@@ -51,7 +51,7 @@ __all__ = [
 @final
 @dataclass(frozen=True, eq=False)
 class PredictiveParameters:
-    """What a further model's φ would be: centre, squared scale and degrees of freedom of each query and record."""
+    """The distribution of one more model's φ: centre, squared scale and degrees of freedom of each query and record."""
 
     centre: Numbers
     squared_scale: Numbers
@@ -59,17 +59,17 @@ class PredictiveParameters:
 
 
 class PredictiveDistribution(ABC):
-    """Which law stands for the next model's φ."""
+    """The shape of the distribution of the next model's φ."""
 
     @abstractmethod
     def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
-        """ln of its density."""
+        """ln of the density."""
 
 
 @final
 @dataclass(frozen=True)
 class StudentPredictive(PredictiveDistribution):
-    """Student's law: what is not known of the variance is in its tails."""
+    """Student's t distribution: uncertainty about the variance makes its tails heavier."""
 
     def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
         nu, squared = next_model.freedom, next_model.squared_scale
@@ -86,7 +86,7 @@ class StudentPredictive(PredictiveDistribution):
 @final
 @dataclass(frozen=True)
 class NormalPredictive(PredictiveDistribution):
-    """A Gaussian of the same centre and squared scale: lighter tails, LiRA with a steadied variance."""
+    """A Gaussian with the same centre and squared scale: lighter tails; LiRA with a regularised variance."""
 
     def log_density(self, values: Numbers, next_model: PredictiveParameters) -> Numbers:
         squared = next_model.squared_scale
@@ -136,14 +136,14 @@ class BaVarIA(ReferenceAttack):
 @final
 @dataclass(frozen=True, eq=False)
 class OfflineBaVarIA(ReferenceAttack):
-    """How unlikely so high a φ is for a model without the record, under Student's law.
+    """How unlikely so high a φ is for a model without the record, under Student's t distribution.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
-    wants its membership. Models that were trained on it are not looked at; a record that all were trained on is judged by
+    wants its membership. Models that were trained on it are ignored; a record that all models were trained on is judged by
     the prior.
 
     The score is the normal deviate of the same tail, by Wallace's (1959) approximation
-    z = ±(8ν + 1)/(8ν + 3) √(ν ln(1 + t²/ν)), which orders exactly where ν is the same and has no end that float64 cuts off;
+    z = ±(8ν + 1)/(8ν + 3) √(ν ln(1 + t²/ν)), which keeps the order exactly where ν is the same and does not saturate in float64;
     over queries Σ z/√Q.
 
     *Reference*: see this module.
@@ -167,8 +167,9 @@ class OfflineBaVarIA(ReferenceAttack):
             raise InvalidArgument(
                 "'references' must hold a model without some record, got none. Train reference models on halves of the records."
             )
-        law = posterior_predictive(left_out, left_out, self.prior_weight)
-        t, nu = (target - law.centre) / np.sqrt(law.squared_scale), law.freedom
+        next_model = posterior_predictive(left_out, left_out, self.prior_weight)
+        t = (target - next_model.centre) / np.sqrt(next_model.squared_scale)
+        nu = next_model.freedom
         z = np.sign(t) * (8 * nu + 1) / (8 * nu + 3) * np.sqrt(nu * np.log1p(t**2 / nu))
         answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
         return answer
@@ -177,13 +178,13 @@ class OfflineBaVarIA(ReferenceAttack):
 def posterior_predictive(
     side: ReferenceStatistics, spare: ReferenceStatistics, prior_weight: float
 ) -> PredictiveParameters:
-    """The law of a further model's φ on one side; ``spare`` lends its variance where this side has none."""
+    """The distribution of one more model's φ on one side; ``spare`` lends its variance where this side has none."""
     counts = side.counts
     own = np.where(side.known, side.means, 0.0)
     centre = own.sum(axis=1, keepdims=True) / side.known.sum()
     within = pooled_variance(side, spare)
     spread = np.where(side.known, (own - centre) ** 2, 0.0).sum(axis=1, keepdims=True) / side.known.sum()
-    # The means of records differ by τ² and by what n models leave of σ²; below a thousandth of it, τ² is noise.
+    # The means of records vary by τ² plus σ²/n; below a thousandth of σ², the estimate of τ² is noise.
     between = np.maximum(spread - within * (1.0 / counts[side.known]).mean(), 1e-3 * within)
     kappa_0 = within / between
     kappa, nu = kappa_0 + counts, prior_weight + counts

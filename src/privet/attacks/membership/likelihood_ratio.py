@@ -1,9 +1,9 @@
-"""RMIA and BASE: how much likelier the target finds a record than models in general do.
+"""RMIA and BASE: how much more likely a record is under the target than under models in general.
 
 Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its mean over
-reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is a step function of r(x), the same
-for all records, so with its ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are one
-family. Counts are taken by sorting. ``BaVarIA`` is the family's other end, with a law for each record.
+reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is the same
+step function of r(x) for all records. So with ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are
+one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with a distribution for each record.
 
 *Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall 2026 (the hierarchy).
 Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it by a Taylor polynomial, BASE's by a
@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from privet.arguments import finite, positive
 from privet.attacks.membership.pairwise import break_ties
-from privet.attacks.membership.referenced import (
+from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
@@ -40,13 +40,13 @@ from privet.views import BlackBox, Numbers
 
 __all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
 
-_USUAL_SHARE = 0.3
+_DEFAULT_SHARE = 0.3
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Public records that the target was not trained on, and what the same reference models say of them."""
+    """Public records that the target was not trained on, and the signals of the same reference models for them."""
 
     records: Records
     references: References
@@ -58,13 +58,13 @@ class Population:
 @final
 @dataclass(frozen=True, eq=False)
 class RMIA(ReferenceAttack):
-    """The share of the population that a record's ratio beats, with reference models of both kinds.
+    """The share of the population that a record's ratio exceeds, with reference models of both kinds.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained with it and
     without it, and public records; wants its membership.
 
-    p(x) = ½ (p̄_in + p̄_out). A record that lacks one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the records that
-    have both. Without a population, the records asked about are the population.
+    p(x) = ½ (p̄_in + p̄_out). A record without models on one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the
+    records that have both. Without a population, the judged records are the population.
 
     *Reference*: Zarifzadeh et al. 2024, the score Pr_z(LR(x, z) ≥ γ); see this module for deviations.
     """
@@ -103,10 +103,9 @@ class OfflineRMIA(ReferenceAttack):
     *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained without it, and
     public records; wants its membership.
 
-    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to leave a share a of what its confidence lacks to 1.
-    Without an ``a``, it is that share among the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and 0.3
-    where none of them was trained on any of the records. ``tune`` takes the one that does best against the reference
-    models. The target is not looked at in either case.
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. Without an ``a``, that share
+    is estimated from the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and is 0.3 where none of them was
+    trained on any of the records. ``tune`` takes the value that is best against the reference models. Neither uses the target.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
     deviations; the paper tunes a on a reference model, as ``tune`` does.
@@ -144,17 +143,17 @@ class OfflineRMIA(ReferenceAttack):
 
     @property
     def share(self) -> float:
-        """The ``a`` that is used."""
+        """The value of ``a`` that is used."""
         if self.a is not None:
             return self.a
-        found = _share(
+        share = _share(
             _means(self.references, self.references.members)[1],
             _means(self.references, ~self.references.members)[1],
         )
-        return _USUAL_SHARE if found is None else found
+        return _DEFAULT_SHARE if share is None else share
 
     def tune(self) -> "OfflineRMIA":
-        """The same attack with the ``a`` that does best (mean AUC) when each reference model in turn is the target."""
+        """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the target."""
         grid = np.linspace(0.0, 1.0, 11)
         aucs = [
             auc for model in range(self.references.models) if (auc := self._trial(model, grid)) is not None
@@ -168,7 +167,7 @@ class OfflineRMIA(ReferenceAttack):
 
     def _trial(self, model: int, grid: Numbers) -> Numbers | None:
         members = self.references.members
-        # Neither the model itself nor its complement, whose members tell the coin that is to be guessed.
+        # Neither the model itself nor its complement, whose members reveal the coin to guess.
         others = (members != ~members[model]).any(axis=1) & (np.arange(len(members)) != model)
         judged = (~members[others]).any(axis=0)
         coin = members[model][judged]
@@ -208,13 +207,13 @@ class BASE(ReferenceAttack):
 @final
 @dataclass(frozen=True, eq=False)
 class OfflineBASE(ReferenceAttack):
-    """BASE with reference models that never saw the record; their threshold is scaled for the missing half.
+    """BASE with reference models that never saw the record; the threshold is scaled for the missing half.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
     wants its membership.
 
     The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard for models with
-    it, and s < 1 stands for that.
+    it; s < 1 accounts for that.
 
     *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro. See this
     module for deviations.

@@ -1,4 +1,4 @@
-"""The signal that most attacks read: φ = ln(p/(1−p)) of the confidence p in the true label, and what follows from it.
+"""The signal of most attacks: φ = ln(p/(1−p)) of the confidence p in the true label, and functions of it.
 
 Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic function of −φ.
 """
@@ -34,7 +34,7 @@ def identity(inputs: Rows) -> Rows:
 
 
 def signal(view: BlackBox, records: Records) -> Numbers:
-    """φ of every record's true label, under one query."""
+    """φ of every record's true label, for one query."""
     log_confidences = view.log_confidences(records.inputs)
     return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 
@@ -48,7 +48,7 @@ def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] 
 
 
 def check_labels(records: Records, classes: int) -> Labels:
-    """The true labels, or a refusal where there are none, or where the model has fewer classes."""
+    """The true labels; refused where there are none, or where the model has fewer classes."""
     labels = records.known_labels
     if labels.max() >= classes:
         raise InvalidArgument(
@@ -69,7 +69,7 @@ def log_confidence(phi: Numbers) -> Numbers:
 
 
 def log_mean(confidence: Numbers, rest: Numbers) -> Numbers:
-    """ln p from p and 1 − p, whichever of the two has the digits; not below that of the least number above 0."""
+    """ln p from p and 1 − p, whichever is more accurate; not below the logarithm of the smallest float above 0."""
     answer: Numbers = np.where(
         rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(np.maximum(confidence, _LEAST))
     )

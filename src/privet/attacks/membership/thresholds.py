@@ -1,6 +1,6 @@
-"""Attacks that need nothing but the target: one number of each record, compared with one threshold for all.
+"""Attacks on the target alone: one number for each record, compared with one threshold for all.
 
-They are the floor of every comparison: an easy record that was never trained on scores higher than a hard one that was.
+They are the baseline of every comparison: an easy record that was never trained on scores higher than a hard member.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Loss(Attack[BlackBox]):
     *Adversary*: sees the confidence in every class; knows the record and its true label; wants its membership.
 
     *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the threshold (in
-    the paper the average training loss) is left to whoever reads the ROC. Song & Mittal's confidence in the true label
+    the paper the average training loss) is left to the reader of the ROC. Song & Mittal's confidence in the true label
     gives the same order.
     """
 
@@ -83,8 +83,8 @@ class Entropy(Attack[BlackBox]):
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
         top = _top(log_confidences)
-        logs = _floored(log_confidences)
-        # Near 1 a confidence is known by what the others leave: its own logarithm has lost its digits.
+        logs = _clip_logs(log_confidences)
+        # Near 1 a confidence is computed from the others: its own logarithm has lost its digits.
         logs[np.arange(len(top)), top] = log_confidence(confidence_logits(log_confidences, top))
         answer: Numbers = (np.exp(logs) * logs).sum(axis=1)
         return answer
@@ -112,7 +112,7 @@ class ModifiedEntropy(Attack[BlackBox]):
         labels = check_labels(records, log_confidences.shape[1])
         rows, top = np.arange(len(labels)), _top(log_confidences)
         confidences = np.exp(log_confidences)
-        # ln(1 − p) of the only class that can be near 1 is taken from what the others leave.
+        # ln(1 − p) of the only class that can be near 1 is computed from the others.
         with np.errstate(divide="ignore"):
             log_rest = np.log1p(-np.minimum(confidences, 1.0))
         log_rest[rows, top] = log_confidence(-confidence_logits(log_confidences, top))
@@ -126,7 +126,7 @@ class ModifiedEntropy(Attack[BlackBox]):
 @final
 @dataclass(frozen=True)
 class Gap(Attack[LabelOnly]):
-    """A record that is predicted right is called a member: what the generalisation gap alone gives away.
+    """A record that is predicted correctly is called a member: the leak by the generalisation gap alone.
 
     *Adversary*: sees the predicted class; knows the record and its label; wants its membership.
 
@@ -149,7 +149,7 @@ def _top(log_confidences: Numbers) -> Labels:
     return answer
 
 
-def _floored(log_confidences: Numbers) -> Numbers:
-    """Logarithms without −∞: e^−745 is the least number above 0, and 0 ln 0 is 0."""
+def _clip_logs(log_confidences: Numbers) -> Numbers:
+    """Logarithms without −∞: e^−745 is the smallest float above 0, and 0 ln 0 is 0."""
     answer: Numbers = np.maximum(log_confidences, -745.0)
     return answer

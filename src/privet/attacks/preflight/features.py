@@ -1,4 +1,4 @@
-"""Records as rows of numbers, without a model: whatever they are, and however long."""
+"""Records of any kind as rows of numbers, without a model."""
 
 import zlib
 
@@ -16,7 +16,7 @@ _COMPONENTS = 24
 
 
 def to_numbers(inputs: Rows) -> Features:
-    """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; what is not finite is 0."""
+    """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; NaN and infinity become 0."""
     if inputs.dtype.kind in "biuf":
         flat = inputs.reshape(len(inputs), -1).astype(np.float32)  # a copy, which may be changed
         return np.nan_to_num(flat, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
@@ -29,24 +29,24 @@ def to_numbers(inputs: Rows) -> Features:
 
 
 def standardize(table: Features) -> Features:
-    """Every column with mean 0 and variance 1; columns that are constant are left out."""
-    found: Features = table - table.mean(axis=0)
-    spread = np.sqrt(np.einsum("ij,ij->j", found, found) / len(table))
-    kept = spread > 1e-6 * np.maximum(1e-30, np.abs(table).max(axis=0))  # what float32 rounds to is constant
-    found /= np.where(kept, spread, 1.0)
-    return found if kept.all() else found[:, kept]
+    """Every column with mean 0 and variance 1; constant columns are left out."""
+    centred: Features = table - table.mean(axis=0)
+    spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / len(table))
+    varies = spread > 1e-6 * np.maximum(1e-30, np.abs(table).max(axis=0))  # above the rounding of float32
+    centred /= np.where(varies, spread, 1.0)
+    return centred if varies.all() else centred[:, varies]
 
 
 def project_randomly(
     table: Features, generator: np.random.Generator, dimensions: int = _COMPONENTS
 ) -> Features:
-    """Random directions where there are more columns than that: distances stay, to about a seventh (Johnson & Lindenstrauss)."""
+    """A random projection to fewer columns, which keeps distances within about a seventh (Johnson & Lindenstrauss)."""
     columns = table.shape[1]
     if columns <= dimensions:
         return table
     directions = generator.normal(size=(columns, dimensions)).astype(np.float32) / np.float32(dimensions**0.5)
-    found: Features = table @ directions
-    return found
+    projection: Features = table @ directions
+    return projection
 
 
 def summarize_records(table: Features, generator: np.random.Generator) -> Features:
@@ -54,15 +54,15 @@ def summarize_records(table: Features, generator: np.random.Generator) -> Featur
 
     Reference: Halko, Martinsson & Tropp 2011, Algorithm 4.4 with one power iteration, for the directions.
     """
-    whole = np.stack(
+    summary = np.stack(
         [table.mean(1), table.std(1), table.min(1), table.max(1), (table == 0).mean(1)],
         axis=1,
         dtype=np.float32,
     )
     columns = standardize(table)
     if columns.shape[1] <= 2 * _COMPONENTS:
-        return np.concatenate([columns, whole], axis=1)
+        return np.concatenate([columns, summary], axis=1)
     sketch = columns @ generator.normal(size=(columns.shape[1], 2 * _COMPONENTS)).astype(np.float32)
     basis, _ = np.linalg.qr(columns @ (columns.T @ sketch))
     _, _, directions = np.linalg.svd(basis.T @ columns, full_matrices=False)
-    return np.concatenate([columns @ directions[:_COMPONENTS].T, whole], axis=1)
+    return np.concatenate([columns @ directions[:_COMPONENTS].T, summary], axis=1)

@@ -1,7 +1,7 @@
-"""What the attacks with reference models share: φ of the target in, what the references say beside it, a score out.
+"""What the attacks with reference models share: they compare φ of the target with φ of the references.
 
-``judge`` is pure: it takes the target's signals, queries × records, and asks no model. A side is the set of models that
-were trained on a record (IN), or that were not (OUT).
+``judge`` is pure: it takes the target's signals, queries × records, and queries no model. IN are the models that were trained
+on a record, OUT those that were not.
 """
 
 from abc import abstractmethod
@@ -43,9 +43,9 @@ OFFLINE = Adversary(
 
 
 class ReferenceAttack(Attack[BlackBox]):
-    """An attack that compares the target with reference models; pure on their signals.
+    """An attack that compares the target with reference models.
 
-    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them as they are.
+    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them in their own order.
     """
 
     references: References
@@ -69,10 +69,10 @@ class ReferenceAttack(Attack[BlackBox]):
         return cast(Self, replace(cast(Any, self), references=aligned))
 
     def query_target(self, view: BlackBox, records: Records) -> Numbers:
-        """The target's φ of every query and record; the queries must be those of the references."""
+        """The target's φ for every query and record; the queries must be those of the references."""
         if len(self.queries) != self.references.signals.shape[1]:
             raise InvalidArgument(
-                f"'queries' must be the {self.references.signals.shape[1]} that the references were asked, got "
+                f"'queries' must be the {self.references.signals.shape[1]} that the references answered, got "
                 f"{len(self.queries)}. Give the same queries to the study and to the attack."
             )
         return signals(view, records, self.queries)
@@ -81,7 +81,7 @@ class ReferenceAttack(Attack[BlackBox]):
 @final
 @dataclass(frozen=True, eq=False)
 class ReferenceStatistics:
-    """φ over the models of one side: how many there are for each record, their mean, and squares about it."""
+    """φ over the IN or the OUT models: their number for each record, their mean, and the squares about it."""
 
     counts: Numbers  # records
     means: Numbers  # queries × records; NaN where there is no model
@@ -89,27 +89,27 @@ class ReferenceStatistics:
 
     @property
     def known(self) -> Bits:
-        """Records that have a model on this side."""
+        """Records that have such a model."""
         return np.asarray(self.counts > 0)
 
     @property
     def freedom(self) -> float:
-        """How many independent deviations there are over all records."""
+        """The degrees of freedom over all records."""
         return float(np.maximum(self.counts - 1.0, 0.0).sum())
 
 
 def summarize_in(references: References) -> ReferenceStatistics:
-    """What models say that were trained on the record."""
-    return _side(references.signals, references.members)
+    """φ over the models that were trained on the record."""
+    return _summarize(references.signals, references.members)
 
 
 def summarize_out(references: References) -> ReferenceStatistics:
-    """What models say that were not trained on the record."""
-    return _side(references.signals, ~references.members)
+    """φ over the models that were not trained on the record."""
+    return _summarize(references.signals, ~references.members)
 
 
 def require_out_models(references: References) -> None:
-    """Refuse records that every reference model was trained on: an offline attack knows nothing of them."""
+    """Refuse records that every reference model was trained on: an offline attack knows nothing about them."""
     everywhere = int(np.asarray(references.members.all(axis=0)).sum())
     if everywhere:
         raise InvalidArgument(
@@ -121,13 +121,13 @@ def require_out_models(references: References) -> None:
 def check_target(target: Numbers, references: References) -> Numbers:
     """The target's signals, or a refusal where they do not fit the references or are not numbers.
 
-    An infinite one is as far as ``confidence_logits`` goes, ±745: the difference of two infinite densities would be no number.
+    Infinite signals are clipped to ±745, the limit of ``confidence_logits``: the difference of two infinite densities is NaN.
     """
     target = np.asarray(target, dtype=np.float64)
     if target.shape != references.signals.shape[1:]:
         raise InvalidArgument(
             f"'target' must be queries × records as in the references, {references.signals.shape[1:]}, got shape "
-            f"{target.shape}. Ask the target what the references were asked."
+            f"{target.shape}. Give the target the queries of the references."
         )
     if np.isnan(target).any():
         raise InvalidArgument(
@@ -138,7 +138,7 @@ def check_target(target: Numbers, references: References) -> Numbers:
     return answer
 
 
-def _side(signals_: Numbers, among: Bits) -> ReferenceStatistics:
+def _summarize(signals_: Numbers, among: Bits) -> ReferenceStatistics:
     weights = among[:, None, :]
     counts = among.sum(axis=0).astype(np.float64)
     with np.errstate(invalid="ignore"):
