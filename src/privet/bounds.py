@@ -29,16 +29,17 @@ class Interval(NamedTuple):
 def enclosure(lower: float, upper: float) -> Interval:
     """The interval between two certified bounds; an error where the lower one is above the upper one.
 
-    The two come from different proofs. Where they contradict each other, one of them is wrong, and clipping the lower bound to
-    the upper one would hide that.
+    The two come from different proofs. Where they contradict each other, one of them is wrong, and clipping
+    the lower bound to the upper one would hide that.
 
     >>> enclosure(0.25, 0.5)
     Interval(lower=0.25, upper=0.5)
     """
     if lower > upper + _ROUND_OFF * abs(upper) + 1e-12:
         raise ContradictoryBounds(
-            f"A certified lower bound is {lower!r} and the upper bound of the same number is {upper!r}, which contradict each "
-            f"other. This is a bug in Privet: report the event, the adjacency and this message, and use neither number."
+            f"A certified lower bound is {lower!r} and the upper bound of the same number is {upper!r}, "
+            f"which contradict each other. This is a bug in Privet: report the event, the adjacency and this "
+            f"message, and use neither number."
         )
     return Interval(min(lower, upper), upper)
 
@@ -88,8 +89,8 @@ class Verdict(StrEnum):
 class Finding:
     """A measured lower bound and the claim that it tests.
 
-    ``ceiling`` is the largest lower bound that a sample of this size can show. A measurement far below the claim and close to its
-    ceiling does not show that the claim is loose.
+    ``ceiling`` is the largest lower bound that a sample of this size can show. A measurement far below the
+    claim and close to its ceiling does not show that the claim is loose.
     """
 
     measured: EpsilonBound

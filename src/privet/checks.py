@@ -1,4 +1,7 @@
-"""Checks that are made before the figures of an attack are trusted. They are data, and are shown in the report."""
+"""Checks that are made before the figures of an attack are trusted.
+
+They are data, and are shown in the report.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

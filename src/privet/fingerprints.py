@@ -1,23 +1,27 @@
-"""Fingerprints: hashes of the model, data, ledger and code of a report, so that others can check that they have the same.
+"""Fingerprints: hashes of the model, data, ledger and code of a report, so that others can check that they
+have the same.
 
-A fingerprint is 64 hexadecimal digits: SHA-256 of a thing in the canonical form below, or HMAC-SHA256 of it under a key.
+A fingerprint is 64 hexadecimal digits: SHA-256 of a thing in the canonical form below, or HMAC-SHA256 of it
+under a key.
 
-*Why a key.* A plain hash confirms guesses of the data: somebody who knows all records of a table except one can try every value of
-that record, so the report would break differential privacy. A model that was trained without noise, or that holds records
-(nearest neighbours, support vectors), confirms guesses of its data in the same way. So fingerprints of data, scores and models
-use a key of 32 random bytes that stays with the owner of the data. Without the key they tell nothing, under the usual
-assumption that HMAC-SHA256 is a pseudorandom function. A published model may have a plain fingerprint. Ledgers and code are
-plain: the ledger is in the report, and the code is public.
+*Why a key.* A plain hash confirms guesses of the data: somebody who knows all records of a table except one
+can try every value of that record, so the report would break differential privacy. A model that was trained
+without noise, or that holds records (nearest neighbours, support vectors), confirms guesses of its data in
+the same way. So fingerprints of data, scores and models use a key of 32 random bytes that stays with the
+owner of the data. Without the key they tell nothing, under the usual assumption that HMAC-SHA256 is a
+pseudorandom function. A published model may have a plain fingerprint. Ledgers and code are plain: the ledger
+is in the report, and the code is public.
 
-*What they are not.* A fingerprint identifies; it does not sign. The author of a report can write any fingerprint into it.
+*What they are not.* A fingerprint identifies; it does not sign. The author of a report can write any
+fingerprint into it.
 
 *Canonical forms.* Each begins with one line, ``privet fingerprint 1: KIND``. Then:
 
-- ``records``: the hash of every record by value, sorted (``privet.record_hashes``), with its group where there is one. The order of records
-  and the types of their numbers do not matter.
+- ``records``: the hash of every record by value, sorted (``privet.record_hashes``), with its group where
+  there is one. The order of records and the types of their numbers do not matter.
 - ``scores``: the scores in the same form.
-- ``parameters``: SHA-256 of a state dict, each tensor by its name in sorted order: name, type, shape, and bytes in little-endian
-  order.
+- ``parameters``: SHA-256 of a state dict, each tensor by its name in sorted order: name, type, shape, and
+  bytes in little-endian order.
 - ``object``: any other model, the 64 digits of ``privet.attacks.shadows.fingerprints`` over all its parts.
 - ``ledger``: its JSON with sorted keys and no spaces.
 - ``code``: SHA-256 of every file of the package by its path in sorted order: path, length and bytes.
@@ -125,8 +129,8 @@ class FingerprintKey:
             return FingerprintKey(bytes.fromhex(words[1]))
         except ValueError:
             raise Unreadable(
-                f"A file with a key of fingerprints must hold one line, {_KEY_FORMAT} and {2 * _KEY_BYTES} hexadecimal digits, and "
-                f"does not. Give the file that was written beside the report."
+                f"A file with a key of fingerprints must hold one line, {_KEY_FORMAT} and {2 * _KEY_BYTES} "
+                f"hexadecimal digits, and does not. Give the file that was written beside the report."
             ) from None
 
 
@@ -135,7 +139,8 @@ class FingerprintKey:
 class Fingerprints:
     """The fingerprints of one audit; None for a part that was not there, or could not be hashed.
 
-    ``data`` says what members and others are: ``records``, or ``scores`` where the attack ran elsewhere. ``key`` is the name of the key.
+    ``data`` says what members and others are: ``records``, or ``scores`` where the attack ran elsewhere.
+    ``key`` is the name of the key.
     """
 
     key: str

@@ -111,7 +111,10 @@ class Ledger:
     def __repr__(self) -> str:
         labels = ", ".join(repr(entry.label) for entry in self.entries[:3])
         more = f" and {len(self) - 3} more" if len(self) > 3 else ""
-        return f"Ledger({self.adjacency}, {len(self)} {'entry' if len(self) == 1 else 'entries'}: {labels or 'none'}{more})"
+        return (
+            f"Ledger({self.adjacency}, {len(self)} {'entry' if len(self) == 1 else 'entries'}: "
+            f"{labels or 'none'}{more})"
+        )
 
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""

@@ -1,7 +1,8 @@
 """Hashes that identify records by their content, wherever they stand.
 
-Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and −0.0. A value
-rounded to float32 is another value. Different records have equal hashes with probability 2⁻¹²⁸ per pair.
+Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and
+−0.0. A value rounded to float32 is another value. Different records have equal hashes with probability 2⁻¹²⁸
+per pair.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The membership game: records that an attack judges, its scores, and the signals of its reference models.
 
-An attack sees ``Records`` without the coin that decided who is a member. The coin is joined to its answer afterwards, in
-``Scores``. So an attack cannot be tuned on the membership that it must guess.
+An attack sees ``Records`` without the coin that decided who is a member. The coin is joined to its answer
+afterwards, in ``Scores``. So an attack cannot be tuned on the membership that it must guess.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,9 @@ _T = TypeVar("_T", bound=np.generic)
 @final
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records to judge: inputs, their true labels where they are known, and a public group of each where there is one."""
+    """Records to judge: inputs, their true labels where they are known, and a public group of each where
+    there is one.
+    """
 
     inputs: Rows
     labels: Labels | None = None
@@ -95,7 +97,8 @@ class Scores:
         values = _to_floats("values", self.values)
         if values.ndim != 1 or len(values) == 0:
             raise InvalidArgument(
-                f"'values' must be one number for each record, got an array of shape {values.shape}. Give one axis."
+                f"'values' must be one number for each record, got an array of shape {values.shape}. Give "
+                f"one axis."
             )
         if np.isnan(values).any():
             raise InvalidArgument(
@@ -172,8 +175,9 @@ class Challenge:
             others.groups is None
         ):
             raise InvalidArgument(
-                "'members' and 'others' must both have labels (and groups) or neither, got one with and one without. "
-                "A side that can be told from the other without the model is not a test of the model."
+                "'members' and 'others' must both have labels (and groups) or neither, got one with and one "
+                "without. A side that can be told from the other without the model is not a test of the "
+                "model."
             )
         return cls(members.followed_by(others), np.repeat([True, False], [len(members), len(others)]))
 
@@ -185,13 +189,16 @@ class Challenge:
 @final
 @dataclass(frozen=True, eq=False)
 class References:
-    """The signals of reference (shadow) models for the records, and the records that each model was trained on.
+    """The signals of reference (shadow) models for the records, and the records that each model was trained
+    on.
 
-    ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models × records;
-    ``log_confidences``, models × records × classes, is stored only where an attack needs it. Models are not stored.
+    ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models ×
+    records; ``log_confidences``, models × records × classes, is stored only where an attack needs it. Models
+    are not stored.
 
-    ``hashes`` identify the records in their order, so that ``align`` can put the references in the order of any other list of
-    records, or of a part of them. A study sets them; ``about`` sets them for references made by hand.
+    ``hashes`` identify the records in their order, so that ``align`` can put the references in the order of
+    any other list of records, or of a part of them. A study sets them; ``about`` sets them for references
+    made by hand.
     """
 
     signals: Numbers
@@ -210,7 +217,8 @@ class References:
             )
         if not np.isfinite(self.signals).all():
             raise InvalidArgument(
-                "'signals' must be finite, got NaN or infinity among them. Look for reference models that diverged."
+                "'signals' must be finite, got NaN or infinity among them. Look for reference models that "
+                "diverged."
             )
         if self.hashes is not None:
             object.__setattr__(
@@ -223,7 +231,10 @@ class References:
 
     def __repr__(self) -> str:
         queries = self.signals.shape[1]
-        return f"References({self.models} models, {queries} {'query' if queries == 1 else 'queries'}, {len(self)} records)"
+        return (
+            f"References({self.models} models, {queries} {'query' if queries == 1 else 'queries'}, "
+            f"{len(self)} records)"
+        )
 
     @property
     def models(self) -> int:
@@ -249,8 +260,9 @@ class References:
     def align(self, records: Records) -> "References":
         """The references for these records, in this order; refused where they do not cover all of them.
 
-        Copies of a record count as one record: a model that was trained on one copy was trained on all, and all copies get the
-        same signals. References without hashes cannot be reordered; only their number is checked.
+        Copies of a record count as one record: a model that was trained on one copy was trained on all, and
+        all copies get the same signals. References without hashes cannot be reordered; only their number is
+        checked.
         """
         if self.hashes is None:
             self.about(records)
@@ -260,9 +272,9 @@ class References:
         missing = int((distinct[wanted] != records.hashes).sum())
         if missing:
             raise InvalidArgument(
-                f"'references' must cover the records that are judged, and {missing} of {len(records)} are missing "
-                f"(inputs and labels are compared by content). Train reference models on these very records, in "
-                f"the same types: study(recipe, records, …), or give audit a recipe."
+                f"'references' must cover the records that are judged, and {missing} of {len(records)} are "
+                f"missing (inputs and labels are compared by content). Train reference models on these very "
+                f"records, in the same types: study(recipe, records, …), or give audit a recipe."
             )
         trained = self.members
         if len(distinct) < len(self):
@@ -315,8 +327,8 @@ def _to_bits(coins: NDArray[Any]) -> Bits:
 def _require_one_per_record(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
     if values.shape != (count,):
         raise InvalidArgument(
-            f"'{name}' must have one entry for each of {count} records, got an array of shape {values.shape}. "
-            f"Give one axis of that length."
+            f"'{name}' must have one entry for each of {count} records, got an array of shape "
+            f"{values.shape}. Give one axis of that length."
         )
     return values
 
@@ -332,7 +344,7 @@ def _to_labels(labels: Labels, count: int) -> Labels:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub" or (len(array) and array.min() < 0):
         raise InvalidArgument(
-            "'labels' must be whole numbers from 0, got something else. Number the classes as the model does, "
-            "with scikit-learn by np.searchsorted(model.classes_, labels)."
+            "'labels' must be whole numbers from 0, got something else. Number the classes as the model "
+            "does, with scikit-learn by np.searchsorted(model.classes_, labels)."
         )
     return array.astype(np.int64)

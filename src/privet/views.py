@@ -1,7 +1,7 @@
 """Views: what an adversary sees of a model. An attack reaches the model only through a view.
 
-A wider view can be narrowed, but never widened: ``LabelOnly`` ⊂ ``BlackBox`` ⊂ ``WhiteBox``. An attack says which view its
-adversary has, and gets exactly that view.
+A wider view can be narrowed, but never widened: ``LabelOnly`` ⊂ ``BlackBox`` ⊂ ``WhiteBox``. An attack says
+which view its adversary has, and gets exactly that view.
 """
 
 from abc import ABC, abstractmethod
@@ -54,7 +54,10 @@ class BlackBox(LabelOnly):
 
     @abstractmethod
     def log_confidences(self, inputs: Rows) -> Numbers:
-        """The natural logarithm of the confidences, rows × classes; it keeps the digits of confidences near 0."""
+        """The natural logarithm of the confidences, rows × classes.
+
+        It keeps the digits of confidences near 0.
+        """
 
     def confidences(self, inputs: Rows) -> Numbers:
         """The confidences, rows × classes."""
@@ -112,8 +115,8 @@ def narrow_view(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
     """The view narrowed to the type ``to``; a view that is too narrow is refused."""
     if not isinstance(view, to):
         raise InvalidArgument(
-            f"'view' must be a {to.__name__}, got a {type(view).__name__}, which shows less than this adversary sees. "
-            f"Give a wider view of the target, or take an attack that needs less."
+            f"'view' must be a {to.__name__}, got a {type(view).__name__}, which shows less than this "
+            f"adversary sees. Give a wider view of the target, or take an attack that needs less."
         )
     if isinstance(view, WhiteBox) and to is WhiteBox:
         return view
@@ -125,8 +128,8 @@ def narrow_view(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
 def confidence_logits(log_confidences: Numbers, labels: Labels) -> Numbers:
     """φ = ln(p/(1−p)) of the confidence p in the given label, computed so that p near 1 keeps its digits.
 
-    Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of this confidence follow from φ:
-    p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
+    Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of this confidence follow
+    from φ: p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
 
     >>> confidence_logits(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
     [2.1972, 0.0]

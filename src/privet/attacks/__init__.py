@@ -1,8 +1,10 @@
-"""Attacks: from a view of the target and the adversary's knowledge to one score for each record; higher = more likely a member.
+"""Attacks: from a view of the target and the adversary's knowledge to one score for each record.
 
-``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment before its figures are
-trusted. Views of models are made by ``model_views`` and ``torch_views``. Other families of attacks get a folder beside
-``membership``.
+Higher = more likely a member.
+
+``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
+before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
+families of attacks get a folder beside ``membership``.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records

@@ -62,7 +62,9 @@ class BoostedTrees(Classifier):
 def boosted_quantiles(
     features: Numbers, values: Numbers, levels: Sequence[float], seed: int
 ) -> Callable[[Numbers], Numbers]:
-    """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing order."""
+    """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing
+    order.
+    """
     _require_sklearn()
     from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -74,7 +76,8 @@ def boosted_quantiles(
     ]
 
     def predict(rows: Numbers) -> Numbers:
-        # Quantiles that cross are put in order, which is never further from the truth (Chernozhukov et al. 2010).
+        # Quantiles that cross are put in order, which is never further from the truth (Chernozhukov et al.
+        # 2010).
         return np.sort(np.stack([np.asarray(m.predict(rows)) for m in models], axis=1), axis=1)
 
     return predict
@@ -85,5 +88,6 @@ def _require_sklearn() -> None:
         import sklearn  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise MissingPackage(
-            "This attack needs the package 'scikit-learn', which is not installed. Run pip install 'privet[learn]'."
+            "This attack needs the package 'scikit-learn', which is not installed. Run pip install "
+            "'privet[learn]'."
         ) from None

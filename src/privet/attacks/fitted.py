@@ -1,7 +1,7 @@
 """What a fitted estimator remembers of its training: the names of its classes and of its columns.
 
-Columns of ``predict_proba`` follow ``classes_``. Where these are whole numbers from 0 up, a label is that number. Where they
-are words, or numbers below 0, a label is its position among them.
+Columns of ``predict_proba`` follow ``classes_``. Where these are whole numbers from 0 up, a label is that
+number. Where they are words, or numbers below 0, a label is its position among them.
 """
 
 import sys

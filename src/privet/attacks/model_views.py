@@ -1,7 +1,7 @@
 """Views of models: estimators with ``predict_proba``, functions, torch modules.
 
-``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and a wrong guess would change
-every score. So the user wraps it: ``Probabilities(f)`` or ``Logits(f)``.
+``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and a wrong
+guess would change every score. So the user wraps it: ``Probabilities(f)`` or ``Logits(f)``.
 """
 
 import sys
@@ -78,7 +78,8 @@ class Probabilities(BlackBox):
 class Logits(BlackBox):
     """A function from rows to logits: rows × classes, or one column with the logit of class 1.
 
-    >>> Logits(lambda rows: np.array([[2.0, 0.0]] * len(rows))).confidences(np.zeros((1, 3))).round(3).tolist()
+    >>> view = Logits(lambda rows: np.array([[2.0, 0.0]] * len(rows)))
+    >>> view.confidences(np.zeros((1, 3))).round(3).tolist()
     [[0.881, 0.119]]
     """
 
@@ -111,8 +112,9 @@ class Predictions(LabelOnly):
             answer = answer.astype(np.int64)
         if answer.shape != (len(inputs),) or answer.dtype.kind not in "iub":
             raise InvalidArgument(
-                f"'function' must give one whole number for each row, got an array of shape {answer.shape} and type "
-                f"{answer.dtype}. Number the classes from 0; where it gives confidences, wrap it in Probabilities or Logits."
+                f"'function' must give one whole number for each row, got an array of shape {answer.shape} "
+                f"and type {answer.dtype}. Number the classes from 0; where it gives confidences, wrap it in "
+                f"Probabilities or Logits."
             )
         return answer.astype(np.int64)
 
@@ -120,11 +122,13 @@ class Predictions(LabelOnly):
 def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> LabelOnly:
     """The widest view that a model allows.
 
-    - a torch module: ``WhiteBox``. It runs in evaluation mode, on its own device and in its own type, in batches; its mode is
-      restored. ``gives`` says what its last layer gives. Without it, the last layer or operation decides, and any other module
-      counts as giving logits; outputs that look like probabilities are then refused with a request for ``gives``.
-    - an object with ``predict_proba``: ``BlackBox``. Columns follow ``classes_`` where these are whole numbers; where they
-      are words, a label is its position among them. A model that was fitted on a pandas data frame gets named columns.
+    - a torch module: ``WhiteBox``. It runs in evaluation mode, on its own device and in its own type, in
+      batches; its mode is restored. ``gives`` says what its last layer gives. Without it, the last layer or
+      operation decides, and any other module counts as giving logits; outputs that look like probabilities
+      are then refused with a request for ``gives``.
+    - an object with ``predict_proba``: ``BlackBox``. Columns follow ``classes_`` where these are whole
+      numbers; where they are words, a label is its position among them. A model that was fitted on a pandas
+      data frame gets named columns.
     - an object with ``predict`` alone: ``LabelOnly``.
     - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
     """
@@ -146,8 +150,8 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
             f"Wrap it: Probabilities(f) or Logits(f)."
         )
     raise InvalidArgument(
-        f"'model' must be a torch module, an estimator with predict_proba, or a view, got {type(model).__name__}. "
-        f"Wrap a function that queries it: Probabilities(f) or Logits(f)."
+        f"'model' must be a torch module, an estimator with predict_proba, or a view, got "
+        f"{type(model).__name__}. Wrap a function that queries it: Probabilities(f) or Logits(f)."
     )
 
 

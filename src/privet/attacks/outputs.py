@@ -54,15 +54,18 @@ def log_confidences_of_probabilities(
 
 
 def log_confidences_of_logits(table: Numbers, fix: str) -> Numbers:
-    """ln softmax, after a check that these are not probabilities already; a single column is the logit of class 1."""
+    """ln softmax, after a check that these are not probabilities already.
+
+    A single column is the logit of class 1.
+    """
     if np.isnan(table).any():
         raise InvalidArgument(_NAN)
     if table.shape[1] == 1:
         return np.concatenate([-np.logaddexp(0.0, table), -np.logaddexp(0.0, -table)], axis=1)
     if len(table) and table.min() >= 0 and np.abs(table.sum(axis=1) - 1.0).max() < 1e-4:
         raise InvalidArgument(
-            f"'model' must give logits, got rows of probabilities (none below 0, each sum 1), whose softmax would hide "
-            f"most of what they tell. {fix}"
+            f"'model' must give logits, got rows of probabilities (none below 0, each sum 1), whose softmax "
+            f"would hide most of what they tell. {fix}"
         )
     answer: Numbers = np.asarray(log_softmax(np.clip(table, -1e300, 1e300), axis=1), dtype=np.float64)
     return answer

@@ -1,7 +1,9 @@
-"""Whether a torch module gives logits or probabilities, of all classes or of class 1 alone, and the loss that follows.
+"""Whether a torch module gives logits or probabilities, of all classes or of class 1 alone, and the loss that
+follows.
 
-A binary model may have one output, [rows] or [rows, 1]: the logit of class 1, or its probability. A mistake between the two
-audits another model: a probability is never below 0, so read as a logit it always says class 1.
+A binary model may have one output, [rows] or [rows, 1]: the logit of class 1, or its probability. A mistake
+between the two audits another model: a probability is never below 0, so read as a logit it always says class
+1.
 """
 
 from typing import Protocol, runtime_checkable
@@ -59,8 +61,8 @@ def last_layer_gives(module: nn.Module) -> Outputs | None:
         return Outputs.LOGITS
     if last is nn.LogSigmoid:
         raise InvalidArgument(
-            "'model' must give logits or probabilities, got a module that ends in LogSigmoid, the logarithm of one "
-            "probability. Leave the last layer off: what comes before it is a logit."
+            "'model' must give logits or probabilities, got a module that ends in LogSigmoid, the logarithm "
+            "of one probability. Leave the last layer off: what comes before it is a logit."
         )
     return None
 
@@ -71,9 +73,12 @@ def bare_outputs(output: object) -> object:
 
 
 def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
-    """What the last operation of a forward pass gives, by the graph of a few rows; None where that is neither.
+    """What the last operation of a forward pass gives, by the graph of a few rows.
 
-    It uses evaluation mode and a fork of torch's random state, so the module and its later draws are unchanged.
+    None where that is neither.
+
+    It uses evaluation mode and a fork of torch's random state, so the module and its later draws are
+    unchanged.
     """
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -101,7 +106,7 @@ def detect_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
 
 
 def may_be_probabilities(table: Numbers) -> bool:
-    """Whether a single output lies between 0 and 1 for many rows, so that it may be a logit or a probability."""
+    """Whether a single output lies between 0 and 1 for many rows: it may be a logit or a probability."""
     return bool(
         table.shape[1] == 1 and len(table) >= ENOUGH_ROWS and table.min() >= 0.0 and table.max() <= 1.0
     )

@@ -1,7 +1,9 @@
-"""The white-box view of a torch module: confidences, activations, and the gradient of each record's loss in every layer.
+"""The white-box view of a torch module: confidences, activations, and the gradient of each record's loss in
+every layer.
 
-The module runs in evaluation mode, because dropout and batch statistics would add noise that is no property of a record. The
-mode of each of its parts is restored afterwards. Gradients are functional: no ``.grad`` and no parameter is changed.
+The module runs in evaluation mode, because dropout and batch statistics would add noise that is no property
+of a record. The mode of each of its parts is restored afterwards. Gradients are functional: no ``.grad`` and
+no parameter is changed.
 """
 
 import warnings
@@ -43,8 +45,8 @@ class TorchView(WhiteBox):
 
     The output may be an object that holds them as ``logits``, as with language models.
 
-    Inputs are converted to the module's type. Whole numbers are indices where the module has an embedding, and numbers
-    elsewhere.
+    Inputs are converted to the module's type. Whole numbers are indices where the module has an embedding,
+    and numbers elsewhere.
     """
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
@@ -71,14 +73,16 @@ class TorchView(WhiteBox):
         self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
         if not self._certain and may_be_probabilities(table):
             raise InvalidArgument(
-                f"'gives' must be given for this model: its one output is between 0 and 1 for all {len(table)} records, and may be "
-                f"the probability of class 1 or its logit. Give gives=Outputs.PROBABILITIES where it ends in a sigmoid, and "
-                f"gives=Outputs.LOGITS where it does not."
+                f"'gives' must be given for this model: its one output is between 0 and 1 for all "
+                f"{len(table)} records, and may be the probability of class 1 or its logit. Give "
+                f"gives=Outputs.PROBABILITIES where it ends in a sigmoid, and gives=Outputs.LOGITS where it "
+                f"does not."
             )
         if self._given is Outputs.LOGITS and self._detected is Outputs.PROBABILITIES and table.shape[1] == 1:
             raise InvalidArgument(
-                "'gives' must be what the model gives, got LOGITS for one output that is a probability: its last operation is "
-                "a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, leave it off the module."
+                "'gives' must be what the model gives, got LOGITS for one output that is a probability: its "
+                "last operation is a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, "
+                "leave it off the module."
             )
         if self.gives is Outputs.PROBABILITIES:
             return log_confidences_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
@@ -136,7 +140,8 @@ class TorchView(WhiteBox):
     def _check_layer(self, layer: str) -> str:
         if layer not in self._groups:
             raise InvalidArgument(
-                f"'layer' must be one of the module's layers, got {layer!r}. Take one of {', '.join(self.layers)}."
+                f"'layer' must be one of the module's layers, got {layer!r}. Take one of "
+                f"{', '.join(self.layers)}."
             )
         return layer
 
@@ -217,7 +222,10 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def _groups(module: nn.Module) -> dict[str, list[str]]:
-    """The parameters of each layer that has some; a shared parameter belongs to the first layer that has it."""
+    """The parameters of each layer that has some.
+
+    A shared parameter belongs to the first layer that has it.
+    """
     groups: dict[str, list[str]] = {}
     for name, parameter in module.named_parameters():
         if parameter.is_floating_point():

@@ -1,8 +1,9 @@
 """How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says what a bound on ε is;
-``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic`` are the bounds. This room needs numpy and
-scipy alone. It imports no attack and no accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
+what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic``
+are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
+bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 

@@ -1,7 +1,8 @@
 """What an audit is: a lower bound on ε from scores, its ceiling, and the claim that it tests.
 
-An audit knows nothing about the accountant whose claim it tests. A choice that depends on the scores (a threshold, the number of
-guesses) is paid for: it is made on other records, or the level is divided over a plan that was fixed beforehand.
+An audit knows nothing about the accountant whose claim it tests. A choice that depends on the scores (a
+threshold, the number of guesses) is paid for: it is made on other records, or the level is divided over a
+plan that was fixed beforehand.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,10 @@ _STEPS = 60
 
 
 class Audit(ABC):
-    """A lower bound on ε that holds with ``confidence``. Each is frozen, and says what it assumes and where it is proved."""
+    """A lower bound on ε that holds with ``confidence``.
+
+    Each is frozen, and says what it assumes and where it is proved.
+    """
 
     confidence: float
 
@@ -78,7 +82,9 @@ def check_delta(delta: float) -> float:
 
 
 def find_largest_refuted(refuted: Callable[[float], bool], least: float = 0.0) -> float:
-    """The largest parameter from ``least`` up that the data refute, rounded down; ``least`` itself where it is not refuted.
+    """The largest parameter from ``least`` up that the data refute, rounded down.
+
+    ``least`` itself where it is not refuted.
 
     ``refuted`` is true up to some parameter and false above it.
     """

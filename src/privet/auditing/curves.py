@@ -1,10 +1,14 @@
-"""Families of trade-off curves. A bound refutes curves of a family one after the other, until the data allow one.
+"""Families of trade-off curves.
 
-A mechanism is f-DP if no test of one unit has a false-negative rate below f(false-positive rate). A family orders such curves
-by one parameter, the larger the less private. A bound over a family says "the parameter is at least this"; it is a bound on ε if
-the true curve is in the family. For ``ApproximateCurves`` it always is, because that family *is* (ε, δ)-DP.
+A bound refutes curves of a family one after the other, until the data allow one.
 
-Reference: Dong, Roth & Su 2022 (numbers of arXiv 1905.02383), Definition 2.3, Proposition 2.5 (approximate) and Corollary 2.13 (Gaussian).
+A mechanism is f-DP if no test of one unit has a false-negative rate below f(false-positive rate). A family
+orders such curves by one parameter, the larger the less private. A bound over a family says "the parameter is
+at least this"; it is a bound on ε if the true curve is in the family. For ``ApproximateCurves`` it always is,
+because that family *is* (ε, δ)-DP.
+
+Reference: Dong, Roth & Su 2022 (numbers of arXiv 1905.02383), Definition 2.3, Proposition 2.5 (approximate)
+and Corollary 2.13 (Gaussian).
 """
 
 import math
@@ -46,8 +50,9 @@ class Curves(ABC):
     def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         """x with x + f̄(x) = mass, for masses in (0, 1].
 
-        Among n records, take the share ``mass`` that is easiest to guess: x/mass of these guesses are wrong. At x the likelihood
-        ratio has fallen to its value at the edge of that share, and by symmetry "in" and "out" are half of it each.
+        Among n records, take the share ``mass`` that is easiest to guess: x/mass of these guesses are wrong.
+        At x the likelihood ratio has fallen to its value at the edge of that share, and by symmetry "in" and
+        "out" are half of it each.
         """
 
     @abstractmethod
@@ -58,7 +63,10 @@ class Curves(ABC):
 @final
 @dataclass(frozen=True)
 class GaussianCurves(Curves):
-    """μ-GDP: as hard as telling N(0, 1) from N(μ, 1). It holds for Gaussian noise, and in the limit of many small steps."""
+    """μ-GDP: as hard as telling N(0, 1) from N(μ, 1).
+
+    It holds for Gaussian noise, and in the limit of many small steps.
+    """
 
     @property
     def shape(self) -> str:
@@ -107,7 +115,8 @@ class ApproximateCurves(Curves):
     def epsilon(self, parameter: float, delta: float) -> float:
         if delta != self.delta:
             raise InvalidArgument(
-                f"'delta' must be that of the curves, {self.delta!r}, got {delta!r}. Make the curves for this δ."
+                f"'delta' must be that of the curves, {self.delta!r}, got {delta!r}. Make the curves for "
+                f"this δ."
             )
         return parameter
 
@@ -115,7 +124,10 @@ class ApproximateCurves(Curves):
 @final
 @dataclass(frozen=True)
 class OneCurve(Curves):
-    """A single symmetric trade-off curve: ``tradeoff(fpr)`` is the least false-negative rate. It has no parameter."""
+    """A single symmetric trade-off curve: ``tradeoff(fpr)`` is the least false-negative rate.
+
+    It has no parameter.
+    """
 
     tradeoff: Callable[[float], float]
 
@@ -137,15 +149,16 @@ class OneCurve(Curves):
 
     def epsilon(self, parameter: float, delta: float) -> float:
         raise InvalidArgument(
-            "'curves' must be a family for a bound on ε, got one curve. Call 'refutes' with it, or give a family of curves."
+            "'curves' must be a family for a bound on ε, got one curve. Call 'refutes' with it, or give a "
+            "family of curves."
         )
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """ε of μ-GDP at a δ above 0, rounded down: δ(ε) = Φ(μ/2 − ε/μ) − exp(ε) Φ(−μ/2 − ε/μ).
 
-    Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It shares no code with
-    the accountants on purpose.
+    Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It
+    shares no code with the accountants on purpose.
 
     Reference: Dong, Roth & Su 2022, Corollary 2.13 of arXiv 1905.02383; Balle & Wang 2018, Theorem 8.
 

@@ -1,26 +1,33 @@
-"""How members were drawn: by a fair coin each, or as a random half. The order of the records must not tell which.
+"""How members were drawn: by a fair coin each, or as a random half.
 
-The theorems on one run are about independent fair coins, on records whose order was fixed before the coins fell. Two cases are
-treated differently, because there the number of members is fixed beforehand and not random:
+The order of the records must not tell which.
 
-*Equally many members and others*, where people give two sides of the same size; and *records in two blocks*, all members before
-all others or the other way round, as ``Scores.of`` writes them. (Fair coins do that with probability (n + 1)/2ⁿ⁻¹ at most.) Then
-records of the larger side are drawn until both sides are equal, and the part that is used for choosing has equally many of both.
+The theorems on one run are about independent fair coins, on records whose order was fixed before the coins
+fell. Two cases are treated differently, because there the number of members is fixed beforehand and not
+random:
 
-*What a random half changes.* Let V be the number of right ones of r = k₊ + k₋ guesses, among N records. At ε = 0 its variance is
-¼(r + (r − (k₊ − k₋)²)/(N − 1)), that of a binomial count times N/(N − 1) at most; and if everybody is guessed, V is even. So P[V ≥ v] can
-be larger than for coins, at ε = 0 and at every other ε. It is at most what the theorem for coins says of v − 1. So one right
-guess is not counted wherever the members are a random half.
+*Equally many members and others*, where people give two sides of the same size; and *records in two blocks*,
+all members before all others or the other way round, as ``Scores.of`` writes them. (Fair coins do that with
+probability (n + 1)/2ⁿ⁻¹ at most.) Then records of the larger side are drawn until both sides are equal, and
+the part that is used for choosing has equally many of both.
 
-*Why one is enough*, with δ = 0. Let the run be ε-DP when a record is added or removed. Then two halves that differ by a swap have
-outputs within the factor e^{2ε}. Let everybody be guessed, and h of n calls "member" be right. From a half with h each swap of a
-wrongly called member with a wrongly denied one leads to a half with h + 1. Counting these pairs from both ends, P[h + 1]/P[h] ≤
-e^{2ε} N_{h+1}/N_h for the numbers N_h of halves with h: h is at most a Fisher's non-central hypergeometric count with the odds
-e^{2ε}, in the likelihood-ratio order. In the tail, P[2h ≥ v] ≤ P[Binomial(2n, e^ε/(1 + e^ε)) ≥ v − 1]; the tests check it for sizes
-and ε on a grid. This is needed, and not only for the proof: with 15 + 15 records an ε = 2 run may allow all guesses to be right
-with probability 9.5 %, and by the theorem for coins 30 of 30 would refute ε = 2 at 5 %. With abstention the largest P[V ≥ v]
-over *all* ε-DP runs is a linear program; the tests solve it for small N, and find it below the binomial tail at v − 1. With
-abstention at larger N, and with δ > 0, nothing is proved for a random half; the theorem for coins is used, one guess less.
+*What a random half changes.* Let V be the number of right ones of r = k₊ + k₋ guesses, among N records. At ε
+= 0 its variance is ¼(r + (r − (k₊ − k₋)²)/(N − 1)), that of a binomial count times N/(N − 1) at most; and if
+everybody is guessed, V is even. So P[V ≥ v] can be larger than for coins, at ε = 0 and at every other ε. It
+is at most what the theorem for coins says of v − 1. So one right guess is not counted wherever the members
+are a random half.
+
+*Why one is enough*, with δ = 0. Let the run be ε-DP when a record is added or removed. Then two halves that
+differ by a swap have outputs within the factor e^{2ε}. Let everybody be guessed, and h of n calls "member" be
+right. From a half with h each swap of a wrongly called member with a wrongly denied one leads to a half with
+h + 1. Counting these pairs from both ends, P[h + 1]/P[h] ≤ e^{2ε} N_{h+1}/N_h for the numbers N_h of halves
+with h: h is at most a Fisher's non-central hypergeometric count with the odds e^{2ε}, in the likelihood-ratio
+order. In the tail, P[2h ≥ v] ≤ P[Binomial(2n, e^ε/(1 + e^ε)) ≥ v − 1]; the tests check it for sizes and ε on
+a grid. This is needed, and not only for the proof: with 15 + 15 records an ε = 2 run may allow all guesses to
+be right with probability 9.5 %, and by the theorem for coins 30 of 30 would refute ε = 2 at 5 %. With
+abstention the largest P[V ≥ v] over *all* ε-DP runs is a linear program; the tests solve it for small N, and
+find it below the binomial tail at v − 1. With abstention at larger N, and with δ > 0, nothing is proved for a
+random half; the theorem for coins is used, one guess less.
 """
 
 from typing import NamedTuple

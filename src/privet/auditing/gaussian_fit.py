@@ -1,11 +1,13 @@
-"""ε from a Gaussian trade-off curve through one point: the middle of the ROC gives its far end, *if* the curve is Gaussian.
+"""ε from a Gaussian trade-off curve through one point: the middle of the ROC gives its far end, *if* the
+curve is Gaussian.
 
-At a threshold with false-positive rate a and false-negative rate b, μ-GDP needs Φ⁻¹(1 − a) − Φ⁻¹(b) ≤ μ. A few records
-give the middle of the curve, and the Gaussian shape extends it to the δ in question. The scores do not show that shape: this is a
-model, and its confidence interval holds within the model.
+At a threshold with false-positive rate a and false-negative rate b, μ-GDP needs Φ⁻¹(1 − a) − Φ⁻¹(b) ≤ μ. A
+few records give the middle of the curve, and the Gaussian shape extends it to the δ in question. The scores
+do not show that shape: this is a model, and its confidence interval holds within the model.
 
-Reference: Dong, Roth & Su 2022, equation 6 and Corollary 2.13 of arXiv 1905.02383; Nasr et al. 2023, "Tight auditing of differentially private machine
-learning". Deviation: the threshold is chosen on other records than those that measure it.
+Reference: Dong, Roth & Su 2022, equation 6 and Corollary 2.13 of arXiv 1905.02383; Nasr et al. 2023, "Tight
+auditing of differentially private machine learning". Deviation: the threshold is chosen on other records than
+those that measure it.
 """
 
 import math
@@ -29,7 +31,9 @@ __all__ = ["GaussianFit"]
 @final
 @dataclass(frozen=True)
 class GaussianFit(Audit):
-    """μ from two error rates at a threshold that was chosen on other records, and ε of μ-GDP at a δ above 0. Model-based.
+    """μ from two error rates at a threshold that was chosen on other records, and ε of μ-GDP at a δ above 0.
+
+    Model-based.
 
     That μ-GDP is refuted below the bound needs no model. The bound on *ε at δ* needs one: the Gaussian curve.
     """
@@ -46,8 +50,8 @@ class GaussianFit(Audit):
     @property
     def assumes(self) -> str:
         return (
-            "A model, not a distribution-free bound: the mechanism's trade-off curve is Gaussian, and the scores are "
-            "independent, from separate runs or from canaries that do not interfere."
+            "A model, not a distribution-free bound: the mechanism's trade-off curve is Gaussian, and the "
+            "scores are independent, from separate runs or from canaries that do not interfere."
         )
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
@@ -75,7 +79,10 @@ class GaussianFit(Audit):
 
 
 def _least(errors: Errors, failure: float) -> CountArray:
-    """Φ⁻¹(1 − a) − Φ⁻¹(b) with upper limits of both rates, at half of the failure each; −∞ where a rate may be 1."""
+    """Φ⁻¹(1 − a) − Φ⁻¹(b) with upper limits of both rates, at half of the failure each.
+
+    −∞ where a rate may be 1.
+    """
     alarms = at_most(errors.false_positives, errors.others, failure / 2)
     misses = at_most(errors.false_negatives, errors.members, failure / 2)
     known = (alarms < 1) & (misses < 1)

@@ -1,7 +1,9 @@
-"""Guesses of the coin: the highest scores are guessed "member", the lowest "other", and the rest is not guessed.
+"""Guesses of the coin: the highest scores are guessed "member", the lowest "other", and the rest is not
+guessed.
 
-The number of guesses is planned before the coins are seen. A plan with one line costs nothing. From a plan with several lines, one is
-chosen on a part of the records and used on the rest, or all are used and share the level (Bonferroni).
+The number of guesses is planned before the coins are seen. A plan with one line costs nothing. From a plan
+with several lines, one is chosen on a part of the records and used on the rest, or all are used and share the
+level (Bonferroni).
 """
 
 from collections.abc import Sequence
@@ -35,7 +37,9 @@ _LARGE = 0.05  # a group of ties with this share of all records is large
 @final
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """One line of a plan: the share of all records that is guessed "member" (k₊), and the share guessed "other" (k₋)."""
+    """One line of a plan: the share of all records that is guessed "member" (k₊), and the share guessed
+    "other" (k₋).
+    """
 
     members: float
     others: float
@@ -92,11 +96,12 @@ def plan_counts(plan: Sequence[Guesses], records: int) -> list[GuessCounts]:
 def count_right_guesses(values: Numbers, members: Bits, lines: Sequence[GuessCounts]) -> list[GuessResult]:
     """How many guesses of each line are right, with ties counted against the attacker.
 
-    A line may cut a group of records with equal scores: c of its records are to be guessed. The scores do not say which c, and the
-    order of the records must not decide, because it may reveal the coins (members first, for instance). So the worst choice is
-    counted: among a members and b others, at least c − b of the c that are called members are right. That is no more than *any*
-    way to break the tie gives, so also no more than random tie-breaking, which the theorems are about: what is proved for its
-    number of right guesses holds for this number.
+    A line may cut a group of records with equal scores: c of its records are to be guessed. The scores do not
+    say which c, and the order of the records must not decide, because it may reveal the coins (members first,
+    for instance). So the worst choice is counted: among a members and b others, at least c − b of the c that
+    are called members are right. That is no more than *any* way to break the tie gives, so also no more than
+    random tie-breaking, which the theorems are about: what is proved for its number of right guesses holds
+    for this number.
     """
     order = np.argsort(values, kind="stable")
     climbing = values[order]
@@ -117,7 +122,7 @@ def count_right_guesses(values: Numbers, members: Bits, lines: Sequence[GuessCou
 
 
 def _surely_right(right: Groups, wrong: Groups, guesses: int) -> int:
-    """The smallest possible number of right ones among the first ``guesses``, group of ties by group of ties."""
+    """The smallest possible number of right ones among the first ``guesses``, over groups of ties."""
     ends = np.cumsum(right + wrong)
     whole = int(np.searchsorted(ends, guesses, side="right"))
     sure = int(right[:whole].sum())
@@ -130,9 +135,9 @@ def _surely_right(right: Groups, wrong: Groups, guesses: int) -> int:
 def lines_between_ties(values: Numbers, most: float) -> list[Guesses]:
     """Lines that cut no large group of ties, judged by these records; ``most`` is the largest share to guess.
 
-    A label-only attack has two different scores. Its guesses should end between the two groups, and a plan with fixed shares
-    seldom does. The shares are those of these records minus one standard error: among other records the groups are a little
-    smaller or larger, and guesses beyond a group count as wrong.
+    A label-only attack has two different scores. Its guesses should end between the two groups, and a plan
+    with fixed shares seldom does. The shares are those of these records minus one standard error: among other
+    records the groups are a little smaller or larger, and guesses beyond a group count as wrong.
     """
     count = len(values)
     _, sizes = np.unique(values, return_counts=True)
@@ -150,12 +155,12 @@ def lines_between_ties(values: Numbers, most: float) -> list[Guesses]:
 def require_fair_coins(scores: Scores) -> None:
     """Refuse scores whose numbers of members and others no fair coins give, at four standard deviations.
 
-    Fair coins are refused in 6 of 100,000 runs. With sides of different size, guesses can be right without any information, so
-    such scores must be balanced first.
+    Fair coins are refused in 6 of 100,000 runs. With sides of different size, guesses can be right without
+    any information, so such scores must be balanced first.
     """
     excess = abs(2 * int(scores.members.sum()) - len(scores))
     if excess > 4 * len(scores) ** 0.5 and excess > 1:
         raise InvalidArgument(
-            "'members' must be decided by a fair coin for each record, got far more of one side than of the other. "
-            "Draw at random as many records of one side as there are of the other."
+            "'members' must be decided by a fair coin for each record, got far more of one side than of the "
+            "other. Draw at random as many records of one side as there are of the other."
         )

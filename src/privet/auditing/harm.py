@@ -1,7 +1,8 @@
 """Who is hurt: leakage per record, per class and per group, and next to the generalisation gap.
 
-An average hides the victims: half of all members may be safe and the others exposed. Each statement about many records or groups is
-corrected for their number, so that a long list of suspects is not a list of coincidences.
+An average hides the victims: half of all members may be safe and the others exposed. Each statement about
+many records or groups is corrected for their number, so that a long list of suspects is not a list of
+coincidences.
 """
 
 from dataclasses import dataclass
@@ -39,8 +40,8 @@ Places = NDArray[np.intp]
 class AtRisk:
     """Records by how exposed they are, the most exposed first.
 
-    ``records`` are positions in the given scores; ``p_values`` say how rare such exposure is without leakage. Among the first
-    ``flagged`` records, at most a share ``false_discoveries`` is expected to be coincidence.
+    ``records`` are positions in the given scores; ``p_values`` say how rare such exposure is without leakage.
+    Among the first ``flagged`` records, at most a share ``false_discoveries`` is expected to be coincidence.
     """
 
     records: Places
@@ -49,7 +50,10 @@ class AtRisk:
     false_discoveries: float
 
     def __repr__(self) -> str:
-        return f"AtRisk({self.flagged} of {len(self.records)} records flagged at {self.false_discoveries:g} false discoveries)"
+        return (
+            f"AtRisk({self.flagged} of {len(self.records)} records flagged at {self.false_discoveries:g} "
+            f"false discoveries)"
+        )
 
     @property
     def exposed(self) -> Places:
@@ -60,9 +64,10 @@ class AtRisk:
 def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
     """The members whose scores stand out from those of non-members, for one target.
 
-    A member's p-value is (1 + non-members who score as high)/(1 + non-members): exact if the member could
-    as well be one of them. The list is Benjamini & Hochberg's. Its p-values share their non-members, which the theorem allows (Bates, Candès, Lei, Romano
-    & Sesia 2023, Theorem 2). No p-value is below 1/(1 + non-members), so few non-members make an empty list.
+    A member's p-value is (1 + non-members who score as high)/(1 + non-members): exact if the member could as
+    well be one of them. The list is Benjamini & Hochberg's. Its p-values share their non-members, which the
+    theorem allows (Bates, Candès, Lei, Romano & Sesia 2023, Theorem 2). No p-value is below 1/(1 +
+    non-members), so few non-members make an empty list.
     """
     members = np.flatnonzero(scores.members)
     others = np.sort(scores.of_others)
@@ -74,16 +79,17 @@ def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
 def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
     """The records that several targets expose: scores and coins, targets × records.
 
-    For each record the scores of targets that were trained on it are compared with those of targets that were not, by Mann &
-    Whitney's statistic with mid-ranks and the normal approximation with corrections for ties and continuity, whose p-values are
-    too large in the far tail, which is safe. A record that was always in or always out has p = 1. The targets may be the models of a shadow
-    study: ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
+    For each record the scores of targets that were trained on it are compared with those of targets that were
+    not, by Mann & Whitney's statistic with mid-ranks and the normal approximation with corrections for ties
+    and continuity, whose p-values are too large in the far tail, which is safe. A record that was always in
+    or always out has p = 1. The targets may be the models of a shadow study:
+    ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
     """
     values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
     if values.ndim != 2 or values.shape != members.shape:
         raise InvalidArgument(
-            f"'values' and 'members' must both be targets × records, got shapes {values.shape} and {members.shape}. "
-            "Give one score and one coin for each target and record."
+            f"'values' and 'members' must both be targets × records, got shapes {values.shape} and "
+            f"{members.shape}. Give one score and one coin for each target and record."
         )
     targets = len(values)
     ranks, ties = _midranks(values)
@@ -99,8 +105,9 @@ def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveri
 class GroupHarm(NamedTuple):
     """One class or group: its leakage, and whether it is worse off than the rest.
 
-    ``p_value`` tests "no worse than all others together", by the areas and their variances; ``flagged`` is Holm's decision over
-    all groups. ``at_common`` is the share of its members found at the threshold that all groups share.
+    ``p_value`` tests "no worse than all others together", by the areas and their variances; ``flagged`` is
+    Holm's decision over all groups. ``at_common`` is the share of its members found at the threshold that all
+    groups share.
     """
 
     name: str
@@ -113,19 +120,21 @@ class GroupHarm(NamedTuple):
 def leakage_by_group(
     scores: Scores, groups: NDArray[np.generic], *, fpr: float = 0.01, confidence: float = 0.95
 ) -> tuple[GroupHarm, ...]:
-    """The leakage of each class or group, the worst first; ``groups`` names the group (or class) of every record.
+    """The leakage of each class or group, the worst first.
 
-    A group is compared by the AUC among its own records, which does not change if all of its scores are higher. A group with
-    members or non-members only is left out: nothing can be said about it.
+    ``groups`` names the group (or class) of every record.
 
-    All statements hold together with ``confidence``: half of the failure is for the flags (Holm), the other half is divided over two
-    intervals of each group, its AUC and ``at_common``.
+    A group is compared by the AUC among its own records, which does not change if all of its scores are
+    higher. A group with members or non-members only is left out: nothing can be said about it.
+
+    All statements hold together with ``confidence``: half of the failure is for the flags (Holm), the other
+    half is divided over two intervals of each group, its AUC and ``at_common``.
     """
     names = np.asarray(groups).astype(str)
     if names.shape != scores.values.shape:
         raise InvalidArgument(
-            f"'groups' must name one group for each of {len(scores)} records, got an array of shape {names.shape}. "
-            "Give one axis of that length."
+            f"'groups' must name one group for each of {len(scores)} records, got an array of shape "
+            f"{names.shape}. Give one axis of that length."
         )
     common = Roc.of(scores).at(fpr)
     harms: list[GroupHarm] = []
@@ -136,7 +145,8 @@ def leakage_by_group(
         hits = None
         if common is not None:
             of_members = own.of_members
-            # The threshold ∞ means "nobody", and a score of ∞ would reach it: where no member is found, none is found here.
+            # The threshold ∞ means "nobody", and a score of ∞ would reach it: where no member is found, none
+            # is found here.
             hit = int((of_members >= common.threshold).sum()) if common.tpr.value > 0 else 0
             hits = rate(hit, len(of_members), per_interval)
         leakage = measure(own, confidence=per_interval)
@@ -147,7 +157,8 @@ def leakage_by_group(
 
 
 class GroupAccuracy(NamedTuple):
-    """How often the model is right on one class or group: on its members, and on its records that were not trained on.
+    """How often the model is right on one class or group: on its members, and on its records that were not
+    trained on.
 
     A side without records has no rate.
     """
@@ -160,7 +171,9 @@ class GroupAccuracy(NamedTuple):
 def accuracy_by_group(
     members: Bits, right: Bits, groups: NDArray[np.generic], *, confidence: float = 0.95
 ) -> tuple[GroupAccuracy, ...]:
-    """The accuracy on each class or group, the lowest on non-members first. Intervals are exact, each by itself.
+    """The accuracy on each class or group, the lowest on non-members first.
+
+    Intervals are exact, each by itself.
 
     >>> members, right = np.array([1, 1, 0, 0]) > 0, np.array([1, 1, 1, 0]) > 0
     >>> accuracies = accuracy_by_group(members, right, np.array(["a", "b", "a", "b"]))
@@ -171,8 +184,8 @@ def accuracy_by_group(
     names = np.asarray(groups).astype(str)
     if not members.shape == right.shape == names.shape:
         raise InvalidArgument(
-            f"'members', 'right' and 'groups' must have one entry for each record, got shapes {members.shape}, {right.shape} "
-            f"and {names.shape}. Give one axis of the same length."
+            f"'members', 'right' and 'groups' must have one entry for each record, got shapes "
+            f"{members.shape}, {right.shape} and {names.shape}. Give one axis of the same length."
         )
 
     def share(side: Bits) -> Rate | None:
@@ -190,8 +203,9 @@ def accuracy_by_group(
 class GeneralizationGap(NamedTuple):
     """The generalisation gap and the leakage.
 
-    ``explained`` is the balanced accuracy of guessing "member" for every record that is classified correctly, ½ + gap/2 (Yeom et al.
-    2018): the leak by the gap alone. What the attack finds beyond it does not come from overfitting of the label.
+    ``explained`` is the balanced accuracy of guessing "member" for every record that is classified correctly,
+    ½ + gap/2 (Yeom et al. 2018): the leak by the gap alone. What the attack finds beyond it does not come
+    from overfitting of the label.
     """
 
     name: str
@@ -209,12 +223,15 @@ def leakage_against_gap(
     groups: NDArray[np.generic] | None = None,
     confidence: float = 0.95,
 ) -> tuple[GeneralizationGap, ...]:
-    """Leakage and gap, for everybody and then for each group; ``right`` marks records that the model classifies correctly."""
+    """Leakage and gap, for everybody and then for each group.
+
+    ``right`` marks records that the model classifies correctly.
+    """
     right = np.asarray(right, dtype=np.bool_)
     if right.shape != scores.values.shape:
         raise InvalidArgument(
-            f"'right' must have one entry for each of {len(scores)} records, got an array of shape {right.shape}. "
-            "Say for each record whether the model classifies it correctly."
+            f"'right' must have one entry for each of {len(scores)} records, got an array of shape "
+            f"{right.shape}. Say for each record whether the model classifies it correctly."
         )
     gaps = [_gap("everybody", scores, right, confidence)]
     if groups is not None:
@@ -240,7 +257,9 @@ def _both_sides(scores: Scores, inside: Bits) -> bool:
 
 
 def _benjamini_hochberg(records: Places, p_values: Numbers, false_discoveries: float) -> AtRisk:
-    """Benjamini & Hochberg 1995: the longest list whose i-th smallest p-value is at most i/n of the share allowed."""
+    """Benjamini & Hochberg 1995: the longest list whose i-th smallest p-value is at most i/n of the share
+    allowed.
+    """
     open_fraction("false_discoveries", false_discoveries)
     order = np.argsort(p_values, kind="stable")
     ordered = p_values[order]
@@ -271,7 +290,7 @@ def _worse(scores: Scores, inside: Bits, own: Leakage) -> float:
 
 
 def _midranks(values: Numbers) -> tuple[Numbers, Numbers]:
-    """Ranks from 1 in each column, where ties share their mean rank, and Σ(t³ − t) over the groups of ties."""
+    """Ranks from 1 in each column, ties with their mean rank, and Σ(t³ − t) over the groups of ties."""
     order = np.argsort(values, axis=0, kind="stable")
     climbing = np.take_along_axis(values, order, axis=0)
     places = np.broadcast_to(np.arange(len(values))[:, None], values.shape)

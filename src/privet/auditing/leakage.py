@@ -26,7 +26,8 @@ _REPORTED = (1e-3, 1e-2, 1e-1)
 class Leakage:
     """What an attack achieved, every figure with its interval at ``confidence``.
 
-    Averages hide the victims: the true-positive rates at low false-positive rates come first, balanced accuracy last.
+    Averages hide the victims: the true-positive rates at low false-positive rates come first, balanced
+    accuracy last.
     """
 
     attack: str
@@ -47,25 +48,33 @@ class Leakage:
     def tpr(self, fpr: float) -> Rate | None:
         """The share of members found at this false-positive rate, or None where n does not support it.
 
-        Its interval takes into account that the threshold's false-positive rate is estimated from so many non-members.
+        Its interval takes into account that the threshold's false-positive rate is estimated from so many
+        non-members.
         """
         return self.roc.tpr_at(fpr, self.confidence)
 
     @property
     def tprs(self) -> Mapping[float, Rate | None]:
-        """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %; None marks a rate that n does not support."""
+        """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %.
+
+        None marks a rate that n does not support.
+        """
         return {fpr: self.tpr(fpr) for fpr in RATES}
 
     @property
     def reported_fpr(self) -> float | None:
-        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that reports show."""
+        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that reports
+        show.
+        """
         return next((fpr for fpr in _REPORTED if _supported(fpr, self.roc.others)), None)
 
     @property
     def excludes_chance(self) -> bool:
-        """Whether one of the intervals excludes the value of an attack without information, on either side of it.
+        """Whether one of the intervals excludes the value of an attack without information, on either side of
+        it.
 
-        ``count_intervals`` counts these intervals. An attack that is wrong more often than chance also tells members from others.
+        ``count_intervals`` counts these intervals. An attack that is wrong more often than chance also tells
+        members from others.
         """
         intervals = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
         if self.reported_fpr is not None:
@@ -73,10 +82,11 @@ class Leakage:
         return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in intervals)
 
     def precision(self, *, prior: float, fpr: float) -> Rate | None:
-        """Of those called members at this FPR, the share that are, when a share ``prior`` of the population is.
+        """Of those called members at this FPR, the share that are, when a share ``prior`` of the population
+        is.
 
-        p·TPR / (p·TPR + (1 − p)·FPR) with the rates of the threshold that is used. The interval takes the TPR from below
-        and the FPR from above, or the other way round, each at half of the failure.
+        p·TPR / (p·TPR + (1 − p)·FPR) with the rates of the threshold that is used. The interval takes the TPR
+        from below and the FPR from above, or the other way round, each at half of the failure.
         """
         open_fraction("prior", prior)
         point = self._rectangle(fpr)
@@ -97,7 +107,9 @@ class Leakage:
 
     @property
     def reported_point(self) -> OperatingPoint | None:
-        """The threshold at the reported rate, with intervals of both of its rates that hold together at ``confidence``."""
+        """The threshold at the reported rate, with intervals of both of its rates that hold together at
+        ``confidence``.
+        """
         return None if self.reported_fpr is None else self._rectangle(self.reported_fpr)
 
     def _rectangle(self, fpr: float) -> OperatingPoint | None:
@@ -109,7 +121,10 @@ class Leakage:
             if self.reported_fpr is None
             else f"TPR {self.tpr(self.reported_fpr)} at {self.reported_fpr:g} FPR, "
         )
-        return f"Leakage({self.attack!r}: AUC {self.auc}, {point}{self.roc.members} members, {self.roc.others} others)"
+        return (
+            f"Leakage({self.attack!r}: AUC {self.auc}, {point}{self.roc.members} members, {self.roc.others} "
+            f"others)"
+        )
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
         """A data frame with one row for each figure: its name, its value and the ends of its interval."""
@@ -137,7 +152,9 @@ class Leakage:
 
 
 def count_intervals(others: int) -> int:
-    """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision, and each TPR."""
+    """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision,
+    and each TPR.
+    """
     return 3 + sum(_supported(fpr, others) for fpr in RATES)
 
 
@@ -148,8 +165,9 @@ def _supported(fpr: float, others: int) -> bool:
 def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leakage:
     """ROC, AUC, true-positive rates at low false-positive rates, and balanced accuracy of one attack.
 
-    ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the threshold that is
-    best on the other, so that choosing it does not bias the result. It is None where a side has fewer than two records.
+    ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the
+    threshold that is best on the other, so that choosing it does not bias the result. It is None where a side
+    has fewer than two records.
 
     >>> leakage = measure(Scores.of(np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])))
     >>> round(leakage.auc.value, 4), leakage.tpr(0.001) is None
@@ -170,11 +188,12 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
 def _area(roc: Roc, confidence: float) -> Rate:
     """The AUC with the wider of two intervals.
 
-    Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with the variance of
-    Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1. Unlike intervals that take the
-    variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 has the
-    variance for scores of any distribution, and shrinks there. Both hold for large samples: where so few records are in perfect
-    order by chance more often than the failure allows, the interval contains ½.
+    Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with
+    the variance of Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1.
+    Unlike intervals that take the variance at the estimate, it does not shrink to a point at an area of 1.
+    DeLong, DeLong & Clarke-Pearson 1988 has the variance for scores of any distribution, and shrinks there.
+    Both hold for large samples: where so few records are in perfect order by chance more often than the
+    failure allows, the interval contains ½.
     """
     area, members, others = roc.area, roc.members, roc.others
     z = float(ndtri((1 + confidence) / 2))
@@ -192,7 +211,10 @@ def _area(roc: Roc, confidence: float) -> Rate:
 
 
 def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
-    """The farthest point from ``start`` towards ``stop`` that is inside, by bisection; the outer end of the bracket."""
+    """The farthest point from ``start`` towards ``stop`` that is inside, by bisection.
+
+    The outer end of the bracket.
+    """
     near, far = start, stop
     for _ in range(60):
         middle = 0.5 * (near + far)
@@ -201,10 +223,12 @@ def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
 
 
 def area_variance(roc: Roc, at: float) -> float:
-    """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area ``at``.
+    """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area
+    ``at``.
 
-    DeLong's variance is tiny for a few records that happen to be separated well. A comparison asks how rare that is if the area is
-    no larger than elsewhere, so the variance is taken at that area. It is kept one record away from 0 and 1.
+    DeLong's variance is tiny for a few records that happen to be separated well. A comparison asks how rare
+    that is if the area is no larger than elsewhere, so the variance is taken at that area. It is kept one
+    record away from 0 and 1.
     """
     edge = 1 / (min(roc.members, roc.others) + 2)
     return max(_delong(roc), _hanley(min(max(at, edge), 1 - edge), roc.members, roc.others))
@@ -218,7 +242,7 @@ def _hanley(theta: float, members: int, others: int) -> float:
 
 
 def _delong(roc: Roc) -> float:
-    """The variance of each member's share of others below, plus that of each other's share of members above."""
+    """The variance of members' shares of others below, plus that of others' shares of members above."""
     true, false = np.diff(roc.true_positives), np.diff(roc.false_positives)
     beaten = 1 - (roc.fpr[1:] + roc.fpr[:-1]) / 2  # of others, by a member with this score
     above = (roc.tpr[1:] + roc.tpr[:-1]) / 2

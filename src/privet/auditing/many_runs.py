@@ -1,10 +1,11 @@
 """ε from many independent runs, half of them with a canary: the simplest bound, with the fewest assumptions.
 
-(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged. Each score
-comes from its own run, so the counts of E are binomial. With Clopper & Pearson's limits, a lower one for p and an upper one for q,
-at half of the failure each, ε ≥ ln((p − δ)/q).
+(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged.
+Each score comes from its own run, so the counts of E are binomial. With Clopper & Pearson's limits, a lower
+one for p and an upper one for q, at half of the failure each, ε ≥ ln((p − δ)/q).
 
-Reference: Jagielski, Ullman & Oprea 2020, "Auditing differentially private machine learning"; Nasr et al. 2021.
+Reference: Jagielski, Ullman & Oprea 2020, "Auditing differentially private machine learning"; Nasr et al.
+2021.
 """
 
 import math
@@ -59,7 +60,9 @@ class ClopperPearson(Audit):
         return max(*(float(self._bounds(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
 
     def _bounds(self, errors: Errors, delta: float, flipped: bool) -> CountArray:
-        """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the threshold"."""
+        """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the
+        threshold".
+        """
         failure = (1 - self.confidence) / 2
         misses = at_most(errors.false_negatives, errors.members, failure)
         alarms = at_most(errors.false_positives, errors.others, failure)

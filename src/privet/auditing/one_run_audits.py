@@ -1,7 +1,7 @@
 """What all bounds from one run share: coins, guesses, and the price of choosing how many.
 
-One line of the plan may be chosen on a part of the records. Given the coins of that part, the run is as private as before for the
-other records, and their coins are still fair.
+One line of the plan may be chosen on a part of the records. Given the coins of that part, the run is as
+private as before for the other records, and their coins are still fair.
 """
 
 from abc import abstractmethod
@@ -24,7 +24,10 @@ _FEWEST = 40  # records; with fewer, a part of them cannot choose well, and the 
 
 
 class OneRunAudit(Audit):
-    """A bound from the number of right guesses. ``split=None`` divides the level over the lines of the plan."""
+    """A bound from the number of right guesses.
+
+    ``split=None`` divides the level over the lines of the plan.
+    """
 
     plan: Sequence[Guesses]
     split: SelectionSplit | None
@@ -35,7 +38,10 @@ class OneRunAudit(Audit):
 
     @abstractmethod
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
-        """The largest parameter that so many right guesses refute at this level; ``least`` if they refute less."""
+        """The largest parameter that so many right guesses refute at this level.
+
+        ``least`` if they refute less.
+        """
 
     @abstractmethod
     def to_epsilon(self, parameter: float, delta: float) -> float:

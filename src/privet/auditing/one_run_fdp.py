@@ -1,13 +1,14 @@
 """ε from one training run by trade-off curves, whatever the mechanism does with the canaries together.
 
-Reference: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run": the recursion of their audit, for
-coins with two sides and guesses with abstention. Let pᵢ be the probability that exactly i of r guesses are right, among m fair
-coins. f-DP forces, for every c,
+Reference: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run": the recursion of
+their audit, for coins with two sides and guesses with abstention. Let pᵢ be the probability that exactly i of
+r guesses are right, among m fair coins. f-DP forces, for every c,
 
     Σ_{i ≥ c} i·pᵢ/m ≤ f̄( Σ_{i ≥ c−1} (r − i)·pᵢ/m ),   f̄ = 1 − f.
 
-If "v or more are right" had probability α, then p at v − 1, v − 2, … must each be large enough for this to hold. If
-together they exceed 1, the curve is refuted at level α. The recursion starts with all of α at v, which requires the least.
+If "v or more are right" had probability α, then p at v − 1, v − 2, … must each be large enough for this to
+hold. If together they exceed 1, the curve is refuted at level α. The recursion starts with all of α at v,
+which requires the least.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +31,8 @@ __all__ = ["OneRunFDP"]
 class OneRunFDP(OneRunAudit):
     """Mahloujifar, Melis & Chaudhuri's bound over a family of curves, with k₊ and k₋ by a plan.
 
-    Guarantee: it refutes a true curve in at most 1 − ``confidence`` of all runs, however the canaries interfere. The bound on ε
-    holds if the true curve is in the family.
+    Guarantee: it refutes a true curve in at most 1 − ``confidence`` of all runs, however the canaries
+    interfere. The bound on ε holds if the true curve is in the family.
     """
 
     confidence: float = 0.95
@@ -47,7 +48,8 @@ class OneRunFDP(OneRunAudit):
         return f"One run; {COINS}; {self.curves.shape}."
 
     def refutes(self, scores: Scores, tradeoff: Callable[[float], float]) -> bool:
-        """Whether the scores refute this one curve: ``tradeoff(fpr)`` is the least false-negative rate that it allows.
+        """Whether the scores refute this one curve: ``tradeoff(fpr)`` is the least false-negative rate that
+        it allows.
 
         The lines of the plan share the level: with one curve there is no ε by which to choose a line.
         """
@@ -72,7 +74,8 @@ class OneRunFDP(OneRunAudit):
 def refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
     """Whether so many right guesses are rarer than ``level`` under this curve.
 
-    The recursion stops after forty standard deviations of a binomial count: a curve that is not refuted by then stands.
+    The recursion stops after forty standard deviations of a binomial count: a curve that is not refuted by
+    then stands.
     """
     made, right = line
     if 2 * right <= made:

@@ -1,19 +1,21 @@
 """ε from one training run, tight, where canaries do not interfere.
 
-If the channel from each coin to the output is f-DP *given everything that the others caused*, the run reveals at most as much as n
-independent pairs (P, Q) with trade-off curve f. The best strategy with r guesses is then to take the r records with the
-largest |ln dP/dQ| and to guess each by its sign. Sort the pairs by that: the (r + 1)-th has mass P ~ Beta(r + 1, n − r) at or
-beyond it, and given P the r guesses are independent draws from beyond, each wrong with probability x(P)/P where
-x + f̄(x) = P. So the number of errors is stochastically at least
+If the channel from each coin to the output is f-DP *given everything that the others caused*, the run reveals
+at most as much as n independent pairs (P, Q) with trade-off curve f. The best strategy with r guesses is then
+to take the r records with the largest |ln dP/dQ| and to guess each by its sign. Sort the pairs by that: the
+(r + 1)-th has mass P ~ Beta(r + 1, n − r) at or beyond it, and given P the r guesses are independent draws
+from beyond, each wrong with probability x(P)/P where x + f̄(x) = P. So the number of errors is stochastically
+at least
 
     Binomial(r, x(P)/P) with P ~ Beta(r + 1, n − r),
 
 and exactly that for the pair itself: the bound is tight.
 
-Reference: Xiang, Wang, Xiao, Tian & Wang 2025, "Tight privacy audit in one run" (order statistics of released guesses). Deviation:
-the paper bounds the errors of the ranks by Chernoff's inequality; the mixture above is their exact distribution. The condition "given
-everything that the others caused" cannot be dropped: a mechanism that tosses one coin for all canaries, and shows them all a
-little more clearly or not at all, is f-DP and is the counterexample in the tests. ``OneRunFDP`` does not need it.
+Reference: Xiang, Wang, Xiao, Tian & Wang 2025, "Tight privacy audit in one run" (order statistics of released
+guesses). Deviation: the paper bounds the errors of the ranks by Chernoff's inequality; the mixture above is
+their exact distribution. The condition "given everything that the others caused" cannot be dropped: a
+mechanism that tosses one coin for all canaries, and shows them all a little more clearly or not at all, is
+f-DP and is the counterexample in the tests. ``OneRunFDP`` does not need it.
 """
 
 from collections.abc import Sequence
@@ -39,10 +41,13 @@ _BINS = 512
 @final
 @dataclass(frozen=True)
 class OrderStatistic(OneRunAudit):
-    """The order-statistic bound over a family of curves. By default every record is guessed, which is best for Gaussian curves.
+    """The order-statistic bound over a family of curves.
 
-    Guarantee: it exceeds the true ε in at most 1 − ``confidence`` of all runs if, given what all other records caused, each
-    canary's trade-off curve is in the family: orthogonal canaries in Gaussian noise, or one canary per run.
+    By default every record is guessed, which is best for Gaussian curves.
+
+    Guarantee: it exceeds the true ε in at most 1 − ``confidence`` of all runs if, given what all other
+    records caused, each canary's trade-off curve is in the family: orthogonal canaries in Gaussian noise, or
+    one canary per run.
     """
 
     confidence: float = 0.95
@@ -70,7 +75,9 @@ class OrderStatistic(OneRunAudit):
 
 
 def p_value(line: GuessResult, records: int, curves: Curves, parameter: float) -> float:
-    """P[so few errors], rounded up: the mean over P of a binomial tail that falls with P, by the left ends of bins."""
+    """P[so few errors], rounded up: the mean over P of a binomial tail that falls with P, by the left ends of
+    bins.
+    """
     made, right = line
     masses, weights = _masses(records, made)
     shares = np.minimum(curves.false_share(parameter, masses) / masses, 0.5)

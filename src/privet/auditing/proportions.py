@@ -1,7 +1,8 @@
 """A proportion with confidence limits that hold for every number of trials.
 
-Clopper & Pearson 1934: at the lower limit, so many hits or more have the probability that the failure allows; at the upper limit,
-so many or fewer have it. There is no approximation, so the limits hold even for one trial.
+Clopper & Pearson 1934: at the lower limit, so many hits or more have the probability that the failure allows;
+at the upper limit, so many or fewer have it. There is no approximation, so the limits hold even for one
+trial.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -62,7 +63,10 @@ def few_errors(
 
 
 def most_below(trials: int, share: float, failure: float) -> int:
-    """The largest k with P[Binomial(trials, share) ≤ k] ≤ failure: so few hits refute the share; −1 where none do."""
+    """The largest k with P[Binomial(trials, share) ≤ k] ≤ failure: so few hits refute the share.
+
+    −1 where none do.
+    """
     low, high = -1, trials
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,8 +1,9 @@
 """The receiver operating characteristic, by exact counts.
 
-The rule is "score at or above a threshold = member". Records with equal scores are called members together: a group of ties is one
-straight segment of the curve, and points inside of it need a random choice. The TPR at a false-positive rate is that of the best
-existing threshold, so nothing is interpolated, and nothing is said below one false positive in n.
+The rule is "score at or above a threshold = member". Records with equal scores are called members together: a
+group of ties is one straight segment of the curve, and points inside of it need a random choice. The TPR at a
+false-positive rate is that of the best existing threshold, so nothing is interpolated, and nothing is said
+below one false positive in n.
 """
 
 from dataclasses import dataclass
@@ -117,8 +118,9 @@ class Roc:
     def at(self, fpr: float, confidence: float = 0.95) -> OperatingPoint | None:
         """The best threshold whose false-positive rate is at most this; None below the floor.
 
-        The threshold depends on the non-members alone. So given them, the number of members found is binomial, and the interval of
-        the TPR is exact for that threshold. The false-positive rate has its own interval.
+        The threshold depends on the non-members alone. So given them, the number of members found is
+        binomial, and the interval of the TPR is exact for that threshold. The false-positive rate has its own
+        interval.
         """
         _rate("fpr", fpr)
         open_fraction("confidence", confidence)
@@ -135,14 +137,17 @@ class Roc:
     def tpr_at(self, fpr: float, confidence: float = 0.95) -> Rate | None:
         """The share of members found at this false-positive rate; None below the floor.
 
-        The estimate is that of ``at``. Its threshold has this false-positive rate among the scored non-members; its rate among all
-        others is not known, so the interval accounts for both the rate of the threshold and the members that it finds. Each end
-        gets half of the failure, and of that the false-positive rate and the true-positive rate get half each.
+        The estimate is that of ``at``. Its threshold has this false-positive rate among the scored
+        non-members; its rate among all others is not known, so the interval accounts for both the rate of the
+        threshold and the members that it finds. Each end gets half of the failure, and of that the
+        false-positive rate and the true-positive rate get half each.
 
-        *Lower end.* "The (k + 1)-th highest non-member" is a threshold above which, with k so that P[Binomial(n, fpr) ≤ k] is within
-        the failure, no more than ``fpr`` of all others lie. Where no k is so small, the threshold of ``at`` is randomised: a threshold
-        with the false-positive rate a whose calls are kept with probability fpr/a has the rate ``fpr``, and finds TPR · fpr/a. *Upper end.* At the k-th highest non-member, with P[Binomial(n, fpr) ≥ k] within the failure, at least ``fpr`` of
-        all others are called members, so a threshold with the rate ``fpr`` finds no more members than this one.
+        *Lower end.* "The (k + 1)-th highest non-member" is a threshold above which, with k so that
+        P[Binomial(n, fpr) ≤ k] is within the failure, no more than ``fpr`` of all others lie. Where no k is
+        so small, the threshold of ``at`` is randomised: a threshold with the false-positive rate a whose
+        calls are kept with probability fpr/a has the rate ``fpr``, and finds TPR · fpr/a. *Upper end.* At the
+        k-th highest non-member, with P[Binomial(n, fpr) ≥ k] within the failure, at least ``fpr`` of all
+        others are called members, so a threshold with the rate ``fpr`` finds no more members than this one.
 
         Reference: Clopper & Pearson 1934; ranks as limits of a quantile, Hahn & Meeker 1991, section 5.2.
         """
@@ -172,7 +177,9 @@ class Roc:
         return int(self.true_positives[self._index(false_positives)])
 
     def band(self, points: int = 200, confidence: float = 0.95) -> Band:
-        """At most ``points`` points of the curve, evenly spaced in log FPR, each with the interval of its TPR."""
+        """At most ``points`` points of the curve, evenly spaced in log FPR, each with the interval of its
+        TPR.
+        """
         whole("points", points, least=2)
         failure = (1 - open_fraction("confidence", confidence)) / 2
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))

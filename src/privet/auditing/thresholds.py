@@ -1,4 +1,4 @@
-"""A threshold chosen on a part of the records, so that the counts on the rest are as for a fixed threshold."""
+"""A threshold chosen on a part of the records, so that it is fixed for the counts on the rest."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -66,7 +66,8 @@ class SelectionSplit:
         return choosing
 
     def blind_mask(self, count: int) -> Bits:
-        """Which records are used for choosing, drawn without using the coins, so that the coins of the rest stay fair.
+        """Which records are used for choosing, drawn without using the coins, so that the coins of the rest
+        stay fair.
 
         The order of the records must not depend on the coins.
         """

@@ -1,8 +1,8 @@
 """The pipeline: a model and records in, a report with both bounds on ε out.
 
-``audit_model`` reads ``records``, lets ``choosing`` pick the attacks before any score is seen, ``references`` train what they
-need within a ``time_limit``, runs the attacks, bounds ε (``canary_bounds`` for canaries) and gives a report with
-fingerprints (``identification``) and the call that reproduces it (``reproducing``).
+``audit_model`` reads ``records``, lets ``choosing`` pick the attacks before any score is seen, ``references``
+train what they need within a ``time_limit``, runs the attacks, bounds ε (``canary_bounds`` for canaries) and
+gives a report with fingerprints (``identification``) and the call that reproduces it (``reproducing``).
 """
 
 from privet.pipeline.audit_model import audit, audit_scores

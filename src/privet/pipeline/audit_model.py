@@ -110,35 +110,38 @@ def audit(
 ) -> Report:
     """Attack a model, bound its ε from both sides, and report.
 
-    All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons share the failure
-    probability (``privet.auditing.Shares``), and membership counts as detected where one of them excludes chance. This
-    assumes that a fair coin decided which records were trained on. No choice depends on the scores.
+    All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons
+    share the failure probability (``privet.auditing.Shares``), and membership counts as detected where one of
+    them excludes chance. This assumes that a fair coin decided which records were trained on. No choice
+    depends on the scores.
 
     The report carries fingerprints of the model, the records and the ledger.
 
     Args:
-        model: a torch module, an object with ``predict_proba``, a view, or the result of ``privet.train``, whose ledger and
+        model: a torch module, an object with ``predict_proba``, a view, or the result of ``privet.train``,
+        whose ledger and
             canaries are then used; of a private estimator the ``ledger_`` is used.
-        members: records that the model was trained on; all of them where there are references. Pairs (inputs, labels), a torch
+        members: records that the model was trained on; all of them where there are references. Pairs (inputs,
+        labels), a torch
             dataset, or ``Records``.
-        nonmembers: records of the same kind that the model was not trained on.
-        name: what the report calls the model.
-        recipe: how the model was trained, so that reference models can be trained in the same way and stronger attacks run.
-            A ``Recipe``, an unfitted scikit-learn classifier, or a function ``train(inputs, labels, seed)`` that gives a model.
-        references: how many reference models of the target's size to train (16), or ready ``References``, which are matched
+        nonmembers: records of the same kind that the model was not trained on. name: what the report calls
+        the model. recipe: how the model was trained, so that reference models can be trained in the same way
+        and stronger attacks run.
+            A ``Recipe``, an unfitted scikit-learn classifier, or a function ``train(inputs, labels, seed)``
+            that gives a model.
+        references: how many reference models of the target's size to train (16), or ready ``References``,
+        which are matched
             with the records by content.
-        attacks: attacks, or their names (``privet.pipeline.ATTACKS``); by default those that fit.
-        public: further records that the model was not trained on; some attacks learn from them.
-        ledger: what the training recorded, where ``model`` does not bring it along; it gives the upper bound on ε.
-        delta: the δ of both bounds. The report says which δ was used.
-        confidence: the confidence of all statements of the report together.
-        gives: whether a torch module gives logits or probabilities, where that cannot be seen.
-        time_limit: how long the training of reference models may take: seconds, or text such as ``"10min"``.
-        cache: a folder for the signals of reference models.
-        seed: the seed of every random choice.
-        progress: whether to show a progress bar on a terminal.
-        key: the key of the fingerprints; a new one by default, which ``Report.save_key`` writes.
-        public_model: that the model is published, so that its fingerprint needs no key.
+        attacks: attacks, or their names (``privet.pipeline.ATTACKS``); by default those that fit. public:
+        further records that the model was not trained on; some attacks learn from them. ledger: what the
+        training recorded, where ``model`` does not bring it along; it gives the upper bound on ε. delta: the
+        δ of both bounds. The report says which δ was used. confidence: the confidence of all statements of
+        the report together. gives: whether a torch module gives logits or probabilities, where that cannot be
+        seen. time_limit: how long the training of reference models may take: seconds, or text such as
+        ``"10min"``. cache: a folder for the signals of reference models. seed: the seed of every random
+        choice. progress: whether to show a progress bar on a terminal. key: the key of the fingerprints; a
+        new one by default, which ``Report.save_key`` writes. public_model: that the model is published, so
+        that its fingerprint needs no key.
     """
     started = time.monotonic()
     open_fraction("confidence", confidence)
@@ -299,7 +302,10 @@ def _result(
     *,
     fair_coins: bool = False,
 ) -> AttackResult:
-    """One attack with its bound; ``fair_coins`` says that a fair coin decided on every record, as on canaries."""
+    """One attack with its bound.
+
+    ``fair_coins`` says that a fair coin decided on every record, as on canaries.
+    """
     return AttackResult(
         adversary=adversary,
         scores=scores,
@@ -316,7 +322,9 @@ def _warn_of_missing_labels(challenge: Challenge) -> tuple[Check, ...]:
         Check(
             name="labels are given",
             outcome=Outcome.WARNED,
-            finding="No labels were given, so only attacks without labels were run; stronger attacks need labels.",
+            finding=(
+                "No labels were given, so only attacks without labels were run; stronger attacks need labels."
+            ),
             advice="Give (inputs, labels) for members and for non-members.",
         ),
     )
@@ -329,7 +337,9 @@ def _strength(attack: Attack[Any]) -> Strength:
 
 
 def _flag_only_where_detected(audited: ModelAudit) -> ModelAudit:
-    """Records are flagged only where membership was detected, because the level of their list is not part of ``confidence``."""
+    """Records are flagged only where membership was detected, because the level of their list is not part of
+    ``confidence``.
+    """
     harm = audited.harm
     if harm is None or audited.detected:
         return audited
@@ -360,7 +370,7 @@ def _harm(
 
 
 def _balance(scores: Scores) -> Scores:
-    """Equally many members and others: the bound is about fair coins, and the given sides may have any sizes."""
+    """Equally many members and others: the bound assumes fair coins, and the sides may have any sizes."""
     members, others = np.flatnonzero(scores.members), np.flatnonzero(~scores.members)
     count = min(len(members), len(others))
     if len(members) == len(others):
@@ -372,12 +382,14 @@ def _balance(scores: Scores) -> Scores:
 
 
 def _require_disjoint(public: Records, judged: Records) -> Records:
-    """The public records, or a refusal where some of them are judged: an attack must not learn from the records to judge."""
+    """The public records, or a refusal where some of them are judged: an attack must not learn from the
+    records to judge.
+    """
     shared = int(np.isin(public.hashes, judged.hashes).sum())
     if shared:
         raise InvalidArgument(
-            f"'public' must hold other records than those that are judged, and {shared} of {len(public)} are among them. "
-            f"Leave these out."
+            f"'public' must hold other records than those that are judged, and {shared} of {len(public)} are "
+            f"among them. Leave these out."
         )
     return public
 
@@ -410,6 +422,7 @@ def _column(name: str, values: object) -> Numbers:
         ) from None
     if column.ndim != 1 or len(column) == 0:
         raise InvalidArgument(
-            f"'{name}' must be one score for each record, got an array of shape {column.shape}. Give one axis."
+            f"'{name}' must be one score for each record, got an array of shape {column.shape}. Give one "
+            f"axis."
         )
     return column

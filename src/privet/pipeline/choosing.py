@@ -35,7 +35,10 @@ class AttackChoice:
 
 
 def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
-    """The attacks that were asked for, or the default ones. An unknown attack, or one whose needs are not met, is refused."""
+    """The attacks that were asked for, or the default ones.
+
+    An unknown attack, or one whose needs are not met, is refused.
+    """
     if attacks is None:
         return AttackChoice((), find_attacks(default_names(means), means))
     asked: Sequence[object] = [attacks] if isinstance(attacks, str | Attack) else attacks
@@ -43,7 +46,8 @@ def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
     names = [entry for entry in asked if isinstance(entry, str)]
     if len(ready) + len(names) < len(asked) or not asked:
         raise InvalidArgument(
-            f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those that fit."
+            f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those "
+            f"that fit."
         )
     for attack in ready:
         _require_identified(attack)
@@ -53,8 +57,8 @@ def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
 def default_names(means: Means) -> tuple[str, ...]:
     """The attacks that are run where none is named.
 
-    They are few, because the level is divided over them. With references: RMIA, LiRA, and the loss to compare them with;
-    without: the loss and modified entropy; where only labels are visible: the gap.
+    They are few, because the level is divided over them. With references: RMIA, LiRA, and the loss to compare
+    them with; without: the loss and modified entropy; where only labels are visible: the gap.
     """
     if not isinstance(means.view, BlackBox):
         return ("gap",)
@@ -64,11 +68,13 @@ def default_names(means: Means) -> tuple[str, ...]:
 
 
 def require_identified(references: References, name: str) -> References:
-    """The references, or a refusal where it is not known which records they cover: an audit shuffles its records."""
+    """The references, or a refusal where it is not known which records they cover: an audit shuffles its
+    records.
+    """
     if references.hashes is None:
         raise InvalidArgument(
-            f"'{name}' must say which records the references cover, got no hashes. An audit shuffles its records. "
-            f"Give what study(…) gave, or references.about(records)."
+            f"'{name}' must say which records the references cover, got no hashes. An audit shuffles its "
+            f"records. Give what study(…) gave, or references.about(records)."
         )
     return references
 

@@ -80,10 +80,13 @@ def identify_scores(scores: Scores, ledger: Ledger | None, key: FingerprintKey) 
 
 
 def model_fingerprint(model: object, key: FingerprintKey | None) -> Fingerprint | None:
-    """The fingerprint of a torch module by its state dict, of any other model by all its parts; None where that fails.
+    """The fingerprint of a torch module by its state dict, of any other model by all its parts.
 
-    A module is identified by its parameters and buffers and not by its code: a saved state dict has the same fingerprint. An
-    estimator is identified with its class and the version of its package, because another version may answer otherwise.
+    None where that fails.
+
+    A module is identified by its parameters and buffers and not by its code: a saved state dict has the same
+    fingerprint. An estimator is identified with its class and the version of its package, because another
+    version may answer otherwise.
     """
     model = bare_model(model)
     state = _state_dict(model)
@@ -124,7 +127,10 @@ def parameters_content(state: Mapping[str, Any]) -> bytes:
 
 
 def _state_dict(model: object) -> Mapping[str, Any] | None:
-    """The state dict of a torch module, or of the module in a view; None for anything else. torch is not loaded for it."""
+    """The state dict of a torch module, or of the module in a view.
+
+    None for anything else. torch is not loaded for it.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return None

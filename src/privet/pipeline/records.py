@@ -29,7 +29,8 @@ class _Examples(Protocol):
 
 
 def read_records(name: str, data: object, classes: NDArray[Any] | None = None) -> Records:
-    """Records, from ``Records``, a pair (inputs, labels), a triple (inputs, labels, groups), or a torch dataset.
+    """Records, from ``Records``, a pair (inputs, labels), a triple (inputs, labels, groups), or a torch
+    dataset.
 
     Where the model has names for its ``classes``, labels are names, and become their numbers.
 
@@ -52,15 +53,17 @@ def read_records(name: str, data: object, classes: NDArray[Any] | None = None) -
         inputs, labels = _collect_examples(name, data)
         return Records(inputs, _number_labels(labels, classes))
     raise InvalidArgument(
-        f"'{name}' must be records, got a {type(data).__name__}. "
-        f"Give (inputs, labels) as arrays or tensors, a torch dataset (of a loader: loader.dataset), or Records."
+        f"'{name}' must be records, got a {type(data).__name__}. Give (inputs, labels) as arrays or tensors, "
+        f"a torch dataset (of a loader: loader.dataset), or Records."
     )
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ShuffledChallenge:
-    """The challenge in random order, the position of each record in its own set, and the records that are not judged."""
+    """The challenge in random order, the position of each record in its own set, and the records that are not
+    judged.
+    """
 
     challenge: Challenge
     positions: NDArray[np.intp]
@@ -69,7 +72,7 @@ class ShuffledChallenge:
 
     @property
     def pool(self) -> Records:
-        """The records that reference models are trained on: first the judged records, then the other members."""
+        """The records to train reference models on: first the judged ones, then the other members."""
         judged = self.challenge.records
         return judged if self.other_members is None else judged.followed_by(self.other_members)
 
@@ -84,8 +87,8 @@ class ShuffledChallenge:
 def draw_challenge(members: Records, others: Records, *, seed: int) -> ShuffledChallenge:
     """Equally many records of both sides, in random order.
 
-    Bounds from one run assume fair coins, so records of the larger side are drawn at random until both sides are equal. The rest
-    is kept: members for the training of reference models, non-members as public records.
+    Bounds from one run assume fair coins, so records of the larger side are drawn at random until both sides
+    are equal. The rest is kept: members for the training of reference models, non-members as public records.
     """
     if members.inputs.shape[1:] != others.inputs.shape[1:]:
         raise InvalidArgument(
@@ -140,20 +143,24 @@ def _to_array(name: str, part: object) -> NDArray[Any]:
         return np.asarray(part)
     except ValueError:
         raise InvalidArgument(
-            f"'{name}' must give rows of one shape, got several. Pad or resize them as the model's training does."
+            f"'{name}' must give rows of one shape, got several. Pad or resize them as the model's training "
+            f"does."
         ) from None
 
 
 def _number_labels(labels: NDArray[Any], classes: NDArray[Any] | None) -> NDArray[Any]:
-    """Labels as numbers of the model's classes, where classes have names; whole numbers are class numbers already."""
+    """Labels as numbers of the model's classes, where classes have names.
+
+    Whole numbers are class numbers already.
+    """
     if classes is None or (classes.dtype.kind not in "iuf" and labels.dtype.kind in "iub"):
         return labels
     number_of = {name: number for number, name in enumerate(classes.tolist())}
     numbers = [number_of.get(label, -1) for label in labels.ravel().tolist()]
     if min(numbers, default=0) < 0:
         raise InvalidArgument(
-            "'labels' must be among the model's classes, got others. Give labels as in its training, and leave out "
-            "records of classes that it does not know."
+            "'labels' must be among the model's classes, got others. Give labels as in its training, and "
+            "leave out records of classes that it does not know."
         )
     return np.array(numbers, dtype=np.int64).reshape(labels.shape)
 
@@ -180,7 +187,8 @@ def _collect_examples(name: str, data: _Examples) -> tuple[NDArray[Any], NDArray
         inputs = np.stack([_to_array(name, first) for first, _ in pairs])
     except ValueError:
         raise InvalidArgument(
-            f"'{name}' must give inputs of one shape, got several. Pad or resize them as the model's training does."
+            f"'{name}' must give inputs of one shape, got several. Pad or resize them as the model's "
+            f"training does."
         ) from None
     labels = [_to_array(name, second) for _, second in pairs]
     if any(label.size != 1 for label in labels):

@@ -25,7 +25,9 @@ _DEFAULT_MODELS = 16
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KnowledgeSource:
-    """Where attacks get their knowledge from: references that are ready or can be trained, shadow models, public records."""
+    """Where attacks get their knowledge from: references that are ready or can be trained, shadow models,
+    public records.
+    """
 
     recipe: Recipe | None
     references: int | References | None
@@ -39,8 +41,8 @@ class KnowledgeSource:
             require_identified(self.references, "references")
         elif self.references is not None and self.recipe is None:
             raise InvalidArgument(
-                f"'references' must go with a recipe to train them by, got {shown(self.references)} and no recipe. "
-                f"Say how the model was trained: recipe=TorchRecipe(…), for instance."
+                f"'references' must go with a recipe to train them by, got {shown(self.references)} and no "
+                f"recipe. Say how the model was trained: recipe=TorchRecipe(…), for instance."
             )
         elif self.references is not None:
             whole("references", self.references)
@@ -59,7 +61,10 @@ class KnowledgeSource:
         )
 
     def train(self, challenge: ShuffledChallenge, choice: AttackChoice) -> References | None:
-        """The references, for all records that they cover; trained only where they are asked for or needed."""
+        """The references, for all records that they cover.
+
+        Trained only where they are asked for or needed.
+        """
         if isinstance(self.references, References):
             return self.references
         if self.recipe is None or (self.references is None and not choice.needs(REFERENCES)):
@@ -82,7 +87,10 @@ class KnowledgeSource:
         references: References | None,
         public: Records | None,
     ) -> Knowledge:
-        """The knowledge that the chosen attacks are built from; references are in the order of the records."""
+        """The knowledge that the chosen attacks are built from.
+
+        References are in the order of the records.
+        """
         judged = challenge.challenge.records
         shadows: tuple[Shadow, ...] = ()
         if self.recipe is not None and choice.needs(SHADOWS):
@@ -119,6 +127,9 @@ def warn_of_fewer(models: ReferenceModels | None) -> tuple[Check, ...]:
                 f"Of {models.asked} reference models {models.used} were trained, within the "
                 f"{models.time_limit:g} s that were allowed."
             ),
-            advice="Give more time, or ask for fewer models. With few reference models attacks find less than they could.",
+            advice=(
+                "Give more time, or ask for fewer models. With few reference models attacks find less than "
+                "they could."
+            ),
         ),
     )

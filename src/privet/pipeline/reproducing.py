@@ -1,4 +1,4 @@
-"""The Python call that gives the same figures, with the arguments that were given and those that were chosen."""
+"""The Python call that gives the same figures, with all arguments that were given or chosen."""
 
 from collections.abc import Iterable
 
@@ -27,8 +27,8 @@ def audit_call(
 ) -> str:
     """``privet.audit`` with every argument that decides a figure.
 
-    The number of reference models is the number that was used: where a time limit cut it, the same number without the limit
-    gives the same models.
+    The number of reference models is the number that was used: where a time limit cut it, the same number
+    without the limit gives the same models.
     """
     lines = ["model,", "members,", "nonmembers,", f"name={name!r},"]
     if recipe is not None:

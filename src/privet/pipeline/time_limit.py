@@ -71,12 +71,14 @@ def train_references(
 ) -> Study:
     """A study of ``models`` models, or of fewer where the time limit does not allow as many.
 
-    Each model is trained on as many records as the target: on half of the judged records, and on all members that are not
-    judged. So references are as large as the target, whose behaviour depends on its size, and each judged record is in half
-    of them. The references cover all records that were trained on; ``References.align`` picks those that are judged.
+    Each model is trained on as many records as the target: on half of the judged records, and on all members
+    that are not judged. So references are as large as the target, whose behaviour depends on its size, and
+    each judged record is in half of them. The references cover all records that were trained on;
+    ``References.align`` picks those that are judged.
 
-    The study runs in rounds, each with twice as many models, the earlier ones from the cache. The last round is cut to the
-    time that is left. The number of models depends on time alone, never on the signals of the models.
+    The study runs in rounds, each with twice as many models, the earlier ones from the cache. The last round
+    is cut to the time that is left. The number of models depends on time alone, never on the signals of the
+    models.
     """
     if time_limit is not None and cache is None and recipe.description() is None:
         recipe = _SameRecipe(recipe)
@@ -112,7 +114,7 @@ def train_references(
 @final
 @dataclass(frozen=True, eq=False)
 class _SameRecipe(Recipe):
-    """A recipe without a description, within one run: it does not change there, so rounds may share models."""
+    """A recipe without a description does not change within one run, so rounds may share models."""
 
     recipe: Recipe
 

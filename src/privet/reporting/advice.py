@@ -37,7 +37,9 @@ def advice(report: ReportContent, audit: ModelAudit) -> list[Advice]:
 
 
 def epsilon_caps(delta: float, fpr: float) -> list[tuple[float, float]]:
-    """For some values of ε, the highest true-positive rate of any attack at this false-positive rate, whatever the mechanism."""
+    """For some values of ε, the highest true-positive rate of any attack at this false-positive rate,
+    whatever the mechanism.
+    """
     return [(epsilon, ceiling_of_pair(epsilon, delta, fpr)) for epsilon in _TARGETS]
 
 
@@ -57,9 +59,10 @@ def _explain_breach(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Do not rely on the claim until this is explained.",
-            f"What was found: {breach(audit)}. Usual causes: gradients are clipped per batch and not per record, noise is scaled by "
-            f"the wrong batch size, batches are not drawn as accounted, records were used in training that the ledger does "
-            f"not contain, or members and non-members differ even without the model.",
+            f"What was found: {breach(audit)}. Usual causes: gradients are clipped per batch and not per "
+            f"record, noise is scaled by the wrong batch size, batches are not drawn as accounted, records "
+            f"were used in training that the ledger does not contain, or members and non-members differ "
+            f"even without the model.",
         )
     ]
 
@@ -78,10 +81,12 @@ def _train_privately(report: ReportContent, audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Train with differential privacy, so that a proof caps every attack.",
-            # What some attacks found is a lower bound, and a cap holds for all attacks: they are not "before" and "after".
-            f"Today nothing limits the share of members that an attack finds at {percent(fpr)} false alarms.{measured} A better "
-            f"attack may find more, up to all of them. With a proof at δ = {small(audit.delta)} no attack finds more than {caps}. "
-            f"These caps follow from (ε, δ) alone; the full account of a training run is lower.",
+            # What some attacks found is a lower bound, and a cap holds for all attacks: they are not "before"
+            # and "after".
+            f"Today nothing limits the share of members that an attack finds at {percent(fpr)} false "
+            f"alarms.{measured} A better attack may find more, up to all of them. With a proof at δ = "
+            f"{small(audit.delta)} no attack finds more than {caps}. These caps follow from (ε, δ) alone; "
+            f"the full account of a training run is lower.",
         ),
         *_cost_of_privacy(report, audit, fpr),
     ]
@@ -128,7 +133,8 @@ def _lower_epsilon(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "If that is too much for the people in the data, train at a smaller ε.",
-            f"The proof allows an attack up to {percent_at_most(cap)} of members at {percent(fpr)} false alarms; {smaller}.",
+            f"The proof allows an attack up to {percent_at_most(cap)} of members at {percent(fpr)} false "
+            f"alarms; {smaller}.",
         )
     ]
 
@@ -142,8 +148,8 @@ def _close_gap(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Fit the data less closely.",
-            f"Accuracy is {points(gap)} higher on members than on others. Fewer epochs, weight decay or augmentation lower what "
-            f"attacks find, but they prove nothing: audit again afterwards.",
+            f"Accuracy is {points(gap)} higher on members than on others. Fewer epochs, weight decay or "
+            f"augmentation lower what attacks find, but they prove nothing: audit again afterwards.",
         )
     ]
 
@@ -158,8 +164,9 @@ def _look_at_groups(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Look at the groups that are worse off than the rest.",
-            f"Exposed more than all others together, after correction for the number of comparisons: {', '.join(worse)}. "
-            f"More records of their kind, or leaving the rarest out, lowers their share of the risk.",
+            f"Exposed more than all others together, after correction for the number of comparisons: "
+            f"{', '.join(worse)}. More records of their kind, or leaving the rarest out, lowers their share "
+            f"of the risk.",
         )
     ]
 
@@ -173,8 +180,8 @@ def _run_stronger_attacks(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Let a stronger adversary try.",
-            "No attack here used reference models. Give the training recipe (recipe=…, 16 references): such attacks "
-            "find several times more members at low false-alarm rates.",
+            "No attack here used reference models. Give the training recipe (recipe=…, 16 references): "
+            "such attacks find several times more members at low false-alarm rates.",
         )
     ]
 
@@ -185,11 +192,13 @@ def _score_more_records(audit: ModelAudit) -> list[Advice]:
     proved, ceiling = audit.epsilon_proved, result.finding.ceiling
     if result.leakage.tpr(1e-3) is None:
         sentences.append(
-            f"{count(others)} non-members cannot show a false-alarm rate of 0.1 %, for which it takes 1,000 or more."
+            f"{count(others)} non-members cannot show a false-alarm rate of 0.1 %, for which it takes 1,000 "
+            f"or more."
         )
     if proved is not None and ceiling < proved:
         sentences.append(
-            f"So many records can show an ε up to {at_least(ceiling)}, which cannot test a claim of {at_most(proved)}."
+            f"So many records can show an ε up to {at_least(ceiling)}, which cannot test a claim of "
+            f"{at_most(proved)}."
         )
     elif not audit.detected:
         sentences.append(f"So many records can show an ε up to {at_least(ceiling)}, by a perfect attack.")
@@ -207,10 +216,12 @@ def _score_more_records(audit: ModelAudit) -> list[Advice]:
 def _advise_more_records(
     bound: OneRun, records_per_side: int, delta: float, ceiling: float, sentences: list[str]
 ) -> Advice:
-    """Advice with the ceiling at several multiples of the records, because the ceiling does not grow for ever.
+    """Advice with the ceiling at several multiples of the records, because the ceiling does not grow for
+    ever.
 
-    With n records the theorem allows for 2nδ failures. Where that is above the level, a perfect attack must have guessed about
-    2nδ/level records too many, so the ceiling tends to ln(level/(2δ)) from above as n grows.
+    With n records the theorem allows for 2nδ failures. Where that is above the level, a perfect attack must
+    have guessed about 2nδ/level records too many, so the ceiling tends to ln(level/(2δ)) from above as n
+    grows.
     """
     ceilings = {
         times: bound.ceiling(times * records_per_side, times * records_per_side, delta=delta)
@@ -219,8 +230,8 @@ def _advise_more_records(
     best = max(ceilings, key=lambda times: ceilings[times])
     if ceilings[best] < ceiling + 0.05:
         sentences.append(
-            f"More records of this kind cannot show more at δ = {small(delta)}: ten times as many can show up to "
-            f"{at_least(ceilings[10])}."
+            f"More records of this kind cannot show more at δ = {small(delta)}: ten times as many can show "
+            f"up to {at_least(ceilings[10])}."
         )
         return Advice("Plant canaries, to see more.", " ".join(sentences))
     sentences.append(f"{best} times as many can show up to {at_least(ceilings[best])}.")

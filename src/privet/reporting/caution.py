@@ -1,8 +1,9 @@
-"""What must be read beside a verdict: how strong the attacks were, and a δ that is too large for so many units.
+"""What must be read beside a verdict: how strong the attacks were, and a δ that is too large for so many
+units.
 
-A verdict says what was found. A weak attack, such as a threshold on the model's own confidence, finds little, so it is no
-evidence where it finds nothing. Every form of a report says how strong the attacks were, and none shows a verdict in the
-colour of good news where only weak attacks were run.
+A verdict says what was found. A weak attack, such as a threshold on the model's own confidence, finds little,
+so it is no evidence where it finds nothing. Every form of a report says how strong the attacks were, and none
+shows a verdict in the colour of good news where only weak attacks were run.
 """
 
 from privet.caveats import Caveat
@@ -15,13 +16,13 @@ __all__ = ["attack_strength", "audit_badge", "condition_sentences", "delta_alarm
 
 _STRENGTH_SENTENCES = {
     Strength.TARGET_ALONE: (
-        "Only weak attacks were run: each looks at the target alone, and none compares a record with reference models. Stronger "
-        "attacks find more as a rule, so what these did not find says little."
+        "Only weak attacks were run: each looks at the target alone, and none compares a record with "
+        "reference models. Stronger attacks find more as a rule, so what these did not find says little."
     ),
     Strength.UNKNOWN: "It is not known how strong the attack is: only its scores were given.",
     Strength.CALIBRATED: (
-        "Strong attacks were run: they compare what the model says of a record with what reference models, shadow models or a "
-        "regression say of it."
+        "Strong attacks were run: they compare what the model says of a record with what reference models, "
+        "shadow models or a regression say of it."
     ),
 }
 _NOT_DETECTED = (Standing.NOT_DETECTED, Standing.NOT_DETECTED_PROVED)
@@ -35,7 +36,8 @@ def attack_strength(audit: ModelAudit) -> str:
 def audit_badge(audit: ModelAudit) -> Badge:
     """The badge of a model.
 
-    "Not detected" by weak or unknown attacks is not shown as good news; nor is a proof at a δ that is too large.
+    "Not detected" by weak or unknown attacks is not shown as good news; nor is a proof at a δ that is too
+    large.
     """
     if audit.standing is Standing.NOT_DETECTED_PROVED and Caveat.DELTA_TOO_LARGE in audit.caveats:
         return Badge("Not detected, and δ is too large for the proof", "!", "within")
@@ -54,7 +56,10 @@ def delta_alarm(audit: ModelAudit) -> str:
     if Caveat.DELTA_TOO_LARGE not in audit.caveats:
         return ""
     among = "" if audit.population is None else f" for {count(audit.population)} records"
-    return f"δ = {small(audit.delta)} is too large{among}: a mechanism that publishes a whole record now and then would have the same ε."
+    return (
+        f"δ = {small(audit.delta)} is too large{among}: a mechanism that publishes a whole record now and "
+        f"then would have the same ε."
+    )
 
 
 def condition_sentences(audit: ModelAudit) -> list[str]:

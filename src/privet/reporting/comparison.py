@@ -29,7 +29,10 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
             chart_figure(
                 "frontier",
                 frontier,
-                caption="Up is more useful, left is harder to attack. Bars are intervals; those of one model hold together with all other statements on it.",
+                caption=(
+                    "Up is more useful, left is harder to attack. Bars are intervals; those of one model "
+                    "hold together with all other statements on it."
+                ),
                 description="Test accuracy of each model over the AUC of the strongest attack on it: "
                 + "; ".join(_frontier_words(audit) for audit in audits)
                 + ".",
@@ -41,7 +44,9 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
         chart_figure(
             "models-roc",
             models_roc(audits),
-            caption="The strongest attack on each model, on logarithmic axes. The dashed line is blind guessing.",
+            caption=(
+                "The strongest attack on each model, on logarithmic axes. The dashed line is blind guessing."
+            ),
             description="ROC of the strongest attack on each model: "
             + "; ".join(
                 f"{audit.name}, AUC {fraction(audit.strongest.leakage.auc.value)}" for audit in audits
@@ -55,11 +60,15 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
     both = chart_figure(
         "models-epsilon",
         epsilon_chart(spans),
-        caption="At least, by attacks on records and on canaries; at most, by proof; the truth lies between. Where nothing is proved, "
-        "the bar has no end. Canaries are easy to detect on purpose, and their attacker sees more: a larger ε on the canaries of one "
-        "model than on the records of another does not say that the first model leaks more.",
+        caption=(
+            "At least, by attacks on records and on canaries; at most, by proof; the truth lies between. "
+            "Where nothing is proved, the bar has no end. Canaries are easy to detect on purpose, and their "
+            "attacker sees more: a larger ε on the canaries of one model than on the records of another "
+            "does not say that the first model leaks more."
+        ),
         description="; ".join(
-            f"{span.name}: ε at least {_measured(span.measured)} on records, at least {_measured(span.canaries)} on canaries, "
+            f"{span.name}: ε at least {_measured(span.measured)} on records, at least "
+            f"{_measured(span.canaries)} on canaries, "
             + ("no proof" if span.proved is None else f"at most {at_most(span.proved)}")
             for span in spans
         )

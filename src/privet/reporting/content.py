@@ -1,7 +1,7 @@
 """The content of a report, without its forms.
 
-A form (the page, ``report.json``, the model card, …) reads ``ReportContent``. ``Report`` is the content together with all
-forms. So forms do not import ``Report``, and ``Report`` imports the forms.
+A form (the page, ``report.json``, the model card, …) reads ``ReportContent``. ``Report`` is the content
+together with all forms. So forms do not import ``Report``, and ``Report`` imports the forms.
 """
 
 from abc import ABC
@@ -16,7 +16,10 @@ __all__ = ["ReportContent"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReportContent(ABC):
-    """One or more audited models, how the report came to be, and its title. ``audits`` may be any sequence."""
+    """One or more audited models, how the report came to be, and its title.
+
+    ``audits`` may be any sequence.
+    """
 
     audits: Sequence[ModelAudit]
     origin: Origin

@@ -1,8 +1,9 @@
-"""The facts of a report: for each model the measured and the proved bounds, every attack, and what was checked.
+"""The facts of a report: for each model the measured and the proved bounds, every attack, and what was
+checked.
 
-Nothing here computes a figure of its own: leakage and lower bounds come from ``privet.auditing``, upper bounds from a
-``Guarantee``. A report never says that a model *is* private: it says what was not detected, at which power, and what is
-proved.
+Nothing here computes a figure of its own: leakage and lower bounds come from ``privet.auditing``, upper
+bounds from a ``Guarantee``. A report never says that a model *is* private: it says what was not detected, at
+which power, and what is proved.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,10 @@ class Standing(StrEnum):
 
 @final
 class Strength(StrEnum):
-    """How strong an attack is, by what it compares a record with. A weak attack that finds nothing says little."""
+    """How strong an attack is, by what it compares a record with.
+
+    A weak attack that finds nothing says little.
+    """
 
     TARGET_ALONE = "target alone"  # a threshold on what the model itself says: the weakest attacks
     UNKNOWN = "unknown"  # only the scores were given
@@ -62,7 +66,8 @@ class Strength(StrEnum):
 class AttackResult:
     """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows.
 
-    ``planted`` says that it attacked canaries of the run and not people's records: it bounds ε, and finds no person.
+    ``planted`` says that it attacked canaries of the run and not people's records: it bounds ε, and finds no
+    person.
     """
 
     adversary: Adversary
@@ -89,7 +94,9 @@ class AttackResult:
 
     @property
     def failure(self) -> float:
-        """An upper bound on the probability that any statement about it is wrong: its bound and its intervals, added up."""
+        """An upper bound on the probability that any statement about it is wrong: its bound and its
+        intervals, added up.
+        """
         intervals = count_intervals(self.leakage.roc.others)
         return 1 - self.finding.measured.confidence + intervals * (1 - self.leakage.confidence)
 
@@ -128,7 +135,7 @@ class Harm:
 
     @property
     def detected(self) -> bool:
-        """Whether a class or group has an AUC whose interval excludes chance, or is worse off than the rest."""
+        """Whether some class or group is worse off, or has an AUC whose interval excludes chance."""
         return any(
             group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper
             for group in (*self.classes, *self.groups)
@@ -138,7 +145,8 @@ class Harm:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ReferenceModels:
-    """The reference models that attacks compared with: how many were asked for, how many were used, and how large they are.
+    """The reference models that attacks compared with: how many were asked for, how many were used, and how
+    large they are.
 
     ``asked`` is None where ready references were given. ``records`` is the mean size of their training sets.
     """
@@ -159,7 +167,10 @@ class ReferenceModels:
             return f"{self.used} that were given, {each}"
         if not self.fewer:
             return f"{self.used}, {each}"
-        return f"{self.used} of the {self.asked} that were asked for, because {self.time_limit or 0:g} s were allowed; {each}"
+        return (
+            f"{self.used} of the {self.asked} that were asked for, because {self.time_limit or 0:g} s were "
+            f"allowed; {each}"
+        )
 
 
 @final
@@ -167,7 +178,8 @@ class ReferenceModels:
 class ModelAudit:
     """One model: the attacks on it, and its ε bounded from both sides at one δ.
 
-    ``population`` is how many units it was trained on, as far as that is known: the true number may be larger, never smaller.
+    ``population`` is how many units it was trained on, as far as that is known: the true number may be
+    larger, never smaller.
     """
 
     name: str
@@ -227,9 +239,12 @@ class ModelAudit:
 
     @property
     def strongest(self) -> AttackResult:
-        """The attack on records with the highest lower bound on ε; between equals, one that detected, with the highest AUC.
+        """The attack on records with the highest lower bound on ε.
 
-        Canaries count only where nothing else was attacked: how well they are detected says nothing about people's records.
+        Between equals, one that detected, with the highest AUC.
+
+        Canaries count only where nothing else was attacked: how well they are detected says nothing about
+        people's records.
         """
         return max(self.on_records or self.results, key=_evidence)
 
@@ -261,7 +276,9 @@ class ModelAudit:
 
     @property
     def confidence(self) -> float:
-        """The confidence of all statements together: bounds on ε, intervals, and comparisons of classes and groups."""
+        """The confidence of all statements together: bounds on ε, intervals, and comparisons of classes and
+        groups.
+        """
         failures = sum(result.failure for result in self.results)
         failures += 0.0 if self.harm is None else self.harm.failure
         return round(max(1 - failures, 0.0), 12)
@@ -270,9 +287,10 @@ class ModelAudit:
     def detected(self) -> bool:
         """Whether membership was detected: some statement about people's records excludes chance.
 
-        The verdict, the tables, the documents and the command line all use this definition. Statements share the failure
-        probability (``privet.auditing.shares``), so for a model that leaks nothing this is true with probability
-        1 − ``confidence`` at most. Canaries are not counted here; they have ``canaries_detected``.
+        The verdict, the tables, the documents and the command line all use this definition. Statements share
+        the failure probability (``privet.auditing.shares``), so for a model that leaks nothing this is true
+        with probability 1 − ``confidence`` at most. Canaries are not counted here; they have
+        ``canaries_detected``.
         """
         return any(result.detected for result in self.on_records) or (
             self.harm is not None and self.harm.detected
@@ -318,7 +336,8 @@ class ModelAudit:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """The caveats of the claim in a fixed order, and the caveat of δ where δ is too large for so many units.
+        """The caveats of the claim in a fixed order, and the caveat of δ where δ is too large for so many
+        units.
 
         A δ that is too large for the units that are known is also too large for more units.
         """
@@ -358,8 +377,8 @@ def _evidence(result: AttackResult) -> tuple[float, bool, float]:
 class Origin:
     """How a report was made, so that it can be made again.
 
-    ``command`` is the command as it was written. ``call`` is the Python call that gives the same figures. ``code`` is the
-    fingerprint of Privet's own code, ``packages`` the versions that it ran with.
+    ``command`` is the command as it was written. ``call`` is the Python call that gives the same figures.
+    ``code`` is the fingerprint of Privet's own code, ``packages`` the versions that it ran with.
     """
 
     command: str

@@ -8,9 +8,10 @@ from privet.reporting.markup import Html, description_list, element, paragraph, 
 __all__ = ["HOW_TO_CHECK", "code_row", "fingerprint_rows", "fingerprint_sentences", "identified_section"]
 
 HOW_TO_CHECK = (
-    "Fingerprints say what this report is about. privet verify report.json compares a model, data and a ledger with them. "
-    "Keyed fingerprints (hmac-sha256) can be checked only with the key, which stays with the owner of the data: a plain one would "
-    "confirm guesses of the data. A fingerprint identifies; it is no signature."
+    "Fingerprints say what this report is about. privet verify report.json compares a model, data and a "
+    "ledger with them. Keyed fingerprints (hmac-sha256) can be checked only with the key, which stays with "
+    "the owner of the data: a plain one would confirm guesses of the data. A fingerprint identifies; it is "
+    "no signature."
 )
 
 

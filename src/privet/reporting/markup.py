@@ -1,4 +1,7 @@
-"""Small functions that write HTML. Only ``text`` turns words into ``Html``, and it escapes them: a name cannot become markup."""
+"""Small functions that write HTML.
+
+Only ``text`` turns words into ``Html``, and it escapes them: a name cannot become markup.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

@@ -24,7 +24,9 @@ _PRIORS = (0.5, 0.01)
 
 
 class Crowd(NamedTuple):
-    """Of a thousand members: how many are found, and how many could be found by proof, at this number of false alarms."""
+    """Of a thousand members: how many are found, and how many could be found by proof, at this number of
+    false alarms.
+    """
 
     found: int
     at_most: int | None
@@ -32,7 +34,10 @@ class Crowd(NamedTuple):
 
 
 def crowd(audit: ModelAudit) -> Crowd | None:
-    """The result of the strongest attack among a thousand people; None where there are too few non-members to say."""
+    """The result of the strongest attack among a thousand people.
+
+    None where there are too few non-members to say.
+    """
     fpr = audit.strongest.leakage.reported_fpr
     tpr = None if fpr is None else audit.strongest.leakage.tpr(fpr)
     if fpr is None or tpr is None:
@@ -61,15 +66,16 @@ def _tpr_sentences(audit: ModelAudit) -> list[str]:
     tpr = None if fpr is None else result.leakage.tpr(fpr)
     if fpr is None or tpr is None:
         return [
-            f"Only {count(result.leakage.roc.others)} non-members were scored: too few to say how many members are found "
-            f"when false alarms are rare."
+            f"Only {count(result.leakage.roc.others)} non-members were scored: too few to say how many "
+            f"members are found when false alarms are rare."
         ]
     least, most = at_least_in_a_thousand(tpr.lower), at_most_in_a_thousand(tpr.upper)
     sure = f"{100 * audit.confidence:.3g} %"
     return [
-        f"Of 1,000 people in the training data, the strongest attack named {some_in_a_thousand(tpr.value)} in this sample, and names "
-        f"between {least} and {most} in general (at {sure} confidence for all statements together), when it is set to name "
-        f"{in_a_thousand(fpr)} of 1,000 people who were not in it. Guessing names {in_a_thousand(fpr)} of both."
+        f"Of 1,000 people in the training data, the strongest attack named {some_in_a_thousand(tpr.value)} "
+        f"in this sample, and names between {least} and {most} in general (at {sure} confidence for all "
+        f"statements together), when it is set to name {in_a_thousand(fpr)} of 1,000 people who were not in "
+        f"it. Guessing names {in_a_thousand(fpr)} of both."
     ]
 
 
@@ -84,8 +90,9 @@ def _precision_sentences(audit: ModelAudit) -> list[str]:
         if after is not None and after.value > prior:
             before = "every second" if prior == 0.5 else one_in(prior)
             clauses.append(
-                f"if {before} of those asked about was in the data, {percent(after.lower)} to {percent(after.upper)} of those named "
-                f"were ({percent(after.value)} in this sample), against {percent(prior)} before"
+                f"if {before} of those asked about was in the data, {percent(after.lower)} to "
+                f"{percent(after.upper)} of those named were ({percent(after.value)} in this sample), "
+                f"against {percent(prior)} before"
             )
     if not clauses:
         return []
@@ -96,7 +103,8 @@ def _proof_sentences(audit: ModelAudit) -> list[str]:
     claim, fpr = audit.claim, audit.strongest.leakage.reported_fpr
     if claim is None:
         return [
-            "Nothing is proved about this model: another attack, or a later one, may find more than these attacks."
+            "Nothing is proved about this model: another attack, or a later one, may find more than these "
+            "attacks."
         ]
     if audit.standing is Standing.BROKEN:
         return ["The claim does not hold, so its consequences are not listed here."]
@@ -104,8 +112,9 @@ def _proof_sentences(audit: ModelAudit) -> list[str]:
     proved = None if fpr is None else highest_tpr(claim, fpr)
     if fpr is not None and proved is not None:
         sentences.append(
-            f"By proof, no attack of any kind, known or not, finds more than {percent_at_most(proved)} of members with "
-            f"{percent(fpr)} false alarms. The proof is about one {claim.adjacency.unit} ({claim.adjacency.relation})."
+            f"By proof, no attack of any kind, known or not, finds more than {percent_at_most(proved)} of "
+            f"members with {percent(fpr)} false alarms. The proof is about one {claim.adjacency.unit} "
+            f"({claim.adjacency.relation})."
         )
         sentences += _chance_sentences(audit, fpr, proved)
     try:
@@ -113,8 +122,9 @@ def _proof_sentences(audit: ModelAudit) -> list[str]:
     except PrivetError:
         return sentences
     sentences.append(
-        f"Somebody who gives it an even chance that a person is in the data can become at most {percent_at_most(bound.posterior(0.5).upper)} sure by "
-        f"seeing the model, except with a probability of at most {small(bound.failure)}."
+        f"Somebody who gives it an even chance that a person is in the data can become at most "
+        f"{percent_at_most(bound.posterior(0.5).upper)} sure by seeing the model, except with a probability "
+        f"of at most {small(bound.failure)}."
     )
     return sentences
 
@@ -125,8 +135,8 @@ def _chance_sentences(audit: ModelAudit, fpr: float, proved: float) -> list[str]
     if tpr is None or tpr.value <= proved:
         return []
     return [
-        f"The attack found {percent(tpr.value)} in this sample. This does not contradict the proof: its interval begins at "
-        f"{percent(tpr.lower)}, so a sample of this size can show that much by chance."
+        f"The attack found {percent(tpr.value)} in this sample. This does not contradict the proof: its "
+        f"interval begins at {percent(tpr.lower)}, so a sample of this size can show that much by chance."
     ]
 
 
@@ -134,6 +144,7 @@ def _power_sentences(audit: ModelAudit) -> list[str]:
     if audit.detected:
         return []
     return [
-        f"No attack on people's records told members from others beyond chance. With so many records a perfect attack could have "
-        f"shown an ε up to {at_least(audit.strongest.finding.ceiling)}; that it was not shown does not mean that there is no leak."
+        f"No attack on people's records told members from others beyond chance. With so many records a "
+        f"perfect attack could have shown an ε up to {at_least(audit.strongest.finding.ceiling)}; that it "
+        f"was not shown does not mean that there is no leak."
     ]

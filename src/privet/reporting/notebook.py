@@ -1,4 +1,6 @@
-"""A report in a notebook: the verdict and a table of the attacks, as a piece of HTML without styles or scripts."""
+"""A report in a notebook: the verdict and a table of the attacks, as a piece of HTML without styles or
+scripts.
+"""
 
 from privet.reporting.caution import attack_strength
 from privet.reporting.content import ReportContent

@@ -1,4 +1,4 @@
-"""Numbers as text: rates in per cent, counts in a thousand, and an ε that is rounded in the safe direction."""
+"""Numbers as text: rates in per cent, counts in a thousand, and ε rounded in the safe direction."""
 
 import math
 
@@ -135,7 +135,9 @@ def one_in(share: float) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Decimals of a share in per cent: one from 10 % on, two digits below, and near 100 % enough to differ from 100 %."""
+    """Decimals of a share in per cent: one from 10 % on, two digits below, and near 100 % enough to differ
+    from 100 %.
+    """
     near = min(value, 1 - value) if value > 0.999 else value
     if near <= 0:
         return 0

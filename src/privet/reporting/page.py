@@ -1,8 +1,8 @@
 """The report as one HTML page that is complete in itself: no network, and only the scripts inside of it.
 
-The content security policy of the page allows its own scripts by their hashes, and no connection. So text of a model's name
-cannot run, and nothing is fetched even by mistake. The verdict is visible before a script runs; without scripts, tables
-replace the charts.
+The content security policy of the page allows its own scripts by their hashes, and no connection. So text of
+a model's name cannot run, and nothing is fetched even by mistake. The verdict is visible before a script
+runs; without scripts, tables replace the charts.
 
 ``SECTIONS`` lists the sections on one model in their order.
 """
@@ -32,7 +32,8 @@ __all__ = ["SECTIONS", "PageSection", "page"]
 class PageSection(NamedTuple):
     """A section on one model: its anchor, its words in the navigation, and the function that writes it.
 
-    The function gets a prefix for anchors, the report, and the model. Where it gives nothing, there is no section.
+    The function gets a prefix for anchors, the report, and the model. Where it gives nothing, there is no
+    section.
     """
 
     anchor: str
@@ -79,11 +80,14 @@ def page(report: ReportContent) -> str:
     ]
     last = [element("script", script) for script in scripts[1:]]
     page_body = element("body", join_html([*body, *last]))
-    return f"<!doctype html>\n{element('html', join_html([element('head', join_html(head)), page_body]), {'lang': 'en'})}\n"
+    whole = join_html([element("head", join_html(head)), page_body])
+    return f"<!doctype html>\n{element('html', whole, {'lang': 'en'})}\n"
 
 
 def _policy(scripts: list[str]) -> str:
-    """The content security policy: the scripts of this page, the styles and pictures that they make, and nothing else."""
+    """The content security policy: the scripts of this page, the styles and pictures that they make, and
+    nothing else.
+    """
     hashes = " ".join(
         f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts
     )

@@ -39,11 +39,12 @@ _FORMS: dict[str, Callable[[ReportContent], str]] = {
 class Report(ReportContent):
     """The findings of an audit, for people and for programs.
 
-    ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the documented schema), ``.md`` (a
-    section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for an impact assessment).
+    ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the
+    documented schema), ``.md`` (a section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for
+    an impact assessment).
 
-    ``key`` is the key of the fingerprints of data and models. No form contains it: ``save_key`` writes it to a file of its own,
-    which stays with the data.
+    ``key`` is the key of the fingerprints of data and models. No form contains it: ``save_key`` writes it to
+    a file of its own, which stays with the data.
     """
 
     key: FingerprintKey | None = None
@@ -52,8 +53,8 @@ class Report(ReportContent):
     def of(cls, *reports: "Report", title: str | None = None) -> "Report":
         """One report on the models of several reports, whose names must differ.
 
-        Where the reports have different keys, the joint report has none: save the key of each report with that report. To have
-        one key for all, give the same ``key`` to each audit.
+        Where the reports have different keys, the joint report has none: save the key of each report with
+        that report. To have one key for all, give the same ``key`` to each audit.
         """
         if not reports:
             raise InvalidArgument("'reports' must hold at least one report, got none. Audit a model first.")
@@ -97,11 +98,14 @@ class Report(ReportContent):
         return target
 
     def save_key(self, path: str | Path) -> Path:
-        """Write the key of the fingerprints to a file that only its owner can read. A file with another key is not overwritten."""
+        """Write the key of the fingerprints to a file that only its owner can read.
+
+        A file with another key is not overwritten.
+        """
         if self.key is None:
             raise InvalidArgument(
-                "'key' must be there to be saved, and this report has none. Save the keys of the reports that it was made of, "
-                "or audit again."
+                "'key' must be there to be saved, and this report has none. Save the keys of the reports "
+                "that it was made of, or audit again."
             )
         target = Path(path)
         try:
@@ -109,8 +113,8 @@ class Report(ReportContent):
         except FileExistsError:
             if FingerprintKey.from_text(target.read_text(encoding="utf-8")) != self.key:
                 raise InvalidArgument(
-                    f"'path' must be a new file or one with the same key, got {target.name!r} with another key. "
-                    f"Choose another name, so that reports under the other key can still be checked."
+                    f"'path' must be a new file or one with the same key, got {target.name!r} with another "
+                    f"key. Choose another name, so that reports under the other key can still be checked."
                 ) from None
             return target
         try:

@@ -58,8 +58,9 @@ def key_figures(audit: ModelAudit) -> Html:
         [
             tiles(cards),
             paragraph(
-                f"{records}{_attacks(audit)}. All intervals and bounds hold together at {100 * audit.confidence:.3g} % confidence; each by "
-                f"itself holds at a higher one. Strongest: {strongest.name}.",
+                f"{records}{_attacks(audit)}. All intervals and bounds hold together at "
+                f"{100 * audit.confidence:.3g} % confidence; each by itself holds at a higher one. "
+                f"Strongest: {strongest.name}.",
                 "note",
             ),
         ]
@@ -116,13 +117,14 @@ def roc_section(prefix: str, audit: ModelAudit) -> Html:
     tprs = {fpr: rate for fpr, rate in strongest.leakage.tprs.items() if rate is not None}
     rates = "; ".join(f"{percent(rate.value)} at {percent(fpr)}" for fpr, rate in tprs.items())
     description = (
-        f"ROC of {strongest.name} on logarithmic axes. Members found at false-alarm rates: {rates or 'none supported'}. "
-        f"AUC {fraction(strongest.leakage.auc.value)}."
+        f"ROC of {strongest.name} on logarithmic axes. Members found at false-alarm rates: "
+        f"{rates or 'none supported'}. AUC {fraction(strongest.leakage.auc.value)}."
     )
     proof = "" if audit.claim is None else " Nothing can lie in the shaded region above the proof's line."
     caption = (
-        f"Both axes are logarithmic: the left edge, where false alarms are rare, is where people get hurt. Below the floor of "
-        f"{percent(floor)} (one of {count(strongest.leakage.roc.others)} non-members) nothing can be said.{proof}"
+        f"Both axes are logarithmic: the left edge, where false alarms are rare, is where people get hurt. "
+        f"Below the floor of {percent(floor)} (one of {count(strongest.leakage.roc.others)} non-members) "
+        f"nothing can be said.{proof}"
     )
     return section(
         f"{prefix}-roc",
@@ -204,11 +206,12 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
         if audit.epsilon_proved is None
         else f"at most {at_most(audit.epsilon_proved)} is proved"
     )
-    description = f"ε of {audit.name}: {'; '.join(f'{name}: {value} ({beside})' for name, value, beside in _epsilon_cards(audit))}; {proved}."
+    measured = "; ".join(f"{name}: {value} ({beside})" for name, value, beside in _epsilon_cards(audit))
+    description = f"ε of {audit.name}: {measured}; {proved}."
     caption = (
-        f"One record makes any outcome at most e^ε times as likely, at δ = {small(audit.delta)}. An attack shows a lower bound "
-        f"on ε, a proof an upper bound; the truth lies between. A measurement far below its "
-        f"ceiling says that the attacks were weak or the leak is small, not which of the two."
+        f"One record makes any outcome at most e^ε times as likely, at δ = {small(audit.delta)}. An attack "
+        f"shows a lower bound on ε, a proof an upper bound; the truth lies between. A measurement far below "
+        f"its ceiling says that the attacks were weak or the leak is small, not which of the two."
     )
     return section(
         f"{prefix}-epsilon",
@@ -258,8 +261,11 @@ def scores_section(prefix: str, audit: ModelAudit) -> Html:
             chart_figure(
                 f"{prefix}-scores-chart",
                 scores_chart(result),
-                caption=f"Scores of {result.name}. The further the two shapes lie apart, above all at their right ends, the easier "
-                f"it is to tell members from others. Scores beyond the ends are counted in the last bins.",
+                caption=(
+                    f"Scores of {result.name}. The further the two shapes lie apart, above all at their "
+                    f"right ends, the easier it is to tell members from others. Scores beyond the ends are "
+                    f"counted in the last bins."
+                ),
                 description=f"Histograms of the scores of members and of others under {result.name}; "
                 f"a member scores above another with probability {fraction(result.leakage.auc.value)}.",
                 height=320,

@@ -15,7 +15,10 @@ _COLUMNS, _STEP = 50, 10
 
 
 def harm_section(prefix: str, audit: ModelAudit) -> Html:
-    """The records most at risk, and the classes and groups that are worse off; empty where that is not known."""
+    """The records most at risk, and the classes and groups that are worse off.
+
+    Empty where that is not known.
+    """
     harm = audit.harm
     if harm is None:
         return Html("")
@@ -36,8 +39,8 @@ def _records(audit: ModelAudit, harm: Harm) -> Html:
         )
     else:
         summary = (
-            f"No member stands out from the non-members by {harm.attack} beyond coincidence, "
-            f"at a share of {percent(risk.false_discoveries)} false discoveries. The first ones in order are listed anyway."
+            f"No member stands out from the non-members by {harm.attack} beyond coincidence, at a share of "
+            f"{percent(risk.false_discoveries)} false discoveries. The first ones in order are listed anyway."
         )
     scores = next((result.scores for result in audit.results if result.name == harm.attack), None)
     if scores is None:  # the attack itself is not in the report
@@ -79,9 +82,10 @@ def _groups(
 ) -> Html:
     flagged = [f"{noun} {group.name}" for group in groups if group.flagged]
     summary = (
-        f"Worse off than all others together, after correction for {len(groups)} comparisons: {', '.join(flagged)}."
+        f"Worse off than all others together, after correction for {len(groups)} comparisons: "
+        f"{', '.join(flagged)}."
         if flagged
-        else f"No {noun} is worse off than the others beyond chance, after correction for {len(groups)} comparisons."
+        else f"No {noun} is worse off than the others beyond chance, after correction for {len(groups)} tests."
     )
     by_name = {accuracy.name: accuracy for accuracy in accuracies}
     rows = [
@@ -135,7 +139,8 @@ def _bar(group: GroupHarm) -> Html:
 
     left, right, middle = at(auc.lower), at(auc.upper), at(auc.value)
     inside = (
-        f'<svg class="meter" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        f'<svg class="meter" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" '
+        f'focusable="false">'
         f'<rect class="rail" x="0" y="4" width="100" height="2"/>'
         f'<rect class="span" x="{left:.1f}" y="2.5" width="{max(right - left, 0.8):.1f}" height="5"/>'
         f'<rect class="mark" x="{max(middle - 0.7, 0):.1f}" y="0.5" width="1.4" height="9"/></svg>'
@@ -162,13 +167,11 @@ def _pictogram(people: Crowd) -> Html:
     capped = 1000 if people.at_most is None else max(people.at_most, people.found)
     layers = [
         ("rest", range(capped, 1000)),
-        ("could", range(people.found, capped)),
+        ("rest" if people.at_most is None else "could", range(people.found, capped)),
         ("found", range(people.found)),
     ]
     paths = "".join(
-        f'<path class="{kind if not (kind == "could" and people.at_most is None) else "rest"}" d="{_dots(numbers)}"/>'
-        for kind, numbers in layers
-        if len(numbers)
+        f'<path class="{kind}" d="{_dots(numbers)}"/>' for kind, numbers in layers if len(numbers)
     )
     summary = f"Of 1,000 members, {people.found} were found in this sample"
     summary += "." if people.at_most is None else f"; by proof, no attack finds more than {people.at_most}."
@@ -194,7 +197,8 @@ def _pictogram(people: Crowd) -> Html:
                     join_html(
                         [
                             text(
-                                f"A thousand members, with {people.false_alarms} of 1,000 others named by mistake."
+                                f"A thousand members, with {people.false_alarms} of 1,000 others named by "
+                                f"mistake."
                             ),
                             element("ul", join_html(key), {"class": "key"}),
                         ]

@@ -43,8 +43,8 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
     else:
         parts.append(
             paragraph(
-                "Nothing was checked: only scores were given. If members and others differ even without the model, or "
-                "contain copies of each other, an attack looks stronger or weaker than it is."
+                "Nothing was checked: only scores were given. If members and others differ even without the "
+                "model, or contain copies of each other, an attack looks stronger or weaker than it is."
             )
         )
     parts.append(
@@ -72,15 +72,17 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
 
 def _assumptions(audit: ModelAudit) -> list[str]:
     sentences = [
-        "Chance alone decided which of the scored records were trained on, and nothing else tells members from others.",
-        f"All bounds on ε, intervals and comparisons hold together with {percent(audit.confidence)} confidence. Membership counts as "
-        f"detected where one of them, on people's records, excludes chance.",
+        "Chance alone decided which of the scored records were trained on, and nothing else tells members "
+        "from others.",
+        f"All bounds on ε, intervals and comparisons hold together with {percent(audit.confidence)} "
+        f"confidence. Membership counts as detected where one of them, on people's records, excludes chance.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
     if audit.claim is not None:
         sentences.append(
-            f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant “{audit.claim.accountant}”, and for what "
-            f"the ledger records: other uses of the same data add to it."
+            f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant "
+            f"“{audit.claim.accountant}”, and for what the ledger records: other uses of the same data add "
+            f"to it."
         )
     return sentences
 
@@ -105,7 +107,8 @@ def next_section(prefix: str, report: ReportContent, audit: ModelAudit) -> Html:
     if not items:
         items = [
             text(
-                "These figures call for nothing. Audit again when the model, its data or its training changes."
+                "These figures call for nothing. Audit again when the model, its data or its training "
+                "changes."
             )
         ]
     steps = element("ol", join_html(element("li", item) for item in items), {"class": "steps"})
@@ -113,7 +116,9 @@ def next_section(prefix: str, report: ReportContent, audit: ModelAudit) -> Html:
 
 
 def reproduce_section(report: ReportContent) -> Html:
-    """The command, the versions, the seed, the reference models, and the Python call that gives the same figures."""
+    """The command, the versions, the seed, the reference models, and the Python call that gives the same
+    figures.
+    """
     origin = report.origin
     seed = "none was given" if origin.seed is None else str(origin.seed)
     facts = [
@@ -154,14 +159,15 @@ def words_section() -> Html:
         ("AUC", "how often a member scores above a non-member; 0.5 is chance, 1 is always."),
         (
             "ε, δ",
-            "differential privacy: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
-            "Small is good; it is about the worst case.",
+            "differential privacy: one record changes the probability of any outcome by a factor of e^ε at "
+            "most, up to δ. Small is good; it is about the worst case.",
         ),
         ("Measured", "shown by an attack: the true ε is at least this, with the confidence stated."),
         ("Proved", "shown by a theorem and the record of what was done: the true ε is at most this."),
         (
             "Not detected at this power",
-            "the attacks that were run, on so many records, could not tell members from others. It says no more.",
+            "the attacks that were run, on so many records, could not tell members from others. It says no "
+            "more.",
         ),
     ]
     listing = element(

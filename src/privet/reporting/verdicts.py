@@ -1,4 +1,7 @@
-"""The verdict in one sentence. It never says "private". It says what was found, at which power, and what is proved."""
+"""The verdict in one sentence. It never says "private".
+
+It says what was found, at which power, and what is proved.
+"""
 
 from privet.reporting.caution import delta_alarm
 from privet.reporting.content import ReportContent
@@ -9,7 +12,7 @@ __all__ = ["breach", "sentence", "verdict"]
 
 
 def verdict(report: ReportContent) -> str:
-    """The sentence of a report: that of its only model, or that of the worst model with a word on the others."""
+    """The sentence of a report: that of its worst model, with a word on the others."""
     worst = report.worst
     of_worst = sentence(worst)
     if len(report.audits) == 1:
@@ -36,11 +39,14 @@ def _finding(audit: ModelAudit) -> str:
         case Standing.BROKEN:
             return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
-            return f"{audit.name} leaks who was in its training data: {_detected(audit)}, and no proof caps how much{_canaries(audit)}."
+            return (
+                f"{audit.name} leaks who was in its training data: {_detected(audit)}, and no proof caps how "
+                f"much{_canaries(audit)}."
+            )
         case Standing.LEAKS_WITHIN:
             return (
-                f"{audit.name} leaks, and within its proof: {_detected(audit)}, and it leaks at most ε = {proved} by proof"
-                f"{_canaries(audit)}."
+                f"{audit.name} leaks, and within its proof: {_detected(audit)}, and it leaks at most ε = "
+                f"{proved} by proof{_canaries(audit)}."
             )
         case Standing.NOT_DETECTED_PROVED:
             return (
@@ -49,8 +55,8 @@ def _finding(audit: ModelAudit) -> str:
             )
         case Standing.NOT_DETECTED:
             return (
-                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be seen "
-                f"with so many records, and nothing is proved{_canaries(audit)}."
+                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be "
+                f"seen with so many records, and nothing is proved{_canaries(audit)}."
             )
 
 
@@ -65,8 +71,8 @@ def breach(audit: ModelAudit) -> str:
         )
     rate = audit.above_ceiling[0]
     return (
-        f"“{rate.attack}” finds at least {percent(rate.tpr.lower)} of members with {percent(rate.fpr)} false alarms, {sure}, "
-        f"and the claim allows any attack {percent_at_most(rate.ceiling)}"
+        f"“{rate.attack}” finds at least {percent(rate.tpr.lower)} of members with {percent(rate.fpr)} false "
+        f"alarms, {sure}, and the claim allows any attack {percent_at_most(rate.ceiling)}"
     )
 
 
@@ -85,9 +91,15 @@ def _detected(audit: ModelAudit) -> str:
     rates = [(fpr, tpr) for fpr, tpr in sorted(leakage.tprs.items()) if tpr is not None and tpr.lower > fpr]
     if rates:
         fpr, tpr = rates[0]
-        return f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are found{_and_epsilon(result)}"
+        return (
+            f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are "
+            f"found{_and_epsilon(result)}"
+        )
     if not leakage.auc.lower <= 0.5 <= leakage.auc.upper:
-        return f"an attack tells members from others with AUC {fraction(leakage.auc.value)}{_and_epsilon(result)}"
+        return (
+            f"an attack tells members from others with AUC "
+            f"{fraction(leakage.auc.value)}{_and_epsilon(result)}"
+        )
     if result.finding.measured.value > 0:
         return f"an attack shows ε ≥ {at_least(result.finding.measured.value)}"
     if result.detected:
@@ -106,5 +118,8 @@ def _in_a_group(audit: ModelAudit) -> str:
         for noun, groups in (("class", audit.harm.classes), ("group", audit.harm.groups)):
             for group in groups:
                 if group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper:
-                    return f"members of {noun} {group.name} are told from others with AUC {fraction(group.leakage.auc.value)}"
+                    return (
+                        f"members of {noun} {group.name} are told from others with AUC "
+                        f"{fraction(group.leakage.auc.value)}"
+                    )
     return "an attack tells members from others"

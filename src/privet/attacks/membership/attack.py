@@ -1,7 +1,10 @@
-"""What an attack is: from a view of the target and records to one score for each record; higher = more likely a member.
+"""What an attack is: from a view of the target and records to one score for each record.
 
-``score`` gets the records without the coin that decided which of them were trained on. ``run`` narrows the view to what the
-attack's adversary sees, calls ``score``, and joins the coin afterwards. So no attack can be tuned on the membership to guess.
+Higher = more likely a member.
+
+``score`` gets the records without the coin that decided which of them were trained on. ``run`` narrows the
+view to what the attack's adversary sees, calls ``score``, and joins the coin afterwards. So no attack can be
+tuned on the membership to guess.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +22,10 @@ Sight = TypeVar("Sight", bound=LabelOnly)  # the view that the adversary has
 
 
 class Attack(ABC, Generic[Sight]):
-    """One adversary and their score. The adversary's knowledge (reference models, public records) is in the fields."""
+    """One adversary and their score.
+
+    The adversary's knowledge (reference models, public records) is in the fields.
+    """
 
     @property
     @abstractmethod
@@ -47,12 +53,12 @@ class Attack(ABC, Generic[Sight]):
         values = np.asarray(self.score(seen, challenge.records), dtype=np.float64)
         if values.shape != (len(challenge.records),):
             raise InvalidArgument(
-                f"'score' must give one number for each of {len(challenge.records)} records, got an array of shape "
-                f"{values.shape} from {self.name}. Let the attack score every record."
+                f"'score' must give one number for each of {len(challenge.records)} records, got an array of "
+                f"shape {values.shape} from {self.name}. Let the attack score every record."
             )
         if np.isnan(values).any():
             raise InvalidArgument(
-                f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or for a model "
-                f"that answers NaN to them."
+                f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or "
+                f"for a model that answers NaN to them."
             )
         return challenge.join_coin(values, self.name)

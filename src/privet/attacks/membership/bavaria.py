@@ -1,16 +1,20 @@
-"""BaVarIA: LiRA with means and variances inferred from all records together, so that two models are enough to start.
+"""BaVarIA: LiRA with means and variances inferred from all records together, so that two models are enough to
+start.
 
-For each record, φ over models is Gaussian with unknown mean and variance, which have a normal–inverse-gamma prior:
+For each record, φ over models is Gaussian with unknown mean and variance, which have a normal–inverse-gamma
+prior:
 
     σ² ~ InvGamma(ν₀/2, ν₀ σ₀²/2),   μ | σ² ~ N(m₀, σ²/κ₀).
 
-After n models with mean x̄ and squares S: κ = κ₀ + n, ν = ν₀ + n, m = (κ₀ m₀ + n x̄)/κ, and
-2β = ν₀ σ₀² + S + κ₀ n (x̄ − m₀)²/κ. The φ of one more model has Student's t distribution with ν degrees of freedom, location m and squared
-scale 2β (κ + 1)/(ν κ). With n = 0 it is that of the prior, so a record without models on one side is not a special case.
+After n models with mean x̄ and squares S: κ = κ₀ + n, ν = ν₀ + n, m = (κ₀ m₀ + n x̄)/κ, and 2β = ν₀ σ₀² + S +
+κ₀ n (x̄ − m₀)²/κ. The φ of one more model has Student's t distribution with ν degrees of freedom, location m
+and squared scale 2β (κ + 1)/(ν κ). With n = 0 it is that of the prior, so a record without models on one side
+is not a special case.
 
-*Reference*: Brännvall 2026, "Exponential-family membership inference: from LiRA and RMIA to BaVarIA" (both its Student and
-its normal form). Deviations: the prior is ours. m₀ is the mean over records, σ₀² the pooled variance, κ₀ = σ₀²/τ² with τ²
-the variance of means between records (moments, from the references alone), and ν₀ is a field.
+*Reference*: Brännvall 2026, "Exponential-family membership inference: from LiRA and RMIA to BaVarIA" (both
+its Student and its normal form). Deviations: the prior is ours. m₀ is the mean over records, σ₀² the pooled
+variance, κ₀ = σ₀²/τ² with τ² the variance of means between records (moments, from the references alone), and
+ν₀ is a field.
 """
 
 from abc import ABC, abstractmethod
@@ -51,7 +55,9 @@ __all__ = [
 @final
 @dataclass(frozen=True, eq=False)
 class PredictiveParameters:
-    """The distribution of one more model's φ: centre, squared scale and degrees of freedom of each query and record."""
+    """The distribution of one more model's φ: centre, squared scale and degrees of freedom of each query and
+    record.
+    """
 
     centre: Numbers
     squared_scale: Numbers
@@ -100,10 +106,11 @@ class NormalPredictive(PredictiveDistribution):
 class BaVarIA(ReferenceAttack):
     """The likelihood ratio of φ, IN against OUT, with the parameters integrated out.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained with it and
-    without it; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    with it and without it; wants its membership.
 
-    *Reference*: see this module; the score is ln of the IN density less ln of the OUT density, summed over queries.
+    *Reference*: see this module; the score is ln of the IN density less ln of the OUT density, summed over
+    queries.
     """
 
     references: References
@@ -123,8 +130,8 @@ class BaVarIA(ReferenceAttack):
         trained, left_out = summarize_in(self.references), summarize_out(self.references)
         if not trained.known.any() or not left_out.known.any():
             raise InvalidArgument(
-                "'references' must hold models with and without a record, got one kind only. Train at least two models on "
-                "different halves, or take OfflineBaVarIA."
+                "'references' must hold models with and without a record, got one kind only. Train at least "
+                "two models on different halves, or take OfflineBaVarIA."
             )
         scores = self.distribution.log_density(
             target, posterior_predictive(trained, left_out, self.prior_weight)
@@ -138,12 +145,12 @@ class BaVarIA(ReferenceAttack):
 class OfflineBaVarIA(ReferenceAttack):
     """How unlikely so high a φ is for a model without the record, under Student's t distribution.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
-    wants its membership. Models that were trained on it are ignored; a record that all models were trained on is judged by
-    the prior.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    without it; wants its membership. Models that were trained on it are ignored; a record that all models
+    were trained on is judged by the prior.
 
-    The score is the normal deviate of the same tail, by Wallace's (1959) approximation
-    z = ±(8ν + 1)/(8ν + 3) √(ν ln(1 + t²/ν)), which keeps the order exactly where ν is the same and does not saturate in float64;
+    The score is the normal deviate of the same tail, by Wallace's (1959) approximation z = ±(8ν + 1)/(8ν + 3)
+    √(ν ln(1 + t²/ν)), which keeps the order exactly where ν is the same and does not saturate in float64;
     over queries Σ z/√Q.
 
     *Reference*: see this module.
@@ -165,7 +172,8 @@ class OfflineBaVarIA(ReferenceAttack):
         left_out = summarize_out(self.references)
         if not left_out.known.any():
             raise InvalidArgument(
-                "'references' must hold a model without some record, got none. Train reference models on halves of the records."
+                "'references' must hold a model without some record, got none. Train reference models on "
+                "halves of the records."
             )
         next_model = posterior_predictive(left_out, left_out, self.prior_weight)
         t = (target - next_model.centre) / np.sqrt(next_model.squared_scale)
@@ -178,7 +186,10 @@ class OfflineBaVarIA(ReferenceAttack):
 def posterior_predictive(
     side: ReferenceStatistics, spare: ReferenceStatistics, prior_weight: float
 ) -> PredictiveParameters:
-    """The distribution of one more model's φ on one side; ``spare`` lends its variance where this side has none."""
+    """The distribution of one more model's φ on one side.
+
+    ``spare`` lends its variance where this side has none.
+    """
     counts = side.counts
     own = np.where(side.known, side.means, 0.0)
     centre = own.sum(axis=1, keepdims=True) / side.known.sum()

@@ -1,8 +1,8 @@
 """The distance to the decision boundary from labels alone: HopSkipJump, for all records at once.
 
-A known record is the first point on the other side of the boundary; bisection finds the boundary on the way to it. Then, in
-each round: random probes around the boundary point estimate the normal of the boundary, a step is taken along it, and
-bisection leads back to the boundary, nearer to the record.
+A known record is the first point on the other side of the boundary; bisection finds the boundary on the way
+to it. Then, in each round: random probes around the boundary point estimate the normal of the boundary, a
+step is taken along it, and bisection leads back to the boundary, nearer to the record.
 """
 
 import math
@@ -30,17 +30,21 @@ _AT_ONCE = 2**22  # numbers in the probes of one query
 @final
 @dataclass(frozen=True)
 class BoundaryDistance(Attack[LabelOnly]):
-    """The ℓ₂ distance to the nearest point found with another prediction; members are further from the boundary.
+    """The ℓ₂ distance to the nearest point found with another prediction.
 
-    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes about
-    15 + rounds × (probes + 20) queries for each record, and a few more for records with many numbers.
+    Members are further from the boundary.
 
-    A wrongly predicted record has minus its distance to a right prediction, so that scores are continuous on both sides. Where no
-    point on the other side is known (a model with one answer for all), the distance is twice the largest distance.
+    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes
+    about 15 + rounds × (probes + 20) queries for each record, and a few more for records with many numbers.
 
-    *Reference*: Choquette-Choo et al. 2021 (decision boundary distance), with HopSkipJump (Chen et al. 2020, algorithm 2). Deviations:
-    the start is the nearest known record on the other side, not a random image; all records have the same probe directions;
-    wrong predictions have a negative distance, which the paper sets to 0. ``bounds`` are the limits of a record's numbers.
+    A wrongly predicted record has minus its distance to a right prediction, so that scores are continuous on
+    both sides. Where no point on the other side is known (a model with one answer for all), the distance is
+    twice the largest distance.
+
+    *Reference*: Choquette-Choo et al. 2021 (decision boundary distance), with HopSkipJump (Chen et al. 2020,
+    algorithm 2). Deviations: the start is the nearest known record on the other side, not a random image; all
+    records have the same probe directions; wrong predictions have a negative distance, which the paper sets
+    to 0. ``bounds`` are the limits of a record's numbers.
     """
 
     rounds: int = 5
@@ -60,7 +64,8 @@ class BoundaryDistance(Attack[LabelOnly]):
             object.__setattr__(self, "bounds", tuple(self.bounds))
         if self.bounds is not None and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
             raise InvalidArgument(
-                f"'bounds' must be a lower and a higher number, got {self.bounds!r}. Give (0.0, 1.0), or None."
+                f"'bounds' must be a lower and a higher number, got {self.bounds!r}. Give (0.0, 1.0), or "
+                f"None."
             )
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
@@ -110,7 +115,8 @@ class _BoundarySearch:
     def bisect(self, near: Numbers, far: Numbers, side: Bits) -> Numbers:
         """The nearest point found on the line from ``near`` to ``far`` that is not on ``side``."""
         low, high = np.zeros(len(near)), np.ones(len(near))
-        # Nearer to the boundary than the radius of the probes (Chen et al. 2020: d^−3/2 of the way), else all probes agree.
+        # Nearer to the boundary than the radius of the probes (Chen et al. 2020: d^−3/2 of the way), else all
+        # probes agree.
         for _ in range(max(12, math.ceil(1.5 * math.log2(near.shape[1])) + 1)):
             middle = (low + high) / 2
             crossed = self.right(near + middle[:, None] * (far - near), self.labels) != side
@@ -126,10 +132,13 @@ class _BoundarySearch:
         probes: int,
         generator: np.random.Generator,
     ) -> Numbers:
-        """One round: estimate the normal of the boundary at ``edge``, step along it, and go back to the boundary."""
+        """One round: estimate the normal of the boundary at ``edge``, step along it, and go back to the
+        boundary.
+        """
         dimension = origin.shape[1]
         distance = np.sqrt(((edge - origin) ** 2).sum(axis=1))
-        # Chen et al. 2020: the probes' radius δ = distance/√d · (about) 1/√d; the first step is as far as distance/√step.
+        # Chen et al. 2020: the probes' radius δ = distance/√d · (about) 1/√d; the first step is as far as
+        # distance/√step.
         radius = np.maximum(distance / dimension, 1e-12)
         directions = generator.normal(size=(probes, dimension))
         directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
@@ -139,7 +148,8 @@ class _BoundarySearch:
             vote = np.where(self.right(moved, self.labels) != side, 1.0, -1.0)
             total += vote[:, None] * direction
             votes += vote
-        # Subtracting the mean vote reduces the variance (Chen et al. 2020); probes that all agree say nothing about the direction.
+        # Subtracting the mean vote reduces the variance (Chen et al. 2020); probes that all agree say nothing
+        # about the direction.
         normal = total - (votes / probes)[:, None] * directions.sum(axis=0)
         normal = np.where(np.abs(votes)[:, None] == probes, total, normal)
         length = np.sqrt((normal**2).sum(axis=1, keepdims=True))
@@ -160,7 +170,9 @@ class _BoundarySearch:
 
 
 def _start_candidates(records: Records) -> NDArray[np.intp]:
-    """Records that serve as starts: all, or those with the smallest hashes, which do not depend on the order of records."""
+    """Records that serve as starts: all, or those with the smallest hashes, which do not depend on the order
+    of records.
+    """
     if len(records) <= _STARTS:
         return np.arange(len(records))
     return np.argsort(records.hashes, kind="stable")[:_STARTS]

@@ -1,7 +1,7 @@
 """Label-only attacks: a member's prediction is harder to change.
 
-A model that answers with labels alone does not hide its confidence: it shows in how far a record can be moved before its label
-changes. Scores are continuous where the number of queries allows it.
+A model that answers with labels alone does not hide its confidence: it shows in how far a record can be moved
+before its label changes. Scores are continuous where the number of queries allows it.
 
 *Reference*: Choquette-Choo et al. 2021. Deviation, for all of them: no shadow model
 calibrates the score; the paper learns a threshold, or a classifier over augmentations, from shadow models.
@@ -93,13 +93,14 @@ class BitFlips(Noise):
 class NoiseRobustness(Attack[LabelOnly]):
     """The share of noisy copies that are still predicted correctly, over noises of several strengths.
 
-    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes 1 + draws × noises
-    queries for each record.
+    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes 1 +
+    draws × noises queries for each record.
 
-    A record that is predicted correctly itself comes before all others, and the share of correct copies orders each group. Ties are
-    left only where all answers are the same; more draws break them.
+    A record that is predicted correctly itself comes before all others, and the share of correct copies
+    orders each group. Ties are left only where all answers are the same; more draws break them.
 
-    *Reference*: Choquette-Choo et al. 2021 (robustness to random noise), with Bernoulli noise for binary features.
+    *Reference*: Choquette-Choo et al. 2021 (robustness to random noise), with Bernoulli noise for binary
+    features.
     """
 
     noises: Sequence[Noise]
@@ -135,14 +136,14 @@ class NoiseRobustness(Attack[LabelOnly]):
 class AugmentationRobustness(Attack[LabelOnly]):
     """How many augmented copies are predicted correctly; ties are broken by noise.
 
-    *Adversary*: sees the predicted class; knows the record, its label, and how the target's training data was augmented; wants
-    its membership. A model that was trained with augmentation leaks more, not less.
+    *Adversary*: sees the predicted class; knows the record, its label, and how the target's training data was
+    augmented; wants its membership. A model that was trained with augmentation leaks more, not less.
 
-    The score is the number of correct answers over the record and its copies; among equals, the one that is correct under more
-    noise comes first, where noises are given.
+    The score is the number of correct answers over the record and its copies; among equals, the one that is
+    correct under more noise comes first, where noises are given.
 
-    *Reference*: Choquette-Choo et al. 2021 (data augmentation attack). Deviation: a count, where the paper learns weights from a shadow
-    model.
+    *Reference*: Choquette-Choo et al. 2021 (data augmentation attack). Deviation: a count, where the paper
+    learns weights from a shadow model.
     """
 
     copies: Sequence[QueryTransform]
@@ -176,7 +177,8 @@ class AugmentationRobustness(Attack[LabelOnly]):
 
 
 def shift_transforms(pixels: int) -> tuple[QueryTransform, ...]:
-    """Shifts of images by up to that many pixels in every direction (last two axes), with the border repeated.
+    """Shifts of images by up to that many pixels in every direction (last two axes), with the border
+    repeated.
 
     >>> len(shift_transforms(1))
     8

@@ -1,13 +1,15 @@
 """RMIA and BASE: how much more likely a record is under the target than under models in general.
 
-Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its mean over
-reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is the same
-step function of r(x) for all records. So with ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are
-one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with a distribution for each record.
+Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its
+mean over reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is the same
+step function of r(x) for all records. So with ties broken by r(x) it orders records as r(x) does, for every
+γ: RMIA and BASE are one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with
+a distribution for each record.
 
-*Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall 2026 (the hierarchy).
-Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it by a Taylor polynomial, BASE's by a
-temperature); several queries are averaged in ln r (RMIA takes a majority).
+*Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall
+2026 (the hierarchy). Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it
+by a Taylor polynomial, BASE's by a temperature); several queries are averaged in ln r (RMIA takes a
+majority).
 """
 
 from collections.abc import Sequence
@@ -46,7 +48,9 @@ _DEFAULT_SHARE = 0.3
 @final
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Public records that the target was not trained on, and the signals of the same reference models for them."""
+    """Public records that the target was not trained on, and the signals of the same reference models for
+    them.
+    """
 
     records: Records
     references: References
@@ -60,11 +64,11 @@ class Population:
 class RMIA(ReferenceAttack):
     """The share of the population that a record's ratio exceeds, with reference models of both kinds.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained with it and
-    without it, and public records; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
+    with it and without it, and public records; wants its membership.
 
-    p(x) = ½ (p̄_in + p̄_out). A record without models on one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the
-    records that have both. Without a population, the judged records are the population.
+    p(x) = ½ (p̄_in + p̄_out). A record without models on one side takes 1 − p̄_in = a (1 − p̄_out), with the
+    a of the records that have both. Without a population, the judged records are the population.
 
     *Reference*: Zarifzadeh et al. 2024, the score Pr_z(LR(x, z) ≥ γ); see this module for deviations.
     """
@@ -100,12 +104,13 @@ class RMIA(ReferenceAttack):
 class OfflineRMIA(ReferenceAttack):
     """RMIA with reference models that never saw the record; strong with one to four of them.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained without it, and
-    public records; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
+    without it, and public records; wants its membership.
 
-    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. Without an ``a``, that share
-    is estimated from the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and is 0.3 where none of them was
-    trained on any of the records. ``tune`` takes the value that is best against the reference models. Neither uses the target.
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. Without
+    an ``a``, that share is estimated from the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 −
+    p̄_out), and is 0.3 where none of them was trained on any of the records. ``tune`` takes the value that is
+    best against the reference models. Neither uses the target.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
     deviations; the paper tunes a on a reference model, as ``tune`` does.
@@ -153,15 +158,17 @@ class OfflineRMIA(ReferenceAttack):
         return _DEFAULT_SHARE if share is None else share
 
     def tune(self) -> "OfflineRMIA":
-        """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the target."""
+        """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the
+        target.
+        """
         grid = np.linspace(0.0, 1.0, 11)
         aucs = [
             auc for model in range(self.references.models) if (auc := self._trial(model, grid)) is not None
         ]
         if not aucs:
             raise InvalidArgument(
-                "'references' must hold a model whose members and non-members other references left out, got none. "
-                "Train four models or more on halves of the records, or choose 'a' by hand."
+                "'references' must hold a model whose members and non-members other references left out, "
+                "got none. Train four models or more on halves of the records, or choose 'a' by hand."
             )
         return replace(self, a=float(grid[int(np.argmax(np.mean(aucs, axis=0)))]))
 
@@ -185,8 +192,8 @@ class OfflineRMIA(ReferenceAttack):
 class BASE(ReferenceAttack):
     """The target's loss against the log-mean-exp over reference models: the Bayes-optimal rule, approximated.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained with it and
-    without it; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    with it and without it; wants its membership.
 
     The score is ln p(x | target) − ln (1/K) Σ_k p_k(x), over all K reference models alike.
 
@@ -209,14 +216,14 @@ class BASE(ReferenceAttack):
 class OfflineBASE(ReferenceAttack):
     """BASE with reference models that never saw the record; the threshold is scaled for the missing half.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
-    wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    without it; wants its membership.
 
-    The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard for models with
-    it; s < 1 accounts for that.
+    The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard
+    for models with it; s < 1 accounts for that.
 
-    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro. See this
-    module for deviations.
+    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro.
+    See this module for deviations.
     """
 
     references: References
@@ -245,8 +252,8 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
     a = _share(rest_in, rest_out)
     if a is None:
         raise InvalidArgument(
-            "'references' must hold models with and without a record, got no record that has both. Train at least two "
-            "models on different halves, or take OfflineRMIA."
+            "'references' must hold models with and without a record, got no record that has both. Train at "
+            "least two models on different halves, or take OfflineRMIA."
         )
     rest_in = np.where(lacks_in, a * rest_out, rest_in)
     sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
@@ -262,7 +269,10 @@ def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers
 
 
 def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
-    """Σ (1 − p̄_in)/Σ (1 − p̄_out), at most 1, over the records that have both; None where there is no such record."""
+    """Σ (1 − p̄_in)/Σ (1 − p̄_out), at most 1, over the records that have both.
+
+    None where there is no such record.
+    """
     both = ~(np.isnan(rest_in) | np.isnan(rest_out))
     if not both.any():
         return None

@@ -1,12 +1,14 @@
 """LiRA: a likelihood ratio for each record, from reference models with and without it.
 
-φ of a record is assumed Gaussian over models, with one mean and variance for models trained on the record and another for the
-other models. With few models the variance of one record is a poor estimate, so all records are pooled.
+φ of a record is assumed Gaussian over models, with one mean and variance for models trained on the record and
+another for the other models. With few models the variance of one record is a poor estimate, so all records
+are pooled.
 
-*Reference*: Carlini et al. 2022, algorithm 1 (online), its offline attack, and its global variance for few models.
-Deviations, for all of them: variances are unbiased (n − 1) and means are means, where the published code divides by n
-and takes medians. The pooled variance is that of models about each record's own mean; the published code takes that of
-all signals, where differences between records count as noise. Queries are independent (a diagonal covariance).
+*Reference*: Carlini et al. 2022, algorithm 1 (online), its offline attack, and its global variance for few
+models. Deviations, for all of them: variances are unbiased (n − 1) and means are means, where the published
+code divides by n and takes medians. The pooled variance is that of models about each record's own mean; the
+published code takes that of all signals, where differences between records count as noise. Queries are
+independent (a diagonal covariance).
 """
 
 from abc import ABC, abstractmethod
@@ -56,7 +58,10 @@ class Pooled(VarianceEstimate):
 @final
 @dataclass(frozen=True)
 class PerRecord(VarianceEstimate):
-    """Each record's own variance; the pooled one where there are fewer than two models, and never below 1e−4 of it."""
+    """Each record's own variance.
+
+    The pooled one where there are fewer than two models, and never below 1e−4 of it.
+    """
 
     def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
         own = side.squares / np.maximum(side.counts - 1.0, 1.0)
@@ -69,12 +74,12 @@ class PerRecord(VarianceEstimate):
 class LiRA(ReferenceAttack):
     """The likelihood ratio of φ, IN against OUT.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained with it and
-    without it; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    with it and without it; wants its membership.
 
-    The score is Σ over queries of ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out). A record without models on one side takes the
-    mean of the other side, shifted by the average difference of the records that have both; where no record has both, the attack
-    is refused.
+    The score is Σ over queries of ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out). A record without models on
+    one side takes the mean of the other side, shifted by the average difference of the records that have
+    both; where no record has both, the attack is refused.
 
     *Reference*: Carlini et al. 2022, algorithm 1; see this module for deviations.
     """
@@ -102,14 +107,14 @@ class LiRA(ReferenceAttack):
 class OfflineLiRA(ReferenceAttack):
     """How unlikely so high a φ is for a model that was not trained on the record.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
-    wants its membership. Models that were trained on it are ignored.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    without it; wants its membership. Models that were trained on it are ignored.
 
     The score is z = (φ − μ_out)/σ_out, over queries Σ z/√Q. With one query it orders records as the paper's
     1 − Pr[Z > φ] does, and does not saturate at 1 in float64.
 
-    *Reference*: Carlini et al. 2022, the offline attack; see this module for deviations. With one model it is the difficulty
-    calibration of Watson et al. 2022, in units of one σ.
+    *Reference*: Carlini et al. 2022, the offline attack; see this module for deviations. With one model it is
+    the difficulty calibration of Watson et al. 2022, in units of one σ.
     """
 
     references: References
@@ -132,9 +137,10 @@ class OfflineLiRA(ReferenceAttack):
 def pooled_variance(side: ReferenceStatistics, spare: ReferenceStatistics) -> Numbers:
     """The variance of models about each record's mean, over all records; queries × 1.
 
-    Where no record has two models on this side, it is that of the other side. Where none has on either side, it is half the variance
-    of the difference between IN and OUT; with one side alone, half the variance of all records' means, because models and records
-    cannot be separated: it only sets a unit, and changes no order with one query.
+    Where no record has two models on this side, it is that of the other side. Where none has on either side,
+    it is half the variance of the difference between IN and OUT; with one side alone, half the variance of
+    all records' means, because models and records cannot be separated: it only sets a unit, and changes no
+    order with one query.
     """
     for statistics in (side, spare):
         if statistics.freedom > 0:
@@ -151,8 +157,8 @@ def both_means(trained: ReferenceStatistics, left_out: ReferenceStatistics) -> t
     both = trained.known & left_out.known
     if not both.any():
         raise InvalidArgument(
-            "'references' must hold models with and without a record, got no record that has both. Train at least two "
-            "models on different halves, or take an offline attack."
+            "'references' must hold models with and without a record, got no record that has both. Train at "
+            "least two models on different halves, or take an offline attack."
         )
     shift = (trained.means[:, both] - left_out.means[:, both]).mean(axis=1, keepdims=True)
     mean_in = np.where(trained.known, trained.means, left_out.means + shift)

@@ -1,4 +1,6 @@
-"""How many of M numbers each of N numbers exceeds, by sorting: O((N + M) log M), and N log N for ties, without an N × M table."""
+"""How many of M numbers each of N numbers exceeds, by sorting: O((N + M) log M), and N log N for ties,
+without an N × M table.
+"""
 
 import math
 
@@ -24,8 +26,9 @@ def count_dominated(log_ratios: Numbers, population: Numbers, gamma: float = 1.0
 def break_ties(log_ratios: Numbers, population: Numbers, gamma: float = 1.0) -> Numbers:
     """The counts of ``count_dominated`` with ties broken by the ratio itself, scaled to (0, 1).
 
-    The rank of the ratio among all, scaled below 1, is added to the count, so records with equal counts are in the order of their
-    ratios. The score times M + 1, rounded down, is the count again. Equal ratios stay tied.
+    The rank of the ratio among all, scaled below 1, is added to the count, so records with equal counts are
+    in the order of their ratios. The score times M + 1, rounded down, is the count again. Equal ratios stay
+    tied.
 
     >>> (4 * break_ties(np.array([0.5, 0.7, 3.0]), np.array([0.0, 1.0, 2.0]))).tolist()
     [1.25, 1.5, 3.75]

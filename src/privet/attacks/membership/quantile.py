@@ -1,7 +1,9 @@
-"""Quantile regression: how high is φ for a similar record that was not trained on? No reference model is trained.
+"""Quantile regression: how high is φ for a similar record that was not trained on?
 
-The distribution of φ given the record is learnt from public records that the target was not trained on, by querying the target
-itself. A record whose φ is high in its own conditional distribution is called a member.
+No reference model is trained.
+
+The distribution of φ given the record is learnt from public records that the target was not trained on, by
+querying the target itself. A record whose φ is high in its own conditional distribution is called a member.
 """
 
 from abc import ABC, abstractmethod
@@ -34,7 +36,10 @@ class ConditionalDistribution(ABC):
 
     @abstractmethod
     def learn(self, features: Numbers, phi: Numbers) -> Deviates:
-        """Fit on public records; gives a function to the normal deviate of φ in its conditional distribution."""
+        """Fit on public records.
+
+        Gives a function to the normal deviate of φ in its conditional distribution.
+        """
 
 
 @final
@@ -42,8 +47,8 @@ class ConditionalDistribution(ABC):
 class BoostedQuantiles(ConditionalDistribution):
     """Quantiles at several levels, each by boosted trees under the pinball loss. Needs scikit-learn.
 
-    Between two quantiles the deviate is interpolated, beyond them it is extrapolated with the slope of the outer levels, so scores
-    have no ties that φ does not have.
+    Between two quantiles the deviate is interpolated, beyond them it is extrapolated with the slope of the
+    outer levels, so scores have no ties that φ does not have.
     """
 
     levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.9, 0.97)
@@ -56,7 +61,8 @@ class BoostedQuantiles(ConditionalDistribution):
             open_fraction("levels", level)
         if len(self.levels) < 2 or list(self.levels) != sorted(set(self.levels)):
             raise InvalidArgument(
-                f"'levels' must be two or more increasing probabilities, got {self.levels!r}. Give (0.25, 0.5, 0.75, 0.95)."
+                f"'levels' must be two or more increasing probabilities, got {self.levels!r}. Give (0.25, "
+                f"0.5, 0.75, 0.95)."
             )
 
     def learn(self, features: Numbers, phi: Numbers) -> Deviates:
@@ -89,8 +95,8 @@ class GaussianRidge(ConditionalDistribution):
     def learn(self, features: Numbers, phi: Numbers) -> Deviates:
         if not np.isfinite(features).all():
             raise InvalidArgument(
-                "'public' must hold finite numbers, got NaN or infinity. Fill in what is missing as in the model's "
-                "training, or take BoostedQuantiles, which can do without."
+                "'public' must hold finite numbers, got NaN or infinity. Fill in what is missing as in the "
+                "model's training, or take BoostedQuantiles, which can do without."
             )
         centre, scale = features.mean(axis=0), features.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
@@ -111,12 +117,14 @@ class GaussianRidge(ConditionalDistribution):
 class QuantileRegression(Attack[BlackBox]):
     """The position of φ in its conditional distribution among public non-members, as a normal deviate.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and public records of the same kind that
-    were not trained on (and are not among the records judged); wants its membership. They train no model like the target.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and public records of the
+    same kind that were not trained on (and are not among the records judged); wants its membership. They
+    train no model like the target.
 
-    *Reference*: Bertran et al. 2023, algorithm 1 with its pinball loss (``BoostedQuantiles``) and its Gaussian variant
-    (``GaussianRidge``). Deviations: the regressor is boosted trees or ridge on the flattened record and its label, where the
-    paper trains a network on the record; one score for all levels instead of one threshold for each.
+    *Reference*: Bertran et al. 2023, algorithm 1 with its pinball loss (``BoostedQuantiles``) and its
+    Gaussian variant (``GaussianRidge``). Deviations: the regressor is boosted trees or ridge on the flattened
+    record and its label, where the paper trains a network on the record; one score for all levels instead of
+    one threshold for each.
     """
 
     public: Records

@@ -1,7 +1,7 @@
 """What the attacks with reference models share: they compare φ of the target with φ of the references.
 
-``judge`` is pure: it takes the target's signals, queries × records, and queries no model. IN are the models that were trained
-on a record, OUT those that were not.
+``judge`` is pure: it takes the target's signals, queries × records, and queries no model. IN are the models
+that were trained on a record, OUT those that were not.
 """
 
 from abc import abstractmethod
@@ -45,7 +45,8 @@ OFFLINE = Adversary(
 class ReferenceAttack(Attack[BlackBox]):
     """An attack that compares the target with reference models.
 
-    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them in their own order.
+    ``score`` puts the references in the order of the records, or refuses; ``judge`` takes them in their own
+    order.
     """
 
     references: References
@@ -109,30 +110,32 @@ def summarize_out(references: References) -> ReferenceStatistics:
 
 
 def require_out_models(references: References) -> None:
-    """Refuse records that every reference model was trained on: an offline attack knows nothing about them."""
+    """Refuse records that every reference model was trained on, which an offline attack cannot judge."""
     everywhere = int(np.asarray(references.members.all(axis=0)).sum())
     if everywhere:
         raise InvalidArgument(
-            f"'references' must hold a model without each record, and {everywhere} of {references.members.shape[1]} records "
-            f"are in all of them. Split so that each record is left out somewhere, or take the online attack."
+            f"'references' must hold a model without each record, and {everywhere} of "
+            f"{references.members.shape[1]} records are in all of them. Split so that each record is left "
+            f"out somewhere, or take the online attack."
         )
 
 
 def check_target(target: Numbers, references: References) -> Numbers:
     """The target's signals, or a refusal where they do not fit the references or are not numbers.
 
-    Infinite signals are clipped to ±745, the limit of ``confidence_logits``: the difference of two infinite densities is NaN.
+    Infinite signals are clipped to ±745, the limit of ``confidence_logits``: the difference of two infinite
+    densities is NaN.
     """
     target = np.asarray(target, dtype=np.float64)
     if target.shape != references.signals.shape[1:]:
         raise InvalidArgument(
-            f"'target' must be queries × records as in the references, {references.signals.shape[1:]}, got shape "
-            f"{target.shape}. Give the target the queries of the references."
+            f"'target' must be queries × records as in the references, {references.signals.shape[1:]}, got "
+            f"shape {target.shape}. Give the target the queries of the references."
         )
     if np.isnan(target).any():
         raise InvalidArgument(
-            "'target' must be numbers, got NaN among the signals. Look for records that hold NaN, or for a model that "
-            "diverged."
+            "'target' must be numbers, got NaN among the signals. Look for records that hold NaN, or for a "
+            "model that diverged."
         )
     answer: Numbers = np.clip(target, -_FARTHEST, _FARTHEST)
     return answer

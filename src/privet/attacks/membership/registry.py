@@ -1,7 +1,7 @@
 """Every attack by its name, with its needs, and the function that builds it from the auditor's knowledge.
 
-``Means`` says what is available, before anything is trained; ``Knowledge`` holds it. An attack whose needs are not met is refused
-with the missing need and its fix.
+``Means`` says what is available, before anything is trained; ``Knowledge`` holds it. An attack whose needs
+are not met is refused with the missing need and its fix.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,7 +50,7 @@ _FLIPS = (0.02, 0.05, 0.1)  # of the features of a record of zeros and ones
 @final
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """What is available, or can be trained: the view, the records, and the further knowledge of an adversary."""
+    """What is available, or can be trained: the view, the records, and further knowledge."""
 
     view: LabelOnly
     records: Records
@@ -225,7 +225,10 @@ ATTACKS: dict[str, NamedAttack] = {attack.name: attack for attack in _ALL_ATTACK
 
 
 def find_attacks(names: Iterable[str], means: Means) -> tuple[NamedAttack, ...]:
-    """The attacks with these names; an unknown name, or an attack whose needs are not met, is refused before anything runs."""
+    """The attacks with these names.
+
+    An unknown name, or an attack whose needs are not met, is refused before anything runs.
+    """
     wanted = list(names)
     if not wanted or len(set(wanted)) < len(wanted) or any(name not in ATTACKS for name in wanted):
         raise InvalidArgument(

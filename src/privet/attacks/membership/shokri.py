@@ -22,19 +22,20 @@ _FLOOR = -50.0  # lower ln confidences have no further information for a classif
 @final
 @dataclass(frozen=True, eq=False)
 class Shokri(Attack[BlackBox]):
-    """One classifier for each class, on the confidences: first that of the true label, then the others in descending order.
+    """One classifier for each class, on the confidences: first that of the true label, then the others in
+    descending order.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and shadow models trained the same way
-    whose members they chose; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and shadow models trained
+    the same way whose members they chose; wants its membership.
 
-    The classifier is trained on the confidences of the shadow models with *their* membership, never that of the target. The score is
-    the ln odds of membership. A class with fewer than ``least`` answers on either side is judged by the classifier of all classes
-    together.
+    The classifier is trained on the confidences of the shadow models with *their* membership, never that of
+    the target. The score is the ln odds of membership. A class with fewer than ``least`` answers on either
+    side is judged by the classifier of all classes together.
 
-    *Reference*: Shokri et al. 2017, section V. Deviations: the classifier is logistic regression, or another, where the
-    paper has a network of 64 hidden units; confidences are logarithms, and sorted as in Salem et al. 2019, of
-    which the first ``top`` are kept. Shadow models are queried with the judged records themselves;
-    the paper's adversary has other records of the same kind.
+    *Reference*: Shokri et al. 2017, section V. Deviations: the classifier is logistic regression, or another,
+    where the paper has a network of 64 hidden units; confidences are logarithms, and sorted as in Salem et
+    al. 2019, of which the first ``top`` are kept. Shadow models are queried with the judged records
+    themselves; the paper's adversary has other records of the same kind.
     """
 
     references: References

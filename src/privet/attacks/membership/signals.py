@@ -1,6 +1,7 @@
 """The signal of most attacks: φ = ln(p/(1−p)) of the confidence p in the true label, and functions of it.
 
-Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic function of −φ.
+Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic
+function of −φ.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ __all__ = [
 
 _LEAST = float(np.nextafter(0.0, 1.0))
 
-QueryTransform = Callable[[Rows], Rows]  # how a record is shown to the model: as it is, mirror, shifted …
+QueryTransform = Callable[[Rows], Rows]  # how a record is shown to the model: unchanged, mirrored, shifted …
 
 
 def identity(inputs: Rows) -> Rows:
@@ -52,8 +53,8 @@ def check_labels(records: Records, classes: int) -> Labels:
     labels = records.known_labels
     if labels.max() >= classes:
         raise InvalidArgument(
-            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as the model "
-            f"does, and leave out records of classes that it does not know."
+            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as "
+            f"the model does, and leave out records of classes that it does not know."
         )
     return labels
 
@@ -69,7 +70,10 @@ def log_confidence(phi: Numbers) -> Numbers:
 
 
 def log_mean(confidence: Numbers, rest: Numbers) -> Numbers:
-    """ln p from p and 1 − p, whichever is more accurate; not below the logarithm of the smallest float above 0."""
+    """ln p from p and 1 − p, whichever is more accurate.
+
+    Not below the logarithm of the smallest float above 0.
+    """
     answer: Numbers = np.where(
         rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(np.maximum(confidence, _LEAST))
     )

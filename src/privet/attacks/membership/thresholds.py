@@ -1,6 +1,7 @@
 """Attacks on the target alone: one number for each record, compared with one threshold for all.
 
-They are the baseline of every comparison: an easy record that was never trained on scores higher than a hard member.
+They are the baseline of every comparison: an easy record that was never trained on scores higher than a hard
+member.
 """
 
 from dataclasses import dataclass
@@ -24,11 +25,12 @@ _WANTS = "whether a record was trained on"
 class Loss(Attack[BlackBox]):
     """Members have a lower loss.
 
-    *Adversary*: sees the confidence in every class; knows the record and its true label; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record and its true label; wants its
+    membership.
 
-    *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the threshold (in
-    the paper the average training loss) is left to the reader of the ROC. Song & Mittal's confidence in the true label
-    gives the same order.
+    *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the
+    threshold (in the paper the average training loss) is left to the reader of the ROC. Song & Mittal's
+    confidence in the true label gives the same order.
     """
 
     name = "loss"
@@ -97,8 +99,9 @@ class ModifiedEntropy(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and its label; wants its membership.
 
-    *Reference*: Song & Mittal 2021, modified prediction entropy: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i ln(1−p_i); the score is −Mentr. One
-    threshold serves all classes, where the paper learns one for each class from shadow models.
+    *Reference*: Song & Mittal 2021, modified prediction entropy: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i
+    ln(1−p_i); the score is −Mentr. One threshold serves all classes, where the paper learns one for each
+    class from shadow models.
     """
 
     name = "modified entropy"
@@ -130,9 +133,9 @@ class Gap(Attack[LabelOnly]):
 
     *Adversary*: sees the predicted class; knows the record and its label; wants its membership.
 
-    *Reference*: Yeom et al. 2018, adversary 1 (bounded loss) for the 0–1 loss; the baseline of Choquette-Choo et al. 2021.
-    Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and its ties are
-    real: the ROC has one corner.
+    *Reference*: Yeom et al. 2018, adversary 1 (bounded loss) for the 0–1 loss; the baseline of Choquette-Choo
+    et al. 2021. Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and
+    its ties are real: the ROC has one corner.
     """
 
     name = "gap"

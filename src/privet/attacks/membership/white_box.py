@@ -1,6 +1,7 @@
 """White-box attacks: from each layer's gradient and activations for a record.
 
-Training drives the gradients of members towards 0, each by itself and in the mean, but not those of other records.
+Training drives the gradients of members towards 0, each by itself and in the mean, but not those of other
+records.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,8 @@ class GradientNorm(Attack[WhiteBox]):
 
     The score is −ln of the gradient's norm, over one layer, or over all of them where none is named.
 
-    *Reference*: Nasr et al. 2019 (how the norms of members' and others' gradients differ); as an attack of its own, Rezaei &
-    Liu 2021.
+    *Reference*: Nasr et al. 2019 (how the norms of members' and others' gradients differ); as an attack of
+    its own, Rezaei & Liu 2021.
     """
 
     layer: str | None = None
@@ -56,17 +57,17 @@ class GradientNorm(Attack[WhiteBox]):
 class GradientAlignment(Attack[WhiteBox]):
     """Members' gradients have small components along the gradients of records outside of training.
 
-    *Adversary*: sees the parameters; knows the record, its label, and public records that were not trained on; wants its
-    membership.
+    *Adversary*: sees the parameters; knows the record, its label, and public records that were not trained
+    on; wants its membership.
 
-    In each layer the gradients of public records span a few directions along which a model still learns from unseen records. A
-    record's gradient is projected on the first of them, each in units of the public records' size there (a Mahalanobis norm); the
-    score is minus the mean over layers of the logarithm. A large gradient along a direction that is large for all records counts
-    less, unlike in ``GradientNorm``.
+    In each layer the gradients of public records span a few directions along which a model still learns from
+    unseen records. A record's gradient is projected on the first of them, each in units of the public
+    records' size there (a Mahalanobis norm); the score is minus the mean over layers of the logarithm. A
+    large gradient along a direction that is large for all records counts less, unlike in ``GradientNorm``.
 
-    *Reference*: the gradient features of Nasr et al. 2019, with the gradients' covariance over the population as in the
-    gradient likelihood ratio of Leemann et al. 2023. Deviations: that attack sees the gradients of training steps, and this
-    one the finished model; directions with little variance are left out.
+    *Reference*: the gradient features of Nasr et al. 2019, with the gradients' covariance over the population
+    as in the gradient likelihood ratio of Leemann et al. 2023. Deviations: that attack sees the gradients of
+    training steps, and this one the finished model; directions with little variance are left out.
     """
 
     public: Records
@@ -125,14 +126,17 @@ class Shadow:
 class LayerClassifier(Attack[WhiteBox]):
     """A classifier over all layers, taught by shadow models whose members are known.
 
-    *Adversary*: sees the parameters; knows the record, its label, and shadow models trained the same way; wants its membership.
+    *Adversary*: sees the parameters; knows the record, its label, and shadow models trained the same way;
+    wants its membership.
 
-    The features of a record are φ, whether it is predicted correctly, and in every layer the norm of its gradient and the norm, mean
-    and share of zeros of its activations. The classifier learns from the shadows' own coins, never from the target's. Features are
-    ranks within each model, so that models of different scale are comparable. The score is the ln odds of membership.
+    The features of a record are φ, whether it is predicted correctly, and in every layer the norm of its
+    gradient and the norm, mean and share of zeros of its activations. The classifier learns from the shadows'
+    own coins, never from the target's. Features are ranks within each model, so that models of different
+    scale are comparable. The score is the ln odds of membership.
 
-    *Reference*: Nasr et al. 2019, the supervised attack. Deviation: summaries of each layer and boosted trees, where the paper learns
-    convolutions over whole gradients; taught by shadow models, where its supervised attack knows part of the target's members.
+    *Reference*: Nasr et al. 2019, the supervised attack. Deviation: summaries of each layer and boosted
+    trees, where the paper learns convolutions over whole gradients; taught by shadow models, where its
+    supervised attack knows part of the target's members.
     """
 
     shadows: Sequence[Shadow]
@@ -155,15 +159,16 @@ class LayerClassifier(Attack[WhiteBox]):
         for shadow in self.shadows:
             if len(shadow.view.layers) != len(view.layers):
                 raise InvalidArgument(
-                    f"'shadows' must have the target's {len(view.layers)} layers, got one with {len(shadow.view.layers)}. "
-                    f"Train shadow models of the same architecture."
+                    f"'shadows' must have the target's {len(view.layers)} layers, got one with "
+                    f"{len(shadow.view.layers)}. Train shadow models of the same architecture."
                 )
             taught.append(rank_columns(layer_features(shadow.view, shadow.challenge.records)))
             coins.append(shadow.challenge.members)
         coin = np.concatenate(coins)
         if coin.all() or not coin.any():
             raise InvalidArgument(
-                "'shadows' must hold members and others, got one kind only. Keep some records out of each shadow."
+                "'shadows' must hold members and others, got one kind only. Keep some records out of each "
+                "shadow."
             )
         return self.classifier.learn(np.concatenate(taught), coin)(
             rank_columns(layer_features(view, records))
@@ -197,7 +202,10 @@ def rank_columns(features: Numbers) -> Numbers:
 def _gradient_products(
     view: WhiteBox, records: Records, labels: Labels, layer: str, public: Numbers
 ) -> Numbers:
-    """⟨gradient, public gradient⟩, records × public; some at a time, because a gradient is as large as its layer."""
+    """⟨gradient, public gradient⟩, records × public.
+
+    Some at a time, because a gradient is as large as its layer.
+    """
     step = max(1, 2**24 // max(1, public.shape[1]))
     return np.concatenate(
         [

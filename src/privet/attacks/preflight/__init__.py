@@ -1,9 +1,10 @@
 """Preflight: checks to make before the figures of an attack are trusted.
 
-An attack that tells members from others may have found something else: the two sides come from different sources, they hold
-copies of each other, or the model answers at random. An attack that finds nothing may have had reference models that are unlike
-the target. Each check is a function that gives a ``Check``; ``preflight`` runs all of them, and a check without the data that it
-needs is skipped. Warnings are not raised; the report shows them.
+An attack that tells members from others may have found something else: the two sides come from different
+sources, they hold copies of each other, or the model answers at random. An attack that finds nothing may have
+had reference models that are unlike the target. Each check is a function that gives a ``Check``;
+``preflight`` runs all of them, and a check without the data that it needs is skipped. Warnings are not
+raised; the report shows them.
 
 A new check is a function in ``design``, ``shift``, ``duplicates`` or ``target``, and a line in ``preflight``.
 
@@ -54,7 +55,8 @@ def preflight(
 ) -> tuple[Check, ...]:
     """All checks, the most important first.
 
-    ``fpr`` is the false-positive rate of interest. ``canaries`` is the number of canaries in the training, if it is known.
+    ``fpr`` is the false-positive rate of interest. ``canaries`` is the number of canaries in the training, if
+    it is known.
 
     >>> import numpy as np
     >>> from privet.attacks import Probabilities

@@ -12,7 +12,9 @@ _EXPECTED = 10  # false positives, so that a rate is known within about a third
 
 
 def enough_records(challenge: Challenge, *, fpr: float) -> Check:
-    """Whether there are enough records for the false-positive rate: with m non-members, no rate below 1/m can be measured."""
+    """Whether there are enough records for the false-positive rate: with m non-members, no rate below 1/m can
+    be measured.
+    """
     fraction("fpr", fpr)
     members = int(challenge.members.sum())
     others = len(challenge.members) - members
@@ -27,8 +29,8 @@ def enough_records(challenge: Challenge, *, fpr: float) -> Check:
         )
     expected = fpr * others
     finding = (
-        f"{members} members and {others} non-members; a rate of {fpr:g} is {expected:.3g} false positives, and the smallest rate "
-        f"that can be measured is {1 / others:.2g}."
+        f"{members} members and {others} non-members; a rate of {fpr:g} is {expected:.3g} false positives, "
+        f"and the smallest rate that can be measured is {1 / others:.2g}."
     )
     if expected < _EXPECTED:
         return Check(
@@ -50,14 +52,20 @@ def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
             name=name,
             outcome=Outcome.SKIPPED,
             finding="At least one of the two recipes is not known, or has no description.",
-            advice="Say how the target was trained; an adversary who does not know it is weaker than the worst one.",
+            advice=(
+                "Say how the target was trained; an adversary who does not know it is weaker than the worst "
+                "one."
+            ),
         )
     if texts[0] != texts[1]:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding="Reference models are trained by another recipe than the target.",
-            advice="Train them as the target was: model, epochs, batch, rate, augmentation, and number of records.",
+            advice=(
+                "Train them as the target was: model, epochs, batch, rate, augmentation, and number of "
+                "records."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="Both have the same description.")
 
@@ -68,14 +76,19 @@ def same_size(target: int, references: References | None) -> Check:
     if references is None:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="There are no reference models.")
     mean_size = float(references.members.sum(axis=1).mean())
-    finding = f"The target was trained on {target:,} records as far as is known, a reference model on {mean_size:,.0f}."
+    finding = (
+        f"The target was trained on {target:,} records as far as is known, a reference model on "
+        f"{mean_size:,.0f}."
+    )
     if abs(mean_size - target) > _SIZE * target:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train reference models on as many records as the target: a model of another size memorises differently, "
-            "and attacks look too weak. Give audit a recipe and all members.",
+            advice=(
+                "Train reference models on as many records as the target: a model of another size memorises "
+                "differently, and attacks look too weak. Give audit a recipe and all members."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
@@ -93,7 +106,13 @@ def canaries_present(count: int | None) -> Check:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
-            finding="There were no canaries in the training: only ordinary records are attacked, which are not the worst case.",
-            advice="Train with canaries=1000: each is in or out by its own coin, and is easy to memorise on purpose.",
+            finding=(
+                "There were no canaries in the training: only ordinary records are attacked, which are not "
+                "the worst case."
+            ),
+            advice=(
+                "Train with canaries=1000: each is in or out by its own coin, and is easy to memorise on "
+                "purpose."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=f"There were {count} canaries.")

@@ -1,4 +1,6 @@
-"""Copies and near copies between members and non-members: a non-member whose copy was trained on is no non-member."""
+"""Copies and near copies between members and non-members: a non-member whose copy was trained on is no
+non-member.
+"""
 
 import hashlib
 import math
@@ -27,7 +29,10 @@ def exact_duplicates(challenge: Challenge) -> Check:
     name = "no record is on both sides"
     twins = _groups(challenge.records.inputs)
     across, within = _shares(twins, challenge.members)
-    finding = f"{across.sum()} of {across.size} records have an equal one on the other side, {within.sum()} have one on their own."
+    finding = (
+        f"{across.sum()} of {across.size} records have an equal one on the other side, {within.sum()} have "
+        f"one on their own."
+    )
     if across.any() or within.mean() > _ACCEPTED:
         return Check(
             name=name,
@@ -39,13 +44,15 @@ def exact_duplicates(challenge: Challenge) -> Check:
 
 
 def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check:
-    """Whether records have an almost equal one on the other side: ten times nearer than a usual nearest neighbour.
+    """Whether records have an almost equal one on the other side: ten times nearer than a usual nearest
+    neighbour.
 
-    Records are standardised and projected to 24 random directions; pairs come from 12 tables of random cells, each 4 times as
-    wide as the distance looked for (Datar et al. 2004), so a pair at that distance is found with probability of about 0.9, and
-    nearer ones almost surely. Where records fill d dimensions, a share of 1 − 2^(−10^−d) is that near by chance; d is not the number
-    of columns; it is estimated from the distances. The check warns above ``fpr`` and above
-    three times that share: from there on copies decide the true-positive rate at that false-positive rate.
+    Records are standardised and projected to 24 random directions; pairs come from 12 tables of random cells,
+    each 4 times as wide as the distance looked for (Datar et al. 2004), so a pair at that distance is found
+    with probability of about 0.9, and nearer ones almost surely. Where records fill d dimensions, a share of
+    1 − 2^(−10^−d) is that near by chance; d is not the number of columns; it is estimated from the distances.
+    The check warns above ``fpr`` and above three times that share: from there on copies decide the
+    true-positive rate at that false-positive rate.
     """
     name = "no near copies on the other side"
     fraction("fpr", fpr)
@@ -64,13 +71,19 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     across = _near_across(table, challenge.members, reach, generator)
     by_chance = 1 - 2.0 ** -(_NEAR**dimensions)
     share = float(across.mean())
-    finding = f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to them."
+    finding = (
+        f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to "
+        f"them."
+    )
     if share > max(fpr, 3 * by_chance):
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Keep near copies (frames of a film, versions of a text) on one side, by one coin for each group of them.",
+            advice=(
+                "Keep near copies (frames of a film, versions of a text) on one side, by one coin for each "
+                "group of them."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
@@ -98,8 +111,9 @@ def _shares(groups: NDArray[np.int64], coin: Bits) -> tuple[Bits, Bits]:
 def _nearest(table: Features, generator: np.random.Generator) -> tuple[float, float]:
     """The median distance from a record to the nearest different one, and the dimension of the data.
 
-    About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the distance that one in ten
-    exceeds is (log₂ 10)^(1/d) medians. The upper quantile is used and not the lower one, because copies are near.
+    About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the
+    distance that one in ten exceeds is (log₂ 10)^(1/d) medians. The upper quantile is used and not the lower
+    one, because copies are near.
     """
     asked = table[generator.permutation(len(table))[:_ASKED]]
     around = table[generator.permutation(len(table))[:_AROUND]]

@@ -16,7 +16,10 @@ _COMPONENTS = 24
 
 
 def to_numbers(inputs: Rows) -> Features:
-    """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells; NaN and infinity become 0."""
+    """Each record as one row of numbers: arrays are flattened, words are counted in hashed cells.
+
+    NaN and infinity become 0.
+    """
     if inputs.dtype.kind in "biuf":
         flat = inputs.reshape(len(inputs), -1).astype(np.float32)  # a copy, which may be changed
         return np.nan_to_num(flat, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
@@ -40,7 +43,9 @@ def standardize(table: Features) -> Features:
 def project_randomly(
     table: Features, generator: np.random.Generator, dimensions: int = _COMPONENTS
 ) -> Features:
-    """A random projection to fewer columns, which keeps distances within about a seventh (Johnson & Lindenstrauss)."""
+    """A random projection to fewer columns, which keeps distances within about a seventh (Johnson &
+    Lindenstrauss).
+    """
     columns = table.shape[1]
     if columns <= dimensions:
         return table
@@ -50,7 +55,8 @@ def project_randomly(
 
 
 def summarize_records(table: Features, generator: np.random.Generator) -> Features:
-    """The directions of largest variance, and five numbers of each row as a whole: mean, deviation, extremes, share of zeros.
+    """The directions of largest variance, and five numbers of each row as a whole: mean, deviation, extremes,
+    share of zeros.
 
     Reference: Halko, Martinsson & Tropp 2011, Algorithm 4.4 with one power iteration, for the directions.
     """

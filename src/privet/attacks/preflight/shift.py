@@ -1,4 +1,7 @@
-"""Whether members and non-members differ even without a model. Then an attack may measure that difference and not the model."""
+"""Whether members and non-members differ even without a model.
+
+Then an attack may measure that difference and not the model.
+"""
 
 import math
 
@@ -27,11 +30,11 @@ def membership_without_a_model(
 ) -> Check:
     """A classifier that sees the records but not the model must have an AUC of ½.
 
-    Cross-validated: each fold is scored by a classifier that has not seen it. Given that classifier, on a fair challenge all
-    orders of the fold's coins are equally likely, so the AUC of a fold has mean ½ and variance (a + b + 1)/(12 ab) for a
-    members and b others (Mann & Whitney 1947). The mean of both folds is tested, one-sided. The folds are
-    dependent, because each is scored by a classifier that learnt from the other. So the test uses the deviation of a single fold,
-    which the deviation of the mean never exceeds.
+    Cross-validated: each fold is scored by a classifier that has not seen it. Given that classifier, on a
+    fair challenge all orders of the fold's coins are equally likely, so the AUC of a fold has mean ½ and
+    variance (a + b + 1)/(12 ab) for a members and b others (Mann & Whitney 1947). The mean of both folds is
+    tested, one-sided. The folds are dependent, because each is scored by a classifier that learnt from the
+    other. So the test uses the deviation of a single fold, which the deviation of the mean never exceeds.
     """
     name = "members and non-members are alike"
     generator = np.random.default_rng(seed)
@@ -54,21 +57,24 @@ def membership_without_a_model(
             advice="Run pip install 'privet[learn]'.",
         )
     finding = (
-        f"Without the model, a classifier tells them apart with AUC {auc:.3f} (95 % interval {auc - 1.96 * deviation:.3f} "
-        f"to {auc + 1.96 * deviation:.3f}); ½ is chance."
+        f"Without the model, a classifier tells them apart with AUC {auc:.3f} (95 % interval "
+        f"{auc - 1.96 * deviation:.3f} to {auc + 1.96 * deviation:.3f}); ½ is chance."
     )
     if auc - 0.5 > _DEVIATIONS * deviation:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Draw both sides from the same source by a fair coin. The measured leakage may be this shift alone.",
+            advice=(
+                "Draw both sides from the same source by a fair coin. The measured leakage may be this "
+                "shift alone."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
 def label_shift(challenge: Challenge) -> Check:
-    """Whether classes are as frequent among members as among others: Pearson's χ², rare classes put together."""
+    """Whether classes are equally frequent on both sides: Pearson's χ², with rare classes put together."""
     name = "labels of both sides are alike"
     labels = challenge.records.labels
     coin = challenge.members
@@ -88,13 +94,19 @@ def label_shift(challenge: Challenge) -> Check:
     expected = merged.sum(1, keepdims=True) * merged.sum(0) / merged.sum()
     chance = float(chi2.sf(((merged - expected) ** 2 / expected).sum(), merged.shape[1] - 1))
     distance = 0.5 * float(np.abs(merged[0] / merged[0].sum() - merged[1] / merged[1].sum()).sum())
-    finding = f"The shares of classes differ by {distance:.3f} in total variation; by chance in {chance:.2g} of cases."
+    finding = (
+        f"The shares of classes differ by {distance:.3f} in total variation; by chance in {chance:.2g} of "
+        f"cases."
+    )
     if chance < _FALSE_ALARM:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Sample both sides with the same classes, or an attack will detect the classes and not the members.",
+            advice=(
+                "Sample both sides with the same classes, or an attack will detect the classes and not the "
+                "members."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
@@ -108,7 +120,9 @@ def _balance(coin: Bits, generator: np.random.Generator) -> np.ndarray:
 def _cross_validate(
     features: Numbers, coin: Bits, classifier: Classifier, generator: np.random.Generator
 ) -> tuple[float, float]:
-    """The mean AUC over folds with equal shares of both sides, and a bound on its standard deviation on a fair challenge."""
+    """The mean AUC over folds with equal shares of both sides, and a bound on its standard deviation on a
+    fair challenge.
+    """
     fold = np.empty(len(coin), dtype=np.int64)
     for side in (coin, ~coin):
         fold[side] = generator.permutation(np.arange(int(side.sum())) % _FOLDS)

@@ -69,7 +69,9 @@ def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
-            finding=f"The confidences of {broken.sum()} of {len(rows)} records are not numbers that add up to 1.",
+            finding=(
+                f"The confidences of {broken.sum()} of {len(rows)} records are not numbers that add up to 1."
+            ),
             advice=advice,
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="All confidences add up to 1.")
@@ -78,8 +80,9 @@ def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
 def references_are_alike(view: LabelOnly, challenge: Challenge, references: References | None) -> Check:
     """Reference models must be as accurate as the target, on their own members and on their own non-members.
 
-    Right means that the true label has a confidence above ½, which the stored signals show; the target is judged in the same way. The
-    check warns of a difference above 2 points plus three standard deviations, of models and of records together.
+    Right means that the true label has a confidence above ½, which the stored signals show; the target is
+    judged in the same way. The check warns of a difference above 2 points plus three standard deviations, of
+    models and of records together.
     """
     name = "reference models are as accurate as the target"
     if references is None:
@@ -116,7 +119,10 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train the references as the target was, on as many records. Attacks by unlike references look too weak.",
+            advice=(
+                "Train the references as the target was, on as many records. Attacks by unlike references "
+                "look too weak."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED if sentences else Outcome.SKIPPED, finding=finding)
 
@@ -124,8 +130,8 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
 def references_have_their_own_coins(challenge: Challenge, references: References | None) -> Check:
     """No reference model may have been trained on exactly the target's members, or on exactly the others.
 
-    Such a model reveals the coin that must be guessed. It happens where the target's split and the references' split use the same
-    random generator with the same seed.
+    Such a model reveals the coin that must be guessed. It happens where the target's split and the
+    references' split use the same random generator with the same seed.
     """
     name = "reference models have coins of their own"
     if references is None or references.members.shape[1] != len(challenge.members):
@@ -137,13 +143,19 @@ def references_have_their_own_coins(challenge: Challenge, references: References
     alike = np.abs(theirs @ mine)
     chance = np.sqrt((theirs**2).mean(axis=1) * (mine**2).sum())
     shared = int(((alike > _TOO_MANY * chance) & (chance > 0)).sum())
-    finding = f"{shared} of {references.models} reference models were trained on what the target was, or on the rest."
+    finding = (
+        f"{shared} of {references.models} reference models were trained on what the target was, or on the "
+        f"rest."
+    )
     if shared:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train them on halves that are drawn by another seed. Attacks by such references look too strong.",
+            advice=(
+                "Train them on halves that are drawn by another seed. Attacks by such references look too "
+                "strong."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 

@@ -1,9 +1,10 @@
 """Shadow models: many models like the target, each trained on its own part of the records.
 
-A *recipe* says how one model is trained (``recipe``, ``torch_recipe``; ``optimizers``, ``schedules``, ``orders``), a *split*
-who is a member of which model (``splits``). ``studies`` puts them into a ``Job``, reads finished models from the ``cache``,
-lets an *engine* train the rest (``engine``, ``stacked``, ``processes``, ``cluster``; ``choice`` picks one) and gives
-``References``. ``whole_models`` keeps a few models whole, for attacks on parameters.
+A *recipe* says how one model is trained (``recipe``, ``torch_recipe``; ``optimizers``, ``schedules``,
+``orders``), a *split* who is a member of which model (``splits``). ``studies`` puts them into a ``Job``,
+reads finished models from the ``cache``, lets an *engine* train the rest (``engine``, ``stacked``,
+``processes``, ``cluster``; ``choice`` picks one) and gives ``References``. ``whole_models`` keeps a few
+models whole, for attacks on parameters.
 
 A new engine is a module with a subclass of ``ShadowEngine``, named below; ``choice`` says when it is taken.
 

@@ -1,11 +1,12 @@
 """A cache of the models' signals, each under the hash of everything that it depends on.
 
-The key of a model covers the bytes of the data, the recipe down to its code, the model's seed and members, the versions of
-Privet, Python, numpy and torch, and Privet's own code here. If any of these changes, the key changes, so a stale entry is
-never found. Engines are not part of the key, because they differ in rounding alone. A file is written under another name and
-renamed, so a killed run leaves a complete file or none. A file that differs in form from what this model would have written
-(damaged, planted, compressed to be huge) counts as missing, and the model is trained again; no more is read of it than such
-a file can hold. Only the owner can read the folder, because signals tell of records.
+The key of a model covers the bytes of the data, the recipe down to its code, the model's seed and members,
+the versions of Privet, Python, numpy and torch, and Privet's own code here. If any of these changes, the key
+changes, so a stale entry is never found. Engines are not part of the key, because they differ in rounding
+alone. A file is written under another name and renamed, so a killed run leaves a complete file or none. A
+file that differs in form from what this model would have written (damaged, planted, compressed to be huge)
+counts as missing, and the model is trained again; no more is read of it than such a file can hold. Only the
+owner can read the folder, because signals tell of records.
 """
 
 import hashlib
@@ -46,8 +47,9 @@ class Cache:
         description = job.recipe.description()
         if description is None:
             raise InvalidArgument(
-                "'cache' must be None for a recipe without a version, got a folder. Old signals could be taken for "
-                "new ones. Give CallableRecipe(train, version=…), and change that word with the function."
+                "'cache' must be None for a recipe without a version, got a folder. Old signals could be "
+                "taken for new ones. Give CallableRecipe(train, version=…), and change that word with the "
+                "function."
             )
         self._folder, self._job = folder, job
         common = hashlib.sha256()
@@ -80,8 +82,8 @@ class Cache:
             path.parent.mkdir(exist_ok=True)
         except OSError as failed:
             raise InvalidArgument(
-                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} ({failed.strerror}). "
-                f"Make it one, or name another folder."
+                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} "
+                f"({failed.strerror}). Make it one, or name another folder."
             ) from failed
         arrays = {"signals": answer.signals}
         if answer.log_confidences is not None:
@@ -99,7 +101,8 @@ class Cache:
 
 
 def _read_arrays(file: BinaryIO, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, Numbers]:
-    """The arrays of a file that ``put`` wrote: float64 of these shapes (None: any length), not compressed, nothing else.
+    """The arrays of a file that ``put`` wrote: float64 of these shapes (None: any length), not compressed,
+    nothing else.
 
     So an array is never larger than the file, and memory is allocated only after the header was checked.
     """

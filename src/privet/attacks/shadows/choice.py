@@ -1,8 +1,8 @@
 """Which engine trains the models, by a short measurement, and why. The choice is data, and is shown.
 
-Every engine gives the same models, so the quickest is taken. For torch recipes a few steps of each engine are timed: one
-model by itself with all threads, one model with a single thread (what each process would do), and a stack. For other
-recipes the first model is trained and timed; its answers are used.
+Every engine gives the same models, so the quickest is taken. For torch recipes a few steps of each engine are
+timed: one model by itself with all threads, one model with a single thread (what each process would do), and
+a stack. For other recipes the first model is trained and timed; its answers are used.
 """
 
 import sys

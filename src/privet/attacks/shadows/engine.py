@@ -1,7 +1,8 @@
 """What an engine is: it trains some models of a study, and gives the signals of each for every record.
 
-Engines differ in time and, apart from rounding, never in the result: each model has its own members, order and seed,
-whichever engine trains it. ``Sequential`` is the plain one that the others are compared with in tests.
+Engines differ in time and, apart from rounding, never in the result: each model has its own members, order
+and seed, whichever engine trains it. ``Sequential`` is the plain one that the others are compared with in
+tests.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +24,8 @@ Tick = Callable[[float], None]  # reports progress, in models
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """A study before it is run: one recipe, the records, the members of each model, and the seed of each model.
+    """A study before it is run: one recipe, the records, the members of each model, and the seed of each
+    model.
 
     ``query_inputs`` are the inputs that the models are asked about, one array for each query.
     """
@@ -45,7 +47,7 @@ class Job:
 @final
 @dataclass(frozen=True, eq=False)
 class ModelSignals:
-    """The signals of one model: φ of queries × records, and its log confidences where the job asks for them."""
+    """The signals of one model: φ of queries × records, and log confidences where the job asks for them."""
 
     model: int
     signals: Numbers

@@ -1,9 +1,10 @@
 """One hash of a recipe, down to its code and its numbers.
 
-Two things with the same fingerprint do the same. The hash of a function covers its byte code, constants, defaults, closure,
-and the names that it reads from its module; that of a class its methods and bases; that of an object its class and fields.
-Code of an installed package is covered by the package's name and version. Anything that cannot be hashed in this way is
-refused, because a guess could return a stale result from the cache.
+Two things with the same fingerprint do the same. The hash of a function covers its byte code, constants,
+defaults, closure, and the names that it reads from its module; that of a class its methods and bases; that of
+an object its class and fields. Code of an installed package is covered by the package's name and version.
+Anything that cannot be hashed in this way is refused, because a guess could return a stale result from the
+cache.
 """
 
 import dis
@@ -210,7 +211,9 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
 
 @functools.cache
 def _is_installed(module: str) -> bool:
-    """Whether a module belongs to an installed package or to Python itself, so that a version covers its code."""
+    """Whether a module belongs to an installed package or to Python itself, so that a version covers its
+    code.
+    """
     root = module.partition(".")[0]
     if root == "privet" or root in sys.stdlib_module_names:
         return root != "__main__"

@@ -22,7 +22,10 @@ def couples_rows(module: nn.Module) -> bool:
 
 
 def refusal(module: nn.Module) -> str | None:
-    """Why the modules cannot be stacked, as far as that is known without trying; None where nothing speaks against it."""
+    """Why the modules cannot be stacked, as far as that is known without trying.
+
+    None where nothing speaks against it.
+    """
     if any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in module.modules()):
         return "its dropout would not be that of the model by itself"
     if not all(parameter.requires_grad for parameter in module.parameters()):
@@ -37,7 +40,10 @@ def refusal(module: nn.Module) -> str | None:
 
 @final
 class Functional:
-    """A stack of modules of one class during training. Each model has its own buffers, such as running statistics."""
+    """A stack of modules of one class during training.
+
+    Each model has its own buffers, such as running statistics.
+    """
 
     def __init__(self, modules: Sequence[nn.Module], optimizer: Optimizer, gives: Outputs) -> None:
         self._modules = modules

@@ -1,7 +1,7 @@
 """Optimizers: torch's own for one model, and the same update rules in place for a stack of models.
 
-A stack is a list of tensors whose first axis is the model. Where all models have the same learning rate, the whole stack is
-updated in one operation. A model that is done has learning rate 0, which no rule here moves.
+A stack is a list of tensors whose first axis is the model. Where all models have the same learning rate, the
+whole stack is updated in one operation. A model that is done has learning rate 0, which no rule here moves.
 """
 
 from abc import ABC, abstractmethod
@@ -21,14 +21,16 @@ LearningRate = float | Tensor  # one for all models, or one for each
 
 
 class OptimizerState(ABC):
-    """The weights of a stack of models during training, and what the optimizer remembers of past gradients."""
+    """The weights of a stack of models during training, and the state of the optimizer."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         self.weights = list(weights)
 
     @abstractmethod
     def accumulator(self, index: int) -> tuple[Tensor, float]:
-        """The tensor that the gradient of weight ``index`` is added to, and the factor that it is multiplied by before."""
+        """The tensor that the gradient of weight ``index`` is added to, and the factor that it is multiplied
+        by before.
+        """
 
     @abstractmethod
     def step(self, rate: LearningRate) -> None:
@@ -60,7 +62,9 @@ class Optimizer(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum: v ← μ v + g + λ w, w ← w − η v (Nesterov: w ← w − η (g + λ w + μ v))."""
+    """Stochastic gradient descent with momentum: v ← μ v + g + λ w, w ← w − η v (Nesterov: w ← w − η (g + λ w
+    + μ v)).
+    """
 
     momentum: float = 0.9
     weight_decay: float = 0.0

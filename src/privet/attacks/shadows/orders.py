@@ -1,8 +1,9 @@
 """In which order a model sees its members: one definition for every engine.
 
-Each epoch is a new permutation of the members, cut into batches; the last batch of an epoch is smaller where the numbers
-do not divide. A last batch of a single record is left out of that epoch, because batch statistics need two records. A model
-with fewer members has fewer steps and is done earlier: no record is repeated to fill up a batch.
+Each epoch is a new permutation of the members, cut into batches; the last batch of an epoch is smaller where
+the numbers do not divide. A last batch of a single record is left out of that epoch, because batch statistics
+need two records. A model with fewer members has fewer steps and is done earlier: no record is repeated to
+fill up a batch.
 """
 
 from typing import final
@@ -19,7 +20,10 @@ _STREAM = 2  # the streams of the initial weights and of the split have other nu
 
 @final
 class Order:
-    """The batches of one model, step by step. An epoch is drawn when it is first asked for, and only forwards."""
+    """The batches of one model, step by step.
+
+    An epoch is drawn when it is first asked for, and only forwards.
+    """
 
     def __init__(self, members: NDArray[np.intp], *, epochs: int, batch_size: int, seed: int) -> None:
         if len(members) == 0:

@@ -1,9 +1,12 @@
-"""One model after the other in each of several processes. It uses all cores for models that cannot be stacked.
+"""One model after the other in each of several processes.
 
-The recipe is pickled: by cloudpickle where it is installed, which also takes lambdas and definitions of the script, and
-otherwise by pickle, which takes what can be imported. A worker never runs the script again. Records go through files that all
-workers map into memory, in a private folder that is removed however this process ends (``private_folders``). Workers end when
-this process ends, and remove the folder where this process could not.
+It uses all cores for models that cannot be stacked.
+
+The recipe is pickled: by cloudpickle where it is installed, which also takes lambdas and definitions of the
+script, and otherwise by pickle, which takes what can be imported. A worker never runs the script again.
+Records go through files that all workers map into memory, in a private folder that is removed however this
+process ends (``private_folders``). Workers end when this process ends, and remove the folder where this
+process could not.
 """
 
 import contextlib
@@ -143,7 +146,9 @@ class _Worker:
 
 
 def pickle_recipe(thing: object) -> tuple[bytes, bool]:
-    """The bytes, and whether they hold definitions of the script themselves (cloudpickle) or only their names (pickle)."""
+    """The bytes, and whether they hold definitions of the script themselves (cloudpickle) or only their names
+    (pickle).
+    """
     try:
         dumps = importlib.import_module("cloudpickle").dumps
     except ImportError:

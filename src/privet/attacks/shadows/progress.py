@@ -40,6 +40,9 @@ class ShadowProgress:
             left = (now - self._began) * (1 / share - 1) if share else 0.0
             filled = round(30 * share)
             bar = "█" * filled + "·" * (30 - filled)
-            text = f"shadow models {bar} {int(self._done + 1e-6)}/{self._models}  {self._note}  {left:.0f} s left"
+            text = (
+                f"shadow models {bar} {int(self._done + 1e-6)}/{self._models}  {self._note}  {left:.0f} s "
+                f"left"
+            )
             self._stream.write(f"\r\033[K{text}")
             self._stream.flush()

@@ -1,6 +1,7 @@
 """How a shadow model is trained. A recipe is a value: the same recipe, records and seed give the same model.
 
-Shadow models should be trained by the recipe of the target: how much a model remembers depends on how it is trained.
+Shadow models should be trained by the recipe of the target: how much a model remembers depends on how it is
+trained.
 """
 
 import inspect
@@ -29,13 +30,18 @@ class Recipe(ABC):
         """Train a model and give the view that its users would have."""
 
     def giving(self, outputs: Outputs | None) -> "Recipe":
-        """The same recipe for models with these outputs, where the recipe does not say its outputs and training depends on them."""
+        """The same recipe for models with these outputs, where the recipe does not say its outputs and
+        training depends on them.
+        """
         del outputs
         return self
 
     @abstractmethod
     def description(self) -> str | None:
-        """Text that changes whenever the recipe changes; None where that cannot be known, so that nothing is cached."""
+        """Text that changes whenever the recipe changes.
+
+        None where that cannot be known, so that nothing is cached.
+        """
 
 
 @final
@@ -73,8 +79,9 @@ class ScikitRecipe(Recipe):
 class CallableRecipe(Recipe):
     """Your own training: ``train(inputs, labels, seed)`` gives a model, or a view of one.
 
-    A function can read anything, so only its author knows when it has changed. With a ``version`` its models' signals are
-    cached under that word; change the word whenever the function changes. Without a version nothing is cached.
+    A function can read anything, so only its author knows when it has changed. With a ``version`` its models'
+    signals are cached under that word; change the word whenever the function changes. Without a version
+    nothing is cached.
     """
 
     train: Callable[[Rows, Labels, int], object]
@@ -88,7 +95,8 @@ class CallableRecipe(Recipe):
 
 
 def to_recipe(value: object) -> Recipe:
-    """A recipe, from a recipe, from ``train(inputs, labels, seed)``, or from an unfitted scikit-learn classifier.
+    """A recipe, from a recipe, from ``train(inputs, labels, seed)``, or from an unfitted scikit-learn
+    classifier.
 
     >>> to_recipe(lambda inputs, labels, seed: None)
     CallableRecipe(train=<function <lambda> at ...>, version=None)
@@ -100,8 +108,9 @@ def to_recipe(value: object) -> Recipe:
     if callable(value) and not isinstance(value, type) and _takes_three_arguments(value):
         return CallableRecipe(value)
     raise InvalidArgument(
-        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, labels, seed), got "
-        f"{shown(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where model makes an untrained module."
+        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, "
+        f"labels, seed), got {shown(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where "
+        f"model makes an untrained module."
     )
 
 
@@ -138,7 +147,8 @@ def _clone(estimator: Any) -> Any:  # noqa: ANN401 - scikit-learn has no types
         from sklearn.base import clone  # type: ignore[import-untyped]
     except ImportError:
         raise MissingPackage(
-            "ScikitRecipe needs the package 'scikit-learn', which is not installed. Run pip install 'privet[learn]'."
+            "ScikitRecipe needs the package 'scikit-learn', which is not installed. Run pip install "
+            "'privet[learn]'."
         ) from None
     return clone(estimator)
 

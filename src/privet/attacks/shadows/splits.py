@@ -1,4 +1,4 @@
-"""Which records each shadow model is trained on: drawn from the experiment's seed before anything is trained."""
+"""Which records each shadow model is trained on, drawn from the seed before anything is trained."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ _SPLIT = 0x5EED  # not zero: numpy pads seeds with zeros, so [seed, 0, 0] would 
 
 
 class Split(ABC):
-    """A rule that draws the members of each model. Those of model k do not depend on how many models come after it."""
+    """A rule that draws the members of each model.
+
+    Those of model k do not depend on how many models come after it.
+    """
 
     @abstractmethod
     def members(self, models: int, records: int, seed: int) -> Bits:
@@ -27,10 +30,11 @@ class Split(ABC):
 class Halves(Split):
     """Models come in pairs: a random half of the records, and the other half.
 
-    With an even number of models every record is a member of exactly half of them, so that no record has few models on one
-    side by chance. With an odd number of records, one model of each pair has one record more.
+    With an even number of models every record is a member of exactly half of them, so that no record has few
+    models on one side by chance. With an odd number of records, one model of each pair has one record more.
 
-    Reference: Carlini et al. 2022, section VI-A, which balances over all models at once; pairs let a study grow later.
+    Reference: Carlini et al. 2022, section VI-A, which balances over all models at once; pairs let a study
+    grow later.
 
     >>> Halves().members(4, 10, seed=0).sum(axis=0).tolist()
     [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
@@ -51,8 +55,9 @@ class Halves(Split):
 class HalvesBesideRest(Split):
     """Halves of the first ``judged`` records; the records after them are in every model.
 
-    This is for a target with more members than non-members. Each model then has as many records as the target, and each
-    judged record is in half of the models. Given the rest, the target got its judged records by the same rule: a random half.
+    This is for a target with more members than non-members. Each model then has as many records as the
+    target, and each judged record is in half of the models. Given the rest, the target got its judged records
+    by the same rule: a random half.
 
     >>> bits = HalvesBesideRest(judged=4).members(2, 7, seed=0)
     >>> bits.sum(axis=1).tolist(), bits[:, 4:].all(), bits[:, :4].sum(axis=0).tolist()
@@ -82,7 +87,9 @@ class Coins(Split):
 
 
 def _generator(seed: int, model: int) -> np.random.Generator:
-    """A stream that differs from ``default_rng(seed)``: a target that was split by the same seed shares no coin with its references."""
+    """A stream that differs from ``default_rng(seed)``: a target that was split by the same seed shares no
+    coin with its references.
+    """
     return np.random.default_rng([seed, model, _SPLIT])
 
 

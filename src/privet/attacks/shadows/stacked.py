@@ -1,9 +1,9 @@
 """Many models trained together: stacked weights, and one vectorised step for all of them.
 
-Each model has its own members, order and seed. A chain of simple layers is trained by batched products in place
-(``stacked_mlp``), in small stacks that fit a core's own cache, with one thread for each core: these threads never wait for
-each other, and the threads inside of one large product do. Any other module is trained by ``torch.func`` (``functional``),
-one tile at a time.
+Each model has its own members, order and seed. A chain of simple layers is trained by batched products in
+place (``stacked_mlp``), in small stacks that fit a core's own cache, with one thread for each core: these
+threads never wait for each other, and the threads inside of one large product do. Any other module is trained
+by ``torch.func`` (``functional``), one tile at a time.
 """
 
 import threading
@@ -34,7 +34,9 @@ _TOGETHER = 8  # models that one thread trains together; with more, memory traff
 @final
 @dataclass(frozen=True)
 class Stacked(ShadowEngine):
-    """Tiles of ``tile`` models, trained by ``threads`` threads (by default as many as torch uses) within ``memory`` bytes."""
+    """Tiles of ``tile`` models, trained by ``threads`` threads (by default as many as torch uses) within
+    ``memory`` bytes.
+    """
 
     tile: int = 16
     threads: int | None = None
@@ -134,7 +136,10 @@ class _Work:
         self._cancelled = threading.Event()
 
     def initialize(self, stack: Sequence[int]) -> list[InitialModel]:
-        """Models before their first step. Initial weights come from torch's global generator, so one thread draws them all."""
+        """Models before their first step.
+
+        Initial weights come from torch's global generator, so one thread draws them all.
+        """
         return [initialize_model(self._recipe, self._job.seeds[model]) for model in stack]
 
     def train(self, stack: Sequence[int], made: list[InitialModel]) -> list[ModelSignals]:
@@ -199,7 +204,10 @@ def _bytes_per_model(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> 
 
 
 def _try_functional(recipe: TorchRecipe, job: Job) -> str | None:
-    """Why ``torch.func`` does not take the module, found out by one step of two models; None where it does."""
+    """Why ``torch.func`` does not take the module, found out by one step of two models.
+
+    None where it does.
+    """
     rows = [np.flatnonzero(job.members[model]) for model in (0, min(1, len(job.members) - 1))]
     made = [initialize_model(recipe, 0), initialize_model(recipe, 1)]
     try:

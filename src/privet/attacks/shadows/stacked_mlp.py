@@ -1,8 +1,9 @@
 """Stacks of multilayer perceptrons: batched matrix products, forwards and backwards in place.
 
-Autograd builds a graph, allocates every intermediate, and writes gradients that the optimizer reads again. A chain of simple
-layers needs none of that: buffers are allocated once, and the matrix product of the backward pass adds into the velocity
-directly. A stack has the model as its first axis. Each model has its own weights, batch, dropout mask and learning rate.
+Autograd builds a graph, allocates every intermediate, and writes gradients that the optimizer reads again. A
+chain of simple layers needs none of that: buffers are allocated once, and the matrix product of the backward
+pass adds into the velocity directly. A stack has the model as its first axis. Each model has its own weights,
+batch, dropout mask and learning rate.
 """
 
 import math
@@ -66,7 +67,10 @@ def _unroll(module: nn.Module, layers: list[nn.Module]) -> str | None:
 
 @final
 class StackedMLP:
-    """A stack of chains during training. ``states`` is each model's random state after its initial weights were drawn."""
+    """A stack of chains during training.
+
+    ``states`` is each model's random state after its initial weights were drawn.
+    """
 
     def __init__(
         self, chains: Sequence[Sequence[nn.Module]], states: Sequence[Tensor], optimizer: Optimizer
@@ -97,7 +101,8 @@ class StackedMLP:
     ) -> None:
         """One step of every model: batch [models, rows, features], labels [models, rows].
 
-        ``shares`` is the weight of each row in its model's mean loss, 0 for padding rows; ``sizes`` counts the other rows.
+        ``shares`` is the weight of each row in its model's mean loss, 0 for padding rows; ``sizes`` counts
+        the other rows.
         """
         flow = batch
         for layer in self._layers:

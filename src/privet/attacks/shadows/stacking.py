@@ -1,7 +1,8 @@
 """The training loop of a stack: every model's own batch, loss weights and learning rate, side by side.
 
-Model k takes its own t-th batch at step t. Smaller batches are padded with rows of weight 0. A model that has taken all of
-its steps has learning rate 0 until the others are done. So each model is updated exactly as it would be by itself.
+Model k takes its own t-th batch at step t. Smaller batches are padded with rows of weight 0. A model that has
+taken all of its steps has learning rate 0 until the others are done. So each model is updated exactly as it
+would be by itself.
 """
 
 import threading
@@ -67,7 +68,10 @@ def train_stack(
 
 @final
 class _Batches:
-    """The models' batches side by side. Where all models have equally many members, a whole epoch is prepared at once."""
+    """The models' batches side by side.
+
+    Where all models have equally many members, a whole epoch is prepared at once.
+    """
 
     def __init__(
         self,
@@ -90,7 +94,9 @@ class _Batches:
         self._rows = self._targets = torch.empty(0)
 
     def at(self, step: int) -> tuple[Tensor, Tensor, float | Tensor, list[int]]:
-        """Inputs, labels, the weight of each row in its model's mean loss, and each model's rows without padding."""
+        """Inputs, labels, the weight of each row in its model's mean loss, and each model's rows without
+        padding.
+        """
         rows, targets, shares, sizes = (
             self._equal_batches(step) if self._equal else self._padded_batches(step)
         )

@@ -1,7 +1,7 @@
 """A shadow study: many models like the target, the members of each, and the signals of each for every record.
 
-Adversary: knows the recipe of the target and has records of the same kind, among which the target's own may be. The
-reference models belong to the adversary. Signals and membership bits are stored, models are not.
+Adversary: knows the recipe of the target and has records of the same kind, among which the target's own may
+be. The reference models belong to the adversary. Signals and membership bits are stored, models are not.
 """
 
 import time
@@ -41,7 +41,10 @@ class Study:
 
     def __str__(self) -> str:
         how = "nothing was trained" if self.choice is None else f"trained by {self.choice}"
-        return f"{self.references.models} shadow models, {self.reused} of them from the cache, in {self.seconds:.1f} s; {how}"
+        return (
+            f"{self.references.models} shadow models, {self.reused} of them from the cache, in "
+            f"{self.seconds:.1f} s; {how}"
+        )
 
 
 def study(
@@ -59,11 +62,13 @@ def study(
 ) -> References:
     """Train ``models`` shadow models on parts of the records and ask each about all of them.
 
-    ``recipe`` is a ``Recipe``, a function ``train(inputs, labels, seed)``, or an unfitted scikit-learn classifier.
+    ``recipe`` is a ``Recipe``, a function ``train(inputs, labels, seed)``, or an unfitted scikit-learn
+    classifier.
 
-    ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder a finished model is never trained again, neither
-    after a kill nor for a study with more models; a changed recipe or record is trained anew. ``engine`` is picked by a short
-    measurement unless one is given; ``conduct`` also says which. Ctrl-C ends it; finished models stay in the cache.
+    ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder a finished model is never
+    trained again, neither after a kill nor for a study with more models; a changed recipe or record is
+    trained anew. ``engine`` is picked by a short measurement unless one is given; ``conduct`` also says
+    which. Ctrl-C ends it; finished models stay in the cache.
     """
     return conduct(
         recipe,
@@ -93,7 +98,9 @@ def conduct(
     progress: bool = True,
     stream: TextIO | None = None,
 ) -> Study:
-    """``study``, and beside the references which engine was picked, why, and how many models came from the cache."""
+    """``study``, and beside the references which engine was picked, why, and how many models came from the
+    cache.
+    """
     started = time.monotonic()
     job = _prepare_job(recipe, records, models, seed, split or Halves(), tuple(queries), keep_confidences)
     store = None if cache is None else Cache(Path(cache), job)
@@ -126,7 +133,8 @@ def _prepare_job(
     query_inputs = tuple(np.asarray(query(records.inputs)) for query in queries)
     if any(len(rows) != len(records) for rows in query_inputs):
         raise InvalidArgument(
-            "'queries' must give one row for each record, got another number. Change the rows, and keep their number."
+            "'queries' must give one row for each record, got another number. Change the rows, and keep "
+            "their number."
         )
     members = split.members(models, len(records), seed)
     if not members.any(axis=1).all():
@@ -152,7 +160,10 @@ def _train(
     progress: bool,
     stream: TextIO | None,
 ) -> tuple[EngineChoice, float]:
-    """Train the models that have no signals yet; gives the engine that was used and the seconds for one model."""
+    """Train the models that have no signals yet.
+
+    Gives the engine that was used and the seconds for one model.
+    """
 
     def left() -> list[int]:
         return [model for model in range(len(job.members)) if model not in signals]

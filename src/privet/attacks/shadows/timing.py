@@ -46,7 +46,10 @@ def seconds_in_processes(seconds_per_model: float, models: int, workers: int) ->
 
 
 def measure_spare_cores(cores: int) -> float:
-    """How much more work ``cores`` busy threads do than one, from 1 to ``cores``; takes a tenth of a second."""
+    """How much more work ``cores`` busy threads do than one, from 1 to ``cores``.
+
+    Takes a tenth of a second.
+    """
     data = bytes(2**23)
 
     def work(_number: int) -> None:

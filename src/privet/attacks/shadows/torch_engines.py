@@ -1,4 +1,7 @@
-"""How long each engine would take for a torch recipe. Only ``choice`` imports it, and only where torch is in use."""
+"""How long each engine would take for a torch recipe.
+
+Only ``choice`` imports it, and only where torch is in use.
+"""
 
 from collections.abc import Sequence
 

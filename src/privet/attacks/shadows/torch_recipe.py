@@ -1,4 +1,6 @@
-"""A torch model trained by cross-entropy: its recipe, and the plain training loop that every engine is compared with."""
+"""A torch model trained by cross-entropy: its recipe, and the plain training loop that every engine is
+compared with.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,11 +47,11 @@ _AUGMENTATION_STREAM = 3
 class TorchRecipe(Recipe):
     """``model()`` makes a module with its initial weights; it is trained by cross-entropy.
 
-    The module gives logits, unless its last layer or ``gives`` says that it gives probabilities, of every class or in one
-    output of class 1 alone.
+    The module gives logits, unless its last layer or ``gives`` says that it gives probabilities, of every
+    class or in one output of class 1 alone.
 
-    For the order of records and partial batches see ``orders``. All of a model's randomness comes from its seed, and global
-    random state is restored. Training runs on the CPU.
+    For the order of records and partial batches see ``orders``. All of a model's randomness comes from its
+    seed, and global random state is restored. Training runs on the CPU.
     """
 
     model: Callable[[], nn.Module]
@@ -90,7 +92,9 @@ class TorchRecipe(Recipe):
         return self if outputs is None or self.gives is not None else replace(self, gives=outputs)
 
     def description(self) -> str | None:
-        """A hash of the recipe with the initial weights for one seed, which depend on files and defaults that code does not show."""
+        """A hash of the recipe with the initial weights for one seed, which depend on files and defaults that
+        code does not show.
+        """
         made = initialize_model(self, 0).module
         state = {name: value.numpy() for name, value in made.state_dict().items()}
         parts = (
@@ -126,8 +130,8 @@ class InitialModel:
 def seeded_weights(seed: int) -> Iterator[None]:
     """Modules that are made inside draw their initial weights from this seed.
 
-    Torch modules can draw from its global generator alone. Its state is restored afterwards, and the generators of other
-    devices are not touched.
+    Torch modules can draw from its global generator alone. Its state is restored afterwards, and the
+    generators of other devices are not touched.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -140,7 +144,8 @@ def initialize_model(recipe: TorchRecipe, seed: int) -> InitialModel:
         module = recipe.model()
         if not isinstance(module, nn.Module):
             raise InvalidArgument(
-                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without arguments."
+                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without "
+                f"arguments."
             )
         return InitialModel(module.cpu().train(), torch.random.get_rng_state())
 

@@ -1,4 +1,7 @@
-"""Shadow models with their parameters, for white-box attacks. A study stores signals only; here the models are returned."""
+"""Shadow models with their parameters, for white-box attacks.
+
+A study stores signals only; here the models are returned.
+"""
 
 import numpy as np
 
@@ -18,7 +21,8 @@ def train_shadows(
 ) -> tuple[Shadow, ...]:
     """Train models by the recipe, each with the first ``judged`` records as its own membership game.
 
-    Seeds and splits are those of a study with the same arguments, so these are the first models of that study.
+    Seeds and splits are those of a study with the same arguments, so these are the first models of that
+    study.
     """
     whole("models", models)
     members = split.members(models, len(records), seed)

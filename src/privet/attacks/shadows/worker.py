@@ -1,7 +1,9 @@
-"""One worker process. It reads model numbers from standard input, one on a line, and answers when a model's file is written.
+"""One worker process.
 
-What the recipe prints goes to the log and not among the answers. A worker ends with the process that started it, also in the
-middle of a model, and removes the folder with the records where that process could not.
+It reads model numbers from standard input, one on a line, and answers when a model's file is written.
+
+What the recipe prints goes to the log and not among the answers. A worker ends with the process that started
+it, also in the middle of a model, and removes the folder with the records where that process could not.
 """
 
 import os
@@ -52,7 +54,10 @@ def main(folder: Path) -> None:
 
 
 def _watch(folder: Path, parent: int) -> None:
-    """End with the parent: a process whose parent ended gets another parent. A fork of the parent may still hold the input."""
+    """End with the parent: a process whose parent ended gets another parent.
+
+    A fork of the parent may still hold the input.
+    """
     while os.getppid() == parent:
         time.sleep(_POLL)
     _clean_up_and_exit(folder)

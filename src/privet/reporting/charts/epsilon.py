@@ -1,4 +1,6 @@
-"""ε from both sides: the measured lower bound, the proved upper bound, and the most that a sample of this size can show."""
+"""ε from both sides: the measured lower bound, the proved upper bound, and the most that a sample of this
+size can show.
+"""
 
 import math
 from collections.abc import Sequence

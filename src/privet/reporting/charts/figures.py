@@ -1,4 +1,6 @@
-"""A chart on the page: its data, a description in words, and a table of its numbers for those who do not see it."""
+"""A chart on the page: its data, a description in words, and a table of its numbers for those who do not see
+it.
+"""
 
 from privet.reporting.charts.plotting import Figure, embed_json
 from privet.reporting.markup import Html, details, element, join_html, text

@@ -20,7 +20,10 @@ def accuracy_rate(audit: ModelAudit) -> Rate | None:
 
 
 def frontier_chart(audits: Sequence[ModelAudit]) -> Figure | None:
-    """Test accuracy over the AUC of the strongest attack; None where fewer than two models have an accuracy."""
+    """Test accuracy over the AUC of the strongest attack.
+
+    None where fewer than two models have an accuracy.
+    """
     known = [(audit, accuracy) for audit in audits if (accuracy := accuracy_rate(audit)) is not None]
     if len(known) < 2:
         return None

@@ -1,7 +1,9 @@
-"""The only module that knows the plotting library: its script for the page, and the specifications that it draws.
+"""The only module that knows the plotting library: its script for the page, and the specifications that it
+draws.
 
-A specification is plain data. Colours are names of the page's style, ``var(--…)``. The page's script resolves them when it
-draws, so that a chart follows the theme; the script also sets fonts and backgrounds. Nothing is drawn in Python.
+A specification is plain data. Colours are names of the page's style, ``var(--…)``. The page's script resolves
+them when it draws, so that a chart follows the theme; the script also sets fonts and backgrounds. Nothing is
+drawn in Python.
 """
 
 import json
@@ -32,8 +34,8 @@ def plotting_script() -> str:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it has no types
     except ImportError:
         raise MissingPackage(
-            "'plotly' must be installed to write a report in HTML, and it is not. Install it with pip install 'privet[report]', "
-            "or save the report as .json or .md."
+            "'plotly' must be installed to write a report in HTML, and it is not. Install it with pip "
+            "install 'privet[report]', or save the report as .json or .md."
         ) from None
     return str(get_plotlyjs())
 

@@ -19,7 +19,10 @@ _LINES = 32
 # A page needs the same number in several places, and each takes a tenth of a second.
 @lru_cache(maxsize=256)
 def highest_tpr(claim: Guarantee | None, fpr: float) -> float | None:
-    """The highest true-positive rate that the proof allows at this false-positive rate; None where nothing is proved."""
+    """The highest true-positive rate that the proof allows at this false-positive rate.
+
+    None where nothing is proved.
+    """
     if claim is None:
         return None
     try:
@@ -31,8 +34,9 @@ def highest_tpr(claim: Guarantee | None, fpr: float) -> float | None:
 def ceiling_curve(claim: Guarantee, fpr: Numbers, *, delta: float) -> Numbers:
     """A ceiling on the true-positive rate at each of many false-positive rates.
 
-    Every ε proves a ceiling at all rates at once, min(δ(ε) + exp(ε)·fpr, 1 − exp(−ε)(1 − δ(ε) − fpr)). So the lowest over a few
-    values of ε is a ceiling everywhere, and looks like the lowest possible one. A search at each rate takes a hundred times longer.
+    Every ε proves a ceiling at all rates at once, min(δ(ε) + exp(ε)·fpr, 1 − exp(−ε)(1 − δ(ε) − fpr)). So the
+    lowest over a few values of ε is a ceiling everywhere, and looks like the lowest possible one. A search at
+    each rate takes a hundred times longer.
 
     Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1.
     """

@@ -1,4 +1,7 @@
-"""Histograms of the scores of members and others. They are binned in Python, so the page does not grow with the records."""
+"""Histograms of the scores of members and others.
+
+They are binned in Python, so the page does not grow with the records.
+"""
 
 from typing import Any, NamedTuple
 

@@ -1,18 +1,21 @@
-"""The document that the CNIL's PIA software imports (github.com/LINCnil/pia): the beginning of an impact assessment.
+"""The document that the CNIL's PIA software imports (github.com/LINCnil/pia): the beginning of an impact
+assessment.
 
-The file has five keys: ``pia``, ``answers``, ``measures``, ``evaluations`` and ``comments``. An answer names its question by a whole
-number (``reference_to``, as in the tool's ``pia_architecture.json``) and has a ``text`` of HTML, a ``list`` of labels and a ``gauge`` from
-0 (not judged) to 4. The tool looks questions up by number, so a number that is written as text would not be found.
+The file has five keys: ``pia``, ``answers``, ``measures``, ``evaluations`` and ``comments``. An answer names
+its question by a whole number (``reference_to``, as in the tool's ``pia_architecture.json``) and has a
+``text`` of HTML, a ``list`` of labels and a ``gauge`` from 0 (not judged) to 4. The tool looks questions up
+by number, so a number that is written as text would not be found.
 
-*What counts as answered.* The tool (``answerIsValid`` in ``global-evaluation.service.ts``) counts a question as answered where
-its text or its list is not empty, and a gauge where the text is not empty and the gauge is above 0. So an answer is written
-only where the audit itself answers: the threats that it tried (322) and the measures that it found (324). Severity and
-likelihood (325, 326) have a text with the grounds and a gauge of 0, which the tool shows as not answered. What an audit can
-add to another question is a comment beside it; everything else is left out. The names of author, evaluator and validator are
-empty, and no opinion is given.
+*What counts as answered.* The tool (``answerIsValid`` in ``global-evaluation.service.ts``) counts a question
+as answered where its text or its list is not empty, and a gauge where the text is not empty and the gauge is
+above 0. So an answer is written only where the audit itself answers: the threats that it tried (322) and the
+measures that it found (324). Severity and likelihood (325, 326) have a text with the grounds and a gauge of
+0, which the tool shows as not answered. What an audit can add to another question is a comment beside it;
+everything else is left out. The names of author, evaluator and validator are empty, and no opinion is given.
 
-*Reference* for the names of the fields: ``importData`` in ``pia.service.ts`` and ``2018-02-21-pia-example.json`` of LINCnil/pia, and
-``pia_params`` in ``pias_controller.rb`` of LINCnil/pia-back. Older versions of the tool spelt two of them otherwise (``rejected_reason``,
+*Reference* for the names of the fields: ``importData`` in ``pia.service.ts`` and
+``2018-02-21-pia-example.json`` of LINCnil/pia, and ``pia_params`` in ``pias_controller.rb`` of
+LINCnil/pia-back. Older versions of the tool spelt two of them otherwise (``rejected_reason``,
 ``applied_adjustements``).
 """
 
@@ -52,13 +55,16 @@ LEFT: Final[Mapping[int, str]] = {
     322: "Add the threats to the data themselves: theft, copies, access by staff.",
     323: "Say who has the access that these threats need.",
     324: "Add your other measures. An audit cannot say whether those on the list are enough.",
-    325: "Judge the severity: it follows from what being in the data says about a person, which an audit does not know.",
+    325: (
+        "Judge the severity: it follows from what being in the data says about a person, which an audit "
+        "does not know."
+    ),
     326: "Judge the likelihood: it follows from these figures and from who can reach the model.",
 }
 
 
 def cnil_document(report: ReportContent) -> str:
-    """An assessment to import: the audit's answers, grounds as comments, and the rest left to the controller."""
+    """An assessment to import: the audit's answers, with grounds as comments."""
     made = report.origin.created.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     safeguards = list_safeguards(report)
     plain = {

@@ -1,7 +1,9 @@
-"""Evidence for a data protection impact assessment, by the four letters of Article 35(7) GDPR, as one page without scripts.
+"""Evidence for a data protection impact assessment, by the four letters of Article 35(7) GDPR, as one page
+without scripts.
 
-Under each letter the page says what this audit supports and what the controller must add. An audit sees a model and its
-scores, but not the processing: the controller describes purposes, legal bases, recipients and the rights of people.
+Under each letter the page says what this audit supports and what the controller must add. An audit sees a
+model and its scores, but not the processing: the controller describes purposes, legal bases, recipients and
+the rights of people.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +46,7 @@ __all__ = ["dpia_page"]
 
 
 class _Letter(NamedTuple):
-    """One letter of Article 35(7): a short heading, the words of the law, and what the controller must add."""
+    """One letter of Article 35(7): a heading, the words of the law, and what the controller must add."""
 
     letter: str
     heading: str
@@ -56,12 +58,13 @@ _LETTERS = (
     _Letter(
         "a",
         "What is done with the data, and what for",
-        "a systematic description of the envisaged processing operations and the purposes of the processing, including, where "
-        "applicable, the legitimate interest pursued by the controller",
+        "a systematic description of the envisaged processing operations and the purposes of the "
+        "processing, including, where applicable, the legitimate interest pursued by the controller",
         (
             "The purposes, and the legitimate interest where that is the legal basis.",
             "The personal data, whose it is, its recipients, and how long it is kept.",
-            "How the model is used, by whom, and what it gives to them: labels, confidences or its parameters.",
+            "How the model is used, by whom, and what it gives to them: labels, confidences or its "
+            "parameters.",
             "The systems, people and processors that are involved.",
             "Codes of conduct that apply (Article 35(8)).",
         ),
@@ -69,12 +72,15 @@ _LETTERS = (
     _Letter(
         "b",
         "Whether it is necessary and proportionate",
-        "an assessment of the necessity and proportionality of the processing operations in relation to the purposes",
+        "an assessment of the necessity and proportionality of the processing operations in relation to "
+        "the purposes",
         (
-            "The legal basis, and why the purposes cannot be met with less data, or with none that is personal.",
+            "The legal basis, and why the purposes cannot be met with less data, or with none that is "
+            "personal.",
             "Why the accuracy that was reached is needed, and what would do.",
             "How long data and models are kept, and why so long.",
-            "How people are informed and exercise their rights (Articles 12 to 22); what erasure means for a model that is trained.",
+            "How people are informed and exercise their rights (Articles 12 to 22); what erasure means for "
+            "a model that is trained.",
             "Processors (Article 28) and transfers (Chapter V).",
         ),
     ),
@@ -83,9 +89,11 @@ _LETTERS = (
         "What may happen to people",
         "an assessment of the risks to the rights and freedoms of data subjects",
         (
-            "What it says about a person that their record was in this data, and what may follow from it: the severity.",
+            "What it says about a person that their record was in this data, and what may follow from it: "
+            "the severity.",
             "Who can reach the model as the attacks did: with the figures, the likelihood.",
-            "Risks that were not tested here: inference of attributes, reconstruction and extraction of records.",
+            "Risks that were not tested here: inference of attributes, reconstruction and extraction of "
+            "records.",
             "Risks to the data themselves: access by others, unwanted changes, loss.",
             "The views of data subjects or their representatives, where appropriate (Article 35(9)).",
         ),
@@ -93,12 +101,13 @@ _LETTERS = (
     _Letter(
         "d",
         "What is done about it",
-        "the measures envisaged to address the risks, including safeguards, security measures and mechanisms to ensure the protection "
-        "of personal data and to demonstrate compliance",
+        "the measures envisaged to address the risks, including safeguards, security measures and "
+        "mechanisms to ensure the protection of personal data and to demonstrate compliance",
         (
             "Which of the models is used, and that it is the one that was audited.",
             "Technical and organisational measures besides: access, logging, retention, staff, contracts.",
-            "Whether the risk that is left is acceptable; the advice of the data protection officer (Article 35(2)).",
+            "Whether the risk that is left is acceptable; the advice of the data protection officer "
+            "(Article 35(2)).",
             "Prior consultation, if a high risk is left (Article 36).",
             "When to review: at least when the risk changes (Article 35(11)).",
         ),
@@ -146,8 +155,8 @@ def dpia_page(report: ReportContent) -> str:
     head = [
         Html('<meta charset="utf-8">'),
         Html(
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-            "base-uri 'none'; form-action 'none'\">"
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+            "'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
         ),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
@@ -164,8 +173,9 @@ def _asset(name: str) -> str:
 
 def _purpose() -> Html:
     return paragraph(
-        "This is not an impact assessment. It is what an audit of a model can add to one: under each letter, what was measured or "
-        "proved, and beside it what the controller must add. About the processing, this page knows only what the audit saw.",
+        "This is not an impact assessment. It is what an audit of a model can add to one: under each "
+        "letter, what was measured or proved, and beside it what the controller must add. About the "
+        "processing, this page knows only what the audit saw.",
         "purpose",
     )
 
@@ -236,8 +246,9 @@ def _proportionality(report: ReportContent) -> list[Html]:
     if len(known) < 2:
         return [
             paragraph(
-                "Fewer than two models with a known accuracy were audited, so the audit cannot say how much accuracy a model that "
-                "leaks less would cost. Audit a second one as well, trained with differential privacy or at another ε."
+                "Fewer than two models with a known accuracy were audited, so the audit cannot say how much "
+                "accuracy a model that leaks less would cost. Audit a second one as well, trained with "
+                "differential privacy or at another ε."
             )
         ]
     rows = [
@@ -256,7 +267,8 @@ def _proportionality(report: ReportContent) -> list[Html]:
     header = ["Model", "Test accuracy", "ε on records", "ε on canaries", "ε proved", "Attack AUC"]
     return [
         paragraph(
-            "The accuracy of each model, and what it leaks. An audit cannot say whether the difference is worth it."
+            "The accuracy of each model, and what it leaks. An audit cannot say whether the difference is "
+            "worth it."
         ),
         table("Accuracy beside leakage", header, rows),
     ]
@@ -285,7 +297,8 @@ def _risks(report: ReportContent) -> list[Html]:
     header = ["Attack", "AUC", "Members found, at false alarms", "ε"]
     return [
         paragraph(
-            "The risk that was tested is illegitimate access: that somebody learns that a person's record was in the training data."
+            "The risk that was tested is illegitimate access: that somebody learns that a person's record "
+            "was in the training data."
         ),
         element("h4", text("Threats that were tried")),
         bullet_list(map(text, threat_sentences(report))),
@@ -313,8 +326,8 @@ def _measures(report: ReportContent) -> list[Html]:
         element("h4", text("Measures")),
         bullet_list(text(measure.title) for measure in list_safeguards(report)),
         paragraph(
-            "To test measures, and to test them again when the model, its data or its training changes, is itself a measure "
-            "(Article 32(1)(d))."
+            "To test measures, and to test them again when the model, its data or its training changes, is "
+            "itself a measure (Article 32(1)(d))."
         ),
         *_by_model(
             report,
@@ -346,7 +359,10 @@ def _proved_epsilon(audit: ModelAudit) -> str:
 
 
 def _by_model(report: ReportContent, *headed: tuple[str, Callable[[ModelAudit], list[str]]]) -> list[Html]:
-    """Sentences under headings, for each model under its name where there are several; an empty list has no heading."""
+    """Sentences under headings, for each model under its name where there are several.
+
+    An empty list has no heading.
+    """
     parts = []
     several = len(report.audits) > 1
     for audit in report.audits:

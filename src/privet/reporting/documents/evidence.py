@@ -1,7 +1,10 @@
-"""Sentences that an audit contributes to an impact assessment. They say nothing about processing that the audit did not see.
+"""Sentences that an audit contributes to an impact assessment.
 
-The page by Article 35(7) GDPR and the document for the CNIL's tool share them, so that both say the same. A model is never
-called private: membership was "not detected at this power", or ε is "at most" something "by proof".
+They say nothing about processing that the audit did not see.
+
+The page by Article 35(7) GDPR and the document for the CNIL's tool share them, so that both say the same. A
+model is never called private: membership was "not detected at this power", or ε is "at most" something "by
+proof".
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +45,9 @@ __all__ = [
 
 CONTROLLER = "To be completed by the controller."
 UNTESTED = (
-    "The audit asked one question: can somebody tell that a record was in the training data? It did not test whether attributes "
-    "of a person can be inferred, whether records can be reconstructed or extracted, or who has access to the model or the data."
+    "The audit asked one question: can somebody tell that a record was in the training data? It did not "
+    "test whether attributes of a person can be inferred, whether records can be reconstructed or "
+    "extracted, or who has access to the model or the data."
 )
 _ENTRIES = 20
 
@@ -60,11 +64,13 @@ def scope_sentences(audit: ModelAudit) -> list[str]:
     roc, people = audit.strongest.leakage.roc, [result for result in audit.results if not result.planted]
     sentences = [
         f"The model “{audit.name}” was attacked with {count(roc.members)} records that it was trained on and "
-        f"{count(roc.others)} of the same kind that it was not, by {_count_words(len(people) or len(audit.results), 'attack')}."
+        f"{count(roc.others)} of the same kind that it was not, by "
+        f"{_count_words(len(people) or len(audit.results), 'attack')}."
     ]
     if audit.train_accuracy is not None and audit.test_accuracy is not None:
         sentences.append(
-            f"It classifies {percent(audit.train_accuracy)} of the former and {percent(audit.test_accuracy)} of the latter correctly."
+            f"It classifies {percent(audit.train_accuracy)} of the former and {percent(audit.test_accuracy)} "
+            f"of the latter correctly."
         )
     return sentences
 
@@ -80,8 +86,8 @@ def measured_sentences(audit: ModelAudit) -> list[str]:
         sentences.append("Membership of people's records was not detected at this power.")
     sentences.append(attack_strength(audit))
     sentences.append(
-        f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a perfect attack. "
-        f"What is measured is a lower bound: other attacks may find more."
+        f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a "
+        f"perfect attack. What is measured is a lower bound: other attacks may find more."
     )
     return sentences
 
@@ -95,7 +101,8 @@ def _lower_bounds(audit: ModelAudit, sure: str) -> list[str]:
         best = max(results, key=lambda result: result.finding.measured.value)
         measured = best.finding.measured.value
         sentences.append(
-            f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} confidence, by “{best.name}”."
+            f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} "
+            f"confidence, by “{best.name}”."
             if measured > 0
             else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)}, at {sure} confidence."
         )
@@ -114,18 +121,20 @@ def proof_sentences(audit: ModelAudit) -> list[str]:
         return ["Nothing is proved: no upper bound caps what other attacks, or later ones, can find."]
     if audit.standing is Standing.BROKEN:
         return [
-            f"It was claimed that ε is at most {at_most(bound)}, and the claim does not hold: {breach(audit)}. "
-            f"It must not be relied on until this is explained."
+            f"It was claimed that ε is at most {at_most(bound)}, and the claim does not hold: "
+            f"{breach(audit)}. It must not be relied on until this is explained."
         ]
     sentences = [
-        f"By proof, ε is at most {at_most(bound)} at δ = {small(audit.delta)}, for one {claim.adjacency.unit} "
-        f"({claim.adjacency.relation}), by the accountant “{claim.accountant}”, for what the ledger records."
+        f"By proof, ε is at most {at_most(bound)} at δ = {small(audit.delta)}, for one "
+        f"{claim.adjacency.unit} ({claim.adjacency.relation}), by the accountant “{claim.accountant}”, for "
+        f"what the ledger records."
     ]
     fpr = audit.strongest.leakage.reported_fpr
     cap = None if fpr is None else highest_tpr(claim, fpr)
     if fpr is not None and cap is not None:
         sentences.append(
-            f"By proof, no attack of any kind finds more than {percent_at_most(cap)} of members with {percent(fpr)} false alarms."
+            f"By proof, no attack of any kind finds more than {percent_at_most(cap)} of members with "
+            f"{percent(fpr)} false alarms."
         )
     return sentences
 
@@ -138,8 +147,9 @@ def exposure_sentences(audit: ModelAudit) -> list[str]:
     risk = harm.at_risk
     if risk.flagged:
         sentences = [
-            f"{count(risk.flagged)} of {count(len(risk.records))} members stand out from the non-members by {harm.attack}; "
-            f"at most {percent(risk.false_discoveries)} of such a list is expected to be coincidence."
+            f"{count(risk.flagged)} of {count(len(risk.records))} members stand out from the non-members by "
+            f"{harm.attack}; at most {percent(risk.false_discoveries)} of such a list is expected to be "
+            f"coincidence."
         ]
     else:
         sentences = [f"No member stands out from the non-members by {harm.attack} beyond coincidence."]
@@ -164,8 +174,9 @@ def _accuracies(noun: str, accuracies: Sequence[GroupAccuracy]) -> list[str]:
     known.sort(key=lambda pair: pair[1].value)
     (worst, least), (best, most) = known[0], known[-1]
     return [
-        f"On records that it was not trained on, it is right least often for {noun} {worst}: {percent(least.value)} "
-        f"({rate_range(least)}); most often for {noun} {best}: {percent(most.value)} ({rate_range(most)})."
+        f"On records that it was not trained on, it is right least often for {noun} {worst}: "
+        f"{percent(least.value)} ({rate_range(least)}); most often for {noun} {best}: {percent(most.value)} "
+        f"({rate_range(most)})."
     ]
 
 
@@ -197,7 +208,8 @@ def list_safeguards(report: ReportContent) -> list[Safeguard]:
     """Proofs that hold, and the audit itself. A contradicted claim is no safeguard."""
     proofs = [
         Safeguard(
-            f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = {small(audit.delta)}",
+            f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = "
+            f"{small(audit.delta)}",
             [
                 *proof_sentences(audit),
                 *condition_sentences(audit),
@@ -230,10 +242,19 @@ def list_safeguards(report: ReportContent) -> list[Safeguard]:
 def _result_words(result: AttackResult) -> str:
     leakage, fpr = result.leakage, result.leakage.reported_fpr
     tpr = None if fpr is None else leakage.tpr(fpr)
-    words = f"an AUC of {fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)})"
+    words = (
+        f"an AUC of {fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to "
+        f"{fraction(leakage.auc.upper)})"
+    )
     if fpr is None or tpr is None:
-        return f"{words}; there were too few non-members to say how many members are found when false alarms are rare."
-    return f"{words}; with {percent(fpr)} false alarms it finds {percent(tpr.value)} of members ({rate_range(tpr)})."
+        return (
+            f"{words}; there were too few non-members to say how many members are found when false alarms "
+            f"are rare."
+        )
+    return (
+        f"{words}; with {percent(fpr)} false alarms it finds {percent(tpr.value)} of members "
+        f"({rate_range(tpr)})."
+    )
 
 
 def _event_words(event: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""A section for a model card, in Markdown for Hugging Face and GitHub: measured and proved bounds, and their limits."""
+"""A section for a model card, in Markdown for Hugging Face and GitHub: measured and proved bounds, and their
+limits.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +30,8 @@ def model_card(report: ReportContent) -> str:
         "## Privacy",
         f"**{_escape(verdict(report))}**",
         _overview(report),
-        "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
-        "It is *at least* what an attack shows, and *at most* what a proof shows.",
+        "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, "
+        "up to δ. It is *at least* what an attack shows, and *at most* what a proof shows.",
         *_by_model(report, "What was measured", _measured),
         *_by_model(report, "What is proved", _proved),
         "### Limits",
@@ -100,7 +102,8 @@ def _measured(audit: ModelAudit) -> str:
                 result.adversary.sees,
                 result.adversary.knows,
                 f"{count(leakage.roc.members)} / {count(leakage.roc.others)}",
-                f"{fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)})",
+                f"{fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to "
+                f"{fraction(leakage.auc.upper)})",
                 *(
                     "not supported" if rate is None else f"{percent(rate.value)} ({rate_range(rate)})"
                     for rate in rates
@@ -137,9 +140,10 @@ def _proved(audit: ModelAudit) -> str:
 
 def _limits(report: ReportContent) -> list[str]:
     sentences = [
-        "What is measured is a lower bound. “Not detected at this power” is about the attacks that were run, on so many records, "
-        "and about no others.",
-        "It is assumed that a fair coin decided which of the scored records were trained on, and that nothing else tells them apart.",
+        "What is measured is a lower bound. “Not detected at this power” is about the attacks that were "
+        "run, on so many records, and about no others.",
+        "It is assumed that a fair coin decided which of the scored records were trained on, and that "
+        "nothing else tells them apart.",
         UNTESTED,
     ]
     several = len(report.audits) > 1
@@ -162,7 +166,8 @@ def _reproduce(report: ReportContent) -> str:
     origin = report.origin
     lines = [
         origin.command,
-        f"# Privet {origin.version}, {origin.created:%Y-%m-%d}, seed {'none' if origin.seed is None else origin.seed}",
+        f"# Privet {origin.version}, {origin.created:%Y-%m-%d}, seed "
+        f"{'none' if origin.seed is None else origin.seed}",
         *(f"# {audit.name}: {attack_sentence(audit.strongest)}" for audit in report.audits),
         *(
             f"# {audit.name}: reference models: {audit.reference_models}"

@@ -1,7 +1,10 @@
-"""Facts as plain data: dictionaries, lists, text and finite numbers. Every document takes its figures from here.
+"""Facts as plain data: dictionaries, lists, text and finite numbers.
 
-A number that does not exist is None, never NaN or ∞. Keys are in a fixed order. Single figures have all digits, long columns
-(curves and histograms) six digits. Curves are thinned, so that a report on 10⁵ records is as small as one on 100.
+Every document takes its figures from here.
+
+A number that does not exist is None, never NaN or ∞. Keys are in a fixed order. Single figures have all
+digits, long columns (curves and histograms) six digits. Curves are thinned, so that a report on 10⁵ records
+is as small as one on 100.
 """
 
 import json
@@ -131,7 +134,10 @@ def rate_figures(interval: Rate | None) -> PlainData | None:
 
 
 def tpr_figures(leakage: Leakage) -> PlainData:
-    """The true-positive rates by false-positive rate; None marks a rate that so few non-members do not support."""
+    """The true-positive rates by false-positive rate.
+
+    None marks a rate that so few non-members do not support.
+    """
     return {_key(fpr): rate_figures(tpr) for fpr, tpr in leakage.tprs.items()}
 
 

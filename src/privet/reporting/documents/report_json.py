@@ -1,6 +1,7 @@
 """``report.json``: all figures of a report, for programs. docs/report-schema.md describes its fields.
 
-Within version 1 a field keeps its name, type and meaning. Fields may be added, and readers ignore unknown fields.
+Within version 1 a field keeps its name, type and meaning. Fields may be added, and readers ignore unknown
+fields.
 """
 
 import json

@@ -1,8 +1,9 @@
 """The schema of ``report.json``, and a check that plain data follows it.
 
-The schema is a JSON Schema (draft 2020-12) that ships with the package, for any tool. Only its own keywords are understood here:
-``$ref`` into its own ``$defs``, ``type``, ``const``, ``enum``, ``required``, ``properties``, ``items``, ``maxItems``, ``minItems``,
-``minimum`` and ``maximum``. A schema with another keyword is refused, so that no keyword is ignored.
+The schema is a JSON Schema (draft 2020-12) that ships with the package, for any tool. Only its own keywords
+are understood here: ``$ref`` into its own ``$defs``, ``type``, ``const``, ``enum``, ``required``,
+``properties``, ``items``, ``maxItems``, ``minItems``, ``minimum`` and ``maximum``. A schema with another
+keyword is refused, so that no keyword is ignored.
 """
 
 import json
