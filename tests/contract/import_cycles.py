@@ -1,8 +1,11 @@
-"""Import cycles between the modules of a package, with late imports counted. ``make lint`` runs this.
+"""Import cycles between the modules of a package, and late imports without a reason. ``make lint`` runs this.
 
-Usage: ``python tests/contract/import_cycles.py src/privet``. It prints each cycle and exits with 1 where there is one.
+Usage: ``python tests/contract/import_cycles.py src/privet``. It prints each finding and exits with 1 where there is one.
 
-An import inside of a function counts like one at the top: it must say "this package is optional", and never hide a cycle.
+An import inside of a function counts like one at the top. It says "this package is optional", and must not hide a cycle. So a
+late import of a module of the package is a finding too, where neither that module nor anything that it imports needs a
+package beyond Python, numpy and scipy.
+
 ``from package import name`` is an import of the module that defines the name where the package loads its names lazily
 (``privet.lazy_loading``), of the submodule where there is one of that name, and of the package itself otherwise. Imports
 under ``if TYPE_CHECKING`` do not count, because they never run. Importing a module also runs the packages above it; that
@@ -34,6 +37,26 @@ def import_graph(package: Path) -> dict[str, set[str]]:
     return graph
 
 
+def find_needless_late_imports(package: Path) -> list[str]:
+    """Late imports of modules that need no optional package, as "importer → imported"."""
+    graph = import_graph(package)
+    paths = {_module_name(package, path): path for path in sorted(package.rglob("*.py"))}
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+    lazy = {name: _lazy_names(tree) for name, tree in trees.items() if paths[name].name == "__init__.py"}
+    optional = {name for name, tree in trees.items() if _imports_optional(tree, package.name)}
+    needed = {name for name in graph if optional & {name, *_reached(graph, name)}}
+    findings = set()
+    for name, tree in trees.items():
+        parent = name if paths[name].name == "__init__.py" else name.rpartition(".")[0]
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                for statement in _imports(function):
+                    for target in _targets(statement, parent, lazy, set(trees)):
+                        if target not in needed:
+                            findings.add(f"{name} → {target}")
+    return sorted(findings)
+
+
 def find_cycles(graph: Graph) -> list[list[str]]:
     """One shortest cycle of every group of modules that import each other, the smallest group first."""
     return sorted(
@@ -56,6 +79,16 @@ def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
                 yield from _imports(statement)
         else:
             yield from _imports(child)
+
+
+def _imports_optional(tree: ast.Module, package: str) -> bool:
+    """Whether a module imports something beyond the package itself, Python, numpy and scipy."""
+    roots = set()
+    for statement in _imports(tree):
+        names = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
+        names += [statement.module or package] if isinstance(statement, ast.ImportFrom) else []
+        roots |= {name.partition(".")[0] for name in names}
+    return bool(roots - {package, "numpy", "scipy"} - sys.stdlib_module_names)
 
 
 def _lazy_names(tree: ast.Module) -> dict[str, str]:
@@ -143,13 +176,15 @@ def _shortest_cycle(graph: Graph, group: set[str]) -> list[str]:
 
 
 def main(package: Path) -> int:
-    """Print every cycle; 1 where there is one."""
+    """Print every finding; 1 where there is one."""
     graph = import_graph(package)
-    cycles = find_cycles(graph)
+    cycles, late = find_cycles(graph), find_needless_late_imports(package)
     for cycle in cycles:
         print(f"import cycle: {' → '.join([*cycle, cycle[0]])}")
-    print(f"{len(graph)} modules, {len(cycles)} groups with an import cycle")
-    return 1 if cycles else 0
+    for finding in late:
+        print(f"late import without an optional package: {finding}")
+    print(f"{len(graph)} modules, {len(cycles)} import cycles, {len(late)} needless late imports")
+    return 1 if cycles or late else 0
 
 
 if __name__ == "__main__":
