@@ -405,7 +405,7 @@ def test_two_rates_of_binary_scores_are_found_no_more_often_than_the_level_allow
         inside, outside = np.arange(half + 1)[:, None], np.arange(half + 1)[None, :]
         errors = Errors(half - inside, half, outside, half)
         if isinstance(audit, ClopperPearson):
-            shown = [audit._sides(errors, DELTA, flipped) > 0 for flipped in (False, True)]
+            shown = [audit._bounds(errors, DELTA, flipped) > 0 for flipped in (False, True)]
         else:
             from privet.auditing.gaussian_fit import _least
 

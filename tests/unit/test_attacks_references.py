@@ -147,13 +147,13 @@ class TestUnfit:
     def test_other_records(self):
         references, _ = study()
         view = Logits(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1))
-        with pytest.raises(InvalidArgument, match="the 20 that the references tell of, got 3"):
+        with pytest.raises(InvalidArgument, match="the 20 that the references cover, got 3"):
             LiRA(references).score(view, Records(np.ones((3, 1)), np.zeros(3, dtype=int)))
 
     def test_other_queries(self):
         references, _ = study(queries=2)
         view = Logits(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1))
-        with pytest.raises(InvalidArgument, match="the 2 that the references were asked, got 1"):
+        with pytest.raises(InvalidArgument, match="the 2 that the references answered, got 1"):
             LiRA(references).score(view, Records(np.ones((20, 1)), np.zeros(20, dtype=int)))
         with pytest.raises(InvalidArgument, match="at least one query"):
             signals(view, Records(np.ones((20, 1)), np.zeros(20, dtype=int)), ())
@@ -182,7 +182,7 @@ class TestUnfit:
         said = np.log(np.full((4, 20, 2), 0.5))
         with pytest.raises(InvalidArgument, match="one kind only"):
             Shokri(References(references.signals, np.ones((4, 20), dtype=bool), said)).score(view, records)
-        with pytest.raises(InvalidArgument, match="the 20 that the references tell of, got 5"):
+        with pytest.raises(InvalidArgument, match="the 20 that the references cover, got 5"):
             Shokri(References(references.signals, references.members, said)).score(
                 view, records.take(np.arange(5))
             )

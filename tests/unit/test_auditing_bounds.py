@@ -155,7 +155,7 @@ def test_gaussian_curves_have_no_epsilon_at_delta_zero():
 
 
 def test_curves_for_one_delta_are_not_asked_at_another():
-    with pytest.raises(InvalidArgument, match="Make the curves for the δ"):
+    with pytest.raises(InvalidArgument, match="Make the curves for this δ"):
         OneRunFDP(curves=ApproximateCurves(1e-6)).bound(_perfect(100), delta=1e-5)
 
 
@@ -221,7 +221,7 @@ def test_a_family_is_one_curve_after_another(curves):
         assert one.least_false(0.0, true) == pytest.approx(curves.least_false(1.3, true), rel=1e-6, abs=1e-12)
     masses = np.array([1e-2, 0.1, 0.5, 0.9, 1.0])
     assert one.false_share(0.0, masses) == pytest.approx(curves.false_share(1.3, masses), rel=1e-6, abs=1e-9)
-    with pytest.raises(InvalidArgument, match="Ask 'refutes'"):
+    with pytest.raises(InvalidArgument, match="Call 'refutes'"):
         one.epsilon(0.0, DELTA)
 
 

@@ -151,7 +151,7 @@ def test_what_the_gap_alone_gives_away():
     ("call", "fix"),
     [
         (lambda s: leakage_by_group(s, np.zeros(3)), "Give one axis of that length"),
-        (lambda s: leakage_against_gap(s, np.zeros(3, dtype=bool)), "Say of each record"),
+        (lambda s: leakage_against_gap(s, np.zeros(3, dtype=bool)), "Say for each record"),
         (
             lambda s: most_at_risk_over_targets(np.zeros((2, 3)), np.zeros((3, 2))),
             "Give one score and one coin",

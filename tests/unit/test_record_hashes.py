@@ -89,7 +89,7 @@ class TestAlignment:
     def test_other_records_are_refused(self):
         references = _references(self.RECORDS).about(self.RECORDS)
         moved = Records(self.RECORDS.inputs + 1e-9, self.RECORDS.labels)
-        with pytest.raises(InvalidArgument, match=r"30 of 30 are not among theirs.*give audit a recipe"):
+        with pytest.raises(InvalidArgument, match=r"30 of 30 are missing.*give audit a recipe"):
             references.align(moved)
         relabelled = Records(self.RECORDS.inputs, np.roll(self.RECORDS.labels, 1))
         with pytest.raises(InvalidArgument, match="'references' must tell of the records"):
@@ -116,7 +116,7 @@ class TestAlignment:
         references = _references(self.RECORDS)
         with pytest.raises(InvalidArgument, match="'hashes' must have one entry for each of 30"):
             References(references.signals, references.members, hashes=self.RECORDS.hashes[:3])
-        with pytest.raises(InvalidArgument, match="the 30 that the references tell of, got 2"):
+        with pytest.raises(InvalidArgument, match="the 30 that the references cover, got 2"):
             references.about(self.RECORDS.take(np.arange(2)))
 
 
