@@ -20,7 +20,7 @@ from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import gaussian_epsilon
 from privet.auditing.guesses import GuessResult
 from privet.auditing.one_run import p_value
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.one_run_fdp import is_refuted
 from privet.auditing.order_statistic import p_value as order_p_value
 from privet.scores import Scores
 
@@ -130,7 +130,7 @@ def test_the_peer_at_quantiles(separation, one_run, trade_off):
         if line.right / line.made > 1 / (1 + math.exp(-best)):
             best = find_largest_refuted(lambda e: p_value(line, 20_000, e, delta) < level, best)
         separated = find_largest_refuted(
-            lambda mu: refuted(line, 20_000, GaussianCurves(), mu, level), separated
+            lambda mu: is_refuted(line, 20_000, GaussianCurves(), mu, level), separated
         )
     assert best == pytest.approx(one_run, rel=1e-5)
     assert gaussian_epsilon(separated, delta) == pytest.approx(trade_off, rel=1e-5)

@@ -41,7 +41,7 @@ from privet.auditing.guesses import (
     plan_counts,
 )
 from privet.auditing.one_run import p_value as one_run_p_value
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.one_run_fdp import is_refuted
 from privet.auditing.order_statistic import p_value as order_p_value
 from privet.auditing.thresholds import Errors
 from privet.scores import Scores
@@ -261,7 +261,7 @@ def _refutes_nothing(audit, line, records, level):
     if isinstance(audit, OneRun):
         return one_run_p_value(line, records, 0.0, DELTA) < level
     if isinstance(audit, OneRunFDP):
-        return refuted(line, records, audit.curves, NEAR_NOTHING, level)
+        return is_refuted(line, records, audit.curves, NEAR_NOTHING, level)
     return order_p_value(line, records, audit.curves, NEAR_NOTHING) < level
 
 

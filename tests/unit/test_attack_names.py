@@ -76,7 +76,11 @@ def test_more_nonmembers_than_members_are_public_records():
         (["augmentations"], {"inputs": ROWS.reshape(120, -1)}, "records that are images"),
         (["noise"], {"inputs": np.full((120, 2), "a")}, "records of numbers"),
         (["loss", "lira"], {}, "lira, which needs reference models"),
-        (["shokri"], {"references": True}, "confidences of reference models in all classes.*keep_confidences"),
+        (
+            ["shokri"],
+            {"references": True},
+            "confidences of reference models in all classes.*keep_confidences",
+        ),
         (["quantile"], {}, "public records.*public="),
     ],
 )

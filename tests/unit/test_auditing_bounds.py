@@ -27,7 +27,7 @@ from privet.auditing import (
 )
 from privet.auditing.curves import OneCurve, gaussian_epsilon
 from privet.auditing.guesses import GuessResult, count_right_guesses, plan_counts
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.one_run_fdp import is_refuted
 from privet.bounds import Side, Verdict
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee, PairCurve
@@ -243,9 +243,9 @@ def test_any_curve_can_be_refuted():
 def test_refuting_is_monotone_in_what_was_guessed_and_in_the_curve():
     for right in range(55, 100, 5):
         line, more = GuessResult(100, right), GuessResult(100, right + 1)
-        verdicts = [refuted(line, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
+        verdicts = [is_refuted(line, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
         assert verdicts == sorted(verdicts, reverse=True)
-        better = [refuted(more, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
+        better = [is_refuted(more, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
         assert sum(better) >= sum(verdicts)
 
 

@@ -55,14 +55,14 @@ class GaussianFit(Audit):
         )
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
-        return gaussian_epsilon(self._measured(scores, 1 - self.confidence)[0], check_delta(delta))
+        return gaussian_epsilon(self._separation_interval(scores, 1 - self.confidence)[0], check_delta(delta))
 
     def separation(self, scores: Scores) -> Interval:
         """The interval of μ at this confidence, if the ROC of the attack is Gaussian.
 
         The upper end is about this attack at this threshold; a better attack may show more.
         """
-        return Interval(*self._measured(scores, (1 - self.confidence) / 2))
+        return Interval(*self._separation_interval(scores, (1 - self.confidence) / 2))
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
         check_delta(delta)
@@ -70,10 +70,10 @@ class GaussianFit(Audit):
         perfect = Errors(np.asarray(0), left_members, np.asarray(0), left_others)
         return gaussian_epsilon(float(_least(perfect, 1 - self.confidence)), delta)
 
-    def _measured(self, scores: Scores, failure: float) -> tuple[float, float]:
+    def _separation_interval(self, scores: Scores, failure: float) -> tuple[float, float]:
         choosing, measuring = self.split.divide(scores)
-        thresholds, seen = errors_by_threshold(choosing)
-        chosen = float(thresholds[int(np.argmax(_least(seen, failure)))])
+        thresholds, errors_seen = errors_by_threshold(choosing)
+        chosen = float(thresholds[int(np.argmax(_least(errors_seen, failure)))])
         errors = errors_at(measuring, chosen)
         return max(float(_least(errors, failure)), 0.0), max(float(_most(errors, failure)), 0.0)
 

@@ -271,10 +271,10 @@ def _benjamini_hochberg(records: Places, p_values: Numbers, false_discoveries: f
 def _holm(p_values: Numbers, level: float) -> Bits:
     """Holm 1979: the smallest p-value against level/n, the next against level/(n − 1), until one fails."""
     flags = np.zeros(len(p_values), dtype=np.bool_)
-    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
-        if p_values[place] > level / (len(p_values) - rank):
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[index] > level / (len(p_values) - rank):
             break
-        flags[place] = True
+        flags[index] = True
     return flags
 
 
@@ -293,11 +293,11 @@ def _midranks(values: Numbers) -> tuple[Numbers, Numbers]:
     """Ranks from 1 in each column, ties with their mean rank, and Σ(t³ − t) over the groups of ties."""
     order = np.argsort(values, axis=0, kind="stable")
     climbing = np.take_along_axis(values, order, axis=0)
-    places = np.broadcast_to(np.arange(len(values))[:, None], values.shape)
+    rows = np.broadcast_to(np.arange(len(values))[:, None], values.shape)
     rises = climbing[1:] != climbing[:-1]
     edge = np.ones((1, values.shape[1]), dtype=np.bool_)
-    starts = np.maximum.accumulate(np.where(np.concatenate([edge, rises]), places, 0), axis=0)
-    falls = np.where(np.concatenate([rises, edge]), places, len(values))
+    starts = np.maximum.accumulate(np.where(np.concatenate([edge, rises]), rows, 0), axis=0)
+    falls = np.where(np.concatenate([rises, edge]), rows, len(values))
     ends = np.minimum.accumulate(falls[::-1], axis=0)[::-1]
     ranks = np.empty(values.shape)
     np.put_along_axis(ranks, order, (starts + ends) / 2 + 1.0, axis=0)

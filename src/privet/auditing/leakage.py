@@ -66,7 +66,7 @@ class Leakage:
         """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that reports
         show.
         """
-        return next((fpr for fpr in _REPORTED if _supported(fpr, self.roc.others)), None)
+        return next((fpr for fpr in _REPORTED if _is_supported(fpr, self.roc.others)), None)
 
     @property
     def excludes_chance(self) -> bool:
@@ -155,10 +155,10 @@ def count_intervals(others: int) -> int:
     """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision,
     and each TPR.
     """
-    return 3 + sum(_supported(fpr, others) for fpr in RATES)
+    return 3 + sum(_is_supported(fpr, others) for fpr in RATES)
 
 
-def _supported(fpr: float, others: int) -> bool:
+def _is_supported(fpr: float, others: int) -> bool:
     return fpr * others >= 1 - 1e-9
 
 

@@ -47,8 +47,8 @@ class ClopperPearson(Audit):
     def epsilon(self, scores: Scores, *, delta: float) -> float:
         check_delta(delta)
         choosing, measuring = self.split.divide(scores)
-        thresholds, seen = errors_by_threshold(choosing)
-        by_event = [self._bounds(seen, delta, flipped) for flipped in (False, True)]
+        thresholds, errors_seen = errors_by_threshold(choosing)
+        by_event = [self._bounds(errors_seen, delta, flipped) for flipped in (False, True)]
         flipped = bool(by_event[1].max() > by_event[0].max())
         threshold = float(thresholds[int(np.argmax(by_event[flipped]))])
         return max(float(self._bounds(errors_at(measuring, threshold), delta, flipped)), 0.0)

@@ -65,10 +65,10 @@ class OneRunAudit(Audit):
             lines = count_right_guesses(values, members, plan_counts(self.plan, count))
             level /= len(lines)
         else:
-            seen = draw.selection_mask(split)
-            values, count = values[~seen], count - int(seen.sum())
-            chosen = self._choose_line(draw.values[seen], members[seen], count, delta)
-            lines = count_right_guesses(values, members[~seen], [chosen.counts(count)])
+            selection = draw.selection_mask(split)
+            values, count = values[~selection], count - int(selection.sum())
+            chosen = self._choose_line(draw.values[selection], members[selection], count, delta)
+            lines = count_right_guesses(values, members[~selection], [chosen.counts(count)])
         return self.best_epsilon([draw.discount(line) for line in lines], count, level, delta)
 
     @final
@@ -94,9 +94,9 @@ class OneRunAudit(Audit):
         """
         most = max(line.members + line.others for line in self.plan)
         plan = [*self.plan, *lines_between_ties(values, most)]
-        seen = count_right_guesses(values, members, [line.counts(len(values)) for line in plan])
+        results = count_right_guesses(values, members, [line.counts(len(values)) for line in plan])
         chosen, parameter = plan[0], 0.0
-        for line, (made, right) in zip(plan, seen, strict=True):
+        for line, (made, right) in zip(plan, results, strict=True):
             guesses = sum(line.counts(records))
             expected = GuessResult(guesses, int(right / made * guesses))
             higher = self.raise_bound(expected, records, 1 - self.confidence, delta, parameter)

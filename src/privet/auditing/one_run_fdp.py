@@ -57,13 +57,13 @@ class OneRunFDP(OneRunAudit):
         lines = count_right_guesses(draw.values, draw.members, plan_counts(self.plan, len(draw.values)))
         level, curve = (1 - self.confidence) / len(lines), OneCurve(tradeoff)
         counted = [draw.discount(line) for line in lines]
-        return any(refuted(line, len(draw.values), curve, 0.0, level) for line in counted)
+        return any(is_refuted(line, len(draw.values), curve, 0.0, level) for line in counted)
 
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
         largest = find_largest_refuted(
-            lambda parameter: refuted(line, records, self.curves, parameter, level), start
+            lambda parameter: is_refuted(line, records, self.curves, parameter, level), start
         )
         return largest if largest > start else least
 
@@ -71,7 +71,7 @@ class OneRunFDP(OneRunAudit):
         return self.curves.epsilon(parameter, delta)
 
 
-def refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
+def is_refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
     """Whether so many right guesses are rarer than ``level`` under this curve.
 
     The recursion stops after forty standard deviations of a binomial count: a curve that is not refuted by

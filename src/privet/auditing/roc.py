@@ -124,7 +124,7 @@ class Roc:
         """
         _rate("fpr", fpr)
         open_fraction("confidence", confidence)
-        allowed = _allowed(fpr, self.others)
+        allowed = _allowed_alarms(fpr, self.others)
         if allowed < 1:
             return None
         index = self._index(allowed)
@@ -161,7 +161,7 @@ class Roc:
         if below >= 0:
             lower = float(at_least(self._hits(below), self.members, failure))
         else:
-            allowed = _allowed(fpr, self.others)
+            allowed = _allowed_alarms(fpr, self.others)
             alarms = float(at_most(allowed, self.others, failure))
             lower = float(at_least(self._hits(allowed), self.members, failure)) * fpr / max(alarms, fpr)
         if above <= self.others:
@@ -183,18 +183,18 @@ class Roc:
         whole("points", points, least=2)
         failure = (1 - open_fraction("confidence", confidence)) / 2
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
-        places = np.searchsorted(self.false_positives, wanted, side="right") - 1
-        places = np.unique(np.append(places, len(self.thresholds) - 1))
-        hits = self.true_positives[places]
+        indices = np.searchsorted(self.false_positives, wanted, side="right") - 1
+        indices = np.unique(np.append(indices, len(self.thresholds) - 1))
+        hits = self.true_positives[indices]
         return Band(
-            self.fpr[places],
-            self.tpr[places],
+            self.fpr[indices],
+            self.tpr[indices],
             at_least(hits, self.members, failure),
             at_most(hits, self.members, failure),
         )
 
 
-def _allowed(fpr: float, others: int) -> int:
+def _allowed_alarms(fpr: float, others: int) -> int:
     """How many false positives among so many non-members this rate allows."""
     return int(np.floor(fpr * others * (1 + _ROUND_OFF)))
 

@@ -49,7 +49,7 @@ class SelectionSplit:
 
     def remaining(self, count: int) -> int:
         """How many of ``count`` records are left for measuring."""
-        return count - self._selected(count)
+        return count - self._selection_size(count)
 
     def divide(self, scores: Scores) -> tuple[Scores, Scores]:
         """The scores for choosing, and the scores for measuring."""
@@ -62,7 +62,7 @@ class SelectionSplit:
         """Which records are used for choosing, the same share of either side."""
         generator, choosing = np.random.default_rng(self.seed), np.zeros(len(members), dtype=np.bool_)
         for side in (np.flatnonzero(members), np.flatnonzero(~members)):
-            choosing[generator.permutation(side)[: self._selected(len(side))]] = True
+            choosing[generator.permutation(side)[: self._selection_size(len(side))]] = True
         return choosing
 
     def blind_mask(self, count: int) -> Bits:
@@ -72,10 +72,10 @@ class SelectionSplit:
         The order of the records must not depend on the coins.
         """
         choosing = np.zeros(count, dtype=np.bool_)
-        choosing[np.random.default_rng(self.seed).permutation(count)[: self._selected(count)]] = True
+        choosing[np.random.default_rng(self.seed).permutation(count)[: self._selection_size(count)]] = True
         return choosing
 
-    def _selected(self, count: int) -> int:
+    def _selection_size(self, count: int) -> int:
         return min(max(int(self.share * count), 1), count - 1)
 
 

@@ -80,7 +80,7 @@ class _PrivateRun(Protocol):
 
 
 @runtime_checkable
-class _Plan(Protocol):
+class _PlannedRun(Protocol):
     """The plan of a run, with its number of units."""
 
     @property
@@ -161,7 +161,7 @@ def audit(
     if isinstance(model, _PrivateRun):
         canaries = model.canaries if isinstance(model.canaries, _Canaries) else None
         canary_count = 0 if canaries is None else len(canaries.scores)
-        population = model.plan.population if isinstance(model.plan, _Plan) else 0
+        population = model.plan.population if isinstance(model.plan, _PlannedRun) else 0
         model = model.model
     view = see(model, gives=gives)
     names = class_names(model)

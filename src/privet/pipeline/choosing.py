@@ -41,10 +41,10 @@ def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
     """
     if attacks is None:
         return AttackChoice((), find_attacks(default_names(means), means))
-    asked: Sequence[object] = [attacks] if isinstance(attacks, str | Attack) else attacks
-    ready = tuple(entry for entry in asked if isinstance(entry, Attack))
-    names = [entry for entry in asked if isinstance(entry, str)]
-    if len(ready) + len(names) < len(asked) or not asked:
+    wanted: Sequence[object] = [attacks] if isinstance(attacks, str | Attack) else attacks
+    ready = tuple(entry for entry in wanted if isinstance(entry, Attack))
+    names = [entry for entry in wanted if isinstance(entry, str)]
+    if len(ready) + len(names) < len(wanted) or not wanted:
         raise InvalidArgument(
             f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those "
             f"that fit."

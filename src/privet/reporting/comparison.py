@@ -67,8 +67,8 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
             "does not say that the first model leaks more."
         ),
         description="; ".join(
-            f"{span.name}: ε at least {_measured(span.measured)} on records, at least "
-            f"{_measured(span.canaries)} on canaries, "
+            f"{span.name}: ε at least {_format_epsilon(span.measured)} on records, at least "
+            f"{_format_epsilon(span.canaries)} on canaries, "
             + ("no proof" if span.proved is None else f"at most {at_most(span.proved)}")
             for span in spans
         )
@@ -86,8 +86,8 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
             [
                 [
                     text(span.name),
-                    text(_measured(span.measured)),
-                    text(_measured(span.canaries)),
+                    text(_format_epsilon(span.measured)),
+                    text(_format_epsilon(span.canaries)),
                     text("no proof" if span.proved is None else at_most(span.proved)),
                     text(at_least(span.ceiling)),
                 ]
@@ -125,15 +125,15 @@ def _overview(audits: Sequence[ModelAudit], fpr: float | None, names: dict[str, 
             tpr = leakage.tpr(fpr)
             row.append(text("–" if tpr is None else percent(tpr.value)))
         row += [
-            text(_measured(audit.epsilon_of_records if audit.on_records else None)),
-            text(_measured(audit.epsilon_of_canaries)),
+            text(_format_epsilon(audit.epsilon_of_records if audit.on_records else None)),
+            text(_format_epsilon(audit.epsilon_of_canaries)),
             text("no proof" if proved is None else at_most(proved)),
         ]
         rows.append(row)
     return table("All models, as given", header, rows, "overview")
 
 
-def _measured(epsilon: float | None) -> str:
+def _format_epsilon(epsilon: float | None) -> str:
     return "–" if epsilon is None else at_least(epsilon)
 
 

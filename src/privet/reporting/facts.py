@@ -162,14 +162,14 @@ class ReferenceModels:
         return self.asked is not None and self.used < self.asked
 
     def __str__(self) -> str:
-        each = f"each trained on {self.records:,} records"
+        size = f"each trained on {self.records:,} records"
         if self.asked is None:
-            return f"{self.used} that were given, {each}"
+            return f"{self.used} that were given, {size}"
         if not self.fewer:
-            return f"{self.used}, {each}"
+            return f"{self.used}, {size}"
         return (
             f"{self.used} of the {self.asked} that were asked for, because {self.time_limit or 0:g} s were "
-            f"allowed; {each}"
+            f"allowed; {size}"
         )
 
 

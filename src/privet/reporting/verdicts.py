@@ -40,13 +40,13 @@ def _finding(audit: ModelAudit) -> str:
             return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
             return (
-                f"{audit.name} leaks who was in its training data: {_detected(audit)}, and no proof caps how "
-                f"much{_canaries(audit)}."
+                f"{audit.name} leaks who was in its training data: {_detection_clause(audit)}, and no proof "
+                f"caps how much{_canaries(audit)}."
             )
         case Standing.LEAKS_WITHIN:
             return (
-                f"{audit.name} leaks, and within its proof: {_detected(audit)}, and it leaks at most ε = "
-                f"{proved} by proof{_canaries(audit)}."
+                f"{audit.name} leaks, and within its proof: {_detection_clause(audit)}, and it leaks at most "
+                f"ε = {proved} by proof{_canaries(audit)}."
             )
         case Standing.NOT_DETECTED_PROVED:
             return (
@@ -84,7 +84,7 @@ def _canaries(audit: ModelAudit) -> str:
     return f"; canaries in its training show that it is at least ε = {at_least(measured)}"
 
 
-def _detected(audit: ModelAudit) -> str:
+def _detection_clause(audit: ModelAudit) -> str:
     """A clause on the statement that excludes chance, the one with the fewest false alarms."""
     result = audit.strongest
     leakage = result.leakage

@@ -49,8 +49,8 @@ class Attack(ABC, Generic[Sight]):
     @final
     def run(self, view: LabelOnly, challenge: Challenge) -> Scores:
         """Play the membership game: score every record, and join the coin."""
-        seen = cast(Sight, narrow_view(view, self.sees))
-        values = np.asarray(self.score(seen, challenge.records), dtype=np.float64)
+        narrow = cast(Sight, narrow_view(view, self.sees))
+        values = np.asarray(self.score(narrow, challenge.records), dtype=np.float64)
         if values.shape != (len(challenge.records),):
             raise InvalidArgument(
                 f"'score' must give one number for each of {len(challenge.records)} records, got an array of "

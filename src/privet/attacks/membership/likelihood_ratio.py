@@ -183,8 +183,8 @@ class OfflineRMIA(ReferenceAttack):
         rest = References(
             self.references.signals[others][:, :, judged], self.references.members[others][:, judged]
         )
-        shown = self.references.signals[model][:, judged]
-        return np.array([_auc(_offline_ratio(shown, rest, float(a)), coin) for a in grid])
+        of_model = self.references.signals[model][:, judged]
+        return np.array([_auc(_offline_ratio(of_model, rest, float(a)), coin) for a in grid])
 
 
 @final

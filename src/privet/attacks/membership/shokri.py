@@ -62,11 +62,11 @@ class Shokri(Attack[BlackBox]):
         everyone = self.classifier.learn(taught.reshape(-1, taught.shape[2]), coin.ravel())
         answer = everyone(features)
         for label in np.unique(labels):
-            mine = labels == label
-            coins = coin[:, mine].ravel()
+            of_class = labels == label
+            coins = coin[:, of_class].ravel()
             if min(int(coins.sum()), int((~coins).sum())) >= self.least:
-                own = self.classifier.learn(taught[:, mine].reshape(-1, taught.shape[2]), coins)
-                answer[mine] = own(features[mine])
+                own = self.classifier.learn(taught[:, of_class].reshape(-1, taught.shape[2]), coins)
+                answer[of_class] = own(features[of_class])
         return answer
 
     def _features(self, log_confidences: Numbers, labels: Labels) -> Numbers:

@@ -115,10 +115,10 @@ def _nearest(table: Features, generator: np.random.Generator) -> tuple[float, fl
     distance that one in ten exceeds is (log₂ 10)^(1/d) medians. The upper quantile is used and not the lower
     one, because copies are near.
     """
-    asked = table[generator.permutation(len(table))[:_ASKED]]
+    sample = table[generator.permutation(len(table))[:_ASKED]]
     around = table[generator.permutation(len(table))[:_AROUND]]
     nearest = []
-    for row in asked:
+    for row in sample:
         squares = np.square(around - row).sum(1)
         apart = squares[squares > 1e-10]
         nearest.append(float(apart.min()) ** 0.5 if apart.size else 0.0)

@@ -130,9 +130,9 @@ class _Worker:
 
     def _failure(self, model: int) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
-        said = f", saying {lines[-1][:200]!r}" if lines else ""
+        message = f", saying {lines[-1][:200]!r}" if lines else ""
         return (
-            f"'recipe' must run in a worker process, and the worker that trained model {model} ended{said}. "
+            f"'recipe' must run in a worker process, and the worker that trained model {model} ended{message}. "
             f"Try engine=Sequential() to see the whole error."
         )
 

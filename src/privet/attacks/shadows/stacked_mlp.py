@@ -1,4 +1,4 @@
-"""Stacks of multilayer perceptrons: batched matrix products, forwards and backwards in place.
+"""Stacks of multilayer perceptrons: batched matrix products, forwards and backwards in number.
 
 Autograd builds a graph, allocates every intermediate, and writes gradients that the optimizer reads again. A
 chain of simple layers needs none of that: buffers are allocated once, and the matrix product of the backward
@@ -80,18 +80,18 @@ class StackedMLP:
         generators = [torch.Generator() for _ in states]
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
-        for place, first in enumerate(chains[0]):
+        for number, first in enumerate(chains[0]):
             for name, parameter in first.named_parameters():
                 # Inputs × outputs, the faster layout for the product; a bias is a row.
-                same = [getattr(chain[place], name).detach() for chain in chains]
+                same = [getattr(chain[number], name).detach() for chain in chains]
                 weights.append(torch.stack([w.t() if parameter.ndim == 2 else w.unsqueeze(0) for w in same]))
         self._state = optimizer.start(weights)
         self._layers: list[_Layer] = []
         at = 0
-        for place, module in enumerate(chains[0]):
+        for number, module in enumerate(chains[0]):
             fed = bool(self._layers) and isinstance(self._layers[-1], _Linear)
             layer = _layer(module, at, self._state, fed, generators)
-            layer.first = place == 0
+            layer.first = number == 0
             at += sum(1 for _ in module.parameters())
             self._layers.append(layer)
         self._minus: Tensor = torch.full((1, 1), -1.0, dtype=weights[0].dtype)
@@ -121,11 +121,11 @@ class StackedMLP:
     def write_back(self) -> None:
         """Copy the weights into the modules that they came from."""
         at = 0
-        for place, first in enumerate(self._modules[0]):
+        for number, first in enumerate(self._modules[0]):
             for name, parameter in first.named_parameters():
                 for model, chain in enumerate(self._modules):
                     value = self._state.weights[at][model]
-                    getattr(chain[place], name).data.copy_(value.t() if parameter.ndim == 2 else value[0])
+                    getattr(chain[number], name).data.copy_(value.t() if parameter.ndim == 2 else value[0])
                 at += 1
 
 

@@ -28,7 +28,7 @@ def roc_chart(audit: ModelAudit) -> Figure:
     least = _axis_start([strongest])
     traces: list[Trace] = [_chance(least)]
     if audit.claim is not None:
-        traces += _proved(audit.claim, least, audit.delta)
+        traces += _ceiling_traces(audit.claim, least, audit.delta)
     traces += _band(strongest, least)
     weaker = [result for result in audit.results if result is not strongest]
     for number, result in enumerate(weaker):
@@ -101,7 +101,7 @@ def _band(result: AttackResult, least: float) -> list[Trace]:
     ]
 
 
-def _proved(claim: Guarantee, least: float, delta: float) -> list[Trace]:
+def _ceiling_traces(claim: Guarantee, least: float, delta: float) -> list[Trace]:
     rates = np.geomspace(least, 1.0, 121)
     line: Trace = {
         "type": "scatter",

@@ -280,7 +280,7 @@ def _risks(report: ReportContent) -> list[Html]:
         for result in audit.results:
             leakage, fpr = result.leakage, result.leakage.reported_fpr
             tpr = None if fpr is None else leakage.tpr(fpr)
-            found = (
+            members_found = (
                 text("too few records to say")
                 if fpr is None or tpr is None
                 else join_html([text(f"{percent(tpr.value)} at {percent(fpr)}"), _interval(rate_range(tpr))])
@@ -290,7 +290,7 @@ def _risks(report: ReportContent) -> list[Html]:
                 [
                     text(f"{audit.name}: {result.name}" if len(report.audits) > 1 else result.name),
                     join_html([text(fraction(leakage.auc.value)), _interval(area)]),
-                    found,
+                    members_found,
                     text(f"≥\u00a0{at_least(result.finding.measured.value)}"),
                 ]
             )

@@ -273,5 +273,5 @@ def _event_words(event: Mapping[str, Any]) -> str:
     return f"{count(event['times'])} times {parts}" if event["kind"] == "repeat" else f"{words} of {parts}"
 
 
-def _count_words(number: int, one: str, many: str = "") -> str:
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+def _count_words(number: int, singular: str, plural: str = "") -> str:
+    return f"{count(number)} {singular if number == 1 else plural or singular + 's'}"

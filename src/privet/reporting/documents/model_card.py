@@ -32,8 +32,8 @@ def model_card(report: ReportContent) -> str:
         _overview(report),
         "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, "
         "up to δ. It is *at least* what an attack shows, and *at most* what a proof shows.",
-        *_by_model(report, "What was measured", _measured),
-        *_by_model(report, "What is proved", _proved),
+        *_by_model(report, "What was measured", _measured_text),
+        *_by_model(report, "What is proved", _proof_text),
         "### Limits",
         _bullet_list(_limits(report)),
         "### What this is about",
@@ -91,7 +91,7 @@ def _by_model(report: ReportContent, heading: str, write: Callable[[ModelAudit],
     return parts
 
 
-def _measured(audit: ModelAudit) -> str:
+def _measured_text(audit: ModelAudit) -> str:
     rows = []
     for result in audit.results:
         leakage = result.leakage
@@ -128,7 +128,7 @@ def _measured(audit: ModelAudit) -> str:
     return "\n\n".join([_bullet_list(measured_sentences(audit)), _table(header, rows), intervals])
 
 
-def _proved(audit: ModelAudit) -> str:
+def _proof_text(audit: ModelAudit) -> str:
     parts = [_bullet_list(proof_sentences(audit))]
     if audit.caveats:
         parts += [
