@@ -41,7 +41,7 @@ from privet.attacks import (
     Probabilities,
 )
 from privet.attacks.membership.bavaria import StudentPredictive, posterior_predictive
-from privet.attacks.membership.boundary import _known
+from privet.attacks.membership.boundary import _start_candidates
 from privet.attacks.membership.pairwise import break_ties, count_dominated
 from privet.attacks.membership.reference_attack import summarize_in, summarize_out
 from privet.attacks.membership.registry import ATTACKS, Knowledge
@@ -196,8 +196,8 @@ class TestEveryAttackInEveryOrder:
         rng = np.random.default_rng(32)
         records = Records(rng.normal(size=(2600, 1)), rng.integers(0, 2, 2600))
         order = rng.permutation(2600)
-        chosen = set(_known(records).tolist())
-        assert {int(order[place]) for place in _known(records.take(order))} == chosen
+        chosen = set(_start_candidates(records).tolist())
+        assert {int(order[place]) for place in _start_candidates(records.take(order))} == chosen
         assert len(chosen) == 2000
 
 

@@ -21,7 +21,7 @@ import privet
 from privet.auditing import OneRun, OneRunFDP, Shares, leakage_by_group, measure, most_at_risk
 from privet.events import Gaussian, Opaque, Poisson, Repeat
 from privet.pipeline import audit_scores
-from privet.pipeline.audit_model import _only_where_detected
+from privet.pipeline.audit_model import _flag_only_where_detected
 from privet.reporting import AttackResult, ModelAudit, Origin, Report
 from privet.reporting.caution import audit_badge
 from privet.reporting.documents.evidence import measured_sentences, proof_sentences
@@ -86,7 +86,7 @@ def _model(seed):
         groups=leakage_by_group(told, generator.integers(0, 3, len(told)), confidence=shares.table),
         failure=1 - shares.table,
     )
-    return _only_where_detected(
+    return _flag_only_where_detected(
         ModelAudit(
             name=f"model {seed}", delta=DELTA, results=tuple(results), claim=claim, ledger=ledger, harm=harm
         )
