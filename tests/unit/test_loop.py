@@ -177,7 +177,7 @@ def test_attacks_fit_what_is_there():
 
     def names(view, records, references):
         means = Means(view=view, records=records, references=references is not None)
-        made = choose_attacks(None, means).made(Knowledge(records=records, references=references))
+        made = choose_attacks(None, means).build(Knowledge(records=records, references=references))
         return [attack.name for attack in made]
 
     assert names(view, records, None) == ["loss", "modified entropy"]
