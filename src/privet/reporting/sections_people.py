@@ -85,7 +85,7 @@ def _groups(
         f"Worse off than all others together, after correction for {len(groups)} comparisons: "
         f"{', '.join(flagged)}."
         if flagged
-        else f"No {noun} is worse off than the others beyond chance, after correction for {len(groups)} tests."
+        else f"No {noun} is worse off than the others beyond chance, corrected for {len(groups)} comparisons."
     )
     by_name = {accuracy.name: accuracy for accuracy in accuracies}
     rows = [

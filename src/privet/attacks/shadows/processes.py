@@ -132,7 +132,7 @@ class _Worker:
         lines = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
         message = f", saying {lines[-1][:200]!r}" if lines else ""
         return (
-            f"'recipe' must run in a worker process, and the worker that trained model {model} ended{message}. "
+            f"'recipe' must run in a worker process, and the worker of model {model} ended{message}. "
             f"Try engine=Sequential() to see the whole error."
         )
 

@@ -195,5 +195,6 @@ def train_model(
                 group["lr"] = recipe.rate(step, order.steps)
             optimizer.zero_grad(set_to_none=True)
             with torch.enable_grad():
-                row_losses(module(batch), labels[rows], gives).mean().backward()  # type: ignore[no-untyped-call]
+                loss = row_losses(module(batch), labels[rows], gives).mean()
+                loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
