@@ -56,7 +56,7 @@ class BlackBox(LabelOnly):
     def log_confidences(self, inputs: Rows) -> Numbers:
         """The natural logarithm of the confidences, rows × classes.
 
-        It keeps the digits of confidences near 0.
+        Logarithms keep the digits of confidences near 1, and of tiny ones.
         """
 
     def confidences(self, inputs: Rows) -> Numbers:

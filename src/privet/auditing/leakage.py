@@ -211,10 +211,7 @@ def _area(roc: Roc, confidence: float) -> Rate:
 
 
 def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
-    """The farthest point from ``start`` towards ``stop`` that is inside, by bisection.
-
-    The outer end of the bracket.
-    """
+    """The farthest point inside, from ``start`` towards ``stop``: the outer end of a bisection bracket."""
     near, far = start, stop
     for _ in range(60):
         middle = 0.5 * (near + far)

@@ -63,7 +63,7 @@ class KnowledgeSource:
     def train(self, challenge: ShuffledChallenge, choice: AttackChoice) -> References | None:
         """The references, for all records that they cover.
 
-        Trained only where they are asked for or needed.
+        They are trained only where they are asked for or needed.
         """
         if isinstance(self.references, References):
             return self.references

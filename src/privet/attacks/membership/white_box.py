@@ -204,7 +204,7 @@ def _gradient_products(
 ) -> Numbers:
     """⟨gradient, public gradient⟩, records × public.
 
-    Some at a time, because a gradient is as large as its layer.
+    A few records at a time, because a gradient is as large as its layer.
     """
     step = max(1, 2**24 // max(1, public.shape[1]))
     return np.concatenate(

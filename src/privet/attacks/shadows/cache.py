@@ -6,7 +6,7 @@ changes, so a stale entry is never found. Engines are not part of the key, becau
 alone. A file is written under another name and renamed, so a killed run leaves a complete file or none. A
 file that differs in form from what this model would have written (damaged, planted, compressed to be huge)
 counts as missing, and the model is trained again; no more is read of it than such a file can hold. Only the
-owner can read the folder, because signals tell of records.
+owner can read the folder, because signals say something about records.
 """
 
 import hashlib

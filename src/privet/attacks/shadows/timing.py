@@ -48,7 +48,7 @@ def seconds_in_processes(seconds_per_model: float, models: int, workers: int) ->
 def measure_spare_cores(cores: int) -> float:
     """How much more work ``cores`` busy threads do than one, from 1 to ``cores``.
 
-    Takes a tenth of a second.
+    The measurement takes a tenth of a second.
     """
     data = bytes(2**23)
 

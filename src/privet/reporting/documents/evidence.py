@@ -104,7 +104,7 @@ def _lower_bounds(audit: ModelAudit, sure: str) -> list[str]:
             f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} "
             f"confidence, by “{best.name}”."
             if measured > 0
-            else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)} and {sure} confidence."
+            else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)}, {sure} confidence."
         )
     return sentences
 
