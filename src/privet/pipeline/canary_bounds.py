@@ -5,7 +5,7 @@ trade-off curve is Gaussian, or lies above every Gaussian curve that touches it.
 noise are of that shape. With sampled lots they are not, and the error is on the safe side: over sampling
 rates from 0.001 to 0.5, noise multipliers from 0.3 to 5 and 1 to 3,000 steps, the Gaussian curve through any
 point with a false-positive rate from 10⁻⁴ to ½ has a smaller ε at δ = 10⁻⁵ than the run
-(``tests/statistical/test_canary_judges.py``).
+(``tests/statistical/test_canary_bounds.py``).
 
 Student's t noise is not: its likelihood ratio is bounded, so its ε hardly grows as δ falls, and that of a
 Gaussian curve does. Three degrees of freedom at the noise multiplier ½ have ε = 2.37 at δ = 10⁻⁵; Gaussian

@@ -20,7 +20,7 @@ _HOVER = "FPR %{x:.2%}<br>TPR %{y:.2%}<extra>%{fullData.name}</extra>"
 
 
 def roc_chart(audit: ModelAudit) -> Figure:
-    """All attacks on one model, the strongest with its interval, between chance and the ceiling of the claim."""
+    """All attacks on one model, between chance and the ceiling; the strongest with its interval."""
     strongest = audit.strongest
     least = _axis_start([strongest])
     traces: list[Trace] = [_chance(least)]
