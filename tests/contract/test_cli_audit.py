@@ -317,7 +317,7 @@ class TestPython:
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            ("nonmembers = (x[100:, :2], y[100:])", "must be alike, got rows of shape (3,) and (2,)"),
+            ("nonmembers = (x[100:, :2], y[100:])", "must have rows of one shape, got (3,) and (2,)"),
             ("nonmembers = (x[100:], y[100:150])", "one entry for each of 100 records"),
             ("nonmembers = (x[100:], np.where(np.arange(100) == 3, 5, y[100:]))", "below the model's 2 classes"),
             ("nonmembers = (x[100:], np.where(np.arange(100) == 3, -1, y[100:]))", "whole numbers from 0"),

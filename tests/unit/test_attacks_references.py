@@ -19,10 +19,10 @@ from privet.attacks import (
     Shokri,
     identity,
 )
-from privet.attacks.membership import signals
 from privet.attacks.membership.lira import both_means, pooled_variance
 from privet.attacks.membership.pairwise import count_dominated
 from privet.attacks.membership.reference_attack import summarize_in, summarize_out
+from privet.attacks.membership.signals import signals
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
 from privet.views import BlackBox, WhiteBox

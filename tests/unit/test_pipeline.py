@@ -1,4 +1,4 @@
-"""The loop: records as people have them, attacks fixed beforehand, both bounds, one verdict."""
+"""The pipeline: records as people have them, attacks fixed beforehand, both bounds, one verdict."""
 
 import numpy as np
 import pytest

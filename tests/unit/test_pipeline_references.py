@@ -54,7 +54,7 @@ class TestTheRightRecords:
         other = (ROWS[:200] + 1e-6, LABELS[:200])
         given = {by: references if by == "references" else [LiRA(references)]}
         with pytest.raises(
-            InvalidArgument, match="'references' must tell of the records that are judged, and 200 of 400"
+            InvalidArgument, match="'references' must cover the records that are judged, and 200 of 400"
         ):
             audit(target, other, OTHERS, **given)
 

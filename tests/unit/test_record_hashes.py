@@ -92,7 +92,7 @@ class TestAlignment:
         with pytest.raises(InvalidArgument, match=r"30 of 30 are missing.*give audit a recipe"):
             references.align(moved)
         relabelled = Records(self.RECORDS.inputs, np.roll(self.RECORDS.labels, 1))
-        with pytest.raises(InvalidArgument, match="'references' must tell of the records"):
+        with pytest.raises(InvalidArgument, match="'references' must cover the records"):
             references.align(relabelled)
 
     def test_copies_are_one_record(self):
