@@ -139,7 +139,7 @@ def test_sides_are_as_many_and_in_an_order_that_tells_nothing():
 
 
 def test_sides_of_another_shape_are_refused():
-    with pytest.raises(InvalidArgument, match="rows of shape"):
+    with pytest.raises(InvalidArgument, match="rows of one shape"):
         audit(Probabilities(lambda rows: rows), (ROWS, LABELS), (ROWS[:, :2], LABELS))
 
 
