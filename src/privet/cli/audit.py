@@ -61,7 +61,9 @@ def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
             "got less. Run 'privet audit --help' to see what each of them is."
         )
-    needless = [name for name in ("attacks", "references", "time_limit") if getattr(arguments, name) is not None]
+    needless = [
+        name for name in ("attacks", "references", "time_limit") if getattr(arguments, name) is not None
+    ]
     if needless:
         raise InvalidArgument(
             f"'--{needless[0].replace('_', '-')}' must be left out where scores are given, because no attack is run. Drop it."
