@@ -11,7 +11,7 @@ help:
 	@echo "make demo    install into $(VENV), attack plain and private models, and write privet-report.html"
 	@echo "make test    install the tools and run the tests"
 	@echo "make slow    run the tests that take minutes"
-	@echo "make lint    check format, style, types and who imports whom"
+	@echo "make lint    check format, style, types, who imports whom, and import cycles"
 	@echo "make docs    build the documentation into site/; a warning is an error"
 	@echo "make bench   measure beside the peers"
 	@echo "make faults  kill ledgers, training and caches some thousand times, and count what is lost"
@@ -31,6 +31,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/contract/import_cycles.py src/privet
 
 # Not with --quiet: then no warning is counted, and strict is not.
 docs: $(VENV)/.installed-docs

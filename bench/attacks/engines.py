@@ -25,7 +25,7 @@ from privet.attacks.shadows import Halves, Stacked, TorchRecipe, conduct
 from privet.attacks.shadows.engine import Job
 from privet.attacks.shadows.splits import model_seed
 from privet.attacks.shadows.stacking import train_stack
-from privet.attacks.shadows.torch_recipe import fresh, table, train_one
+from privet.attacks.shadows.torch_recipe import initialize_model, to_tensor, train_model
 from privet.scores import Records
 
 MODELS = 16
@@ -61,21 +61,23 @@ class Setting:
         self.members = Halves().members(MODELS, len(records), 0)
         self.seeds = [model_seed(0, model) for model in range(MODELS)]
         self.rows = [np.flatnonzero(bits) for bits in self.members]
-        self.inputs = table(recipe.model(), records.inputs)
+        self.inputs = to_tensor(recipe.model(), records.inputs)
         self.labels = torch.as_tensor(records.known_labels)
 
     def made(self, recipe: TorchRecipe) -> list:
-        return [fresh(recipe, seed) for seed in self.seeds]
+        return [initialize_model(recipe, seed) for seed in self.seeds]
 
     def sequential(self) -> None:
         for rows, seed in zip(self.rows, self.seeds, strict=True):
-            train_one(self.recipe, fresh(self.recipe, seed), self.inputs, self.labels, rows, seed)
+            train_model(
+                self.recipe, initialize_model(self.recipe, seed), self.inputs, self.labels, rows, seed
+            )
 
     def loader(self) -> None:
         """As peers do: a data set, a loader that puts records together one by one, torch's optimiser."""
         recipe = self.recipe
         for rows, seed in zip(self.rows, self.seeds, strict=True):
-            module = fresh(recipe, seed).module
+            module = initialize_model(recipe, seed).module
             data = TensorDataset(self.inputs[rows], self.labels[rows])
             batches = DataLoader(data, batch_size=recipe.batch_size, shuffle=True)
             optimizer = torch.optim.SGD(module.parameters(), lr=recipe.learning_rate, momentum=0.9)
@@ -94,7 +96,7 @@ class Setting:
         records = self.records
         return Job(
             recipe=self.recipe, inputs=records.inputs, labels=records.known_labels, members=self.members,
-            seeds=tuple(self.seeds), shown=(records.inputs[:1],),
+            seeds=tuple(self.seeds), query_inputs=(records.inputs[:1],),
         )  # fmt: skip
 
     def stacked(self) -> None:
@@ -118,7 +120,9 @@ def one(model: int) -> float:
     began = time.process_time()
     here = _SETTING[0]
     seed = here.seeds[model]
-    train_one(here.recipe, fresh(here.recipe, seed), here.inputs, here.labels, here.rows[model], seed)
+    train_model(
+        here.recipe, initialize_model(here.recipe, seed), here.inputs, here.labels, here.rows[model], seed
+    )
     return time.process_time() - began
 
 
@@ -150,7 +154,7 @@ def by_jax(here: Setting) -> Callable[[], None] | None:
     step = jax.jit(jax.vmap(move), donate_argnums=(0, 1))
 
     def run() -> None:
-        made = [list(fresh(here.recipe, seed).module.parameters()) for seed in here.seeds]
+        made = [list(initialize_model(here.recipe, seed).module.parameters()) for seed in here.seeds]
         stacked = [jnp.stack([jnp.asarray(m[i].detach().numpy().T) for m in made]) for i in range(4)]
         speed = [jnp.zeros_like(w) for w in stacked]
         random = np.random.default_rng(0)

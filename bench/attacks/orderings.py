@@ -30,7 +30,7 @@ from privet.attacks import (
     OfflineRMIA,
     PerRecord,
     Pooled,
-    shifts,
+    shift_transforms,
 )
 from privet.attacks.shadows import SGD, TorchRecipe, conduct
 from privet.auditing import measure
@@ -172,7 +172,7 @@ def label_only(data: Path, quick: bool) -> None:
         NoiseRobustness(
             (GaussianNoise(0.1, (0.0, 1.0)), GaussianNoise(0.3, (0.0, 1.0)), GaussianNoise(0.5, (0.0, 1.0)))
         ),
-        AugmentationRobustness(shifts(2), (GaussianNoise(0.3, (0.0, 1.0)),)),
+        AugmentationRobustness(shift_transforms(2), (GaussianNoise(0.3, (0.0, 1.0)),)),
         BoundaryDistance(rounds=3, probes=50, bounds=(0.0, 1.0)),
     ]
     accuracies: dict[str, list[float]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from privet.accounting import account
 from privet.adjacency import AddRemove
 from privet.attacks.shadows.cache import Cache
-from privet.attacks.shadows.engine import Job, Told
+from privet.attacks.shadows.engine import Job, ModelSignals
 from privet.attacks.shadows.recipe import CallableRecipe
 from privet.errors import BudgetExceeded, PrivetError
 from privet.events import DiscreteLaplace, Event, Repeat
@@ -206,7 +206,7 @@ class ShadowCache(Scenario):
             recipe=CallableRecipe(_nothing, version="1"),  # type: ignore[arg-type]
             inputs=inputs,
             labels=random.integers(0, 2, self._RECORDS),
-            shown=(inputs,),
+            query_inputs=(inputs,),
             members=random.random((self._MODELS, self._RECORDS)) < 0.5,
             seeds=tuple(range(self._MODELS)),
             keep_confidences=False,
@@ -217,7 +217,7 @@ class ShadowCache(Scenario):
         kept = Cache(folder, self._job)
         for model in range(self._MODELS):
             if kept.get(model) is None:
-                kept.put(Told(model, self._truth[model], None))
+                kept.put(ModelSignals(model, self._truth[model], None))
                 tell(str(model))
 
     def check(self, folder: Path, told: list[str]) -> Found:

@@ -9,7 +9,7 @@ from privet.errors import ContradictoryBounds, InvalidArgument
 
 __all__ = ["EpsilonBound", "Finding", "Interval", "Side", "Verdict", "enclosure"]
 
-_ROUND_OFF = 1e-6  # relative; a lower bound that is higher than its upper bound by less is its equal
+_ROUND_OFF = 1e-6  # relative; a lower bound above its upper bound by less counts as equal
 
 
 class Interval(NamedTuple):
@@ -29,23 +29,24 @@ class Interval(NamedTuple):
 def enclosure(lower: float, upper: float) -> Interval:
     """The interval between two certified bounds; an error where the lower one is above the upper one.
 
-    The two come from different proofs. Where they exclude each other at most one of them is right, and to cut the lower
-    one off at the upper one would hide that.
+    The two come from different proofs. Where they contradict each other, one of them is wrong, and clipping
+    the lower bound to the upper one would hide that.
 
     >>> enclosure(0.25, 0.5)
     Interval(lower=0.25, upper=0.5)
     """
     if lower > upper + _ROUND_OFF * abs(upper) + 1e-12:
         raise ContradictoryBounds(
-            f"A certified lower bound is {lower!r} and the upper bound of the same number is {upper!r}, which exclude each "
-            f"other. This is a bug in Privet: report the event, the adjacency and this message, and use neither number."
+            f"A certified lower bound is {lower!r} and the upper bound of the same number is {upper!r}, "
+            f"which contradict each other. This is a bug in Privet: report the event, the adjacency and this "
+            f"message, and use neither number."
         )
     return Interval(min(lower, upper), upper)
 
 
 @final
 class Side(StrEnum):
-    """Which side of the truth a bound stands on."""
+    """Whether a bound is below or above the true value."""
 
     LOWER = "lower"
     UPPER = "upper"
@@ -77,7 +78,7 @@ class EpsilonBound:
 
 @final
 class Verdict(StrEnum):
-    """What a measured lower bound says about a proved upper bound."""
+    """Whether a measured lower bound contradicts a proved upper bound."""
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
@@ -86,10 +87,10 @@ class Verdict(StrEnum):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A measured lower bound beside the claim that it tests.
+    """A measured lower bound and the claim that it tests.
 
-    ``ceiling`` is the largest lower bound that a sample of this size could have shown: a measurement
-    far below the claim and close to its ceiling has not shown that the claim is loose.
+    ``ceiling`` is the largest lower bound that a sample of this size can show. A measurement far below the
+    claim and close to its ceiling does not show that the claim is loose.
     """
 
     measured: EpsilonBound
@@ -116,7 +117,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the claim survives; None when nothing was claimed."""
+        """Whether the claim holds up; None where nothing was claimed."""
         if self.claimed is None:
             return None
         broken = self.measured.value > self.claimed.value

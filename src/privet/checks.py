@@ -1,4 +1,7 @@
-"""What was checked before an attack's figures are believed. Checks are data: they travel to the report."""
+"""Checks that are made before the figures of an attack are trusted.
+
+They are data, and are shown in the report.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +12,7 @@ __all__ = ["Check", "Outcome"]
 
 @final
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     PASSED = "passed"
     WARNED = "warned"
@@ -19,7 +22,7 @@ class Outcome(StrEnum):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check: its name, how it ended, what was found, and what to do about it."""
+    """One check: its name, its result, what was found, and what to do about it."""
 
     name: str
     outcome: Outcome

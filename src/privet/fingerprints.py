@@ -1,24 +1,28 @@
-"""Fingerprints: what a report is about, so that anybody who has the same thing can check that it is the same.
+"""Fingerprints: hashes of the model, data, ledger and code of a report, so that others can check that they
+have the same.
 
-A fingerprint is 64 hexadecimal digits: SHA-256 of what is identified, in the canonical form below, or HMAC-SHA256 of it under a key.
+A fingerprint is 64 hexadecimal digits: SHA-256 of a thing in the canonical form below, or HMAC-SHA256 of it
+under a key.
 
-*Why a key.* A plain hash of data that can be guessed confirms the guess: whoever knows all records of a table but one can try every value
-of that one, and differential privacy itself would be broken by the report. A model that was trained without noise, or that holds records
-(nearest neighbours, support vectors), confirms guesses of its data in the same way. So fingerprints of data, of scores and of models are
-keyed, by a key of 32 random bytes that stays with the owner of the data. Without the key they tell nothing, under the usual
-assumption that HMAC-SHA256 is a pseudorandom function. A model that is published anyway may have a plain one. Ledgers and code are
-plain: the ledger stands in the report, and the code is public.
+*Why a key.* A plain hash confirms guesses of the data: somebody who knows all records of a table except one
+can try every value of that record, so the report would break differential privacy. A model that was trained
+without noise, or that holds records (nearest neighbours, support vectors), confirms guesses of its data in
+the same way. So fingerprints of data, scores and models use a key of 32 random bytes that stays with the
+owner of the data. Without the key they tell nothing, under the usual assumption that HMAC-SHA256 is a
+pseudorandom function. A published model may have a plain fingerprint. Ledgers and code are plain: the ledger
+is in the report, and the code is public.
 
-*What they are not.* A fingerprint identifies; it does not sign. Whoever writes a report can write any fingerprint into it.
+*What they are not.* A fingerprint identifies; it does not sign. The author of a report can write any
+fingerprint into it.
 
 *Canonical forms.* Each begins with one line, ``privet fingerprint 1: KIND``. Then:
 
-- ``records``: the hash of every record by value, sorted (``privet.record_hashes``), with its group where there is one. The order of records
-  and the types of their numbers do not matter.
-- ``scores``: the same of the scores.
-- ``parameters``: SHA-256 of a state dict, each tensor by its name in sorted order: name, type, shape, and bytes as a little-endian machine
-  holds them.
-- ``object``: of any other model, the 64 digits that ``privet.attacks.shadows.fingerprints`` gives of all it consists of.
+- ``records``: the hash of every record by value, sorted (``privet.record_hashes``), with its group where
+  there is one. The order of records and the types of their numbers do not matter.
+- ``scores``: the scores in the same form.
+- ``parameters``: SHA-256 of a state dict, each tensor by its name in sorted order: name, type, shape, and
+  bytes in little-endian order.
+- ``object``: any other model, the 64 digits of ``privet.attacks.shadows.fingerprints`` over all its parts.
 - ``ledger``: its JSON with sorted keys and no spaces.
 - ``code``: SHA-256 of every file of the package by its path in sorted order: path, length and bytes.
 """
@@ -41,7 +45,7 @@ import numpy as np
 
 from privet.errors import Unreadable
 from privet.ledger import Ledger
-from privet.record_hashes import combined_hash, record_hashes
+from privet.record_hashes import combine_hashes, hash_records
 from privet.scores import Records
 from privet.views import Numbers
 
@@ -56,7 +60,7 @@ __all__ = [
     "package_versions",
     "records_content",
     "scores_content",
-    "taken",
+    "take_fingerprint",
 ]
 
 _KEY_FORMAT = "privet-fingerprint-key-1"
@@ -66,7 +70,7 @@ _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn")
 
 @final
 class Hashing(StrEnum):
-    """How a fingerprint was taken."""
+    """Whether a fingerprint is plain or keyed."""
 
     PLAIN = "sha256"
     KEYED = "hmac-sha256"
@@ -75,7 +79,7 @@ class Hashing(StrEnum):
 @final
 @dataclass(frozen=True)
 class Fingerprint:
-    """64 hexadecimal digits, and how they came about."""
+    """64 hexadecimal digits, and whether they are plain or keyed."""
 
     hashing: Hashing
     digest: str
@@ -87,9 +91,9 @@ class Fingerprint:
 @final
 @dataclass(frozen=True)
 class FingerprintKey:
-    """A secret that stays with the owner of the data. It is in no form of a report.
+    """A secret that stays with the owner of the data. No form of a report contains it.
 
-    ``name`` is public: it tells one key from another and gives nothing of the secret away.
+    ``name`` is public: it distinguishes keys and says nothing about the secret.
     """
 
     secret: bytes = field(repr=False)
@@ -102,7 +106,7 @@ class FingerprintKey:
             )
 
     @classmethod
-    def fresh(cls) -> "FingerprintKey":
+    def generate(cls) -> "FingerprintKey":
         """A new key from the entropy of the operating system."""
         return cls(secrets.token_bytes(_KEY_BYTES))
 
@@ -125,17 +129,18 @@ class FingerprintKey:
             return FingerprintKey(bytes.fromhex(words[1]))
         except ValueError:
             raise Unreadable(
-                f"A file with a key of fingerprints must hold one line, {_KEY_FORMAT} and {2 * _KEY_BYTES} hexadecimal digits, and "
-                f"does not. Give the file that was written beside the report."
+                f"A file with a key of fingerprints must hold one line, {_KEY_FORMAT} and {2 * _KEY_BYTES} "
+                f"hexadecimal digits, and does not. Give the file that was written beside the report."
             ) from None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fingerprints:
-    """What one audit was about. What is None was not there, or could not be identified.
+    """The fingerprints of one audit; None for a part that was not there, or could not be hashed.
 
-    ``data`` says what members and others are: ``records``, or ``scores`` where an attack was run elsewhere. ``key`` is the name of the key.
+    ``data`` says what members and others are: ``records``, or ``scores`` where the attack ran elsewhere.
+    ``key`` is the name of the key.
     """
 
     key: str
@@ -146,10 +151,10 @@ class Fingerprints:
     ledger: Fingerprint | None = None
 
 
-def taken(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
-    """The fingerprint of content in its canonical form: keyed, or plain where there is no key.
+def take_fingerprint(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
+    """The fingerprint of content in canonical form: keyed, or plain without a key.
 
-    >>> taken("ledger", b"{}", None).digest[:16]
+    >>> take_fingerprint("ledger", b"{}", None).digest[:16]
     '8dcf8c4acc5deb86'
     """
     whole = f"privet fingerprint 1: {kind}\n".encode() + content
@@ -159,56 +164,56 @@ def taken(kind: str, content: bytes, key: FingerprintKey | None) -> Fingerprint:
 
 
 def records_content(records: Records) -> bytes:
-    """Records in canonical form: one hash of all, whatever their order."""
+    """Records in canonical form: one hash of all of them, in any order."""
     if records.groups is None:
-        return combined_hash(records.hashes).encode()
+        return combine_hashes(records.hashes).encode()
     groups = [hashlib.sha256(group.encode()).hexdigest().encode() for group in records.groups.tolist()]
-    return combined_hash(
+    return combine_hashes(
         np.array([*map(b"".join, zip(records.hashes.tolist(), groups, strict=True))])
     ).encode()
 
 
 def scores_content(values: Numbers) -> bytes:
-    """Scores in canonical form: one hash of all, whatever their order."""
-    return combined_hash(record_hashes(values)).encode()
+    """Scores in canonical form: one hash of all of them, in any order."""
+    return combine_hashes(hash_records(values)).encode()
 
 
 def ledger_fingerprint(ledger: Ledger) -> Fingerprint:
-    """That of a ledger, always plain."""
+    """The fingerprint of a ledger, always plain."""
     return ledger_document_fingerprint(json.loads(ledger.to_json()))
 
 
 def ledger_document_fingerprint(document: Mapping[str, Any]) -> Fingerprint:
-    """That of a ledger as it stands in a document, which another version may have written."""
+    """The fingerprint of a ledger in a document, which another version may have written."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return taken("ledger", text.encode(), None)
+    return take_fingerprint("ledger", text.encode(), None)
 
 
 @cache
 def code_fingerprint() -> Fingerprint:
-    """That of the code of this package as it is installed, always plain."""
+    """The fingerprint of the installed code of this package, always plain."""
     digest = hashlib.sha256()
     for path, content in sorted(_sources(files("privet"), "")):
         digest.update(f"{path}\n{len(content)}\n".encode() + content)
-    return taken("code", digest.hexdigest().encode(), None)
+    return take_fingerprint("code", digest.hexdigest().encode(), None)
 
 
 def package_versions() -> dict[str, str]:
-    """Python and the packages on which figures depend, as far as they are installed."""
-    found = {"python": sys.version.split()[0]}
+    """The versions of Python and of installed packages that figures depend on."""
+    versions = {"python": sys.version.split()[0]}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
     for part in folder.iterdir():
-        place = f"{path}{part.name}"
+        name = f"{path}{part.name}"
         if part.is_dir():
             if part.name != "__pycache__":
-                yield from _sources(part, f"{place}/")
+                yield from _sources(part, f"{name}/")
         else:
-            yield place, part.read_bytes()
+            yield name, part.read_bytes()

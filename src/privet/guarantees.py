@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from html import escape
 from typing import NamedTuple, final
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _ROUND_OFF = 1e-12
+_NOTEBOOK_DELTAS = (1e-5, 1e-6, 1e-8)
 
 
 class LossHistogram(NamedTuple):
@@ -104,6 +106,31 @@ class Guarantee:
     adjacency: Adjacency
     accountant: str
     caveats: frozenset[Caveat] = frozenset()
+
+    def __repr__(self) -> str:
+        caveats = (
+            f", {len(self.caveats)} caveats"
+            if len(self.caveats) > 1
+            else ", 1 caveat"
+            if self.caveats
+            else ""
+        )
+        return f"Guarantee({self.adjacency}, by {self.accountant!r}{caveats})"
+
+    def _repr_html_(self) -> str:
+        """ε at several δ, for a notebook; escaped, so that nothing in a name becomes markup."""
+        rows = []
+        for delta in _NOTEBOOK_DELTAS:
+            try:
+                epsilon = f"{math.ceil(1000 * self.epsilon(delta=delta)) / 1000:.3f}"
+            except (PrivetError, OverflowError):
+                epsilon = "no finite bound"
+            rows.append(f"<tr><td>{delta:g}</td><td>{epsilon}</td></tr>")
+        caveats = "".join(f"<li>{escape(caveat.sentence)}</li>" for caveat in sorted(self.caveats, key=str))
+        return (
+            f"<div><strong>{escape(str(self.adjacency))}, by {escape(self.accountant)}</strong><table><thead><tr><th>δ</th>"
+            f"<th>ε at most</th></tr></thead><tbody>{''.join(rows)}</tbody></table><ul>{caveats}</ul></div>"
+        )
 
     def epsilon(self, *, delta: float) -> float:
         """The smallest proved ε at this δ, rounded up."""

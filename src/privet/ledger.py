@@ -108,6 +108,14 @@ class Ledger:
                 f"'changes' must stand in order and after entries that are there, got the places {places}. Leave them as they were."
             )
 
+    def __repr__(self) -> str:
+        labels = ", ".join(repr(entry.label) for entry in self.entries[:3])
+        more = f" and {len(self) - 3} more" if len(self) > 3 else ""
+        return (
+            f"Ledger({self.adjacency}, {len(self)} {'entry' if len(self) == 1 else 'entries'}: "
+            f"{labels or 'none'}{more})"
+        )
+
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
         return replace(self, entries=(*self.entries, Entry(label, event)), caveats=self.caveats | caveats)

@@ -1,7 +1,8 @@
-"""What identifies a record: a hash of its content, the same wherever the record stands.
+"""Hashes that identify records by their content, wherever they stand.
 
-Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and −0.0. A value that
-float32 rounds is another value. Equal hashes mean equal content but for an accident of probability 2⁻¹²⁸ per pair.
+Numbers are hashed by their value and not by their type: 1, 1.0 and True are one number, and so are 0.0 and
+−0.0. A value rounded to float32 is another value. Different records have equal hashes with probability 2⁻¹²⁸
+per pair.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Hashes", "combined_hash", "record_hashes"]
+__all__ = ["Hashes", "combine_hashes", "hash_records"]
 
 Hashes = NDArray[np.bytes_]  # 32 hexadecimal digits for each record
 _BYTES = 16
@@ -18,10 +19,10 @@ _AT_ONCE = 2**22  # numbers that are converted at a time
 _EXACT = 2**53  # whole numbers up to here are float64 exactly
 
 
-def record_hashes(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> Hashes:
+def hash_records(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> Hashes:
     """One hash for each record, of its inputs and of its label where there is one.
 
-    >>> hashes = record_hashes(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 1, 1]))
+    >>> hashes = hash_records(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 1, 1]))
     >>> len(set(hashes.tolist())), hashes.dtype.str
     (3, '|S32')
     """
@@ -29,26 +30,26 @@ def record_hashes(inputs: NDArray[Any], labels: NDArray[Any] | None = None) -> H
     marks = [b"none"] * len(table) if labels is None else [b"%d" % int(label) for label in labels]
     step = max(1, _AT_ONCE // max(1, table[:1].size))
     shape = repr(table.shape[1:]).encode()
-    found: list[bytes] = []
+    hashes: list[bytes] = []
     for start in range(0, len(table), step):
         rows = _rows(table[start : start + step])
         for row, mark in zip(rows, marks[start : start + step], strict=True):
             digest = hashlib.blake2b(b"%s|%s|" % (shape, mark), digest_size=_BYTES)
             digest.update(row)
-            found.append(digest.hexdigest().encode())
-    return np.array(found, dtype=f"S{2 * _BYTES}")
+            hashes.append(digest.hexdigest().encode())
+    return np.array(hashes, dtype=f"S{2 * _BYTES}")
 
 
-def combined_hash(hashes: Hashes) -> str:
-    """One hash for a whole set of records, the same in every order; a record that is there twice counts twice.
+def combine_hashes(hashes: Hashes) -> str:
+    """One hash for a whole set of records in any order; a record that occurs twice counts twice.
 
-    >>> hashes = record_hashes(np.arange(6.0).reshape(3, 2))
-    >>> combined_hash(hashes) == combined_hash(hashes[::-1])
+    >>> hashes = hash_records(np.arange(6.0).reshape(3, 2))
+    >>> combine_hashes(hashes) == combine_hashes(hashes[::-1])
     True
     """
     digest = hashlib.sha256(f"{len(hashes)} records\n".encode())
-    for one in np.sort(hashes).tolist():
-        digest.update(one)
+    for record_hash in np.sort(hashes).tolist():
+        digest.update(record_hash)
     return digest.hexdigest()
 
 
@@ -60,7 +61,7 @@ def _rows(table: NDArray[Any]) -> list[bytes]:
         return [row.tobytes() for row in _numbers(flat)]
     if kind in "cfmM":
         return [flat.dtype.str.encode() + row.tobytes() for row in flat]
-    return [_content(row) for row in flat.tolist()]  # large whole numbers, text, columns of several kinds
+    return [_content(row) for row in flat.tolist()]  # large whole numbers, text, mixed columns
 
 
 def _content(row: list[object]) -> bytes:

@@ -1,7 +1,7 @@
-"""What an attack is asked about, what it answers, and what its reference models told it.
+"""The membership game: records that an attack judges, its scores, and the signals of its reference models.
 
-The attack sees ``Records`` without the coin that decided who is a member; the coin is joined to its answer afterwards, in
-``Scores``. Nothing can be tuned on the membership that is to be guessed, because it is not there.
+An attack sees ``Records`` without the coin that decided who is a member. The coin is joined to its answer
+afterwards, in ``Scores``. So an attack cannot be tuned on the membership that it must guess.
 """
 
 from dataclasses import dataclass, replace
@@ -11,8 +11,9 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
-from privet.record_hashes import Hashes, record_hashes
+from privet.record_hashes import Hashes, hash_records
 from privet.views import Labels, Numbers, Rows
 
 __all__ = ["Bits", "Challenge", "Records", "References", "Scores"]
@@ -24,36 +25,44 @@ _T = TypeVar("_T", bound=np.generic)
 @final
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records to be judged: inputs, their true labels where they are known, and a public group of each where there is one."""
+    """Records to judge: inputs, their true labels where they are known, and a public group of each where
+    there is one.
+    """
 
     inputs: Rows
     labels: Labels | None = None
     groups: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", _read("inputs", self.inputs))
+        object.__setattr__(self, "inputs", _to_array("inputs", self.inputs))
         if self.inputs.ndim == 0 or len(self.inputs) == 0:
             raise InvalidArgument(
                 "'inputs' must hold at least one record, got none. Give one row for each record."
             )
         if self.labels is not None:
-            object.__setattr__(self, "labels", _whole_labels(self.labels, len(self.inputs)))
+            object.__setattr__(self, "labels", _to_labels(self.labels, len(self.inputs)))
         if self.groups is not None:
             object.__setattr__(
-                self, "groups", _one_each("groups", np.asarray(self.groups).astype(str), len(self.inputs))
+                self,
+                "groups",
+                _require_one_per_record("groups", np.asarray(self.groups).astype(str), len(self.inputs)),
             )
 
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def __repr__(self) -> str:
+        parts = [name for name in ("labels", "groups") if getattr(self, name) is not None]
+        return f"Records({len(self)} of shape {self.inputs.shape[1:]}, {' and '.join(parts) or 'no labels'})"
+
     @cached_property
     def hashes(self) -> Hashes:
-        """What identifies each record: a hash of its inputs and label."""
-        return record_hashes(self.inputs, self.labels)
+        """A hash of each record's inputs and label, which identifies it."""
+        return hash_records(self.inputs, self.labels)
 
     @property
     def known_labels(self) -> Labels:
-        """The labels, or a refusal where the attack needs them and there are none."""
+        """The labels; refused where there are none."""
         if self.labels is None:
             raise InvalidArgument(
                 "'labels' must be given for this attack, got none. Give the true class of every record, "
@@ -62,10 +71,10 @@ class Records:
         return self.labels
 
     def followed_by(self, others: "Records") -> "Records":
-        """These records and then the others. Labels and groups are there where both have them."""
-        labels = _joined(self.labels, others.labels)
+        """These records and then the others. Labels and groups are kept where both have them."""
+        labels = _concatenate(self.labels, others.labels)
         return Records(
-            np.concatenate([self.inputs, others.inputs]), labels, _joined(self.groups, others.groups)
+            np.concatenate([self.inputs, others.inputs]), labels, _concatenate(self.groups, others.groups)
         )
 
     def take(self, which: NDArray[np.intp] | Bits) -> "Records":
@@ -78,24 +87,25 @@ class Records:
 @final
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One number for each record, higher = more likely a member, beside the coin that it has to guess."""
+    """One score for each record, higher = more likely a member, and the coin that it has to guess."""
 
     values: Numbers
     members: Bits
     attack: str = "scores"
 
     def __post_init__(self) -> None:
-        values = _floats("values", self.values)
+        values = _to_floats("values", self.values)
         if values.ndim != 1 or len(values) == 0:
             raise InvalidArgument(
-                f"'values' must be one number for each record, got an array of shape {values.shape}. Give one axis."
+                f"'values' must be one number for each record, got an array of shape {values.shape}. Give "
+                f"one axis."
             )
         if np.isnan(values).any():
             raise InvalidArgument(
                 "'values' must be numbers, got NaN among them. Find out what the attack could not score; "
-                "a record that cannot be scored is given the lowest score, not none."
+                "give the lowest score to a record that cannot be scored."
             )
-        members = _coins(self.members, len(values))
+        members = _to_coins(self.members, len(values))
         if not members.any() or members.all():
             missing = "members" if not members.any() else "non-members"
             raise InvalidArgument(
@@ -106,6 +116,17 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        members = int(self.members.sum())
+        return f"Scores({self.attack!r}, {members} members, {len(self) - members} others)"
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with the columns ``score`` and ``member``, one row for each record."""
+        return to_data_frame(
+            {"score": score, "member": member}
+            for score, member in zip(self.values.tolist(), self.members.tolist(), strict=True)
+        )
 
     @property
     def of_members(self) -> Numbers:
@@ -119,8 +140,11 @@ class Scores:
 
     @classmethod
     def of(cls, members: Numbers, others: Numbers, attack: str = "scores") -> "Scores":
-        """From two lists: the scores of members, and of those who are not."""
-        members, others = np.atleast_1d(_floats("members", members)), np.atleast_1d(_floats("others", others))
+        """From two lists: the scores of members and of others."""
+        members, others = (
+            np.atleast_1d(_to_floats("members", members)),
+            np.atleast_1d(_to_floats("others", others)),
+        )
         coin = np.repeat([True, False], [len(members), len(others)])
         return cls(np.concatenate([members, others]), coin, attack)
 
@@ -132,13 +156,17 @@ class Scores:
 @final
 @dataclass(frozen=True, eq=False)
 class Challenge:
-    """The membership game: records, and the coin of each that decided whether it was trained on."""
+    """The membership game: records, and for each the coin that decided whether it was trained on."""
 
     records: Records
     members: Bits
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", _coins(self.members, len(self.records)))
+        object.__setattr__(self, "members", _to_coins(self.members, len(self.records)))
+
+    def __repr__(self) -> str:
+        members = int(self.members.sum())
+        return f"Challenge({members} members, {len(self.records) - members} others)"
 
     @classmethod
     def of(cls, members: Records, others: Records) -> "Challenge":
@@ -147,26 +175,30 @@ class Challenge:
             others.groups is None
         ):
             raise InvalidArgument(
-                "'members' and 'others' must both have labels (and groups) or neither, got one with and one without. "
-                "A side that can be told from the other without the model is not a test of the model."
+                "'members' and 'others' must both have labels (and groups) or neither, got one with and one "
+                "without. A side that can be told from the other without the model is not a test of the "
+                "model."
             )
         return cls(members.followed_by(others), np.repeat([True, False], [len(members), len(others)]))
 
-    def scored(self, values: Numbers, attack: str) -> Scores:
-        """The attack's answer beside the coin."""
+    def join_coin(self, values: Numbers, attack: str) -> Scores:
+        """The scores of an attack, joined with the coin."""
         return Scores(values, self.members, attack)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class References:
-    """What reference (shadow) models say of the records, and which records each of them was trained on.
+    """The signals of reference (shadow) models for the records, and the records that each model was trained
+    on.
 
-    ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models × records;
-    ``log_confidences``, models × records × classes, is kept only where an attack asks for it. Models are not kept.
+    ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models ×
+    records; ``log_confidences``, models × records × classes, is stored only where an attack needs it. Models
+    are not stored.
 
-    ``hashes`` identify the records in their order, so that the references can be put in the order of any other list of
-    records, or of a part of them (``aligned``). A study sets them; ``about`` sets them for references made by hand.
+    ``hashes`` identify the records in their order, so that ``align`` can put the references in the order of
+    any other list of records, or of a part of them. A study sets them; ``about`` sets them for references
+    made by hand.
     """
 
     signals: Numbers
@@ -175,9 +207,9 @@ class References:
     hashes: Hashes | None = None
 
     def __post_init__(self) -> None:
-        # Coins are made bits: of whole numbers "not" would be something else.
-        object.__setattr__(self, "signals", _floats("signals", self.signals))
-        object.__setattr__(self, "members", _bits(_read("members", self.members)))
+        # As booleans: "not" of whole numbers would be something else.
+        object.__setattr__(self, "signals", _to_floats("signals", self.signals))
+        object.__setattr__(self, "members", _to_bits(_to_array("members", self.members)))
         if self.signals.ndim != 3 or self.members.shape != (self.signals.shape[0], self.signals.shape[2]):
             raise InvalidArgument(
                 f"'signals' must be models × queries × records and 'members' models × records, got shapes "
@@ -185,14 +217,24 @@ class References:
             )
         if not np.isfinite(self.signals).all():
             raise InvalidArgument(
-                "'signals' must be finite, got NaN or infinity among them. Look for reference models that diverged."
+                "'signals' must be finite, got NaN or infinity among them. Look for reference models that "
+                "diverged."
             )
         if self.hashes is not None:
-            object.__setattr__(self, "hashes", _one_each("hashes", np.asarray(self.hashes), len(self)))
+            object.__setattr__(
+                self, "hashes", _require_one_per_record("hashes", np.asarray(self.hashes), len(self))
+            )
 
     def __len__(self) -> int:
-        """How many records they tell of."""
+        """How many records the references cover."""
         return int(self.signals.shape[2])
+
+    def __repr__(self) -> str:
+        queries = self.signals.shape[1]
+        return (
+            f"References({self.models} models, {queries} {'query' if queries == 1 else 'queries'}, "
+            f"{len(self)} records)"
+        )
 
     @property
     def models(self) -> int:
@@ -200,80 +242,81 @@ class References:
         return len(self.signals)
 
     def first(self, models: int) -> "References":
-        """The same study with fewer models."""
-        kept = None if self.log_confidences is None else self.log_confidences[:models]
+        """The same references with fewer models."""
+        confidences = None if self.log_confidences is None else self.log_confidences[:models]
         return replace(
-            self, signals=self.signals[:models], members=self.members[:models], log_confidences=kept
+            self, signals=self.signals[:models], members=self.members[:models], log_confidences=confidences
         )
 
     def about(self, records: Records) -> "References":
-        """The same references, which tell of these records in this order."""
+        """The same references, for these records in this order."""
         if len(records) != len(self):
             raise InvalidArgument(
-                f"'records' must be the {len(self)} that the references tell of, got {len(records)}. "
+                f"'records' must be the {len(self)} that the references cover, got {len(records)}. "
                 f"Give the records that the reference models were asked about, in the same order."
             )
         return replace(self, hashes=records.hashes)
 
-    def aligned(self, records: Records) -> "References":
-        """What the references say of these records, in their order; refused where they do not tell of all of them.
+    def align(self, records: Records) -> "References":
+        """The references for these records, in this order; refused where they do not cover all of them.
 
-        A record that is there several times is one record: a model that was trained on any copy was trained on it, and all
-        copies get the same answer. References without hashes cannot be put in order; only their number is checked.
+        Copies of a record count as one record: a model that was trained on one copy was trained on all, and
+        all copies get the same signals. References without hashes cannot be reordered; only their number is
+        checked.
         """
         if self.hashes is None:
             self.about(records)
             return self
-        kinds, first, places = np.unique(self.hashes, return_index=True, return_inverse=True)
-        wanted = np.minimum(np.searchsorted(kinds, records.hashes), len(kinds) - 1)
-        missing = int((kinds[wanted] != records.hashes).sum())
+        distinct, first, inverse = np.unique(self.hashes, return_index=True, return_inverse=True)
+        wanted = np.minimum(np.searchsorted(distinct, records.hashes), len(distinct) - 1)
+        missing = int((distinct[wanted] != records.hashes).sum())
         if missing:
             raise InvalidArgument(
-                f"'references' must tell of the records that are judged, and {missing} of {len(records)} are not among "
-                f"theirs (inputs and labels are compared by content). Train reference models on these very records, in "
-                f"the same types: study(recipe, records, …), or give audit a recipe."
+                f"'references' must cover the records that are judged, and {missing} of {len(records)} are "
+                f"missing (inputs and labels are compared by content). Train reference models on these very "
+                f"records, in the same types: study(recipe, records, …), or give audit a recipe."
             )
         trained = self.members
-        if len(kinds) < len(self):
-            anywhere = np.zeros((self.models, len(kinds)), dtype=np.bool_)
-            np.logical_or.at(anywhere.T, places, self.members.T)
-            trained = anywhere[:, places]
-        at = first[wanted]
-        kept = None if self.log_confidences is None else self.log_confidences[:, at]
-        return References(self.signals[:, :, at], trained[:, at], kept, records.hashes)
+        if len(distinct) < len(self):
+            any_copy = np.zeros((self.models, len(distinct)), dtype=np.bool_)
+            np.logical_or.at(any_copy.T, inverse, self.members.T)
+            trained = any_copy[:, inverse]
+        order = first[wanted]
+        confidences = None if self.log_confidences is None else self.log_confidences[:, order]
+        return References(self.signals[:, :, order], trained[:, order], confidences, records.hashes)
 
 
-def _joined(first: NDArray[_T] | None, second: NDArray[_T] | None) -> NDArray[_T] | None:
+def _concatenate(first: NDArray[_T] | None, second: NDArray[_T] | None) -> NDArray[_T] | None:
     return None if first is None or second is None else np.concatenate([first, second])
 
 
-def _read(name: str, values: object) -> NDArray[Any]:
-    """As an array; what numpy cannot read (rows of several lengths, a tensor with a gradient) is refused."""
+def _to_array(name: str, values: object) -> NDArray[Any]:
+    """As an array; refused where numpy cannot read it (rows of several lengths, a tensor with a gradient)."""
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
         raise InvalidArgument(
             f"'{name}' must be an array, got something that numpy cannot read. "
-            f"Give rows of one shape, and of a tensor tensor.detach().cpu().numpy()."
+            f"Give rows of one shape; for a tensor, give tensor.detach().cpu().numpy()."
         ) from None
 
 
-def _floats(name: str, values: object) -> Numbers:
-    found = _read(name, values)
+def _to_floats(name: str, values: object) -> Numbers:
+    array = _to_array(name, values)
     try:
-        return found.astype(np.float64, copy=False)
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"'{name}' must be numbers, got something else. Give one score for each record."
         ) from None
 
 
-def _coins(members: object, count: int) -> Bits:
-    """True or False for each record, or 1 and 0; nothing else is a coin."""
-    return _bits(_one_each("members", _read("members", members), count))
+def _to_coins(members: object, count: int) -> Bits:
+    """One coin for each record: True or False, or 1 and 0."""
+    return _to_bits(_require_one_per_record("members", _to_array("members", members), count))
 
 
-def _bits(coins: NDArray[Any]) -> Bits:
+def _to_bits(coins: NDArray[Any]) -> Bits:
     if coins.dtype != np.bool_ and not np.isin(coins, (0, 1)).all():
         raise InvalidArgument(
             "'members' must be True or False for each record, got other values. Give the coin of each record."
@@ -281,27 +324,27 @@ def _bits(coins: NDArray[Any]) -> Bits:
     return coins.astype(np.bool_, copy=False)
 
 
-def _one_each(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
+def _require_one_per_record(name: str, values: NDArray[_T], count: int) -> NDArray[_T]:
     if values.shape != (count,):
         raise InvalidArgument(
-            f"'{name}' must have one entry for each of {count} records, got an array of shape {values.shape}. "
-            f"Give one axis of that length."
+            f"'{name}' must have one entry for each of {count} records, got an array of shape "
+            f"{values.shape}. Give one axis of that length."
         )
     return values
 
 
-def _whole_labels(labels: Labels, count: int) -> Labels:
-    found = _read("labels", labels)
-    if found.shape == (count, 1):  # a column, as binary models with one output are trained on
-        found = found[:, 0]
-    found = _one_each("labels", found, count)
-    if found.dtype.kind == "O":  # a column of a frame of several kinds
-        found = _one_each("labels", _read("labels", found.tolist()), count)
-    if found.dtype.kind == "f" and np.isfinite(found).all() and np.array_equal(found, np.floor(found)):
-        found = found.astype(np.int64)
-    if found.dtype.kind not in "iub" or (len(found) and found.min() < 0):
+def _to_labels(labels: Labels, count: int) -> Labels:
+    array = _to_array("labels", labels)
+    if array.shape == (count, 1):  # a column, as binary models with one output are trained on
+        array = array[:, 0]
+    array = _require_one_per_record("labels", array, count)
+    if array.dtype.kind == "O":  # a column of a data frame with mixed types
+        array = _require_one_per_record("labels", _to_array("labels", array.tolist()), count)
+    if array.dtype.kind == "f" and np.isfinite(array).all() and np.array_equal(array, np.floor(array)):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub" or (len(array) and array.min() < 0):
         raise InvalidArgument(
-            "'labels' must be whole numbers from 0, got something else. Number the classes as the model does, "
-            "with scikit-learn by np.searchsorted(model.classes_, labels)."
+            "'labels' must be whole numbers from 0, got something else. Number the classes as the model "
+            "does, with scikit-learn by np.searchsorted(model.classes_, labels)."
         )
-    return found.astype(np.int64)
+    return array.astype(np.int64)

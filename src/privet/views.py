@@ -1,7 +1,7 @@
-"""What an adversary sees of a model. An attack reaches a secret only through one of these.
+"""Views: what an adversary sees of a model. An attack reaches the model only through a view.
 
-A wider view can always be narrowed, never widened: ``LabelOnly`` ⊂ ``BlackBox`` ⊂ ``WhiteBox``. An attack says which one
-its adversary has, and is handed exactly that one.
+A wider view can be narrowed, but never widened: ``LabelOnly`` ⊂ ``BlackBox`` ⊂ ``WhiteBox``. An attack says
+which view its adversary has, and gets exactly that view.
 """
 
 from abc import ABC, abstractmethod
@@ -22,11 +22,11 @@ __all__ = [
     "Numbers",
     "Rows",
     "WhiteBox",
-    "narrowed",
-    "scaled",
+    "confidence_logits",
+    "narrow_view",
 ]
 
-Rows = NDArray[np.generic]  # records, first axis; whatever type and shape the model takes
+Rows = NDArray[np.generic]  # one record on each row; any type and shape that the model takes
 Labels = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
@@ -54,7 +54,10 @@ class BlackBox(LabelOnly):
 
     @abstractmethod
     def log_confidences(self, inputs: Rows) -> Numbers:
-        """The natural logarithm of the confidence, rows × classes: in logarithms a confidence near 1 keeps its digits."""
+        """The natural logarithm of the confidences, rows × classes.
+
+        Logarithms keep the digits of confidences near 1, and of tiny ones.
+        """
 
     def confidences(self, inputs: Rows) -> Numbers:
         """The confidences, rows × classes."""
@@ -66,7 +69,7 @@ class BlackBox(LabelOnly):
 
 
 class WhiteBox(BlackBox):
-    """The parameters: activations and gradients of every layer."""
+    """The parameters, with activations and gradients of every layer."""
 
     @property
     @abstractmethod
@@ -83,13 +86,13 @@ class WhiteBox(BlackBox):
 
     @abstractmethod
     def activations(self, inputs: Rows, layer: str) -> Numbers:
-        """What one layer gives for every row, flattened, rows × units."""
+        """The output of one layer for every row, flattened, rows × units."""
 
 
 @final
 @dataclass(frozen=True)
 class _Labels(LabelOnly):
-    """A wider view of which only the labels are left."""
+    """A wider view, narrowed to its labels."""
 
     _answer: Callable[[Rows], Labels]
 
@@ -100,7 +103,7 @@ class _Labels(LabelOnly):
 @final
 @dataclass(frozen=True)
 class _Confidences(BlackBox):
-    """A wider view of which only the confidences are left."""
+    """A wider view, narrowed to its confidences."""
 
     _answer: Callable[[Rows], Numbers]
 
@@ -108,12 +111,12 @@ class _Confidences(BlackBox):
         return self._answer(inputs)
 
 
-def narrowed(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
-    """The same target seen through a narrower view; a view that is too narrow is refused."""
+def narrow_view(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
+    """The view narrowed to the type ``to``; a view that is too narrow is refused."""
     if not isinstance(view, to):
         raise InvalidArgument(
-            f"'view' must be a {to.__name__}, got a {type(view).__name__}, which shows less than this adversary sees. "
-            f"Give a wider view of the target, or take an attack that needs less."
+            f"'view' must be a {to.__name__}, got a {type(view).__name__}, which shows less than this "
+            f"adversary sees. Give a wider view of the target, or take an attack that needs less."
         )
     if isinstance(view, WhiteBox) and to is WhiteBox:
         return view
@@ -122,22 +125,22 @@ def narrowed(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
     return _Labels(view.labels)
 
 
-def scaled(log_confidences: Numbers, labels: Labels) -> Numbers:
-    """φ = ln(p/(1−p)) of the confidence p in the given label, from logarithms, so that p near 1 keeps its digits.
+def confidence_logits(log_confidences: Numbers, labels: Labels) -> Numbers:
+    """φ = ln(p/(1−p)) of the confidence p in the given label, computed so that p near 1 keeps its digits.
 
-    Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of one confidence follow from φ:
-    p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
+    Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of this confidence follow
+    from φ: p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
 
-    >>> scaled(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
+    >>> confidence_logits(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
     [2.1972, 0.0]
     """
     rows = np.arange(len(labels))
-    chosen = log_confidences[rows, labels]
+    of_label = log_confidences[rows, labels]
     others = log_confidences.copy()
     others[rows, labels] = -np.inf
     top = others.max(axis=1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         rest = np.log(np.exp(others - top).sum(axis=1)) + top[:, 0]
-    phi: Numbers = np.clip(chosen, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
+    phi: Numbers = np.clip(of_label, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
     return phi

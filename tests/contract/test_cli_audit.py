@@ -308,16 +308,16 @@ class TestPython:
         mine = file(source=REMEMBERS.format(log=str(log), seconds=0.1))
         words = [mine, "--references", 500, "--cache", tmp_path / "cache"]
         began = time.monotonic()
-        ask(*words, "--budget", "1.5s")
+        ask(*words, "--time-limit", "1.5s")
         assert time.monotonic() - began < 25
         assert 3 <= len(log.read_text().split()) < 50
         for wrong in ("soon", "10 parsecs", "-3s", "0s"):
-            assert "must" in refuse(*words, "--budget", wrong)
+            assert "must" in refuse(*words, "--time-limit", wrong)
 
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            ("nonmembers = (x[100:, :2], y[100:])", "must be alike, got rows of shape (3,) and (2,)"),
+            ("nonmembers = (x[100:, :2], y[100:])", "must have rows of one shape, got (3,) and (2,)"),
             ("nonmembers = (x[100:], y[100:150])", "one entry for each of 100 records"),
             ("nonmembers = (x[100:], np.where(np.arange(100) == 3, 5, y[100:]))", "below the model's 2 classes"),
             ("nonmembers = (x[100:], np.where(np.arange(100) == 3, -1, y[100:]))", "whole numbers from 0"),
@@ -333,7 +333,7 @@ class TestPython:
             ("model = lambda rows: rows", "must say what it gives"),
             ("from privet.attacks import Logits; model = Logits(Model().predict_proba)", "must give logits"),
             ("del model", "must set model"),
-            ("recipe = 3", "'recipe' in 'mine.py' must be a Recipe, got a int"),
+            ("recipe = 3", "'recipe' in 'mine.py' must be a Recipe, a scikit-learn classifier or a function"),
             ("gives = 'logits'", "must be a Outputs"),
             ("raise RuntimeError('the disk is full')", "failed in line 14 with RuntimeError: the disk is full"),
             ("def (", "SyntaxError"),
@@ -512,7 +512,7 @@ class TestToml:
 def test_help(capsys):
     assert main(["audit", "--help"]) == 0
     said = capsys.readouterr().out
-    assert all(word in said for word in ("--fail-above", "--budget", "--references", "--nonmembers"))
+    assert all(word in said for word in ("--fail-above", "--time-limit", "--references", "--nonmembers"))
 
 
 def test_the_examples_of_the_help_are_examples_of_this_command():

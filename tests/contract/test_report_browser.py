@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privet.adjacency import AddRemove
-from privet.auditing import OneRun, by_group, measure, most_at_risk
+from privet.auditing import OneRun, leakage_by_group, measure, most_at_risk
 from privet.checks import Check, Outcome
 from privet.guarantees import Guarantee, PairCurve
 from privet.reporting import AttackResult, ModelAudit, Origin, Report
@@ -52,8 +52,8 @@ def audited(name, shift, *, epsilon=None, count=1200, who=True):
             attack="RMIA",
             at_risk=risk,
             names=tuple(str(place) for place in risk.records),
-            classes=by_group(scores, np.arange(2 * count) % 2),
-            groups=by_group(scores, names),
+            classes=leakage_by_group(scores, np.arange(2 * count) % 2),
+            groups=leakage_by_group(scores, names),
         )
     checks = (
         Check(name="enough records", outcome=Outcome.PASSED, finding="There are."),

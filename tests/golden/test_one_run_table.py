@@ -16,11 +16,11 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from privet.auditing import EVERYBODY, GaussianCurves, Guesses, OneRun, OneRunFDP, OrderStatistic, Roc
-from privet.auditing.audits import largest_refuted
+from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import gaussian_epsilon
-from privet.auditing.guesses import Guessed
+from privet.auditing.guesses import GuessResult
 from privet.auditing.one_run import p_value
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.one_run_fdp import is_refuted
 from privet.auditing.order_statistic import p_value as order_p_value
 from privet.scores import Scores
 
@@ -92,7 +92,9 @@ def test_a_thousand_perfect_guesses_of_a_thousand():
     assert finding.measured.value == finding.ceiling
     assert finding.verdict is None
     # A random half counts one right guess less.
-    one_less = largest_refuted(lambda epsilon: p_value(Guessed(1000, 999), 1000, epsilon, DELTA) < 0.05, 0.0)
+    one_less = find_largest_refuted(
+        lambda epsilon: p_value(GuessResult(1000, 999), 1000, epsilon, DELTA) < 0.05, 0.0
+    )
     assert finding.ceiling == pytest.approx(one_less)
 
 
@@ -124,10 +126,12 @@ def test_the_peer_at_quantiles(separation, one_run, trade_off):
     right = roc.true_positives[hull][1:]
     made = right + roc.false_positives[hull][1:]
     for place in np.argsort(2 / np.sqrt(made) - right / made):  # the telling ones first, for speed alone
-        line = Guessed(int(made[place]), int(right[place]))
+        line = GuessResult(int(made[place]), int(right[place]))
         if line.right / line.made > 1 / (1 + math.exp(-best)):
-            best = largest_refuted(lambda e: p_value(line, 20_000, e, delta) < level, best)
-        separated = largest_refuted(lambda mu: refuted(line, 20_000, GaussianCurves(), mu, level), separated)
+            best = find_largest_refuted(lambda e: p_value(line, 20_000, e, delta) < level, best)
+        separated = find_largest_refuted(
+            lambda mu: is_refuted(line, 20_000, GaussianCurves(), mu, level), separated
+        )
     assert best == pytest.approx(one_run, rel=1e-5)
     assert gaussian_epsilon(separated, delta) == pytest.approx(trade_off, rel=1e-5)
 
@@ -146,7 +150,7 @@ def test_the_theorem_of_one_run_by_its_words(records, made, right, epsilon, delt
     tail = law.sf(right - 1)
     jumps = [(law.sf(right - i - 1) - tail) / i for i in range(1, right + 1)]
     expected = min(tail + 2 * records * delta * max(jumps), 1)
-    assert p_value(Guessed(made, right), records, epsilon, delta) == pytest.approx(expected, rel=1e-9)
+    assert p_value(GuessResult(made, right), records, epsilon, delta) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("records", "made", "separation"), [(6, 2, 2.0), (60, 20, 1.0), (7, 7, 1.0)])
@@ -159,6 +163,6 @@ def test_the_law_of_errors_among_the_surest_by_simulation(records, made, separat
     wrong = np.take_along_axis((seen > 0) != coins, surest, axis=1).sum(axis=1)
     for errors in range(3):
         share = (wrong <= errors).mean()
-        found = order_p_value(Guessed(made, made - errors), records, GaussianCurves(), separation)
+        found = order_p_value(GuessResult(made, made - errors), records, GaussianCurves(), separation)
         error = 4.5 * math.sqrt(share * (1 - share) / runs)
         assert share - error <= found <= share + error + 2e-3

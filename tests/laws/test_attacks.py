@@ -30,7 +30,7 @@ from privet.attacks import (
     Logits,
     Loss,
     ModifiedEntropy,
-    NormalLaw,
+    NormalPredictive,
     OfflineBASE,
     OfflineBaVarIA,
     OfflineLiRA,
@@ -40,10 +40,10 @@ from privet.attacks import (
     Population,
     Probabilities,
 )
-from privet.attacks.membership.bavaria import StudentLaw, predictive
-from privet.attacks.membership.boundary import _known
-from privet.attacks.membership.pairwise import dominated, refined
-from privet.attacks.membership.referenced import inside, outside
+from privet.attacks.membership.bavaria import StudentPredictive, posterior_predictive
+from privet.attacks.membership.boundary import _start_candidates
+from privet.attacks.membership.pairwise import break_ties, count_dominated
+from privet.attacks.membership.reference_attack import summarize_in, summarize_out
 from privet.attacks.membership.registry import ATTACKS, Knowledge
 from privet.attacks.membership.signals import log_confidence, log_mean
 from privet.scores import Challenge, Records, References
@@ -59,7 +59,7 @@ REFERENCED = [
     BASE,
     OfflineBASE,
     BaVarIA,
-    lambda r: BaVarIA(r, NormalLaw()),
+    lambda r: BaVarIA(r, NormalPredictive()),
     OfflineBaVarIA,
 ]
 THRESHOLDS = [Loss(), Confidence(), Entropy(), ModifiedEntropy(), Gap()]
@@ -161,7 +161,7 @@ class TestEveryAttackInEveryOrder:
     def game(cls):
         torch = pytest.importorskip("torch")
         from privet.attacks.shadows import Halves, TorchRecipe, study
-        from privet.attacks.shadows.kept import train_shadows
+        from privet.attacks.shadows.whole_models import train_shadows
 
         rng = np.random.default_rng(30)
         rows = rng.normal(size=(120, 1, 4, 4))
@@ -196,8 +196,8 @@ class TestEveryAttackInEveryOrder:
         rng = np.random.default_rng(32)
         records = Records(rng.normal(size=(2600, 1)), rng.integers(0, 2, 2600))
         order = rng.permutation(2600)
-        chosen = set(_known(records).tolist())
-        assert {int(order[place]) for place in _known(records.take(order))} == chosen
+        chosen = set(_start_candidates(records).tolist())
+        assert {int(order[place]) for place in _start_candidates(records.take(order))} == chosen
         assert len(chosen) == 2000
 
 
@@ -234,8 +234,8 @@ class TestSorting:
     def test_is_counting_with_ties(self, x, z):
         x, z = np.array(x), np.array(z)
         counted = (x[:, None] - z[None, :] >= 0).sum(axis=1)
-        np.testing.assert_array_equal(dominated(x, z), counted)
-        np.testing.assert_array_equal(np.floor(refined(x, z) * (len(z) + 1) + 1e-10), counted)
+        np.testing.assert_array_equal(count_dominated(x, z), counted)
+        np.testing.assert_array_equal(np.floor(break_ties(x, z) * (len(z) + 1) + 1e-10), counted)
 
     @given(
         x=arrays(np.float64, 9, elements=st.floats(-700, 700)),
@@ -244,16 +244,16 @@ class TestSorting:
     )
     def test_is_counting_for_every_gamma(self, x, z, gamma):
         counted = (x[:, None] - math.log(gamma) >= z[None, :]).sum(axis=1)
-        np.testing.assert_array_equal(dominated(x, z, gamma), counted)
-        places = refined(x, z, gamma) * (len(z) + 1)
+        np.testing.assert_array_equal(count_dominated(x, z, gamma), counted)
+        places = break_ties(x, z, gamma) * (len(z) + 1)
         assert (places >= counted - 1e-9).all()
         assert (places < counted + 1).all()
 
     def test_ties_are_broken_by_the_ratio(self):
         rng = np.random.default_rng(9)
         x, z = rng.normal(size=3000), rng.normal(size=5)
-        assert len(np.unique(dominated(x, z))) <= 6
-        np.testing.assert_array_equal(np.argsort(refined(x, z, 2.0)), np.argsort(x))
+        assert len(np.unique(count_dominated(x, z))) <= 6
+        np.testing.assert_array_equal(np.argsort(break_ties(x, z, 2.0)), np.argsort(x))
 
     def test_rmia_is_the_published_table(self):
         references, target, _ = world(10, records=40, models=4)
@@ -353,8 +353,8 @@ class TestFormulas:
     def test_bavaria_is_the_integral_over_its_prior(self):
         """Student's predictive law, against a sum over a fine grid of (μ, σ²) under the prior that the module states."""
         references, target, _ = world(18, records=40, models=6)
-        side = outside(references)
-        law = predictive(side, inside(references), 4.0)
+        side = summarize_out(references)
+        law = posterior_predictive(side, summarize_in(references), 4.0)
         values = references.signals[:, 0][~references.members[:, 7], 7]
         n, own = len(values), side.means[0]
         within = side.squares.sum() / (side.counts - 1).sum()
@@ -372,7 +372,7 @@ class TestFormulas:
         )
         weight = np.exp(log_weight - log_weight.max())
         expected = (weight * norm.pdf(target[0, 7], mean, np.sqrt(variance))).sum() / weight.sum()
-        found = StudentLaw().log_density(target, law)[0, 7]
+        found = StudentPredictive().log_density(target, law)[0, 7]
         assert n == 3
         assert found == pytest.approx(math.log(expected), abs=2e-3)
         assert found == pytest.approx(
@@ -384,14 +384,14 @@ class TestFormulas:
     def test_bavaria_shrinks_records_that_do_not_differ(self):
         """Means of four models scatter by σ²/4 about one centre: once that is taken off, nothing is left between records."""
         rng = np.random.default_rng(30)
-        side = outside(References(rng.normal(size=(4, 1, 5000)), np.zeros((4, 5000), dtype=bool)))
-        centre = predictive(side, side, 4.0).centre[0]
+        side = summarize_out(References(rng.normal(size=(4, 1, 5000)), np.zeros((4, 5000), dtype=bool)))
+        centre = posterior_predictive(side, side, 4.0).centre[0]
         assert side.means[0].var() == pytest.approx(0.25, rel=0.1)
         assert centre.var() < 0.25 / 20
 
     def test_offline_bavaria_keeps_the_tail(self):
         references, target, _ = world(19, records=40, models=6)
-        law = predictive(outside(references), outside(references), 4.0)
+        law = posterior_predictive(summarize_out(references), summarize_out(references), 4.0)
         exact = norm.isf(student.sf(target, law.freedom, law.centre, np.sqrt(law.squared_scale)))[0]
         np.testing.assert_allclose(OfflineBaVarIA(references).judge(target), exact, atol=0.02)
 
@@ -426,7 +426,7 @@ class TestOrderings:
         assert (self.aucs(models, REFERENCED) > floor + 0.01).all()
 
     def test_tuning_on_the_references_helps_against_the_target(self):
-        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tuned(), lambda r: OfflineRMIA(r, a=1.0)])
+        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0)])
         assert tuned > worst + 0.01
 
     def test_bavaria_is_between_or_better_at_four(self):

@@ -28,14 +28,20 @@ from privet.auditing import (
     OneRun,
     OneRunFDP,
     OrderStatistic,
-    Split,
+    SelectionSplit,
     measure,
 )
 from privet.auditing.curves import NEAR_NOTHING
-from privet.auditing.draws import Draw, draw_of
-from privet.auditing.guesses import Counted, Guessed, between_ties, guessed, planned
+from privet.auditing.draws import Draw, balance_draw
+from privet.auditing.guesses import (
+    GuessCounts,
+    GuessResult,
+    count_right_guesses,
+    lines_between_ties,
+    plan_counts,
+)
 from privet.auditing.one_run import p_value as one_run_p_value
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.one_run_fdp import is_refuted
 from privet.auditing.order_statistic import p_value as order_p_value
 from privet.auditing.thresholds import Errors
 from privet.scores import Scores
@@ -82,8 +88,8 @@ def test_ties_are_counted_as_the_worst_way_to_break_them(seed):
     count = int(generator.integers(4, 10))
     values, members = generator.integers(0, 3, count).astype(float), generator.random(count) < 0.5
     called = int(generator.integers(0, count + 1))
-    line = Counted(called, int(generator.integers(0, count - called + 1)))
-    (found,) = guessed(values, members, [line])
+    line = GuessCounts(called, int(generator.integers(0, count - called + 1)))
+    (found,) = count_right_guesses(values, members, [line])
     broken = []
     for _ in range(3000):
         order = np.lexsort([generator.random(count), values])
@@ -95,11 +101,12 @@ def test_ties_are_counted_as_the_worst_way_to_break_them(seed):
 def test_the_order_of_records_changes_nothing():
     generator = np.random.default_rng(0)
     values, members = generator.integers(0, 4, 300).astype(float), generator.permutation(np.arange(300) < 150)
-    lines = planned(PLAN, 300)
+    lines = plan_counts(PLAN, 300)
     orders = [generator.permutation(300) for _ in range(5)]
     sorted_by_coin = np.argsort(members)
     counts = {
-        str(guessed(values[o], members[o], lines)) for o in (*orders, sorted_by_coin, sorted_by_coin[::-1])
+        str(count_right_guesses(values[o], members[o], lines))
+        for o in (*orders, sorted_by_coin, sorted_by_coin[::-1])
     }
     assert len(counts) == 1
 
@@ -108,9 +115,11 @@ def test_scores_without_ties_are_counted_as_before():
     generator = np.random.default_rng(1)
     values, members = generator.normal(size=200), generator.random(200) < 0.5
     order = np.argsort(values)
-    for line, found in zip(planned(PLAN, 200), guessed(values, members, planned(PLAN, 200)), strict=True):
+    for line, found in zip(
+        plan_counts(PLAN, 200), count_right_guesses(values, members, plan_counts(PLAN, 200)), strict=True
+    ):
         right = members[order[200 - line.members :]].sum() + (~members[order[: line.others]]).sum()
-        assert found == Guessed(line.members + line.others, right)
+        assert found == GuessResult(line.members + line.others, right)
 
 
 # ---- scores that say nothing at all
@@ -148,7 +157,7 @@ def test_one_guess_less_covers_a_random_half(sizes):
     """P[V ≥ v] ≤ P[Binomial(r, ½) ≥ v − 1] for every line, wherever the latter is at most ½: why ``Draw.counted`` leaves one out."""
     for size in sizes:
         records = 2 * (size // 2)
-        for line in planned(PLAN, records):
+        for line in plan_counts(PLAN, records):
             made = line.members + line.others
             at_least = _right_guesses(line, records)[::-1].cumsum()[::-1]
             binomial = binom.sf(np.arange(made + 1) - 2, made, 0.5)
@@ -158,10 +167,14 @@ def test_one_guess_less_covers_a_random_half(sizes):
 
 def test_without_it_a_random_half_is_above_the_level():
     """The mutation: 13 + 13 records, everybody guessed. The binomial p-value of 18 right is 3.8 %, the true one 5.8 %."""
-    law = _right_guesses(Counted(13, 13), 26)
+    law = _right_guesses(GuessCounts(13, 13), 26)
     assert binom.sf(17, 26, 0.5) < 0.05 < law[18:].sum()
-    assert Draw(np.zeros(26), np.arange(26) < 13, halved=True).counted(Guessed(26, 18)) == Guessed(26, 17)
-    assert Draw(np.zeros(26), np.arange(26) < 13, halved=False).counted(Guessed(26, 18)) == Guessed(26, 18)
+    assert Draw(np.zeros(26), np.arange(26) < 13, halved=True).discount(GuessResult(26, 18)) == GuessResult(
+        26, 17
+    )
+    assert Draw(np.zeros(26), np.arange(26) < 13, halved=False).discount(GuessResult(26, 18)) == GuessResult(
+        26, 18
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
@@ -219,12 +232,12 @@ def test_no_private_run_on_a_random_half_is_refuted_more_often_than_the_level_al
     called, denied, half, epsilon
 ):
     """Over all runs there are, by a linear program: not only at ε = 0, and with abstention."""
-    line, draw = Counted(called, denied), Draw(np.zeros(2), np.array([True, False]), halved=True)
+    line, draw = GuessCounts(called, denied), Draw(np.zeros(2), np.array([True, False]), halved=True)
     made = called + denied
     refuting = [
         right
         for right in range(made + 1)
-        if one_run_p_value(draw.counted(Guessed(made, right)), 2 * half, epsilon, 0.0) < 0.05
+        if one_run_p_value(draw.discount(GuessResult(made, right)), 2 * half, epsilon, 0.0) < 0.05
     ]
     if refuting:
         assert _most_likely(line, half, refuting[0], epsilon) <= 0.05 + 1e-9
@@ -232,12 +245,12 @@ def test_no_private_run_on_a_random_half_is_refuted_more_often_than_the_level_al
 
 def test_a_perfect_guess_of_a_random_half_shows_no_more_than_it_may():
     """15 + 15 records, all guessed rightly: an ε = 2 run has that in 9.5 % of all runs, so it does not refute ε = 2."""
-    assert _most_likely(Counted(15, 15), 15, 30, 2.0) > 0.09
+    assert _most_likely(GuessCounts(15, 15), 15, 30, 2.0) > 0.09
     audit = OneRun(plan=EVERYBODY)
     shown = audit.epsilon(Scores.of(np.ones(15), np.zeros(15)), delta=1e-12)
     assert shown == pytest.approx(audit.ceiling(15, 15, delta=1e-12))
     assert 1.5 < shown < 2.0
-    assert _most_likely(Counted(15, 15), 15, 30, shown) <= 0.05
+    assert _most_likely(GuessCounts(15, 15), 15, 30, shown) <= 0.05
 
 
 # ---- two values: the probability of ε > 0, summed
@@ -248,15 +261,15 @@ def _refutes_nothing(audit, line, records, level):
     if isinstance(audit, OneRun):
         return one_run_p_value(line, records, 0.0, DELTA) < level
     if isinstance(audit, OneRunFDP):
-        return refuted(line, records, audit.curves, NEAR_NOTHING, level)
+        return is_refuted(line, records, audit.curves, NEAR_NOTHING, level)
     return order_p_value(line, records, audit.curves, NEAR_NOTHING) < level
 
 
 @pytest.mark.parametrize("audit", ONE_RUN, ids=_named)
 def test_the_shortcut_of_these_tests_is_none(audit):
     for right in range(30, 61, 3):
-        line = Guessed(60, right)
-        assert _refutes_nothing(audit, line, 100, 0.05) == (audit.best([line], 100, 0.05, DELTA) > 0)
+        line = GuessResult(60, right)
+        assert _refutes_nothing(audit, line, 100, 0.05) == (audit.best_epsilon([line], 100, 0.05, DELTA) > 0)
 
 
 @functools.cache
@@ -266,8 +279,8 @@ def _fewest(audit, line, records, level):
     draw = Draw(np.zeros(2), np.array([True, False]), halved=True)
 
     def shown(right):
-        found = Guessed(made, right)
-        return _refutes_nothing(audit, draw.counted(found), records, level)
+        found = GuessResult(made, right)
+        return _refutes_nothing(audit, draw.discount(found), records, level)
 
     low, high = made // 2, made + 1
     while high - low > 1:
@@ -315,8 +328,8 @@ def test_binary_scores_are_found_no_more_often_than_the_level_allows(audit, size
     """Every line that may be chosen, every number of high scores. The lines of a plan without a choice share the level."""
     for size in sizes:
         split = audit._split(2 * size)
-        records = 2 * size if split is None else 2 * split.left(size)
-        lines = planned(audit.plan, records)
+        records = 2 * size if split is None else 2 * split.remaining(size)
+        lines = plan_counts(audit.plan, records)
         level = 1 - audit.confidence
         if split is None:
             assert sum(_null_rate(audit, line, records, level / len(lines)) for line in lines) <= level, size
@@ -328,20 +341,22 @@ def test_binary_scores_are_found_no_more_often_than_the_level_allows(audit, size
 
 def _lines_at(share):
     """The lines between the two groups where a part of 50 records has this share of high scores."""
-    return between_ties((np.arange(50) < 50 * share).astype(float), 1.0)
+    return lines_between_ties((np.arange(50) < 50 * share).astype(float), 1.0)
 
 
 def test_the_sum_sees_what_it_is_there_for():
     """The mutation: ties cut in the middle by a coin that knows the order, as if half of a cut group were right."""
-    line, records = Counted(60, 60), 120
-    generous = Guessed(120, 120 // 2 + 14)  # what a fixed permutation of 124 + 124 constant scores once gave
-    assert OneRun().best([generous], records, 0.05, DELTA) > 0
+    line, records = GuessCounts(60, 60), 120
+    generous = GuessResult(
+        120, 120 // 2 + 14
+    )  # what a fixed permutation of 124 + 124 constant scores once gave
+    assert OneRun().best_epsilon([generous], records, 0.05, DELTA) > 0
     assert _surely_right(line, np.array(120), np.array(60), records) == 0
 
 
 def test_lines_between_ties_cut_no_large_group():
     values = np.repeat([0.0, 1.0], [30, 70])
-    lines = between_ties(values, 1.0)
+    lines = lines_between_ties(values, 1.0)
     assert [(line.members > 0, line.others > 0) for line in lines] == [
         (True, True),
         (True, False),
@@ -350,9 +365,9 @@ def test_lines_between_ties_cut_no_large_group():
     error = (0.3 * 0.7 / 100) ** 0.5
     assert lines[0].members == pytest.approx(0.7 - error)
     assert lines[0].others == pytest.approx(0.3 - error)
-    assert between_ties(np.arange(100.0), 1.0) == []
-    assert between_ties(np.zeros(100), 1.0) == []
-    assert all(line.members + line.others <= 0.3 for line in between_ties(values, 0.3))
+    assert lines_between_ties(np.arange(100.0), 1.0) == []
+    assert lines_between_ties(np.zeros(100), 1.0) == []
+    assert all(line.members + line.others <= 0.3 for line in lines_between_ties(values, 0.3))
 
 
 def test_a_label_only_attack_is_heard():
@@ -373,7 +388,7 @@ def test_a_ceiling_holds_for_lines_between_ties(audit):
     """More guesses show more where all are right, so no line of another length passes the ceiling of the plan."""
     for records in (50, 300, 2000, 100_000):
         shown = [
-            audit.best([Guessed(made, made)], records, 0.05, DELTA)
+            audit.best_epsilon([GuessResult(made, made)], records, 0.05, DELTA)
             for made in np.geomspace(10, records, 12).astype(int)
         ]
         assert shown == sorted(shown), records
@@ -386,11 +401,11 @@ def test_a_ceiling_holds_for_lines_between_ties(audit):
 @pytest.mark.parametrize("audit", SEVERAL_RUNS, ids=_named)
 def test_two_rates_of_binary_scores_are_found_no_more_often_than_the_level_allows(audit, sizes):
     for size in sizes:
-        half = audit.split.left(size)
+        half = audit.split.remaining(size)
         inside, outside = np.arange(half + 1)[:, None], np.arange(half + 1)[None, :]
         errors = Errors(half - inside, half, outside, half)
         if isinstance(audit, ClopperPearson):
-            shown = [audit._sides(errors, DELTA, flipped) > 0 for flipped in (False, True)]
+            shown = [audit._bounds(errors, DELTA, flipped) > 0 for flipped in (False, True)]
         else:
             from privet.auditing.gaussian_fit import _least
 
@@ -432,21 +447,21 @@ def test_intervals_of_binary_scores_exclude_chance_no_more_often_than_they_may(s
 def test_sides_in_a_row_are_a_random_half_and_coins_are_coins():
     generator = np.random.default_rng(3)
     values = generator.normal(size=101)
-    row = draw_of(Scores(values, np.arange(101) < 48))
+    row = balance_draw(Scores(values, np.arange(101) < 48))
     assert row.halved
     assert row.members.sum() == 48 == (~row.members).sum()
     coins = np.resize([True, False, True, False, True], 101)[generator.permutation(101)]
-    kept = draw_of(Scores(values, coins))
+    kept = balance_draw(Scores(values, coins))
     assert not kept.halved
     assert np.array_equal(kept.members, coins)
-    even = draw_of(Scores(values[:100], np.arange(100) % 2 == 0))
+    even = balance_draw(Scores(values[:100], np.arange(100) % 2 == 0))
     assert even.halved
 
 
 def test_a_part_of_a_random_half_has_as_many_of_one_side_as_of_the_other():
     for size in range(20, 200, 7):
-        drawn = draw_of(Scores.of(np.zeros(size), np.zeros(size)))
-        seen = drawn.seen(Split())
+        drawn = balance_draw(Scores.of(np.zeros(size), np.zeros(size)))
+        seen = drawn.selection_mask(SelectionSplit())
         assert drawn.members[seen].sum() == (~drawn.members[seen]).sum()
         assert drawn.members[~seen].sum() == (~drawn.members[~seen]).sum()
 
@@ -454,4 +469,4 @@ def test_a_part_of_a_random_half_has_as_many_of_one_side_as_of_the_other():
 def test_a_seed_that_breaks_ties_is_gone():
     kinds = (OneRun, OneRunFDP, OrderStatistic)
     assert "seed" not in {field.name for kind in kinds for field in dataclasses.fields(kind)}
-    assert Guesses(members=0.5, others=0.5).counts(4) == Counted(2, 2)
+    assert Guesses(members=0.5, others=0.5).counts(4) == GuessCounts(2, 2)

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 import privet
-from privet.auditing import OneRun, OneRunFDP, Shares, by_group, measure, most_at_risk
+from privet.auditing import OneRun, OneRunFDP, Shares, leakage_by_group, measure, most_at_risk
 from privet.events import Gaussian, Opaque, Poisson, Repeat
 from privet.pipeline import audit_scores
-from privet.pipeline.audit_model import _only_where_detected
+from privet.pipeline.audit_model import _flag_only_where_detected
 from privet.reporting import AttackResult, ModelAudit, Origin, Report
-from privet.reporting.caution import look_of
-from privet.reporting.documents.evidence import measured, proved
+from privet.reporting.caution import audit_badge
+from privet.reporting.documents.evidence import measured_sentences, proof_sentences
 from privet.reporting.documents.model_card import model_card
 from privet.reporting.documents.report_json import document
 from privet.reporting.facts import Harm
@@ -83,10 +83,10 @@ def _model(seed):
         attack=told.attack,
         at_risk=most_at_risk(told),
         names=tuple(str(place) for place in np.flatnonzero(told.members)),
-        groups=by_group(told, generator.integers(0, 3, len(told)), confidence=shares.table),
+        groups=leakage_by_group(told, generator.integers(0, 3, len(told)), confidence=shares.table),
         failure=1 - shares.table,
     )
-    return _only_where_detected(
+    return _flag_only_where_detected(
         ModelAudit(
             name=f"model {seed}", delta=DELTA, results=tuple(results), claim=claim, ledger=ledger, harm=harm
         )
@@ -188,22 +188,27 @@ def test_numbers_of_one_report_agree(models):
 
 def test_words_of_one_report_agree(models):
     for audited in models:
-        said = [*meaning(audited), *measured(audited), *proved(audited), look_of(audited).word]
+        said = [
+            *meaning(audited),
+            *measured_sentences(audited),
+            *proof_sentences(audited),
+            audit_badge(audited).word,
+        ]
         words = " ".join(said)
         unseen = re.search(r"not detected at this power|beyond chance|Not detected", words)
         assert bool(unseen) <= (not audited.detected), audited.name
         canaries = audited.epsilon_of_canaries
         if canaries and not audited.detected:
-            assert "canaries" in look_of(audited).word or audited.standing.value == "broken"
-            assert look_of(audited).kind != "bounded"  # the colour of good news
+            assert "canaries" in audit_badge(audited).word or audited.standing.value == "broken"
+            assert audit_badge(audited).kind != "bounded"  # the colour of good news
             assert "On canaries of the run, ε is at least" in words
         broken = audited.standing.value == "broken"
         assert ("does not hold" in words) == (broken and audited.claim is not None)
         if not broken and audited.claim is not None and "finds more than" in words:
-            fpr = audited.strongest.leakage.telling_fpr
+            fpr = audited.strongest.leakage.reported_fpr
             ceiling, tpr = audited.claim.tpr(fpr=fpr), audited.strongest.leakage.tpr(fpr)
             assert tpr.lower <= ceiling
-            assert (tpr.value > ceiling) == ("does not contradict this" in words)
+            assert (tpr.value > ceiling) == ("does not contradict the proof" in words)
 
 
 def test_records_and_canaries_are_two_columns(models):
@@ -219,7 +224,7 @@ def test_how_sure_an_attack_is_does_not_pass_what_the_proof_allows(models):
         if audited.claim is None or audited.standing.value == "broken":
             continue
         for result in audited.results:
-            point = result.leakage.telling_point
+            point = result.leakage.reported_point
             if point is not None and point.tpr.lower > point.fpr.upper:
                 assert point.tpr.lower <= audited.claim.tpr(fpr=point.fpr.upper)
 

@@ -19,7 +19,7 @@ from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
 from privet.pipeline import audit, audit_scores
 from privet.reporting import Standing, Strength
-from privet.reporting.caution import attack_strength, look_of
+from privet.reporting.caution import attack_strength, audit_badge
 from privet.reporting.documents.cnil import cnil_document
 from privet.reporting.documents.dpia import dpia_page
 from privet.reporting.documents.model_card import model_card
@@ -207,7 +207,7 @@ def test_a_silence_of_weak_attacks_is_not_shown_as_good_news(strength, ledger):
     """Teal is the colour of "bounded": only strong attacks that found nothing, beside a proof, deserve it."""
     report = of_strength(strength, ledger=ledger)
     good = strength is Strength.CALIBRATED and ledger is not None
-    assert (look_of(report.worst).kind == "bounded") is good
+    assert (audit_badge(report.worst).kind == "bounded") is good
     for form in (dpia_page, html_page) if ledger is not None else (dpia_page,):  # the page takes its time
         shown = form(report)
         assert ("badge bounded" in shown) is ("verdict bounded" in shown) is good

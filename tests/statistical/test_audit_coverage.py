@@ -22,8 +22,8 @@ from privet.auditing import (
 )
 from privet.auditing.curves import gaussian_epsilon
 from privet.auditing.gaussian_fit import _least
-from privet.auditing.guesses import guessed, planned
-from privet.auditing.thresholds import errors_of
+from privet.auditing.guesses import count_right_guesses, plan_counts
+from privet.auditing.thresholds import errors_by_threshold
 from privet.bounds import Verdict
 from privet.events import Gaussian
 from privet.scores import Scores
@@ -143,8 +143,8 @@ def test_half_the_noise_is_caught(audit):
 
 def _uncorrected(audit):
     def epsilon(scores):
-        lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
-        return audit.best(lines, len(scores), 1 - audit.confidence, DELTA)
+        lines = count_right_guesses(scores.values, scores.members, plan_counts(PLAN, len(scores)))
+        return audit.best_epsilon(lines, len(scores), 1 - audit.confidence, DELTA)
 
     return epsilon
 
@@ -155,8 +155,8 @@ def test_the_best_of_many_plans_without_a_price_is_caught(audit):
     if isinstance(audit, OneRun):  # at δ = 0, where its theorem leaves no slack that hides the mistake
 
         def epsilon(scores):
-            lines = guessed(scores.values, scores.members, planned(PLAN, len(scores)))
-            return audit.best(lines, len(scores), 0.05, 0.0)
+            lines = count_right_guesses(scores.values, scores.members, plan_counts(PLAN, len(scores)))
+            return audit.best_epsilon(lines, len(scores), 0.05, 0.0)
 
     else:
         epsilon = _uncorrected(audit)
@@ -169,7 +169,7 @@ def test_the_best_of_many_plans_without_a_price_is_caught(audit):
 def test_a_threshold_chosen_on_what_it_is_judged_by_is_caught(audit):
     # At 50 %: at 95 % the two limits, each with half of the failure, leave so much slack that it hides the mistake.
     def epsilon(scores):
-        _, errors = errors_of(scores)
+        _, errors = errors_by_threshold(scores)
         if isinstance(audit, ClopperPearson):
             return max(audit._sides(errors, 0.0, flipped).max() for flipped in (False, True))
         return _least(errors, 0.5).max()

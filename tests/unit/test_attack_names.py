@@ -5,7 +5,7 @@ import pytest
 
 import privet.attacks
 from privet.attacks import Attack, Predictions, Probabilities
-from privet.attacks.membership.registry import ATTACKS, Means, attacks_named
+from privet.attacks.membership.registry import ATTACKS, Means, find_attacks
 from privet.attacks.shadows import CallableRecipe, ScikitRecipe, study
 from privet.errors import InvalidArgument
 from privet.pipeline import audit
@@ -76,7 +76,11 @@ def test_more_nonmembers_than_members_are_public_records():
         (["augmentations"], {"inputs": ROWS.reshape(120, -1)}, "records that are images"),
         (["noise"], {"inputs": np.full((120, 2), "a")}, "records of numbers"),
         (["loss", "lira"], {}, "lira, which needs reference models"),
-        (["shokri"], {"references": True}, "say of all classes.*keep_confidences"),
+        (
+            ["shokri"],
+            {"references": True},
+            "confidences of reference models in all classes.*keep_confidences",
+        ),
         (["quantile"], {}, "public records.*public="),
     ],
 )
@@ -84,7 +88,7 @@ def test_what_is_missing_is_named(names, change, said):
     view = change.pop("view", Probabilities(lambda rows: np.full((len(rows), 2), 0.5)))
     records = Records(change.pop("inputs", ROWS), change.pop("labels", LABELS))
     with pytest.raises(InvalidArgument, match=said):
-        attacks_named(names, Means(view=view, records=records, **change))
+        find_attacks(names, Means(view=view, records=records, **change))
 
 
 def test_nothing_is_trained_for_a_request_that_is_refused():

@@ -18,7 +18,7 @@ from privet.attacks import (
     GradientAlignment,
     GradientNorm,
     LayerClassifier,
-    Logistic,
+    LogisticClassifier,
     Logits,
     NoiseRobustness,
     Predictions,
@@ -26,11 +26,11 @@ from privet.attacks import (
     QuantileRegression,
     Shadow,
     Shokri,
-    mirrored,
+    mirror,
     see,
-    shifts,
+    shift_transforms,
 )
-from privet.attacks.membership.white_box import layer_features, ranked
+from privet.attacks.membership.white_box import layer_features, rank_columns
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Challenge, Records, References
 
@@ -171,16 +171,16 @@ class TestNoise:
 
     def test_bits(self):
         rows = np.random.default_rng(8).integers(0, 2, (2000, 30)).astype(np.uint8)
-        turned = BitFlips(0.1).applied(rows, np.random.default_rng(9))
+        turned = BitFlips(0.1).apply(rows, np.random.default_rng(9))
         assert set(np.unique(turned)) == {0.0, 1.0}
         assert np.unique((turned != rows).mean(axis=1)).size == 1  # the same draw for each record
         shares = [
-            (BitFlips(0.1).applied(rows[:1], np.random.default_rng(s)) != rows[:1]).mean() for s in range(300)
+            (BitFlips(0.1).apply(rows[:1], np.random.default_rng(s)) != rows[:1]).mean() for s in range(300)
         ]
         assert np.mean(shares) == pytest.approx(0.1, abs=5 * math.sqrt(0.09 / 9000))
 
     def test_bounds(self):
-        moved = GaussianNoise(5.0, (0.0, 1.0)).applied(np.full((2, 50), 0.5), np.random.default_rng(10))
+        moved = GaussianNoise(5.0, (0.0, 1.0)).apply(np.full((2, 50), 0.5), np.random.default_rng(10))
         assert moved.min() == 0.0
         assert moved.max() == 1.0
 
@@ -191,7 +191,7 @@ class TestNoise:
             GaussianNoise(0.0)
         with pytest.raises(InvalidArgument, match="rate"):
             BitFlips(1.0)
-        with pytest.raises(InvalidArgument, match="shifts"):
+        with pytest.raises(InvalidArgument, match="shift_transforms"):
             AugmentationRobustness(())
 
 
@@ -201,7 +201,9 @@ class TestAugmentations:
         images[0, 0, :, :] = 1.0  # bright everywhere: right under every shift
         images[1, 0, 0, 0] = 1.0  # bright in a corner, which some shifts lose
         view = Predictions(lambda rows: (rows[:, 0, 0, 0] > 0).astype(np.int64))
-        found = AugmentationRobustness(shifts(1)).score(view, Records(images, np.ones(3, dtype=int)))
+        found = AugmentationRobustness(shift_transforms(1)).score(
+            view, Records(images, np.ones(3, dtype=int))
+        )
         # The border is repeated: down and right keep the corner, up and left lose it.
         assert found.tolist() == [9.0, 4.0, 0.0]
 
@@ -209,8 +211,8 @@ class TestAugmentations:
         rows = np.zeros((5, 1, 3, 3))
         rows[:, 0, 0, 0] = np.linspace(0.1, 0.9, 5)
         records = Records(rows, np.ones(5, dtype=int))
-        plain = AugmentationRobustness((mirrored, mirrored)).score(PLANE, records)
-        broken = AugmentationRobustness((mirrored, mirrored), (GaussianNoise(0.3),), draws=300).score(
+        plain = AugmentationRobustness((mirror, mirror)).score(PLANE, records)
+        broken = AugmentationRobustness((mirror, mirror), (GaussianNoise(0.3),), draws=300).score(
             PLANE, records
         )
         assert len(np.unique(plain)) == 1
@@ -219,12 +221,12 @@ class TestAugmentations:
 
     def test_directions(self):
         picture = np.arange(9).reshape(1, 3, 3)
-        up_left, right = shifts(1)[0], shifts(1)[4]
+        up_left, right = shift_transforms(1)[0], shift_transforms(1)[4]
         assert up_left(picture)[0].tolist() == [[4, 5, 5], [7, 8, 8], [7, 8, 8]]
         assert right(picture)[0].tolist() == [[0, 0, 1], [3, 3, 4], [6, 6, 7]]
 
     def test_mirrored(self):
-        assert mirrored(np.arange(4).reshape(1, 2, 2)).tolist() == [[[1, 0], [3, 2]]]
+        assert mirror(np.arange(4).reshape(1, 2, 2)).tolist() == [[[1, 0], [3, 2]]]
 
     def test_gap(self):
         records = Records(np.array([[1.0], [-1.0], [2.0]]), np.array([1, 1, 0]))
@@ -246,7 +248,7 @@ class TestShokri:
         references = References(np.zeros((models, 1, records)), members[:-1], logs[:-1])
         return references, view, Records(np.arange(records)[:, None], labels), members[-1]
 
-    @pytest.mark.parametrize("classifier", [Logistic(), BoostedTrees()])
+    @pytest.mark.parametrize("classifier", [LogisticClassifier(), BoostedTrees()])
     def test_learns_from_the_shadows(self, classifier):
         pytest.importorskip("sklearn")
         references, view, records, coin = self.study()
@@ -346,7 +348,7 @@ class TestWhiteBox:
         for attack in (
             GradientNorm(),
             GradientAlignment(public, ("2",)),
-            LayerClassifier(shadows, Logistic()),
+            LayerClassifier(shadows, LogisticClassifier()),
         ):
             moved = attack.score(view, challenge.records.take(order))
             straight = attack.score(view, challenge.records)[order]
@@ -364,8 +366,8 @@ class TestWhiteBox:
     def test_features_are_ranks_within_a_model(self):
         features = np.array([[1.0, 5.0], [3.0, 5.0], [3.0, 5.0], [9.0, 5.0]])
         expected = [[0.125, 0.5], [0.5, 0.5], [0.5, 0.5], [0.875, 0.5]]
-        np.testing.assert_allclose(ranked(features), expected)
-        np.testing.assert_allclose(ranked(1000.0 * features**3), expected)
+        np.testing.assert_allclose(rank_columns(features), expected)
+        np.testing.assert_allclose(rank_columns(1000.0 * features**3), expected)
 
     def test_refusals(self, trained):
         view, challenge, public, shadows = trained

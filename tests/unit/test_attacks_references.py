@@ -21,8 +21,9 @@ from privet.attacks import (
     signals,
 )
 from privet.attacks.membership.lira import both_means, pooled_variance
-from privet.attacks.membership.pairwise import dominated
-from privet.attacks.membership.referenced import inside, outside
+from privet.attacks.membership.pairwise import count_dominated
+from privet.attacks.membership.reference_attack import summarize_in, summarize_out
+from privet.attacks.membership.signals import signals
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, References
 from privet.views import BlackBox, WhiteBox
@@ -87,7 +88,7 @@ class TestFewModels:
         signals_ = np.array([[[1.0, 2.0, 3.0]], [[0.0, 0.5, 3.5]]])
         members = np.array([[True, True, False], [False, False, False]])
         mean_in, mean_out = both_means(
-            inside(References(signals_, members)), outside(References(signals_, members))
+            summarize_in(References(signals_, members)), summarize_out(References(signals_, members))
         )
         np.testing.assert_allclose(mean_in, [[1.0, 2.0, 3.25 + 1.25]])
         np.testing.assert_allclose(mean_out, [[0.0, 0.5, 3.25]])
@@ -99,12 +100,12 @@ class TestFewModels:
         references = References(
             rng.normal(size=(1, 1, records)) * 5 + rng.normal(size=(3, 1, records)), members
         )
-        trained, left_out = inside(references), outside(references)
+        trained, left_out = summarize_in(references), summarize_out(references)
         assert pooled_variance(left_out, trained)[0, 0] == pytest.approx(1.0, rel=0.05)
         assert pooled_variance(trained, left_out)[0, 0] == pytest.approx(1.0, rel=0.05)
         pair = References(references.signals[:2], members[:2])
         # One model on each side: half the variance of their difference, not that of the records.
-        assert pooled_variance(outside(pair), inside(pair))[0, 0] == pytest.approx(1.0, rel=0.05)
+        assert pooled_variance(summarize_out(pair), summarize_in(pair))[0, 0] == pytest.approx(1.0, rel=0.05)
 
 
 class TestConstant:
@@ -147,13 +148,13 @@ class TestUnfit:
     def test_other_records(self):
         references, _ = study()
         view = Logits(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1))
-        with pytest.raises(InvalidArgument, match="the 20 that the references tell of, got 3"):
+        with pytest.raises(InvalidArgument, match="the 20 that the references cover, got 3"):
             LiRA(references).score(view, Records(np.ones((3, 1)), np.zeros(3, dtype=int)))
 
     def test_other_queries(self):
         references, _ = study(queries=2)
         view = Logits(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1))
-        with pytest.raises(InvalidArgument, match="the 2 that the references were asked, got 1"):
+        with pytest.raises(InvalidArgument, match="the 2 that the references answered, got 1"):
             LiRA(references).score(view, Records(np.ones((20, 1)), np.zeros(20, dtype=int)))
         with pytest.raises(InvalidArgument, match="at least one query"):
             signals(view, Records(np.ones((20, 1)), np.zeros(20, dtype=int)), ())
@@ -166,7 +167,7 @@ class TestUnfit:
             lambda: BaVarIA(references, prior_weight=0.0),
             lambda: OfflineBaVarIA(references, prior_weight=-1.0),
             lambda: OfflineBASE(references, scale=float("nan")),
-            lambda: dominated(np.zeros(2), np.zeros(0)),
+            lambda: count_dominated(np.zeros(2), np.zeros(0)),
             lambda: Population(Records(np.zeros((3, 1))), references),
             lambda: Shokri(references, top=0),
         ):
@@ -182,7 +183,7 @@ class TestUnfit:
         said = np.log(np.full((4, 20, 2), 0.5))
         with pytest.raises(InvalidArgument, match="one kind only"):
             Shokri(References(references.signals, np.ones((4, 20), dtype=bool), said)).score(view, records)
-        with pytest.raises(InvalidArgument, match="the 20 that the references tell of, got 5"):
+        with pytest.raises(InvalidArgument, match="the 20 that the references cover, got 5"):
             Shokri(References(references.signals, references.members, said)).score(
                 view, records.take(np.arange(5))
             )
@@ -231,13 +232,13 @@ class TestTuning:
 
     def test_tuned_attacks_the_references_alone(self):
         references, _ = study(models=6, records=400, seed=5)
-        tuned = OfflineRMIA(references).tuned()
+        tuned = OfflineRMIA(references).tune()
         assert tuned.a is not None
         assert 0 <= tuned.a <= 1
 
     def test_tuned_needs_both_kinds(self):
         with pytest.raises(InvalidArgument, match="choose 'a' by hand"):
-            OfflineRMIA(study(models=2)[0]).tuned()
+            OfflineRMIA(study(models=2)[0]).tune()
 
 
 class TestGame:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from privet.attacks import Logits, Loss, Outputs, Predictions, Probabilities, see
-from privet.attacks.model_views import pieces
+from privet.attacks.outputs import batches
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, Scores
-from privet.views import BlackBox, WhiteBox, narrowed, scaled
+from privet.views import BlackBox, WhiteBox, confidence_logits, narrow_view
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -131,7 +131,7 @@ class TestTorch:
         with torch.no_grad():
             logit = module(torch.tensor(rows, dtype=torch.float32))[:, 0].numpy()
         np.testing.assert_allclose(
-            scaled(view.log_confidences(rows), np.ones(9, dtype=int)), logit, atol=1e-6
+            confidence_logits(view.log_confidences(rows), np.ones(9, dtype=int)), logit, atol=1e-6
         )
         # ∂/∂w of ln(1 + e^{−φ}) is −(1 − p) x
         expected = -(1 / (1 + np.exp(logit)))[:, None] * np.concatenate([rows, np.ones((9, 1))], axis=1)
@@ -224,7 +224,7 @@ class TestTorch:
             see(convolution()).activations(ROWS, "7")
 
     def test_narrowed(self):
-        view = narrowed(see(convolution()), BlackBox)
+        view = narrow_view(see(convolution()), BlackBox)
         assert not isinstance(view, WhiteBox)
 
 
@@ -368,7 +368,7 @@ class TestFunctions:
 
         Probabilities(ask, batch=4).log_confidences(np.zeros((10, 1)))
         assert asked == [4, 4, 2]
-        assert [len(p) for p in pieces(np.zeros(5), 2)] == [2, 2, 1]
+        assert [len(p) for p in batches(np.zeros(5), 2)] == [2, 2, 1]
 
     def test_labels_beyond_the_classes_are_refused(self):
         view = Probabilities(lambda r: np.tile([0.5, 0.5], (len(r), 1)))

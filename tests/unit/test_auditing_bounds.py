@@ -23,11 +23,11 @@ from privet.auditing import (
     OneRun,
     OneRunFDP,
     OrderStatistic,
-    Split,
+    SelectionSplit,
 )
 from privet.auditing.curves import OneCurve, gaussian_epsilon
-from privet.auditing.guesses import Guessed, guessed, planned
-from privet.auditing.one_run_fdp import refuted
+from privet.auditing.guesses import GuessResult, count_right_guesses, plan_counts
+from privet.auditing.one_run_fdp import is_refuted
 from privet.bounds import Side, Verdict
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee, PairCurve
@@ -155,7 +155,7 @@ def test_gaussian_curves_have_no_epsilon_at_delta_zero():
 
 
 def test_curves_for_one_delta_are_not_asked_at_another():
-    with pytest.raises(InvalidArgument, match="Make the curves for the δ"):
+    with pytest.raises(InvalidArgument, match="Make the curves for this δ"):
         OneRunFDP(curves=ApproximateCurves(1e-6)).bound(_perfect(100), delta=1e-5)
 
 
@@ -176,15 +176,15 @@ def test_an_empty_plan_and_a_split_without_a_rest_are_refused():
     with pytest.raises(InvalidArgument, match="number of lines"):
         OneRun(plan=())
     with pytest.raises(InvalidArgument, match="strictly between"):
-        Split(share=1.0)
+        SelectionSplit(share=1.0)
 
 
 @given(st.integers(1, 300))
 @settings(max_examples=60, deadline=None)
 def test_a_plan_guesses_each_record_at_most_once(records):
-    for line in planned(PLAN, records):
+    for line in plan_counts(PLAN, records):
         assert 1 <= line.members + line.others <= records
-    (all_of_them,) = planned(EVERYBODY, records)
+    (all_of_them,) = plan_counts(EVERYBODY, records)
     assert sum(all_of_them) == records
 
 
@@ -192,8 +192,8 @@ def test_guesses_are_counted_on_their_side():
     values = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
     members = np.array([True, False, True, True, False, True])
     line = Guesses(members=1 / 3, others=1 / 2).counts(6)
-    assert guessed(values, members, [line]) == [
-        Guessed(5, 2)
+    assert count_right_guesses(values, members, [line]) == [
+        GuessResult(5, 2)
     ]  # 5 in: right, 4 in: wrong; 2, 1, 0 out: one right
 
 
@@ -221,7 +221,7 @@ def test_a_family_is_one_curve_after_another(curves):
         assert one.least_false(0.0, true) == pytest.approx(curves.least_false(1.3, true), rel=1e-6, abs=1e-12)
     masses = np.array([1e-2, 0.1, 0.5, 0.9, 1.0])
     assert one.false_share(0.0, masses) == pytest.approx(curves.false_share(1.3, masses), rel=1e-6, abs=1e-9)
-    with pytest.raises(InvalidArgument, match="Ask 'refutes'"):
+    with pytest.raises(InvalidArgument, match="Call 'refutes'"):
         one.epsilon(0.0, DELTA)
 
 
@@ -242,10 +242,10 @@ def test_any_curve_can_be_refuted():
 
 def test_refuting_is_monotone_in_what_was_guessed_and_in_the_curve():
     for right in range(55, 100, 5):
-        line, more = Guessed(100, right), Guessed(100, right + 1)
-        verdicts = [refuted(line, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
+        line, more = GuessResult(100, right), GuessResult(100, right + 1)
+        verdicts = [is_refuted(line, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
         assert verdicts == sorted(verdicts, reverse=True)
-        better = [refuted(more, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
+        better = [is_refuted(more, 1000, GaussianCurves(), mu, 0.05) for mu in np.linspace(0.05, 6, 40)]
         assert sum(better) >= sum(verdicts)
 
 

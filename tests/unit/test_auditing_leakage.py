@@ -182,7 +182,7 @@ def test_both_rates_of_a_threshold_share_the_failure():
     """Precision takes one rate from below and the other from above, so each interval has half of the failure."""
     generator = np.random.default_rng(4)
     leakage = measure(Scores.of(generator.normal(size=400) + 1, generator.normal(size=400)), confidence=0.9)
-    told, each = leakage.telling_point, leakage.roc.at(0.01, 0.95)
+    told, each = leakage.reported_point, leakage.roc.at(0.01, 0.95)
     assert told == each
     found = leakage.precision(prior=0.5, fpr=0.01)
     assert found.lower == pytest.approx(each.tpr.lower / (each.tpr.lower + each.fpr.upper))

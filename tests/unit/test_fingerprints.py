@@ -23,11 +23,11 @@ from privet.fingerprints import (
     package_versions,
     records_content,
     scores_content,
-    taken,
+    take_fingerprint,
 )
 from privet.ledger import Ledger
 from privet.pipeline import audit, audit_scores
-from privet.pipeline.identification import bare_model, ledger_of, model_fingerprint, parameters_content
+from privet.pipeline.identification import bare_model, find_ledger, model_fingerprint, parameters_content
 from privet.reporting.documents.cnil import cnil_document
 from privet.reporting.documents.dpia import dpia_page
 from privet.reporting.documents.model_card import model_card
@@ -44,11 +44,11 @@ ROWS, LABELS = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
 def test_golden_digests_by_hand():
     """SHA-256 and HMAC-SHA256 by their definitions (RFC 2104), of the forms that the docstring describes."""
     message = b"privet fingerprint 1: ledger\n{}"
-    assert taken("ledger", b"{}", None).digest == hashlib.sha256(message).hexdigest()
+    assert take_fingerprint("ledger", b"{}", None).digest == hashlib.sha256(message).hexdigest()
     inner = bytes(byte ^ 0x36 for byte in KEY.secret + bytes(32))
     outer = bytes(byte ^ 0x5C for byte in KEY.secret + bytes(32))
     by_hand = hashlib.sha256(outer + hashlib.sha256(inner + message).digest()).hexdigest()
-    keyed = taken("ledger", b"{}", KEY)
+    keyed = take_fingerprint("ledger", b"{}", KEY)
     assert (keyed.hashing, keyed.digest) == (Hashing.KEYED, by_hand)
     assert str(keyed) == f"hmac-sha256:{by_hand}"
 
@@ -136,7 +136,7 @@ def test_a_module_is_its_parameters_and_buffers():
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
     found = model_fingerprint(net, KEY)
     assert found == model_fingerprint(net.eval(), KEY) == model_fingerprint(TorchView(net), KEY)
-    assert found == taken("parameters", parameters_content(net.state_dict()), KEY)
+    assert found == take_fingerprint("parameters", parameters_content(net.state_dict()), KEY)
     with torch.no_grad():
         net[1].running_mean[0] += 1e-6
     changed = model_fingerprint(net, KEY)
@@ -148,8 +148,8 @@ def test_a_model_comes_with_its_ledger_or_without():
     class Given:
         model, ledger, canaries = "the model", Ledger(AddRemove()), None
 
-    assert (bare_model(Given()), ledger_of(Given())) == ("the model", Given.ledger)
-    assert (bare_model("alone"), ledger_of("alone")) == ("alone", None)
+    assert (bare_model(Given()), find_ledger(Given())) == ("the model", Given.ledger)
+    assert (bare_model("alone"), find_ledger("alone")) == ("alone", None)
 
 
 _FIT = """
@@ -186,8 +186,8 @@ def test_what_cannot_be_taken_apart_has_no_fingerprint():
 
 
 def test_keys():
-    fresh = FingerprintKey.fresh()
-    assert fresh != FingerprintKey.fresh()
+    fresh = FingerprintKey.generate()
+    assert fresh != FingerprintKey.generate()
     assert FingerprintKey.from_text(fresh.to_text()) == fresh
     assert fresh.secret.hex() not in repr(fresh) + fresh.name
     assert len({fresh.name, KEY.name}) == 2
@@ -203,7 +203,7 @@ def forms(report):
 def every_digest(records):
     """Whatever somebody who guesses the records can compute without a key."""
     return {
-        taken("records", records_content(records), None).digest,
+        take_fingerprint("records", records_content(records), None).digest,
         records_content(records).decode(),
         *(one.decode() for one in records.hashes.tolist()),
     }
@@ -240,7 +240,7 @@ def test_every_fingerprint_is_in_every_form(which):
     generator = np.random.default_rng(0)
     ledger = Ledger(AddRemove()).spend("a", Gaussian(1.0))
     report = audit_scores(generator.normal(size=40), generator.normal(size=40), ledger=ledger)
-    found = replace(report.worst.fingerprints, model=taken("object", b"", None))
+    found = replace(report.worst.fingerprints, model=take_fingerprint("object", b"", None))
     report = replace(report, audits=(replace(report.worst, fingerprints=found),))
     value = found.key if which == "key" else getattr(found, which, report.origin.code)
     told = value if which == "key" else value.digest

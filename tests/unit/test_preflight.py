@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from privet.attacks import Logistic, Probabilities, see
+from privet.attacks import LogisticClassifier, Probabilities, see
 from privet.attacks.preflight import (
     answers_are_probabilities,
     answers_repeat,
@@ -67,7 +67,9 @@ def test_a_fair_challenge_shows_nothing_without_a_model():
     """43 fair challenges; each warns by mistake in 1 of 1,000 cases, so three of them in 1e-5."""
     found = [membership_without_a_model(fair(300, seed=seed), seed=seed) for seed in range(3)]
     for seed in range(3, 43):
-        found.append(membership_without_a_model(fair(300, seed=seed), seed=seed, classifier=Logistic()))
+        found.append(
+            membership_without_a_model(fair(300, seed=seed), seed=seed, classifier=LogisticClassifier())
+        )
     assert sum(check.outcome is WARNED for check in found) < 3
     assert {check.outcome for check in found} <= {PASSED, WARNED}
 

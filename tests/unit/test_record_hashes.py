@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from privet.errors import InvalidArgument
-from privet.record_hashes import combined_hash, record_hashes
+from privet.record_hashes import combine_hashes, hash_records
 from privet.scores import Records, References
 
 TABLES = st.one_of(
@@ -24,17 +24,17 @@ class TestHashes:
     @given(table=TABLES, seed=st.integers(0, 100))
     def test_go_with_the_record_in_every_order(self, table, seed):
         order = np.random.default_rng(seed).permutation(len(table))
-        np.testing.assert_array_equal(record_hashes(table)[order], record_hashes(table[order]))
-        assert combined_hash(record_hashes(table)) == combined_hash(record_hashes(table[order]))
+        np.testing.assert_array_equal(hash_records(table)[order], hash_records(table[order]))
+        assert combine_hashes(hash_records(table)) == combine_hashes(hash_records(table[order]))
 
     @given(table=TABLES)
     def test_do_not_depend_on_the_other_records(self, table):
-        for place, one in enumerate(record_hashes(table)):
-            assert record_hashes(table[place : place + 1])[0] == one
+        for place, one in enumerate(hash_records(table)):
+            assert hash_records(table[place : place + 1])[0] == one
 
     @given(table=TABLES)
     def test_are_equal_exactly_where_the_content_is(self, table):
-        hashes = record_hashes(table)
+        hashes = hash_records(table)
         for i in range(len(table)):
             for j in range(len(table)):
                 one, two = np.asarray(table[i]), np.asarray(table[j])
@@ -44,25 +44,25 @@ class TestHashes:
 
     def test_do_not_depend_on_the_type_of_a_number(self):
         rows = np.array([[0, 1], [2, 3]])
-        wanted = record_hashes(rows, np.array([0, 1]))
+        wanted = hash_records(rows, np.array([0, 1]))
         for kind in (np.int8, np.uint16, np.float16, np.float32, np.float64, object):
-            np.testing.assert_array_equal(record_hashes(rows.astype(kind), np.array([0.0, 1.0])), wanted)
-        np.testing.assert_array_equal(record_hashes(-0.0 * rows), record_hashes(0.0 * rows))
+            np.testing.assert_array_equal(hash_records(rows.astype(kind), np.array([0.0, 1.0])), wanted)
+        np.testing.assert_array_equal(hash_records(-0.0 * rows), hash_records(0.0 * rows))
 
     def test_tell_labels_shapes_and_large_numbers_apart(self):
         rows = np.arange(8.0).reshape(2, 4)
         seen = {
-            *record_hashes(rows).tolist(),
-            *record_hashes(rows, np.array([0, 0])).tolist(),
-            *record_hashes(rows, np.array([1, 1])).tolist(),
-            *record_hashes(rows.reshape(2, 2, 2)).tolist(),
+            *hash_records(rows).tolist(),
+            *hash_records(rows, np.array([0, 0])).tolist(),
+            *hash_records(rows, np.array([1, 1])).tolist(),
+            *hash_records(rows.reshape(2, 2, 2)).tolist(),
         }
         assert len(seen) == 8
-        assert len(set(record_hashes(np.array([[2**60], [2**60 + 1]])).tolist())) == 2
+        assert len(set(hash_records(np.array([[2**60], [2**60 + 1]])).tolist())) == 2
 
     def test_a_set_is_told_from_one_with_a_record_twice(self):
-        hashes = record_hashes(np.arange(3.0)[:, None])
-        assert combined_hash(hashes) != combined_hash(hashes[[0, 1, 2, 2]])
+        hashes = hash_records(np.arange(3.0)[:, None])
+        assert combine_hashes(hashes) != combine_hashes(hashes[[0, 1, 2, 2]])
 
 
 def _references(records, models=4):
@@ -80,7 +80,7 @@ class TestAlignment:
     def test_takes_every_part_in_every_order(self, seed, count):
         references = _references(self.RECORDS).about(self.RECORDS)
         which = np.random.default_rng(seed).permutation(30)[:count]
-        found = references.aligned(self.RECORDS.take(which))
+        found = references.align(self.RECORDS.take(which))
         np.testing.assert_array_equal(found.signals, references.signals[:, :, which])
         np.testing.assert_array_equal(found.members, references.members[:, which])
         np.testing.assert_array_equal(found.log_confidences, references.log_confidences[:, which])
@@ -89,11 +89,11 @@ class TestAlignment:
     def test_other_records_are_refused(self):
         references = _references(self.RECORDS).about(self.RECORDS)
         moved = Records(self.RECORDS.inputs + 1e-9, self.RECORDS.labels)
-        with pytest.raises(InvalidArgument, match=r"30 of 30 are not among theirs.*give audit a recipe"):
-            references.aligned(moved)
+        with pytest.raises(InvalidArgument, match=r"30 of 30 are missing.*give audit a recipe"):
+            references.align(moved)
         relabelled = Records(self.RECORDS.inputs, np.roll(self.RECORDS.labels, 1))
-        with pytest.raises(InvalidArgument, match="'references' must tell of the records"):
-            references.aligned(relabelled)
+        with pytest.raises(InvalidArgument, match="'references' must cover the records"):
+            references.align(relabelled)
 
     def test_copies_are_one_record(self):
         """A model that was trained on one copy was trained on the record, whichever copy is asked about."""
@@ -102,9 +102,9 @@ class TestAlignment:
         members = np.array([[1, 0, 0, 1], [0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], dtype=bool)
         references = References(np.zeros((4, 1, 4)), members).about(records)
         either = np.array([[1, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], dtype=bool)
-        np.testing.assert_array_equal(references.aligned(records).members, either)
+        np.testing.assert_array_equal(references.align(records).members, either)
         order = np.array([2, 3, 0, 1])
-        np.testing.assert_array_equal(references.aligned(records.take(order)).members, either[:, order])
+        np.testing.assert_array_equal(references.align(records.take(order)).members, either[:, order])
 
     def test_fewer_models_tell_of_the_same_records(self):
         references = _references(self.RECORDS).about(self.RECORDS).first(2)
@@ -116,7 +116,7 @@ class TestAlignment:
         references = _references(self.RECORDS)
         with pytest.raises(InvalidArgument, match="'hashes' must have one entry for each of 30"):
             References(references.signals, references.members, hashes=self.RECORDS.hashes[:3])
-        with pytest.raises(InvalidArgument, match="the 30 that the references tell of, got 2"):
+        with pytest.raises(InvalidArgument, match="the 30 that the references cover, got 2"):
             references.about(self.RECORDS.take(np.arange(2)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privet.adjacency import AddRemove
-from privet.auditing import OneRun, Shares, by_group, measure, most_at_risk
+from privet.auditing import OneRun, Shares, leakage_by_group, measure, most_at_risk
 from privet.bounds import EpsilonBound, Finding, Side
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
@@ -24,10 +24,10 @@ from privet.reporting import AttackResult, ModelAudit, Origin, Report, Standing
 from privet.reporting.advice import advice
 from privet.reporting.charts.epsilon import Span, epsilon_chart
 from privet.reporting.charts.frontier import frontier_chart
-from privet.reporting.charts.plotting import embedded
-from privet.reporting.charts.proved_curve import ceiling_curve, pair_ceiling
+from privet.reporting.charts.plotting import embed_json
+from privet.reporting.charts.proved_curve import ceiling_curve, ceiling_of_pair
 from privet.reporting.charts.roc import models_roc, roc_chart
-from privet.reporting.charts.scores import histogram, scores_chart
+from privet.reporting.charts.scores import bin_scores, scores_chart
 from privet.reporting.documents.model_card import model_card
 from privet.reporting.documents.plain_data import report_figures
 from privet.reporting.facts import Harm, ReferenceModels
@@ -62,8 +62,8 @@ def audited(
             attack=scores.attack,
             at_risk=risk,
             names=tuple(str(place) for place in risk.records),
-            classes=by_group(scores, np.arange(len(scores)) % 2),
-            groups=by_group(scores, names),
+            classes=leakage_by_group(scores, np.arange(len(scores)) % 2),
+            groups=leakage_by_group(scores, names),
         )
     result = AttackResult(
         adversary=WHO,
@@ -222,7 +222,7 @@ def test_a_name_cannot_become_markup_or_script():
         if "data-for" in attributes:
             json.loads(code)
             assert "<img" not in json.dumps(json.loads(code)).replace("&lt;img", "")
-    assert "<" not in embedded({"a": ["<b>", "</script>"]})
+    assert "<" not in embed_json({"a": ["<b>", "</script>"]})
 
 
 def test_many_records_do_not_make_a_large_page():
@@ -273,7 +273,7 @@ def test_charts_are_what_plotly_takes(all_standings):
         ),
     ]
     for chart in charts:
-        objects.Figure(json.loads(embedded(chart)))  # it refuses what it does not know
+        objects.Figure(json.loads(embed_json(chart)))  # it refuses what it does not know
     assert len(frontier["data"]) == len(audits)
 
 
@@ -362,15 +362,15 @@ def test_advice_follows_from_the_figures():
 def test_a_pair_caps_as_the_theorem_says():
     for epsilon in (0.5, 3.0, 8.0):
         wanted = min(np.exp(epsilon) * 1e-3 + 1e-5, 1 - np.exp(-epsilon) * (1 - 1e-5 - 1e-3))
-        assert pair_ceiling(epsilon, 1e-5, 1e-3) == pytest.approx(wanted, rel=1e-12)
+        assert ceiling_of_pair(epsilon, 1e-5, 1e-3) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_histograms_count_everybody():
     scores = Scores.of(np.array([np.inf, 0.0, 1.0, 2.0]), np.array([-np.inf, 0.5, 1000.0]))
-    found = histogram(scores)
+    found = bin_scores(scores)
     assert found.members.sum() == pytest.approx(1)
     assert found.others.sum() == pytest.approx(1)
-    wide = histogram(normal_scores(1.0), 12)
+    wide = bin_scores(normal_scores(1.0), 12)
     counts, _ = np.histogram(np.clip(normal_scores(1.0).of_members, *wide.edges[[0, -1]]), wide.edges)
     assert (wide.members * 1500).round().astype(int).tolist() == counts.tolist()
 
@@ -404,7 +404,7 @@ def test_no_call_is_made_up_where_none_is_known():
 
 
 def test_how_many_reference_models_there_were_is_told():
-    few = ReferenceModels(asked=16, used=2, records=4000, budget=180.0)
+    few = ReferenceModels(asked=16, used=2, records=4000, time_limit=180.0)
     told = replace(audited(harm=False), reference_models=few)
     sentence = "2 of the 16 that were asked for, because 180 s were allowed; each trained on 4,000 records"
     assert sentence in " ".join(Read(page(report(told))).words)

@@ -30,7 +30,7 @@ from privet.attacks.shadows import (
     study,
 )
 from privet.attacks.shadows.fingerprints import fingerprint
-from privet.attacks.shadows.progress import Bar
+from privet.attacks.shadows.progress import ShadowProgress
 from privet.errors import InvalidArgument
 from privet.scores import Records
 
@@ -125,7 +125,7 @@ def test_a_constant_that_the_model_reads_is_part_of_it(tmp_path, monkeypatch):
 
 def test_new_code_and_new_versions_are_trained_again(tmp_path, monkeypatch):
     how(cache=tmp_path)
-    monkeypatch.setattr("privet.attacks.shadows.cache._own_code", lambda: "other code")
+    monkeypatch.setattr("privet.attacks.shadows.cache._hash_own_code", lambda: "other code")
     assert how(cache=tmp_path).reused == 0
     monkeypatch.setattr("privet.attacks.shadows.cache.version", lambda package: f"{package} of tomorrow")
     assert how(cache=tmp_path).reused == 0
@@ -345,7 +345,7 @@ def test_the_bar_shows_the_engine_and_the_time_left(monkeypatch):
 def test_the_bar_is_silent_in_a_pipe_and_where_it_is_quick(capsys):
     study(RECIPE, RECORDS, 2, seed=0, engine=Sequential())
     stream = Terminal()
-    with Bar(2, "stacked", shown=True, stream=stream) as bar:
+    with ShadowProgress(2, "stacked", shown=True, stream=stream) as bar:
         bar.tick(1.0)
     assert stream.getvalue() == ""
     assert capsys.readouterr() == ("", "")

@@ -22,14 +22,14 @@ from privet.attacks.shadows import (
     ScikitRecipe,
     Sequential,
     Stacked,
-    Steps,
+    StepSchedule,
     TorchRecipe,
     conduct,
 )
 from privet.attacks.shadows.orders import Order
-from privet.attacks.shadows.stacked_mlp import layers_of
+from privet.attacks.shadows.stacked_mlp import chain_layers
 from privet.attacks.shadows.stacking import train_stack
-from privet.attacks.shadows.torch_recipe import fresh, table, train_one
+from privet.attacks.shadows.torch_recipe import initialize_model, to_tensor, train_model
 from privet.errors import InvalidArgument
 from privet.scores import Records
 
@@ -63,15 +63,15 @@ def noisy(batch, generator):
 
 def largest_difference(recipe, members, inputs=IMAGES):
     seeds = [11 + 7 * k for k in range(len(members))]
-    made = [fresh(recipe, seed) for seed in seeds]
-    rows, labels = table(made[0].module, inputs), torch.as_tensor(LABELS)
+    made = [initialize_model(recipe, seed) for seed in seeds]
+    rows, labels = to_tensor(made[0].module, inputs), torch.as_tensor(LABELS)
     before = torch.random.get_rng_state()
     train_stack(recipe, made, rows, labels, members, seeds)
     worst = 0.0
     for stacked, mine, seed in zip(made, members, seeds, strict=True):
-        alone = fresh(recipe, seed)
+        alone = initialize_model(recipe, seed)
         start = [p.detach().clone() for p in alone.module.parameters()]
-        train_one(recipe, alone, rows, labels, mine, seed)
+        train_model(recipe, alone, rows, labels, mine, seed)
         moved = max(
             float((p.detach() - q).abs().max()) for p, q in zip(alone.module.parameters(), start, strict=True)
         )
@@ -99,7 +99,7 @@ def halves(*sizes):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("schedule", [Constant(), Cosine(), Steps()], ids=str)
+@pytest.mark.parametrize("schedule", [Constant(), Cosine(), StepSchedule()], ids=str)
 def test_a_stacked_chain_is_the_model_by_itself(descent, schedule):
     rate = 0.05 if isinstance(descent, SGD) else 0.01
     recipe = TorchRecipe(
@@ -128,10 +128,10 @@ def test_augmentation_is_each_model_s_own():
         recipe = TorchRecipe(model=model, epochs=2, batch_size=8, learning_rate=0.05, augmentation=noisy)
         plain = TorchRecipe(model=model, epochs=2, batch_size=8, learning_rate=0.05)
         assert largest_difference(recipe, halves(30, 21)) < 2e-5
-        one, other = fresh(recipe, 3), fresh(plain, 3)
-        rows, labels = table(one.module, IMAGES), torch.as_tensor(LABELS)
-        train_one(recipe, one, rows, labels, np.arange(30), 3)
-        train_one(plain, other, rows, labels, np.arange(30), 3)
+        one, other = initialize_model(recipe, 3), initialize_model(plain, 3)
+        rows, labels = to_tensor(one.module, IMAGES), torch.as_tensor(LABELS)
+        train_model(recipe, one, rows, labels, np.arange(30), 3)
+        train_model(plain, other, rows, labels, np.arange(30), 3)
         first, second = (next(iter(m.module.parameters())) for m in (one, other))
         assert not torch.allclose(first, second)
 
@@ -143,7 +143,7 @@ def test_what_is_a_chain_and_what_is_none():
     frozen[0].bias.requires_grad_(False)
     hooked = nn.Linear(4, 4)
     hooked.register_forward_hook(lambda *_: None)
-    assert isinstance(layers_of(mlp(), image), list)
+    assert isinstance(chain_layers(mlp(), image), list)
     for module, shape, reason in [
         (cnn(), image, "Conv2d"),
         (nn.Sequential(nn.Linear(6, 4)), image, "several axes"),
@@ -154,7 +154,7 @@ def test_what_is_a_chain_and_what_is_none():
         (nn.Sequential(nn.ReLU()), flat, "no Linear"),
         (nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)), flat, "everything"),
     ]:
-        found = layers_of(module, shape)
+        found = chain_layers(module, shape)
         assert isinstance(found, str)
         assert reason in found
 
@@ -175,9 +175,9 @@ def test_order_shows_every_member_once_an_epoch():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_engines_give_the_same_answers(model, threads):
     recipe = TorchRecipe(model=model, epochs=2, batch_size=8, learning_rate=0.05)
-    mirrored = (lambda rows: rows, lambda rows: rows[..., ::-1])
+    mirror = (lambda rows: rows, lambda rows: rows[..., ::-1])
     found = [
-        conduct(recipe, RECORDS, 6, seed=1, engine=engine, queries=mirrored, keep_confidences=True)
+        conduct(recipe, RECORDS, 6, seed=1, engine=engine, queries=mirror, keep_confidences=True)
         for engine in (Sequential(), Stacked(tile=4, threads=threads))
     ]
     one, other = (study.references for study in found)
@@ -311,7 +311,7 @@ def test_the_choice_is_measured_and_shown():
 def test_memory_is_bounded():
     recipe = TorchRecipe(model=mlp, epochs=1, batch_size=8)
     small = Stacked(tile=16, memory=1, threads=1)
-    inputs = table(mlp(), IMAGES)
+    inputs = to_tensor(mlp(), IMAGES)
     assert small._layout(recipe, inputs, 16) == (1, 1)
     assert Stacked(tile=16, threads=1)._layout(recipe, inputs, 16)[0] > 1
 
@@ -367,10 +367,10 @@ def test_refusals_of_recipes():
     with pytest.raises(InvalidArgument, match="betas"):
         Adam(betas=(0.9, 1.0))
     with pytest.raises(InvalidArgument, match="increase"):
-        Steps((0.7, 0.5))
+        StepSchedule((0.7, 0.5))
     with pytest.raises(InvalidArgument, match="must make a torch module"):
         conduct(TorchRecipe(model=lambda: 3), RECORDS, 2, seed=0, engine=Sequential())
-    with pytest.raises(InvalidArgument, match="labels alone"):
+    with pytest.raises(InvalidArgument, match="only labels"):
         from sklearn.svm import LinearSVC
 
         conduct(ScikitRecipe(LinearSVC()), Records(IMAGES.reshape(60, -1), LABELS), 2, seed=0)

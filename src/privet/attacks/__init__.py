@@ -1,4 +1,10 @@
-"""Attacks: a view of the target and what the adversary knows in, one score for each record out; higher = member.
+"""Attacks: from a view of the target and the adversary's knowledge to one score for each record.
+
+Higher = more likely a member.
+
+``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
+before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
+families of attacks get a folder beside ``membership``.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -8,26 +14,27 @@
 [-0.11, -0.51, -0.22, -1.2]
 """
 
-from privet.attacks.estimators import BoostedTrees, Logistic
+from privet.attacks.estimators import BoostedTrees, LogisticClassifier
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.bavaria import BaVarIA, NormalLaw, OfflineBaVarIA, StudentLaw
+from privet.attacks.membership.bavaria import BaVarIA, NormalPredictive, OfflineBaVarIA, StudentPredictive
 from privet.attacks.membership.boundary import BoundaryDistance
 from privet.attacks.membership.label_only import (
     AugmentationRobustness,
     BitFlips,
     GaussianNoise,
     NoiseRobustness,
-    mirrored,
-    shifts,
+    mirror,
+    shift_transforms,
 )
 from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
 from privet.attacks.membership.lira import LiRA, OfflineLiRA, PerRecord, Pooled
 from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
 from privet.attacks.membership.shokri import Shokri
-from privet.attacks.membership.signals import Query, identity, signal, signals
+from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
-from privet.attacks.model_views import Logits, Outputs, Predictions, Probabilities, see
+from privet.attacks.model_views import Logits, Predictions, Probabilities, see
+from privet.attacks.outputs import Outputs
 
 __all__ = [
     "BASE",
@@ -48,12 +55,12 @@ __all__ = [
     "GradientNorm",
     "LayerClassifier",
     "LiRA",
-    "Logistic",
+    "LogisticClassifier",
     "Logits",
     "Loss",
     "ModifiedEntropy",
     "NoiseRobustness",
-    "NormalLaw",
+    "NormalPredictive",
     "OfflineBASE",
     "OfflineBaVarIA",
     "OfflineLiRA",
@@ -65,14 +72,14 @@ __all__ = [
     "Predictions",
     "Probabilities",
     "QuantileRegression",
-    "Query",
+    "QueryTransform",
     "Shadow",
     "Shokri",
-    "StudentLaw",
+    "StudentPredictive",
     "identity",
-    "mirrored",
+    "mirror",
     "see",
-    "shifts",
+    "shift_transforms",
     "signal",
     "signals",
 ]

@@ -1,7 +1,7 @@
-"""scikit-learn behind one door: what attacks learn, they learn here, and from what the adversary may know."""
+"""Classifiers and quantile regression for attacks: the only module here that imports scikit-learn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -12,26 +12,26 @@ from privet.errors import MissingPackage
 from privet.scores import Bits
 from privet.views import Numbers
 
-__all__ = ["BoostedTrees", "Classifier", "Learned", "Logistic", "boosted_quantiles"]
+__all__ = ["BoostedTrees", "Classifier", "LogOdds", "LogisticClassifier", "boosted_quantiles"]
 
-Learned = Callable[[Numbers], Numbers]
+LogOdds = Callable[[Numbers], Numbers]  # from rows of features to the ln odds of membership
 
 
 class Classifier(ABC):
-    """What tells members from others, once it was shown some of both."""
+    """A classifier that learns to tell members from others."""
 
     @abstractmethod
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        """The ln odds of membership of a row of features."""
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        """Fit on features and coins; gives a function from features to the ln odds of membership."""
 
 
 @final
 @dataclass(frozen=True)
-class Logistic(Classifier):
-    """Logistic regression, linear in the features, which are brought to one scale."""
+class LogisticClassifier(Classifier):
+    """Logistic regression on standardised features."""
 
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        _required()
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        _require_sklearn()
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
         from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
         from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
@@ -44,12 +44,12 @@ class Logistic(Classifier):
 @final
 @dataclass(frozen=True)
 class BoostedTrees(Classifier):
-    """Boosted trees: no scale and no straight line, and scores in steps."""
+    """Boosted trees: they need no scaling, follow curved relations, and give scores in steps."""
 
     seed: int = 0
 
-    def learn(self, features: Numbers, coin: Bits) -> Learned:
-        _required()
+    def learn(self, features: Numbers, coin: Bits) -> LogOdds:
+        _require_sklearn()
         from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
 
         model: Any = HistGradientBoostingClassifier(
@@ -59,9 +59,13 @@ class BoostedTrees(Classifier):
         return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
 
 
-def boosted_quantiles(features: Numbers, values: Numbers, levels: tuple[float, ...], seed: int) -> Learned:
-    """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing order."""
-    _required()
+def boosted_quantiles(
+    features: Numbers, values: Numbers, levels: Sequence[float], seed: int
+) -> Callable[[Numbers], Numbers]:
+    """Conditional quantiles by boosted trees under the pinball loss: rows to rows × levels, in increasing
+    order.
+    """
+    _require_sklearn()
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     models: list[Any] = [
@@ -72,16 +76,18 @@ def boosted_quantiles(features: Numbers, values: Numbers, levels: tuple[float, .
     ]
 
     def predict(rows: Numbers) -> Numbers:
-        # Quantiles that cross are put in order, which is never further from the truth (Chernozhukov et al. 2010).
+        # Quantiles that cross are put in order, which is never further from the truth (Chernozhukov et al.
+        # 2010).
         return np.sort(np.stack([np.asarray(m.predict(rows)) for m in models], axis=1), axis=1)
 
     return predict
 
 
-def _required() -> None:
+def _require_sklearn() -> None:
     try:
         import sklearn  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise MissingPackage(
-            "This attack needs the package 'scikit-learn', which is not installed. Run pip install 'privet[learn]'."
+            "This attack needs the package 'scikit-learn', which is not installed. Run pip install "
+            "'privet[learn]'."
         ) from None

@@ -1,7 +1,7 @@
-"""What a fitted estimator remembers of its training: how its classes are called, and how its columns are.
+"""What a fitted estimator remembers of its training: the names of its classes and of its columns.
 
-Columns of ``predict_proba`` follow ``classes_``. Where these are whole numbers from 0 up, a label is its number. Where they
-are words, or numbers below 0, a label is its place among them.
+Columns of ``predict_proba`` follow ``classes_``. Where these are whole numbers from 0 up, a label is that
+number. Where they are words, or numbers below 0, a label is its position among them.
 """
 
 import sys
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from privet.views import Rows
 
-__all__ = ["class_names", "class_numbers", "framed", "numbered"]
+__all__ = ["class_names", "class_numbers", "name_columns", "number_predictions"]
 
 Names = NDArray[Any]
-Ask = Callable[[Rows], object]
+Predict = Callable[[Rows], object]
 
 
 @runtime_checkable
@@ -30,46 +30,46 @@ class _NamesColumns(Protocol):
 
 
 def class_numbers(model: object) -> tuple[int, ...] | None:
-    """The labels of the columns, where they are whole numbers and not the usual 0, 1, 2 …"""
+    """The labels of the columns, where they are whole numbers other than 0, 1, 2 …; else None."""
     classes = _classes(model)
     if classes is None or not _are_numbers(classes):
         return None
     usual = len(classes) > 1 and np.array_equal(classes, np.arange(len(classes)))
-    return None if usual else tuple(int(one) for one in classes)
+    return None if usual else tuple(int(label) for label in classes)
 
 
 def class_names(model: object) -> Names | None:
-    """What the columns are called, where these are no whole numbers from 0 up; None where a label is a number already."""
+    """The names of the classes, where they are not whole numbers from 0 up; else None."""
     classes = _classes(model)
     return None if classes is None or _are_numbers(classes) else classes
 
 
-def numbered(predict: Ask, names: Names | None) -> Ask:
-    """Predictions as places among the names, where classes have some."""
+def number_predictions(predict: Predict, names: Names | None) -> Predict:
+    """A function whose predictions are class numbers, for a model whose classes have names."""
     if names is None:
         return predict
-    places = {name: place for place, name in enumerate(names.tolist())}
+    number_of = {name: number for number, name in enumerate(names.tolist())}
 
     def answer(rows: Rows) -> object:
-        return np.array([places[one] for one in np.asarray(predict(rows)).tolist()], dtype=np.int64)
+        return np.array([number_of[name] for name in np.asarray(predict(rows)).tolist()], dtype=np.int64)
 
     return answer
 
 
-def framed(model: object, ask: Ask) -> Ask:
-    """The same question with named columns, for a model that was fitted on a pandas frame.
+def name_columns(model: object, predict: Predict) -> Predict:
+    """The same query with named columns, for a model that was fitted on a pandas data frame.
 
-    A table of several kinds reaches an attack as objects; each column gets its own type back.
+    A table of mixed types reaches an attack as objects; each column gets its own type back.
     """
-    pandas: Any = sys.modules.get("pandas")  # where it was never loaded, nothing was fitted on a frame
+    pandas: Any = sys.modules.get("pandas")  # without pandas, no model was fitted on a data frame
     if pandas is None or not isinstance(model, _NamesColumns):
-        return ask
+        return predict
     names = list(model.feature_names_in_)
 
     def answer(rows: Rows) -> object:
         if rows.ndim != 2 or rows.shape[1] != len(names):
-            return ask(rows)  # the model says best what it misses
-        return ask(pandas.DataFrame(rows, columns=names).infer_objects())
+            return predict(rows)  # the model itself reports the error best
+        return predict(pandas.DataFrame(rows, columns=names).infer_objects())
 
     return answer
 

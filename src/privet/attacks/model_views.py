@@ -1,43 +1,33 @@
-"""Views of models as people have them: estimators with ``predict_proba``, functions, torch modules.
+"""Views of models: estimators with ``predict_proba``, functions, torch modules.
 
-``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and guessing would change
-every score, so it is wrapped by the one who knows: ``Probabilities(f)`` or ``Logits(f)``.
+``see`` picks the view. A bare function does not say whether it gives probabilities or logits, and a wrong
+guess would change every score. So the user wraps it: ``Probabilities(f)`` or ``Logits(f)``.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
-from scipy.special import log_softmax
 
 from privet.arguments import whole
-from privet.attacks.fitted import class_names, class_numbers, framed, numbered
+from privet.attacks.fitted import class_names, class_numbers, name_columns, number_predictions
+from privet.attacks.outputs import (
+    Outputs,
+    batches,
+    log_confidences_of_logits,
+    log_confidences_of_probabilities,
+)
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
 __all__ = [
     "Logits",
-    "Outputs",
     "Predictions",
     "Probabilities",
-    "log_of_logits",
-    "log_of_probabilities",
-    "pieces",
     "see",
 ]
-
-_SUM_TOLERANCE = 1e-2  # half precision, summed over a thousand classes
-
-
-@final
-class Outputs(Enum):
-    """What the numbers are that a model gives."""
-
-    LOGITS = "logits"
-    PROBABILITIES = "probabilities"
 
 
 @runtime_checkable
@@ -55,7 +45,7 @@ class _Predicts(Protocol):
 class Probabilities(BlackBox):
     """A function from rows to probabilities: rows × classes, or one column with the probability of class 1.
 
-    ``classes`` are the labels of the columns where they are not 0, 1, 2 …; a class that is missing has confidence 0.
+    ``classes`` are the labels of the columns where they are not 0, 1, 2 …; a missing class has confidence 0.
 
     >>> view = Probabilities(lambda rows: np.array([[0.9, 0.1]] * len(rows)))
     >>> view.labels(np.zeros((2, 3))).tolist()
@@ -64,18 +54,23 @@ class Probabilities(BlackBox):
 
     function: Callable[[Rows], object]
     batch: int = 65536
-    classes: tuple[int, ...] | None = None
+    classes: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", tuple(self.classes))
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
-        table = np.concatenate(found)
+        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        table = np.concatenate(tables)
         if self.classes is None:
-            return log_of_probabilities(table)
-        if len(self.classes) == 1 and table.shape[1] == 1:  # a model that knows one class is sure of it
-            return _placed(
-                log_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1], self.classes
+            return log_confidences_of_probabilities(table)
+        if len(self.classes) == 1 and table.shape[1] == 1:  # a model with one class is sure of it
+            return _place_columns(
+                log_confidences_of_probabilities(np.concatenate([table, 1.0 - table], axis=1))[:, :1],
+                self.classes,
             )
-        return _placed(log_of_probabilities(table), self.classes)
+        return _place_columns(log_confidences_of_probabilities(table), self.classes)
 
 
 @final
@@ -83,7 +78,8 @@ class Probabilities(BlackBox):
 class Logits(BlackBox):
     """A function from rows to logits: rows × classes, or one column with the logit of class 1.
 
-    >>> Logits(lambda rows: np.array([[2.0, 0.0]] * len(rows))).confidences(np.zeros((1, 3))).round(3).tolist()
+    >>> view = Logits(lambda rows: np.array([[2.0, 0.0]] * len(rows)))
+    >>> view.confidences(np.zeros((1, 3))).round(3).tolist()
     [[0.881, 0.119]]
     """
 
@@ -91,8 +87,10 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
-        return log_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
+        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        return log_confidences_of_logits(
+            np.concatenate(tables), "Wrap the function in Probabilities instead."
+        )
 
 
 @final
@@ -104,8 +102,8 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        found = [np.asarray(self.function(rows)) for rows in pieces(inputs, self.batch)]
-        answer = np.concatenate(found)
+        answers = [np.asarray(self.function(rows)) for rows in batches(inputs, self.batch)]
+        answer = np.concatenate(answers)
         if (
             answer.dtype.kind == "f"
             and np.array_equal(answer, np.floor(answer))
@@ -114,8 +112,9 @@ class Predictions(LabelOnly):
             answer = answer.astype(np.int64)
         if answer.shape != (len(inputs),) or answer.dtype.kind not in "iub":
             raise InvalidArgument(
-                f"'function' must give one whole number for each row, got an array of shape {answer.shape} and type "
-                f"{answer.dtype}. Number the classes from 0; where it gives confidences, wrap it in Probabilities or Logits."
+                f"'function' must give one whole number for each row, got an array of shape {answer.shape} "
+                f"and type {answer.dtype}. Number the classes from 0; where it gives confidences, wrap it in "
+                f"Probabilities or Logits."
             )
         return answer.astype(np.int64)
 
@@ -123,85 +122,41 @@ class Predictions(LabelOnly):
 def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> LabelOnly:
     """The widest view that a model allows.
 
-    - a torch module: ``WhiteBox``. It is asked in evaluation mode, on its own device and in its own type, in batches; its
-      mode is put back. ``gives`` says what its last layer gives. Where it is left out, its last layer or operation says it, and any
-      other module gives logits; outputs that look like probabilities are then refused, and ask for ``gives``.
-    - an object with ``predict_proba``: ``BlackBox``. Columns are placed by ``classes_`` where these are whole numbers; where
-      they are words, a label is its place among them. What was fitted on a pandas frame is asked with named columns.
+    - a torch module: ``WhiteBox``. It runs in evaluation mode, on its own device and in its own type, in
+      batches; its mode is restored. ``gives`` says what its last layer gives. Without it, the last layer or
+      operation decides, and any other module counts as giving logits; outputs that look like probabilities
+      are then refused with a request for ``gives``.
+    - an object with ``predict_proba``: ``BlackBox``. Columns follow ``classes_`` where these are whole
+      numbers; where they are words, a label is its position among them. A model that was fitted on a pandas
+      data frame gets named columns.
     - an object with ``predict`` alone: ``LabelOnly``.
     - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
     """
     whole("batch", batch)
     if isinstance(model, LabelOnly):
         return model
-    torch = sys.modules.get("torch")  # where torch was never loaded, nothing can be one of its modules
+    torch = sys.modules.get("torch")  # without torch, no object is one of its modules
     if torch is not None and isinstance(model, torch.nn.Module):
         from privet.attacks.torch_views import TorchView
 
         return TorchView(model, batch=batch, gives=gives)
     if isinstance(model, _PredictsProbabilities):
-        return Probabilities(framed(model, model.predict_proba), classes=class_numbers(model))
+        return Probabilities(name_columns(model, model.predict_proba), classes=class_numbers(model))
     if isinstance(model, _Predicts):
-        return Predictions(numbered(framed(model, model.predict), class_names(model)))
+        return Predictions(number_predictions(name_columns(model, model.predict), class_names(model)))
     if callable(model):
         raise InvalidArgument(
             f"'model' must say what it gives, got a bare function of type {type(model).__name__}. "
             f"Wrap it: Probabilities(f) or Logits(f)."
         )
     raise InvalidArgument(
-        f"'model' must be a torch module, an estimator with predict_proba, or a view, got {type(model).__name__}. "
-        f"Wrap what asks it: Probabilities(f) or Logits(f)."
+        f"'model' must be a torch module, an estimator with predict_proba, or a view, got "
+        f"{type(model).__name__}. Wrap a function that queries it: Probabilities(f) or Logits(f)."
     )
 
 
-def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
-    """The rows, at most ``size`` at a time."""
-    for start in range(0, len(inputs), whole("batch", size)):
-        yield inputs[start : start + size]
-
-
-def log_of_probabilities(
-    table: Numbers, fix: str = "Wrap it in Logits if these are logits, or normalise them."
-) -> Numbers:
-    """ln p, after a check that these are probabilities; one column is that of class 1."""
-    if table.shape[1] == 1:
-        table = np.concatenate([1.0 - table, table], axis=1)
-    if np.isnan(table).any():
-        raise InvalidArgument(_NAN)
-    off = np.abs(table.sum(axis=1) - 1.0).max()
-    if table.min() < -_SUM_TOLERANCE:
-        raise InvalidArgument(f"'model' must give probabilities, got numbers below 0 or above 1. {fix}")
-    if off > _SUM_TOLERANCE:
-        raise InvalidArgument(
-            f"'model' must give probabilities, got rows whose sum is off by up to {off:.3g}. {fix}"
-        )
-    with np.errstate(divide="ignore"):
-        answer: Numbers = np.log(np.clip(table, 0.0, None))
-    return answer
-
-
-def log_of_logits(table: Numbers, fix: str) -> Numbers:
-    """ln softmax, after a check that these are not probabilities already; one column is the logit of class 1."""
-    if np.isnan(table).any():
-        raise InvalidArgument(_NAN)
-    if table.shape[1] == 1:
-        return np.concatenate([-np.logaddexp(0.0, table), -np.logaddexp(0.0, -table)], axis=1)
-    if len(table) and table.min() >= 0 and np.abs(table.sum(axis=1) - 1.0).max() < 1e-4:
-        raise InvalidArgument(
-            f"'model' must give logits, got rows of probabilities (none below 0, each sum 1), whose softmax would hide "
-            f"most of what they tell. {fix}"
-        )
-    answer: Numbers = np.asarray(log_softmax(np.clip(table, -1e300, 1e300), axis=1), dtype=np.float64)
-    return answer
-
-
-_NAN = (
-    "'model' must give numbers, got NaN. Look for records that hold NaN, or for a training run that diverged."
-)
-
-
-def _table(found: object, rows: int) -> Numbers:
-    table = np.asarray(found, dtype=np.float64)
+def _check_table(answer: object, rows: int) -> Numbers:
+    table = np.asarray(answer, dtype=np.float64)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) != rows:
@@ -212,7 +167,7 @@ def _table(found: object, rows: int) -> Numbers:
     return table
 
 
-def _placed(log_confidences: Numbers, classes: tuple[int, ...]) -> Numbers:
+def _place_columns(log_confidences: Numbers, classes: Sequence[int]) -> Numbers:
     if log_confidences.shape[1] != len(classes):
         raise InvalidArgument(
             f"'classes' must name each of the {log_confidences.shape[1]} columns, got {len(classes)} names. "

@@ -1,7 +1,9 @@
-"""What the numbers of a torch module are, and the loss that follows: logits or probabilities, of all classes or of class 1 alone.
+"""Whether a torch module gives logits or probabilities, of all classes or of class 1 alone, and the loss that
+follows.
 
-A binary model may have one output, [rows] or [rows, 1]: the logit of class 1, or its probability. Whoever takes one for the other
-reports another model: a probability is never below 0, so that read as a logit it always says class 1.
+A binary model may have one output, [rows] or [rows, 1]: the logit of class 1, or its probability. A mistake
+between the two audits another model: a probability is never below 0, so read as a logit it always says class
+1.
 """
 
 from typing import Protocol, runtime_checkable
@@ -10,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.attacks.model_views import Outputs
+from privet.attacks.outputs import Outputs
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase
 from privet.views import Numbers
@@ -18,15 +20,15 @@ from privet.views import Numbers
 __all__ = [
     "ENOUGH_ROWS",
     "bare_outputs",
-    "found_outputs",
+    "detect_outputs",
     "last_layer_gives",
     "last_operation_gives",
     "may_be_probabilities",
-    "refuse_other_classes",
+    "require_two_classes",
     "row_losses",
 ]
 
-ENOUGH_ROWS = 8  # below, a few logits may lie between 0 and 1 by chance, and nothing is said
+ENOUGH_ROWS = 8  # with fewer rows, all logits may lie between 0 and 1 by chance
 _RESHAPES = (
     "View",
     "Reshape",
@@ -53,41 +55,44 @@ def last_layer_gives(module: nn.Module) -> Outputs | None:
 
     ``LogSoftmax`` gives logits: its softmax is the softmax of what came before.
     """
-    last = type(_last(module))  # the very layer: a subclass may do more
+    last = type(_last(module))  # the exact type: a subclass may do more
     if last in (nn.Sigmoid, nn.Softmax):
         return Outputs.PROBABILITIES
     if last in (nn.Linear, nn.LogSoftmax):
         return Outputs.LOGITS
     if last is nn.LogSigmoid:
         raise InvalidArgument(
-            "'model' must give logits or probabilities, got a module that ends in LogSigmoid, the logarithm of one "
-            "probability. Leave the last layer off: what comes before it is a logit."
+            "'model' must give logits or probabilities, got a module that ends in LogSigmoid, the logarithm "
+            "of one probability. Leave the last layer off: what comes before it is a logit."
         )
     return None
 
 
 def bare_outputs(output: object) -> object:
-    """The numbers of an answer; language models give an object that holds them as ``logits``."""
+    """The tensor of an output; language models give an object that holds it as ``logits``."""
     return output.logits if isinstance(output, _HoldsLogits) and not isinstance(output, Tensor) else output
 
 
 def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
-    """What the last operation of a forward pass says, by the graph of a few rows; None where it says neither.
+    """What the last operation of a forward pass gives, by the graph of a few rows.
 
-    Evaluation mode and a fork of torch's randomness: the module and its later draws stay as they are.
+    None where that is neither.
+
+    It uses evaluation mode and a fork of torch's random state, so the module and its later draws are
+    unchanged.
     """
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             rows = inputs[:2].detach()
-            # With a gradient of its own there is a graph also where all weights are frozen.
-            found = module(rows.clone().requires_grad_() if rows.is_floating_point() else rows)
+            # With an input gradient there is a graph even where all weights are frozen.
+            output = module(rows.clone().requires_grad_() if rows.is_floating_point() else rows)
     finally:
         for part, mode in modes:
             part.training = mode
-    found = bare_outputs(found)
-    node = found.grad_fn if isinstance(found, Tensor) else None
+    output = bare_outputs(output)
+    node = output.grad_fn if isinstance(output, Tensor) else None
     while node is not None and node.name().startswith(_RESHAPES):
         node = node.next_functions[0][0]
     name = "" if node is None else node.name()
@@ -96,13 +101,13 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
     return Outputs.LOGITS if name.startswith(("LogSoftmaxBackward", "AddmmBackward", "MmBackward")) else None
 
 
-def found_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
+def detect_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
     """What the module gives, by its last layer or else by its last operation."""
     return last_layer_gives(module) or last_operation_gives(module, inputs)
 
 
 def may_be_probabilities(table: Numbers) -> bool:
-    """Whether one output lies between 0 and 1 for each of enough rows, so that nobody can tell what it is."""
+    """Whether a single output lies between 0 and 1 for many rows: it may be a logit or a probability."""
     return bool(
         table.shape[1] == 1 and len(table) >= ENOUGH_ROWS and table.min() >= 0.0 and table.max() <= 1.0
     )
@@ -122,15 +127,15 @@ def row_losses(outputs: Tensor, labels: Tensor, gives: Outputs) -> Tensor:
     return F.nll_loss(logs, labels, reduction="none")
 
 
-def refuse_other_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
-    """One output tells two classes apart; more of them would be learnt as nonsense, without an error."""
+def require_two_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+    """Refuse labels above 1 for a module with one output, which torch would train on without an error."""
     if not len(labels) or int(labels.max()) < 2:
         return
     mode = module.training
     with torch.no_grad():
-        found = module.eval()(inputs[:1])
+        output = module.eval()(inputs[:1])
     module.train(mode)
-    if isinstance(found, Tensor) and found.numel() == 1:
+    if isinstance(output, Tensor) and output.numel() == 1:
         raise InvalidArgument(
             f"'labels' must be 0 or 1 for a model with one output, got up to {int(labels.max())}. "
             f"Give the model one output for each class."
@@ -138,9 +143,9 @@ def refuse_other_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> N
 
 
 def _last(module: nn.Module) -> nn.Module:
-    """The layer whose output is the module's, as far as Sequentials say it."""
+    """The layer whose output is the output of the module, through nested Sequentials."""
     if type(module) is nn.Sequential:
-        kept = [part for part in module if not isinstance(part, _PASSING)]
-        if kept:
-            return _last(kept[-1])
+        layers = [part for part in module if not isinstance(part, _PASSING)]
+        if layers:
+            return _last(layers[-1])
     return module

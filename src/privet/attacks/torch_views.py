@@ -1,8 +1,9 @@
-"""A torch module seen whole: confidences, activations, and the gradient of each record's loss in every layer.
+"""The white-box view of a torch module: confidences, activations, and the gradient of each record's loss in
+every layer.
 
-Only here the attacks import torch. The module is asked in evaluation mode, because dropout and batch statistics would
-add noise that is no property of a record; the mode of each of its parts is put back afterwards. Gradients are functional:
-no ``.grad`` and no parameter is touched.
+The module runs in evaluation mode, because dropout and batch statistics would add noise that is no property
+of a record. The mode of each of its parts is restored afterwards. Gradients are functional: no ``.grad`` and
+no parameter is changed.
 """
 
 import warnings
@@ -16,7 +17,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
-from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.outputs import (
+    Outputs,
+    batches,
+    log_confidences_of_logits,
+    log_confidences_of_probabilities,
+)
 from privet.attacks.torch_outputs import (
     bare_outputs,
     last_layer_gives,
@@ -37,18 +43,18 @@ _ROOT = "."  # the name of the module itself, where it has parameters of its own
 class TorchView(WhiteBox):
     """A classifier as a torch module: rows in, rows × classes out (or one column, that of class 1).
 
-    The answer may be an object that holds them as ``logits``, as language models give it.
+    The output may be an object that holds them as ``logits``, as with language models.
 
-    Inputs that are not whole numbers are given in the module's type. Whole numbers are taken for indices where the module
-    holds an embedding, and for numbers elsewhere.
+    Inputs are converted to the module's type. Whole numbers are indices where the module has an embedding,
+    and numbers elsewhere.
     """
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
         self.module, self.batch = module, whole("batch", batch)
-        self._said, self._found = gives, last_layer_gives(module)
-        self.gives = gives or self._found or Outputs.LOGITS
-        self._looked = False
-        self._certain = False  # once it was said, or found, or a number was seen that is no probability
+        self._given, self._detected = gives, last_layer_gives(module)
+        self.gives = gives or self._detected or Outputs.LOGITS
+        self._examined = False
+        self._certain = False  # true once it was given or detected, or an output was no probability
         first = next(iter(module.parameters()), next(iter(module.buffers()), torch.zeros(())))
         self._device = first.device
         self._type = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
@@ -61,78 +67,81 @@ class TorchView(WhiteBox):
 
     def log_confidences(self, inputs: Rows) -> Numbers:
         with _evaluating(self.module), torch.no_grad():
-            found = [self._answers(rows) for rows in pieces(inputs, self.batch)]
-        table = np.concatenate(found)
-        self._look(inputs)
+            answers = [self._query(rows) for rows in batches(inputs, self.batch)]
+        table = np.concatenate(answers)
+        self._examine(inputs)
         self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
         if not self._certain and may_be_probabilities(table):
             raise InvalidArgument(
-                f"'gives' must be said for this model: its one output is between 0 and 1 for all {len(table)} records, and may be "
-                f"the probability of class 1 or its logit. Give gives=Outputs.PROBABILITIES where it ends in a sigmoid, and "
-                f"gives=Outputs.LOGITS where it does not."
+                f"'gives' must be given for this model: its one output is between 0 and 1 for all "
+                f"{len(table)} records, and may be the probability of class 1 or its logit. Give "
+                f"gives=Outputs.PROBABILITIES where it ends in a sigmoid, and gives=Outputs.LOGITS where it "
+                f"does not."
             )
-        if self._said is Outputs.LOGITS and self._found is Outputs.PROBABILITIES and table.shape[1] == 1:
+        if self._given is Outputs.LOGITS and self._detected is Outputs.PROBABILITIES and table.shape[1] == 1:
             raise InvalidArgument(
-                "'gives' must be what the model gives, got LOGITS for one output that is a probability: its last operation is "
-                "a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, leave it off the module."
+                "'gives' must be what the model gives, got LOGITS for one output that is a probability: its "
+                "last operation is a sigmoid or a softmax. Give gives=Outputs.PROBABILITIES, or better, "
+                "leave it off the module."
             )
         if self.gives is Outputs.PROBABILITIES:
-            return log_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
-        return log_of_logits(
+            return log_confidences_of_probabilities(table, "Give gives=Outputs.LOGITS if these are logits.")
+        return log_confidences_of_logits(
             table, "Give gives=Outputs.PROBABILITIES, or better, leave the last softmax off the module."
         )
 
     def gradient_norms(self, inputs: Rows, labels: Labels) -> Numbers:
-        every = [name for group in self._groups.values() for name in group]
-        found = [
+        names = [name for group in self._groups.values() for name in group]
+        norms = [
             torch.stack([_norm([g[name] for name in group]) for group in self._groups.values()], dim=1)
-            for g in self._per_example(inputs, labels, every)
+            for g in self._per_example(inputs, labels, names)
         ]
-        return _numbers(torch.cat(found))
+        return _numbers(torch.cat(norms))
 
     def gradients(self, inputs: Rows, labels: Labels, layer: str) -> Numbers:
-        group = self._groups[self._known(layer)]
-        found = [
+        group = self._groups[self._check_layer(layer)]
+        gradients = [
             torch.cat([g[name].flatten(1) for name in group], dim=1)
             for g in self._per_example(inputs, labels, group)
         ]
-        return _numbers(torch.cat(found))
+        return _numbers(torch.cat(gradients))
 
     def activations(self, inputs: Rows, layer: str) -> Numbers:
-        name = self._known(layer)
+        name = self._check_layer(layer)
         part = self.module if name == _ROOT else self.module.get_submodule(name)
-        kept: list[Tensor] = []
+        outputs: list[Tensor] = []
 
-        def keep(_part: nn.Module, _inputs: object, output: object) -> None:
+        def save(_part: nn.Module, _inputs: object, output: object) -> None:
             first = output[0] if isinstance(output, tuple) else output
             if isinstance(first, Tensor):
-                kept.append(first.detach())
+                outputs.append(first.detach())
 
-        found = []
-        hook = part.register_forward_hook(keep)
+        activations = []
+        hook = part.register_forward_hook(save)
         try:
             with _evaluating(self.module), torch.no_grad():
-                for rows in pieces(inputs, self.batch):
-                    kept.clear()
+                for rows in batches(inputs, self.batch):
+                    outputs.clear()
                     self.module(self._rows(rows))
-                    found.append(self._one_row_each(kept, len(rows), layer))
+                    activations.append(self._one_row_each(outputs, len(rows), layer))
         finally:
             hook.remove()
-        return _numbers(torch.cat(found))
+        return _numbers(torch.cat(activations))
 
-    def _look(self, inputs: Rows) -> None:
-        """Find out once what the module gives, where its layers do not say it."""
-        if self._looked:
+    def _examine(self, inputs: Rows) -> None:
+        """Find out once what the module gives, where its layers do not show it."""
+        if self._examined:
             return
-        self._found = self._found or last_operation_gives(self.module, self._rows(inputs[:2]))
-        self.gives = self._said or self._found or Outputs.LOGITS
-        self._certain |= self._said is not None or self._found is not None
-        self._looked = True
+        self._detected = self._detected or last_operation_gives(self.module, self._rows(inputs[:2]))
+        self.gives = self._given or self._detected or Outputs.LOGITS
+        self._certain |= self._given is not None or self._detected is not None
+        self._examined = True
 
-    def _known(self, layer: str) -> str:
+    def _check_layer(self, layer: str) -> str:
         if layer not in self._groups:
             raise InvalidArgument(
-                f"'layer' must be one of the module's layers, got {layer!r}. Take one of {', '.join(self.layers)}."
+                f"'layer' must be one of the module's layers, got {layer!r}. Take one of "
+                f"{', '.join(self.layers)}."
             )
         return layer
 
@@ -142,30 +151,30 @@ class TorchView(WhiteBox):
                 f"'inputs' must be numbers for a torch module, got an array of type {rows.dtype}. "
                 f"Encode words and categories as in the model's training."
             )
-        # A tensor shares memory, and torch warns of memory that must not be written.
+        # A tensor shares memory, and torch warns about memory that is read-only.
         tensor = torch.as_tensor(np.ascontiguousarray(rows) if rows.flags.writeable else rows.copy())
         if not tensor.is_floating_point() and self._indices:
             return tensor.to(self._device, torch.int64)
         return tensor.to(self._device, self._type)
 
-    def _answers(self, rows: Rows) -> Numbers:
+    def _query(self, rows: Rows) -> Numbers:
         return _numbers(_two_axes(self.module(self._rows(rows)), len(rows)))
 
     @staticmethod
-    def _one_row_each(kept: list[Tensor], rows: int, layer: str) -> Tensor:
-        if not kept or any(len(part) != rows for part in kept):
+    def _one_row_each(outputs: list[Tensor], rows: int, layer: str) -> Tensor:
+        if not outputs or any(len(part) != rows for part in outputs):
             raise InvalidArgument(
                 f"'layer' must give one row for each record, and {layer!r} does not. Take another layer."
             )
-        return torch.cat([part.reshape(rows, -1) for part in kept], dim=1)
+        return torch.cat([part.reshape(rows, -1) for part in outputs], dim=1)
 
     def _loss(self, output: object, label: Tensor) -> Tensor:
         """The cross-entropy of one record."""
         return row_losses(_two_axes(output, 1), label.reshape(1), self.gives).squeeze(0)
 
     def _per_example(self, inputs: Rows, labels: Labels, names: list[str]) -> Iterator[dict[str, Tensor]]:
-        """Gradients with respect to some parameters, for some records at a time."""
-        self._look(inputs)
+        """Per-example gradients of some parameters, one batch of records at a time."""
+        self._examine(inputs)
         everything = {
             name: value.detach()
             for name, value in [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -179,28 +188,30 @@ class TorchView(WhiteBox):
             output = functional_call(self.module, {**fixed, **weights}, (row.unsqueeze(0),))
             return self._loss(output, label)
 
-        one = grad(loss)
-        many: Callable[..., dict[str, Tensor]] = vmap(one, in_dims=(None, 0, 0))
+        single = grad(loss)
+        vectorised: Callable[..., dict[str, Tensor]] = vmap(single, in_dims=(None, 0, 0))
         with _evaluating(self.module):
             for start in range(0, len(inputs), step):
                 rows = self._rows(inputs[start : start + step])
-                marks = torch.as_tensor(labels[start : start + step], device=self._device)
-                if many is not one:
+                targets = torch.as_tensor(labels[start : start + step], device=self._device)
+                if vectorised is not single:
                     try:
-                        with warnings.catch_warnings():  # of layers that are slower, not wrong
+                        with warnings.catch_warnings():  # about layers that are slower, not wrong
                             warnings.filterwarnings("ignore", message="There is a performance drop")
-                            found = many(chosen, rows, marks)
-                        yield found
+                            gradients = vectorised(chosen, rows, targets)
+                        yield gradients
                         continue
                     except (RuntimeError, NotImplementedError):
-                        many = one  # a layer that cannot be vectorised: one record at a time from here on
-                each = [one(chosen, row, mark) for row, mark in zip(rows, marks, strict=True)]
-                yield {name: torch.stack([g[name] for g in each]) for name in names}
+                        vectorised = (
+                            single  # a layer that cannot be vectorised: one record at a time from here on
+                        )
+                per_record = [single(chosen, row, target) for row, target in zip(rows, targets, strict=True)]
+                yield {name: torch.stack([g[name] for g in per_record]) for name in names}
 
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and afterwards each part in the mode that it had."""
+    """Evaluation mode inside; afterwards each part has its own mode again."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -211,7 +222,10 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def _groups(module: nn.Module) -> dict[str, list[str]]:
-    """The parameters of each layer that has some; one that is shared belongs to the layer that comes first."""
+    """The parameters of each layer that has some.
+
+    A shared parameter belongs to the first layer that has it.
+    """
     groups: dict[str, list[str]] = {}
     for name, parameter in module.named_parameters():
         if parameter.is_floating_point():
@@ -223,7 +237,7 @@ def _groups(module: nn.Module) -> dict[str, list[str]]:
 def _two_axes(output: object, rows: int) -> Tensor:
     output = bare_outputs(output)
     if isinstance(output, Tensor) and output.ndim < 2 and output.numel() == rows:
-        return output.reshape(rows, 1)  # also of one row whose axes were squeezed away
+        return output.reshape(rows, 1)  # also one row whose axes were squeezed away
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:
         got = (
             f"a tensor of shape {tuple(output.shape)}"

@@ -1,6 +1,11 @@
-"""How much does it leak: what an attack's scores say, and the ε that they prove was spent.
+"""How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-numpy and scipy only. Nothing here knows an attack or an accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
+what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic``
+are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
+bound shares no code with a proved one.
+
+A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
 >>> import numpy as np
 >>> from privet.scores import Scores
@@ -16,14 +21,14 @@ from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
 from privet.auditing.harm import (
     AtRisk,
-    Gap,
+    GeneralizationGap,
     GroupAccuracy,
     GroupHarm,
     accuracy_by_group,
-    against_gap,
-    by_group,
+    leakage_against_gap,
+    leakage_by_group,
     most_at_risk,
-    over_targets,
+    most_at_risk_over_targets,
 )
 from privet.auditing.leakage import Leakage, measure
 from privet.auditing.many_runs import ClopperPearson
@@ -33,7 +38,7 @@ from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 
 __all__ = [
     "EVERYBODY",
@@ -44,9 +49,9 @@ __all__ = [
     "Band",
     "ClopperPearson",
     "Curves",
-    "Gap",
     "GaussianCurves",
     "GaussianFit",
+    "GeneralizationGap",
     "GroupAccuracy",
     "GroupHarm",
     "Guesses",
@@ -57,12 +62,12 @@ __all__ = [
     "OrderStatistic",
     "Rate",
     "Roc",
+    "SelectionSplit",
     "Shares",
-    "Split",
     "accuracy_by_group",
-    "against_gap",
-    "by_group",
+    "leakage_against_gap",
+    "leakage_by_group",
     "measure",
     "most_at_risk",
-    "over_targets",
+    "most_at_risk_over_targets",
 ]

@@ -1,10 +1,14 @@
-"""Families of trade-off curves: what is refuted member by member, until one is left that the data allow.
+"""Families of trade-off curves.
 
-A mechanism is f-DP if no test of one unit has a false-negative rate below f(false-positive rate). A family orders such curves
-by one number, the larger the less private. A bound that walks a family says "no curve of this family below that one"; it
-becomes a bound on ε if the true curve is in the family. For ``ApproximateCurves`` it always is: that *is* (ε, δ)-DP.
+A bound refutes curves of a family one after the other, until the data allow one.
 
-Reference: Dong, Roth & Su 2022 (numbers of arXiv 1905.02383), Definition 2.3, Proposition 2.5 (approximate) and Corollary 2.13 (Gaussian).
+A mechanism is f-DP if no test of one unit has a false-negative rate below f(false-positive rate). A family
+orders such curves by one parameter, the larger the less private. A bound over a family says "the parameter is
+at least this"; it is a bound on ε if the true curve is in the family. For ``ApproximateCurves`` it always is,
+because that family *is* (ε, δ)-DP.
+
+Reference: Dong, Roth & Su 2022 (numbers of arXiv 1905.02383), Definition 2.3, Proposition 2.5 (approximate)
+and Corollary 2.13 (Gaussian).
 """
 
 import math
@@ -17,37 +21,38 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from privet.auditing.audits import small_delta
+from privet.auditing.audits import check_delta
 from privet.errors import InvalidArgument
 
 __all__ = ["NEAR_NOTHING", "ApproximateCurves", "Curves", "GaussianCurves", "OneCurve", "gaussian_epsilon"]
 
-Reals: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
+FloatArray: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
 
-NEAR_NOTHING = 1e-4  # the least parameter that is asked: at 0 some families are degenerate
+NEAR_NOTHING = 1e-4  # the smallest parameter that is tested: at 0 some families are degenerate
 _HALVINGS = 60
-_FEWER_HALVINGS = 40  # of 45 standard deviations; what is left makes the share smaller, so less is refuted
-_FARTHEST = 45.0  # standard deviations; Φ(−45) is 0 in all but name
+_FEWER_HALVINGS = 40  # of 45 standard deviations; the rounding makes the share smaller, so less is refuted
+_FARTHEST = 45.0  # standard deviations; Φ(−45) is 0 in float64
 
 
 class Curves(ABC):
-    """A family of symmetric trade-off curves, by one number from 0 (perfect privacy) up."""
+    """A family of symmetric trade-off curves with one parameter, from 0 (perfect privacy) up."""
 
     @property
     @abstractmethod
     def shape(self) -> str:
-        """What the family takes for granted, as a clause."""
+        """The assumption of the family, as a clause."""
 
     @abstractmethod
     def least_false(self, parameter: float, true: float) -> float:
-        """The least false-positive rate at which a true-positive rate can be had: f̄⁻¹ for f̄ = 1 − f."""
+        """The least false-positive rate at which this true-positive rate is possible: f̄⁻¹ for f̄ = 1 − f."""
 
     @abstractmethod
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         """x with x + f̄(x) = mass, for masses in (0, 1].
 
-        Of n records the share ``mass`` that is easiest to guess has x/mass of its guesses wrong: x is where the likelihood
-        ratio has fallen to what it is at the edge of that share, and by symmetry "in" and "out" make up half of it each.
+        Among n records, take the share ``mass`` that is easiest to guess: x/mass of these guesses are wrong.
+        At x the likelihood ratio has fallen to its value at the edge of that share, and by symmetry "in" and
+        "out" are half of it each.
         """
 
     @abstractmethod
@@ -58,7 +63,10 @@ class Curves(ABC):
 @final
 @dataclass(frozen=True)
 class GaussianCurves(Curves):
-    """μ-GDP: as hard to tell as N(0, 1) from N(μ, 1). Right for Gaussian noise, and in the limit of many small steps."""
+    """μ-GDP: as hard as telling N(0, 1) from N(μ, 1).
+
+    It holds for Gaussian noise, and in the limit of many small steps.
+    """
 
     @property
     def shape(self) -> str:
@@ -67,7 +75,7 @@ class GaussianCurves(Curves):
     def least_false(self, parameter: float, true: float) -> float:
         return float(ndtr(ndtri(true) - parameter))
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         half = parameter / 2
         if (mass >= 1).all():
             return np.full_like(mass, ndtr(-half))
@@ -85,12 +93,12 @@ class GaussianCurves(Curves):
 @final
 @dataclass(frozen=True)
 class ApproximateCurves(Curves):
-    """(ε, δ)-DP at one δ, and nothing else: no shape is taken for granted."""
+    """(ε, δ)-DP at one δ, without any assumption on the shape."""
 
     delta: float
 
     def __post_init__(self) -> None:
-        small_delta(self.delta)
+        check_delta(self.delta)
 
     @property
     def shape(self) -> str:
@@ -101,13 +109,14 @@ class ApproximateCurves(Curves):
         second = 1 - self.delta - math.exp(min(parameter, 700.0)) * (1 - true)
         return max(first, second, 0.0)
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         return np.maximum(mass - self.delta, 0.0) / (1 + math.exp(min(parameter, 700.0)))
 
     def epsilon(self, parameter: float, delta: float) -> float:
         if delta != self.delta:
             raise InvalidArgument(
-                f"'delta' must be that of the curves, {self.delta!r}, got {delta!r}. Make the curves for the δ that is asked."
+                f"'delta' must be that of the curves, {self.delta!r}, got {delta!r}. Make the curves for "
+                f"this δ."
             )
         return parameter
 
@@ -115,7 +124,10 @@ class ApproximateCurves(Curves):
 @final
 @dataclass(frozen=True)
 class OneCurve(Curves):
-    """Any one symmetric trade-off curve: ``tradeoff(fpr)`` is the least false-negative rate. There is nothing to walk."""
+    """A single symmetric trade-off curve: ``tradeoff(fpr)`` is the least false-negative rate.
+
+    It has no parameter.
+    """
 
     tradeoff: Callable[[float], float]
 
@@ -127,25 +139,26 @@ class OneCurve(Curves):
         del parameter
         return _first(lambda fpr: 1 - self.tradeoff(fpr) >= true)
 
-    def false_share(self, parameter: float, mass: Reals) -> Reals:
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         del parameter
 
         def share(mass: float) -> float:
             return _first(lambda fpr: fpr + 1 - self.tradeoff(fpr) >= mass)
 
-        return np.array([share(one) for one in mass.ravel()])
+        return np.array([share(value) for value in mass.ravel()])
 
     def epsilon(self, parameter: float, delta: float) -> float:
         raise InvalidArgument(
-            "'curves' must be a family for a bound on ε, got one curve. Ask 'refutes' of it, or give a family of curves."
+            "'curves' must be a family for a bound on ε, got one curve. Call 'refutes' with it, or give a "
+            "family of curves."
         )
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """ε of μ-GDP at a δ above 0, rounded down: δ(ε) = Φ(μ/2 − ε/μ) − exp(ε) Φ(−μ/2 − ε/μ).
 
-    Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It shares no code with
-    the accountants on purpose.
+    Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It
+    shares no code with the accountants on purpose.
 
     Reference: Dong, Roth & Su 2022, Corollary 2.13 of arXiv 1905.02383; Balle & Wang 2018, Theorem 8.
 
@@ -176,7 +189,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def _first(reached: Callable[[float], bool]) -> float:
-    """The least rate at which something is reached, rounded down, so that less is refuted."""
+    """The smallest rate at which ``reached`` is true, rounded down, so that less is refuted."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)

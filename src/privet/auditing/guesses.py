@@ -1,7 +1,9 @@
-"""Guesses of the coin: the highest scores are called members, the lowest are called others, and on the rest one abstains.
+"""Guesses of the coin: the highest scores are guessed "member", the lowest "other", and the rest is not
+guessed.
 
-How many guesses are made is planned before the coins are seen. A plan of one line costs nothing. Of a plan of several lines one is
-chosen on some of the records and carried out on the others, or all are carried out and share the level (Bonferroni).
+The number of guesses is planned before the coins are seen. A plan with one line costs nothing. From a plan
+with several lines, one is chosen on a part of the records and used on the rest, or all are used and share the
+level (Bonferroni).
 """
 
 from collections.abc import Sequence
@@ -19,23 +21,25 @@ from privet.views import Numbers
 __all__ = [
     "EVERYBODY",
     "PLAN",
-    "Counted",
-    "Guessed",
+    "GuessCounts",
+    "GuessResult",
     "Guesses",
-    "between_ties",
-    "guessed",
-    "need_fair_coins",
-    "planned",
+    "count_right_guesses",
+    "lines_between_ties",
+    "plan_counts",
+    "require_fair_coins",
 ]
 
 Groups = NDArray[np.int64]
-_LARGE = 0.05  # the share of all records from which on a group of ties is large
+_LARGE = 0.05  # a group of ties with this share of all records is large
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """One line of a plan: call this share of all records members (k₊), and this share others (k₋)."""
+    """One line of a plan: the share of all records that is guessed "member" (k₊), and the share guessed
+    "other" (k₋).
+    """
 
     members: float
     others: float
@@ -52,30 +56,30 @@ class Guesses:
                 "Each record is guessed once or not at all."
             )
 
-    def counts(self, records: int) -> "Counted":
-        """The numbers of guesses among so many records, at least one on a side that guesses at all."""
+    def counts(self, records: int) -> "GuessCounts":
+        """The numbers of guesses among so many records; at least one on a side whose share is above 0."""
         called = max(int(self.members * records), 1) if self.members > 0 else 0
         denied = max(int(self.others * records), 1) if self.others > 0 else 0
-        if self.members + self.others == 1:  # nobody is left out by rounding
+        if self.members + self.others == 1:  # rounding leaves no record out
             denied = records - called
-        return Counted(called, min(denied, records - called))
+        return GuessCounts(called, min(denied, records - called))
 
 
-class Counted(NamedTuple):
+class GuessCounts(NamedTuple):
     """k₊ and k₋."""
 
     members: int
     others: int
 
 
-class Guessed(NamedTuple):
+class GuessResult(NamedTuple):
     """How many guesses were made, and how many of them were right."""
 
     made: int
     right: int
 
 
-EVERYBODY = (Guesses(members=0.5, others=0.5),)  # nobody is left out
+EVERYBODY = (Guesses(members=0.5, others=0.5),)  # every record is guessed
 
 PLAN = (
     *EVERYBODY,
@@ -84,19 +88,20 @@ PLAN = (
 )
 
 
-def planned(plan: Sequence[Guesses], records: int) -> list[Counted]:
-    """The lines that differ for so many records: as many as the level may have to be shared out over."""
+def plan_counts(plan: Sequence[Guesses], records: int) -> list[GuessCounts]:
+    """The different lines for so many records, over which the level may have to be divided."""
     return list(dict.fromkeys(line.counts(records) for line in plan))
 
 
-def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Guessed]:
-    """The plan carried out, with ties counted against the attacker.
+def count_right_guesses(values: Numbers, members: Bits, lines: Sequence[GuessCounts]) -> list[GuessResult]:
+    """How many guesses of each line are right, with ties counted against the attacker.
 
-    A line may cut a group of records with one score: c of its B records are to be guessed. Which c is a choice that no score
-    makes, and the order of the records must not make it, because it may tell the coins (members first, for instance). So the worst
-    choice is counted: of a members and b others at least c − b of the c that are called members are right. That is no more than
-    *any* way to break the tie gives, so also no more than one by coins of its own, of which the theorems speak: what is proved for
-    the number of right guesses of that one holds for this number.
+    A line may cut a group of records with equal scores: c of its records are to be guessed. The scores do not
+    say which c, and the order of the records must not decide, because it may reveal the coins (members first,
+    for instance). So the worst choice is counted: among a members and b others, at least c − b of the c that
+    are called members are right. That is no more than *any* way to break the tie gives, so also no more than
+    random tie-breaking, which the theorems are about: what is proved for its number of right guesses holds
+    for this number.
     """
     order = np.argsort(values, kind="stable")
     climbing = values[order]
@@ -107,7 +112,7 @@ def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Gu
     sizes = np.diff(np.append(0, ends))
     outside = sizes - inside
     return [
-        Guessed(
+        GuessResult(
             line.members + line.others,
             _surely_right(inside[::-1], outside[::-1], line.members)
             + _surely_right(outside, inside, line.others),
@@ -117,22 +122,22 @@ def guessed(values: Numbers, members: Bits, lines: Sequence[Counted]) -> list[Gu
 
 
 def _surely_right(right: Groups, wrong: Groups, guesses: int) -> int:
-    """How many of the first so many guesses are right at least, going through groups of ties."""
+    """The smallest possible number of right ones among the first ``guesses``, over groups of ties."""
     ends = np.cumsum(right + wrong)
     whole = int(np.searchsorted(ends, guesses, side="right"))
-    found = int(right[:whole].sum())
+    sure = int(right[:whole].sum())
     if whole == len(ends):
-        return found
+        return sure
     cut = guesses - (int(ends[whole - 1]) if whole else 0)
-    return found + max(cut - int(wrong[whole]), 0)
+    return sure + max(cut - int(wrong[whole]), 0)
 
 
-def between_ties(values: Numbers, most: float) -> list[Guesses]:
-    """Lines that cut no large group of ties, as far as these records show; ``most`` is the largest share to be guessed.
+def lines_between_ties(values: Numbers, most: float) -> list[Guesses]:
+    """Lines that cut no large group of ties, judged by these records; ``most`` is the largest share to guess.
 
-    A label-only attack has two scores. Its guesses are sound where they end between the two groups, and a plan of fixed shares
-    seldom does. Shares are those of these records less one standard error, because of other records the groups are a little
-    smaller or larger, and guesses beyond a group count as wrong.
+    A label-only attack has two different scores. Its guesses should end between the two groups, and a plan
+    with fixed shares seldom does. The shares are those of these records minus one standard error: among other
+    records the groups are a little smaller or larger, and guesses beyond a group count as wrong.
     """
     count = len(values)
     _, sizes = np.unique(values, return_counts=True)
@@ -147,15 +152,15 @@ def between_ties(values: Numbers, most: float) -> list[Guesses]:
     return [Guesses(members=called, others=denied) for called, denied in lines if 0 < called + denied <= most]
 
 
-def need_fair_coins(scores: Scores) -> None:
+def require_fair_coins(scores: Scores) -> None:
     """Refuse scores whose numbers of members and others no fair coins give, at four standard deviations.
 
-    Honest coins are refused in 6 of 100,000 runs. Sides of different size that no coin decided would make guesses right by
-    themselves: whoever has such draws as many of one side as of the other.
+    Fair coins are refused in 6 of 100,000 runs. With sides of different size, guesses can be right without
+    any information, so such scores must be balanced first.
     """
-    away = abs(2 * int(scores.members.sum()) - len(scores))
-    if away > 4 * len(scores) ** 0.5 and away > 1:
+    excess = abs(2 * int(scores.members.sum()) - len(scores))
+    if excess > 4 * len(scores) ** 0.5 and excess > 1:
         raise InvalidArgument(
-            "'members' must be decided by a fair coin for each record, got far more of one side than of the other. "
-            "Draw at random as many records of one side as there are of the other."
+            "'members' must be decided by a fair coin for each record, got far more of one side than of the "
+            "other. Draw at random as many records of one side as there are of the other."
         )

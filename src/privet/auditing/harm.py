@@ -1,7 +1,8 @@
-"""Who is hurt: leakage per record, per class and per group, and beside the generalisation gap.
+"""Who is hurt: leakage per record, per class and per group, and next to the generalisation gap.
 
-An average is kind to the attacker's victims: half of all members may be safe and the others exposed. Here each statement about many
-records or groups is corrected for their number, so that a long list of suspects is not a list of coincidences.
+An average hides the victims: half of all members may be safe and the others exposed. Each statement about
+many records or groups is corrected for their number, so that a long list of suspects is not a list of
+coincidences.
 """
 
 from dataclasses import dataclass
@@ -21,14 +22,14 @@ from privet.views import Numbers
 
 __all__ = [
     "AtRisk",
-    "Gap",
+    "GeneralizationGap",
     "GroupAccuracy",
     "GroupHarm",
     "accuracy_by_group",
-    "against_gap",
-    "by_group",
+    "leakage_against_gap",
+    "leakage_by_group",
     "most_at_risk",
-    "over_targets",
+    "most_at_risk_over_targets",
 ]
 
 Places = NDArray[np.intp]
@@ -39,8 +40,8 @@ Places = NDArray[np.intp]
 class AtRisk:
     """Records by how exposed they are, the most exposed first.
 
-    ``records`` are places in the scores that were given; ``p_values`` say how rare such exposure is if there is no leakage.
-    The first ``flagged`` of them are a list in which at most a share ``false_discoveries`` is expected to be coincidence.
+    ``records`` are positions in the given scores; ``p_values`` say how rare such exposure is without leakage.
+    Among the first ``flagged`` records, at most a share ``false_discoveries`` is expected to be coincidence.
     """
 
     records: Places
@@ -48,39 +49,47 @@ class AtRisk:
     flagged: int
     false_discoveries: float
 
+    def __repr__(self) -> str:
+        return (
+            f"AtRisk({self.flagged} of {len(self.records)} records flagged at {self.false_discoveries:g} "
+            f"false discoveries)"
+        )
+
     @property
     def exposed(self) -> Places:
-        """The records on the list."""
+        """The flagged records."""
         return self.records[: self.flagged]
 
 
 def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
-    """The members whose scores stand out from those of non-members, from one target.
+    """The members whose scores stand out from those of non-members, for one target.
 
-    A member's p-value is (1 + non-members who score as high)/(1 + non-members): exact if it could as well have been one of
-    them. The list is Benjamini & Hochberg's; its p-values share their non-members, which it allows (Bates, Candès, Lei, Romano
-    & Sesia 2023, Theorem 2). No p-value is below 1/(1 + non-members), so few non-members make an empty list.
+    A member's p-value is (1 + non-members who score as high)/(1 + non-members): exact if the member could as
+    well be one of them. The list is Benjamini & Hochberg's. Its p-values share their non-members, which the
+    theorem allows (Bates, Candès, Lei, Romano & Sesia 2023, Theorem 2). No p-value is below 1/(1 +
+    non-members), so few non-members make an empty list.
     """
     members = np.flatnonzero(scores.members)
     others = np.sort(scores.of_others)
     as_high = len(others) - np.searchsorted(others, scores.values[members], side="left")
     p_values: Numbers = (1.0 + as_high.astype(np.float64)) / (1.0 + len(others))
-    return _listed(members, p_values, false_discoveries)
+    return _benjamini_hochberg(members, p_values, false_discoveries)
 
 
-def over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
-    """The records that several targets give away: scores and coins, targets × records.
+def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0.1) -> AtRisk:
+    """The records that several targets expose: scores and coins, targets × records.
 
-    For each record the scores of targets that were trained on it are held against those of targets that were not, by Mann &
-    Whitney's statistic with mid-ranks and the normal law with its correction for ties and continuity, which in the far tail errs
-    on the side of too large p-values. A record that was always in or always out has p = 1. The targets may be the models of a shadow
-    study: ``over_targets(references.signals[:, 0], references.members)``.
+    For each record the scores of targets that were trained on it are compared with those of targets that were
+    not, by Mann & Whitney's statistic with mid-ranks and the normal approximation with corrections for ties
+    and continuity, whose p-values are too large in the far tail, which is safe. A record that was always in
+    or always out has p = 1. The targets may be the models of a shadow study:
+    ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
     """
     values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
     if values.ndim != 2 or values.shape != members.shape:
         raise InvalidArgument(
-            f"'values' and 'members' must both be targets × records, got shapes {values.shape} and {members.shape}. "
-            "Give one score and one coin for each target and record."
+            f"'values' and 'members' must both be targets × records, got shapes {values.shape} and "
+            f"{members.shape}. Give one score and one coin for each target and record."
         )
     targets = len(values)
     ranks, ties = _midranks(values)
@@ -90,14 +99,15 @@ def over_targets(values: Numbers, members: Bits, *, false_discoveries: float = 0
     variance = inside * outside / 12 * (targets + 1 - ties / max(targets * (targets - 1), 1))
     known = (inside > 0) & (outside > 0) & (variance > 0)
     z = (wins - inside * outside / 2 - 0.5) / np.sqrt(np.where(known, variance, 1.0))
-    return _listed(np.arange(values.shape[1]), np.where(known, ndtr(-z), 1.0), false_discoveries)
+    return _benjamini_hochberg(np.arange(values.shape[1]), np.where(known, ndtr(-z), 1.0), false_discoveries)
 
 
 class GroupHarm(NamedTuple):
-    """One class or group: its own leakage, and whether it is worse off than the rest.
+    """One class or group: its leakage, and whether it is worse off than the rest.
 
-    ``p_value`` is that of "no worse than all others together", by the areas and their variances; ``flagged`` is Holm's verdict over
-    all groups. ``at_common`` is the share of its members found at the threshold that all groups share.
+    ``p_value`` tests "no worse than all others together", by the areas and their variances; ``flagged`` is
+    Holm's decision over all groups. ``at_common`` is the share of its members found at the threshold that all
+    groups share.
     """
 
     name: str
@@ -107,46 +117,50 @@ class GroupHarm(NamedTuple):
     flagged: bool
 
 
-def by_group(
+def leakage_by_group(
     scores: Scores, groups: NDArray[np.generic], *, fpr: float = 0.01, confidence: float = 0.95
 ) -> tuple[GroupHarm, ...]:
-    """The leakage of each class or group, the worst first; ``groups`` names the group (or class) of every record.
+    """The leakage of each class or group, the worst first.
 
-    A group is compared by the AUC among its own records, which does not mind that all of its scores are higher. One that has
-    members or non-members only is left out: nothing can be said of it.
+    ``groups`` names the group (or class) of every record.
 
-    All that is said here holds together with ``confidence``: half of the failure is for the flags (Holm), the other half is shared
-    out over two intervals of each group, its AUC and ``at_common``.
+    A group is compared by the AUC among its own records, which does not change if all of its scores are
+    higher. A group with members or non-members only is left out: nothing can be said about it.
+
+    All statements hold together with ``confidence``: half of the failure is for the flags (Holm), the other
+    half is divided over two intervals of each group, its AUC and ``at_common``.
     """
     names = np.asarray(groups).astype(str)
     if names.shape != scores.values.shape:
         raise InvalidArgument(
-            f"'groups' must name one group for each of {len(scores)} records, got an array of shape {names.shape}. "
-            "Give one axis of that length."
+            f"'groups' must name one group for each of {len(scores)} records, got an array of shape "
+            f"{names.shape}. Give one axis of that length."
         )
     common = Roc.of(scores).at(fpr)
-    found: list[GroupHarm] = []
-    kept = [(name, inside) for name in np.unique(names) if _both_sides(scores, inside := names == name)]
-    each = 1 - (1 - confidence) / 4 / max(len(kept), 1)
-    for name, inside in kept:
+    harms: list[GroupHarm] = []
+    complete = [(name, inside) for name in np.unique(names) if _both_sides(scores, inside := names == name)]
+    per_interval = 1 - (1 - confidence) / 4 / max(len(complete), 1)
+    for name, inside in complete:
         own = scores.take(inside)
         hits = None
         if common is not None:
-            mine = own.of_members
-            # "Nobody" is the threshold ∞, which a score of ∞ would reach: where no member is found, none is here.
-            hit = int((mine >= common.threshold).sum()) if common.tpr.value > 0 else 0
-            hits = rate(hit, len(mine), each)
-        leakage = measure(own, confidence=each)
-        found.append(GroupHarm(str(name), leakage, hits, _worse(scores, inside, leakage), False))
-    found.sort(key=lambda group: -group.leakage.auc.value)
-    flags = _holm(np.array([group.p_value for group in found]), (1 - confidence) / 2)
-    return tuple(group._replace(flagged=bool(flag)) for group, flag in zip(found, flags, strict=True))
+            of_members = own.of_members
+            # The threshold ∞ means "nobody", and a score of ∞ would reach it: where no member is found, none
+            # is found here.
+            hit = int((of_members >= common.threshold).sum()) if common.tpr.value > 0 else 0
+            hits = rate(hit, len(of_members), per_interval)
+        leakage = measure(own, confidence=per_interval)
+        harms.append(GroupHarm(str(name), leakage, hits, _worse(scores, inside, leakage), False))
+    harms.sort(key=lambda group: -group.leakage.auc.value)
+    flags = _holm(np.array([group.p_value for group in harms]), (1 - confidence) / 2)
+    return tuple(group._replace(flagged=bool(flag)) for group, flag in zip(harms, flags, strict=True))
 
 
 class GroupAccuracy(NamedTuple):
-    """How often the model is right on one class or group: on its members, and on its records that were not trained on.
+    """How often the model is right on one class or group: on its members, and on its records that were not
+    trained on.
 
-    A side of which there is no record has no rate.
+    A side without records has no rate.
     """
 
     name: str
@@ -157,35 +171,41 @@ class GroupAccuracy(NamedTuple):
 def accuracy_by_group(
     members: Bits, right: Bits, groups: NDArray[np.generic], *, confidence: float = 0.95
 ) -> tuple[GroupAccuracy, ...]:
-    """The accuracy on each class or group, the worst on others first. Intervals are exact, each for itself.
+    """The accuracy on each class or group, the lowest on non-members first.
 
-    >>> found = accuracy_by_group(np.array([1, 1, 0, 0]) > 0, np.array([1, 1, 1, 0]) > 0, np.array(["a", "b", "a", "b"]))
-    >>> [(one.name, one.on_others.value) for one in found]
+    Intervals are exact, each by itself.
+
+    >>> members, right = np.array([1, 1, 0, 0]) > 0, np.array([1, 1, 1, 0]) > 0
+    >>> accuracies = accuracy_by_group(members, right, np.array(["a", "b", "a", "b"]))
+    >>> [(group.name, group.on_others.value) for group in accuracies]
     [('b', 0.0), ('a', 1.0)]
     """
     members, right = np.asarray(members, dtype=np.bool_), np.asarray(right, dtype=np.bool_)
     names = np.asarray(groups).astype(str)
     if not members.shape == right.shape == names.shape:
         raise InvalidArgument(
-            f"'members', 'right' and 'groups' must have one entry for each record, got shapes {members.shape}, {right.shape} "
-            f"and {names.shape}. Give one axis of the same length."
+            f"'members', 'right' and 'groups' must have one entry for each record, got shapes "
+            f"{members.shape}, {right.shape} and {names.shape}. Give one axis of the same length."
         )
 
     def share(side: Bits) -> Rate | None:
         return rate(int(right[side].sum()), int(side.sum()), confidence) if side.any() else None
 
-    found = [
+    accuracies = [
         GroupAccuracy(str(name), share(members & (names == name)), share(~members & (names == name)))
         for name in np.unique(names)
     ]
-    return tuple(sorted(found, key=lambda one: 2.0 if one.on_others is None else one.on_others.value))
+    return tuple(
+        sorted(accuracies, key=lambda group: 2.0 if group.on_others is None else group.on_others.value)
+    )
 
 
-class Gap(NamedTuple):
-    """The generalisation gap beside the leakage.
+class GeneralizationGap(NamedTuple):
+    """The generalisation gap and the leakage.
 
-    ``explained`` is the balanced accuracy of calling a member whoever is classified rightly, ½ + gap/2 (Yeom et al. 2018): what the
-    gap alone gives away. What the attack has beyond it, it did not get from overfitting of the label.
+    ``explained`` is the balanced accuracy of guessing "member" for every record that is classified correctly,
+    ½ + gap/2 (Yeom et al. 2018): the leak by the gap alone. What the attack finds beyond it does not come
+    from overfitting of the label.
     """
 
     name: str
@@ -196,34 +216,39 @@ class Gap(NamedTuple):
     leakage: Leakage
 
 
-def against_gap(
+def leakage_against_gap(
     scores: Scores,
     right: Bits,
     *,
     groups: NDArray[np.generic] | None = None,
     confidence: float = 0.95,
-) -> tuple[Gap, ...]:
-    """Leakage against the gap, of everybody first, and then of each group; ``right`` marks what the model classifies rightly."""
+) -> tuple[GeneralizationGap, ...]:
+    """Leakage and gap, for everybody and then for each group.
+
+    ``right`` marks records that the model classifies correctly.
+    """
     right = np.asarray(right, dtype=np.bool_)
     if right.shape != scores.values.shape:
         raise InvalidArgument(
-            f"'right' must have one entry for each of {len(scores)} records, got an array of shape {right.shape}. "
-            "Say of each record whether the model classifies it rightly."
+            f"'right' must have one entry for each of {len(scores)} records, got an array of shape "
+            f"{right.shape}. Say for each record whether the model classifies it correctly."
         )
     gaps = [_gap("everybody", scores, right, confidence)]
     if groups is not None:
         names = np.asarray(groups).astype(str)
-        for harm in by_group(scores, groups, confidence=confidence):
+        for harm in leakage_by_group(scores, groups, confidence=confidence):
             inside = names == harm.name
             gaps.append(_gap(harm.name, scores.take(inside), right[inside], confidence))
     return tuple(gaps)
 
 
-def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> Gap:
+def _gap(name: str, scores: Scores, right: Bits, confidence: float) -> GeneralizationGap:
     sides = [right[scores.members], right[~scores.members]]
     on_members, on_others = (rate(int(side.sum()), len(side), confidence) for side in sides)
     gap = on_members.value - on_others.value
-    return Gap(name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence))
+    return GeneralizationGap(
+        name, on_members, on_others, gap, 0.5 + gap / 2, measure(scores, confidence=confidence)
+    )
 
 
 def _both_sides(scores: Scores, inside: Bits) -> bool:
@@ -231,8 +256,10 @@ def _both_sides(scores: Scores, inside: Bits) -> bool:
     return bool(members.any() and not members.all())
 
 
-def _listed(records: Places, p_values: Numbers, false_discoveries: float) -> AtRisk:
-    """Benjamini & Hochberg 1995: the longest list whose i-th smallest p-value is at most i/n of the share allowed."""
+def _benjamini_hochberg(records: Places, p_values: Numbers, false_discoveries: float) -> AtRisk:
+    """Benjamini & Hochberg 1995: the longest list whose i-th smallest p-value is at most i/n of the share
+    allowed.
+    """
     open_fraction("false_discoveries", false_discoveries)
     order = np.argsort(p_values, kind="stable")
     ordered = p_values[order]
@@ -244,15 +271,15 @@ def _listed(records: Places, p_values: Numbers, false_discoveries: float) -> AtR
 def _holm(p_values: Numbers, level: float) -> Bits:
     """Holm 1979: the smallest p-value against level/n, the next against level/(n − 1), until one fails."""
     flags = np.zeros(len(p_values), dtype=np.bool_)
-    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
-        if p_values[place] > level / (len(p_values) - rank):
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[index] > level / (len(p_values) - rank):
             break
-        flags[place] = True
+        flags[index] = True
     return flags
 
 
 def _worse(scores: Scores, inside: Bits, own: Leakage) -> float:
-    """The p-value of "this group's area is no larger than that of all others together"."""
+    """The p-value of "the AUC of this group is no larger than that of all others together"."""
     rest = scores.members[~inside]
     sides = (own.roc.members, own.roc.others, int(rest.sum()), int((~rest).sum()))
     if min(sides) < 2:
@@ -263,14 +290,14 @@ def _worse(scores: Scores, inside: Bits, own: Leakage) -> float:
 
 
 def _midranks(values: Numbers) -> tuple[Numbers, Numbers]:
-    """Ranks from 1 down each column, ties sharing their mean rank, and Σ(t³ − t) over the groups of ties."""
+    """Ranks from 1 in each column, ties with their mean rank, and Σ(t³ − t) over the groups of ties."""
     order = np.argsort(values, axis=0, kind="stable")
     climbing = np.take_along_axis(values, order, axis=0)
-    places = np.broadcast_to(np.arange(len(values))[:, None], values.shape)
+    rows = np.broadcast_to(np.arange(len(values))[:, None], values.shape)
     rises = climbing[1:] != climbing[:-1]
     edge = np.ones((1, values.shape[1]), dtype=np.bool_)
-    starts = np.maximum.accumulate(np.where(np.concatenate([edge, rises]), places, 0), axis=0)
-    falls = np.where(np.concatenate([rises, edge]), places, len(values))
+    starts = np.maximum.accumulate(np.where(np.concatenate([edge, rises]), rows, 0), axis=0)
+    falls = np.where(np.concatenate([rises, edge]), rows, len(values))
     ends = np.minimum.accumulate(falls[::-1], axis=0)[::-1]
     ranks = np.empty(values.shape)
     np.put_along_axis(ranks, order, (starts + ends) / 2 + 1.0, axis=0)

@@ -3,21 +3,22 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.special import ndtri
 
 from privet.arguments import open_fraction
 from privet.auditing.proportions import Rate, at_least, at_most
-from privet.auditing.roc import Descent, OperatingPoint, Roc
+from privet.auditing.roc import OperatingPoint, Roc, ScoreOrder
+from privet.data_frames import to_data_frame
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["RATES", "Leakage", "area_variance", "figures", "measure"]
+__all__ = ["RATES", "Leakage", "area_variance", "count_intervals", "measure"]
 
 RATES = (0.1, 0.01, 1e-3, 1e-4)
-_TOLD = (1e-3, 1e-2, 1e-1)
+_REPORTED = (1e-3, 1e-2, 1e-1)
 
 
 @final
@@ -25,7 +26,8 @@ _TOLD = (1e-3, 1e-2, 1e-1)
 class Leakage:
     """What an attack achieved, every figure with its interval at ``confidence``.
 
-    Averages hide the victims: the true-positive rates at low false-positive rates come first, balanced accuracy last.
+    Averages hide the victims: the true-positive rates at low false-positive rates come first, balanced
+    accuracy last.
     """
 
     attack: str
@@ -46,36 +48,45 @@ class Leakage:
     def tpr(self, fpr: float) -> Rate | None:
         """The share of members found at this false-positive rate, or None where n does not support it.
 
-        Its interval covers that the threshold's own false-positive rate is known from so many non-members only.
+        Its interval takes into account that the threshold's false-positive rate is estimated from so many
+        non-members.
         """
         return self.roc.tpr_at(fpr, self.confidence)
 
     @property
     def tprs(self) -> Mapping[float, Rate | None]:
-        """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %; None marks a rate that n does not support."""
+        """The true-positive rates at 10 %, 1 %, 0.1 % and 0.01 %.
+
+        None marks a rate that n does not support.
+        """
         return {fpr: self.tpr(fpr) for fpr in RATES}
 
     @property
-    def telling_fpr(self) -> float | None:
-        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that people are told of."""
-        return next((fpr for fpr in _TOLD if _supported(fpr, self.roc.others)), None)
+    def reported_fpr(self) -> float | None:
+        """The lowest of 0.1 %, 1 % and 10 % that the number of non-members supports: the rate that reports
+        show.
+        """
+        return next((fpr for fpr in _REPORTED if _is_supported(fpr, self.roc.others)), None)
 
     @property
     def excludes_chance(self) -> bool:
-        """Whether one of the intervals excludes what an attack has that tells nothing, on either side of it.
+        """Whether one of the intervals excludes the value of an attack without information, on either side of
+        it.
 
-        These are the intervals that ``figures`` counts. An attack that is wrong more often than chance tells members too.
+        ``count_intervals`` counts these intervals. An attack that is wrong more often than chance also tells
+        members from others.
         """
-        found = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
-        if self.telling_fpr is not None:
-            found.append((0.5, self.precision(prior=0.5, fpr=self.telling_fpr)))
-        return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in found)
+        intervals = [(0.5, self.auc), (0.5, self.balanced_accuracy), *self.tprs.items()]
+        if self.reported_fpr is not None:
+            intervals.append((0.5, self.precision(prior=0.5, fpr=self.reported_fpr)))
+        return any(rate is not None and not rate.lower <= chance <= rate.upper for chance, rate in intervals)
 
     def precision(self, *, prior: float, fpr: float) -> Rate | None:
-        """Of those called members at this FPR, the share that are, when a share ``prior`` of the population is.
+        """Of those called members at this FPR, the share that are, when a share ``prior`` of the population
+        is.
 
-        p·TPR / (p·TPR + (1 − p)·FPR) with the rates of the threshold that is used. The interval takes the TPR from below
-        and the FPR from above, or the other way round, each at half of the failure.
+        p·TPR / (p·TPR + (1 − p)·FPR) with the rates of the threshold that is used. The interval takes the TPR
+        from below and the FPR from above, or the other way round, each at half of the failure.
         """
         open_fraction("prior", prior)
         point = self._rectangle(fpr)
@@ -84,7 +95,9 @@ class Leakage:
 
         def share(tpr: float, fpr: float) -> float:
             called = prior * tpr + (1 - prior) * fpr
-            return prior * tpr / called if called > 0 else prior  # nobody is called: nothing was learnt
+            return (
+                prior * tpr / called if called > 0 else prior
+            )  # nobody is called a member: nothing is learnt
 
         return Rate(
             share(point.tpr.value, point.fpr.value),
@@ -93,15 +106,37 @@ class Leakage:
         )
 
     @property
-    def telling_point(self) -> OperatingPoint | None:
-        """The threshold that people are told of, with intervals of both of its rates that hold together at ``confidence``."""
-        return None if self.telling_fpr is None else self._rectangle(self.telling_fpr)
+    def reported_point(self) -> OperatingPoint | None:
+        """The threshold at the reported rate, with intervals of both of its rates that hold together at
+        ``confidence``.
+        """
+        return None if self.reported_fpr is None else self._rectangle(self.reported_fpr)
 
     def _rectangle(self, fpr: float) -> OperatingPoint | None:
         return self.roc.at(fpr, (1 + self.confidence) / 2)
 
+    def __repr__(self) -> str:
+        point = (
+            ""
+            if self.reported_fpr is None
+            else f"TPR {self.tpr(self.reported_fpr)} at {self.reported_fpr:g} FPR, "
+        )
+        return (
+            f"Leakage({self.attack!r}: AUC {self.auc}, {point}{self.roc.members} members, {self.roc.others} "
+            f"others)"
+        )
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each figure: its name, its value and the ends of its interval."""
+        figures = {"AUC": self.auc, "balanced accuracy": self.balanced_accuracy}
+        figures |= {f"TPR at {fpr:g} FPR": tpr for fpr, tpr in self.tprs.items()}
+        return to_data_frame(
+            {"attack": self.attack, "figure": name, **(rate or Rate(math.nan, math.nan, math.nan))._asdict()}
+            for name, rate in figures.items()
+        )
+
     def __str__(self) -> str:
-        found = [
+        lines = [
             f"TPR at {fpr:.4g} FPR: {'not supported by so few non-members' if tpr is None else tpr}"
             for fpr, tpr in self.tprs.items()
         ]
@@ -109,40 +144,43 @@ class Leakage:
         return "\n".join(
             [
                 f"{self.attack}: {self.roc.members} members, {self.roc.others} others",
-                *found,
+                *lines,
                 f"AUC: {self.auc}",
                 f"balanced accuracy: {accuracy}",
             ]
         )
 
 
-def figures(others: int) -> int:
-    """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision, and each TPR."""
-    return 3 + sum(_supported(fpr, others) for fpr in RATES)
+def count_intervals(others: int) -> int:
+    """How many intervals a ``Leakage`` with so many non-members has: the area, balanced accuracy, precision,
+    and each TPR.
+    """
+    return 3 + sum(_is_supported(fpr, others) for fpr in RATES)
 
 
-def _supported(fpr: float, others: int) -> bool:
+def _is_supported(fpr: float, others: int) -> bool:
     return fpr * others >= 1 - 1e-9
 
 
 def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leakage:
     """ROC, AUC, true-positive rates at low false-positive rates, and balanced accuracy of one attack.
 
-    ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the threshold that is
-    best on the other, so that choosing it does not flatter. It is None where a side has fewer than two records.
+    ``seed`` splits the records in two halves, for balanced accuracy alone: each half is judged by the
+    threshold that is best on the other, so that choosing it does not bias the result. It is None where a side
+    has fewer than two records.
 
     >>> leakage = measure(Scores.of(np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])))
     >>> round(leakage.auc.value, 4), leakage.tpr(0.001) is None
     (0.8889, True)
     """
     open_fraction("confidence", confidence)
-    descent = Descent.of(scores)
-    roc = Roc.along(scores, descent)
+    order = ScoreOrder.of(scores)
+    roc = Roc.from_order(scores, order)
     return Leakage(
         scores.attack,
         roc,
         _area(roc, confidence),
-        _balanced_accuracy(scores, descent, confidence, np.random.default_rng(seed)),
+        _balanced_accuracy(scores, order, confidence, np.random.default_rng(seed)),
         confidence,
     )
 
@@ -150,11 +188,12 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
 def _area(roc: Roc, confidence: float) -> Rate:
     """The AUC with the wider of two intervals.
 
-    Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with the variance of
-    Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1. Unlike intervals that take the
-    variance at the estimate, it does not shrink to a point at an area of 1. DeLong, DeLong & Clarke-Pearson 1988 knows the
-    variance of scores of any law, and shrinks there. Both are laws of large numbers: where so few records are in perfect order, one
-    way or the other, more often by chance than the failure allows, the interval keeps ½.
+    Newcombe 2006, method 5: all areas θ whose distance from the estimate is within z standard errors, with
+    the variance of Hanley & McNeil 1982 taken *at θ* and (m + n)/2 − 1 in place of both m − 1 and n − 1.
+    Unlike intervals that take the variance at the estimate, it does not shrink to a point at an area of 1.
+    DeLong, DeLong & Clarke-Pearson 1988 has the variance for scores of any distribution, and shrinks there.
+    Both hold for large samples: where so few records are in perfect order by chance more often than the
+    failure allows, the interval contains ½.
     """
     area, members, others = roc.area, roc.members, roc.others
     z = float(ndtri((1 + confidence) / 2))
@@ -172,7 +211,7 @@ def _area(roc: Roc, confidence: float) -> Rate:
 
 
 def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
-    """The farthest point from ``start`` towards ``stop`` that is inside, by bisection; the outer end of the bracket."""
+    """The farthest point inside, from ``start`` towards ``stop``: the outer end of a bisection bracket."""
     near, far = start, stop
     for _ in range(60):
         middle = 0.5 * (near + far)
@@ -181,10 +220,12 @@ def _end(inside: Callable[[float], bool], start: float, stop: float) -> float:
 
 
 def area_variance(roc: Roc, at: float) -> float:
-    """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area ``at``.
+    """The variance of the AUC, for comparing two: DeLong's, but not below Hanley & McNeil's for an area
+    ``at``.
 
-    DeLong's is tiny for a handful of records that happen to be told apart well. A comparison asks how rare that is if the area is
-    no better than elsewhere, so the variance is taken there. It is kept one record away from 0 and 1.
+    DeLong's variance is tiny for a few records that happen to be separated well. A comparison asks how rare
+    that is if the area is no larger than elsewhere, so the variance is taken at that area. It is kept one
+    record away from 0 and 1.
     """
     edge = 1 / (min(roc.members, roc.others) + 2)
     return max(_delong(roc), _hanley(min(max(at, edge), 1 - edge), roc.members, roc.others))
@@ -198,7 +239,7 @@ def _hanley(theta: float, members: int, others: int) -> float:
 
 
 def _delong(roc: Roc) -> float:
-    """The variance of each member's share of others below, plus that of each other's share of members above."""
+    """The variance of members' shares of others below, plus that of others' shares of members above."""
     true, false = np.diff(roc.true_positives), np.diff(roc.false_positives)
     beaten = 1 - (roc.fpr[1:] + roc.fpr[:-1]) / 2  # of others, by a member with this score
     above = (roc.tpr[1:] + roc.tpr[:-1]) / 2
@@ -212,9 +253,9 @@ def _variance(values: Numbers, weights: Numbers) -> float:
 
 
 def _balanced_accuracy(
-    scores: Scores, descent: Descent, confidence: float, generator: np.random.Generator
+    scores: Scores, order: ScoreOrder, confidence: float, generator: np.random.Generator
 ) -> Rate | None:
-    """(TPR + TNR)/2, each half of the records judged by the threshold that is best on the other half.
+    """(TPR + TNR)/2, where each half of the records is judged by the best threshold of the other half.
 
     Limits are Clopper & Pearson's for the pooled counts of each side, at half of the failure each.
     """
@@ -224,13 +265,13 @@ def _balanced_accuracy(
     half = np.zeros(len(scores), dtype=np.bool_)
     for side in sides:
         half[generator.permutation(side)[: len(side) // 2]] = True
-    halved, members = half[descent.order], scores.members[descent.order]
-    found = [
-        [np.append(0, np.cumsum(side & part)[descent.last]) for side in (members, ~members)]
+    halved, members = half[order.order], scores.members[order.order]
+    counts = [
+        [np.append(0, np.cumsum(side & part)[order.last]) for side in (members, ~members)]
         for part in (halved, ~halved)
     ]
     hits = [0, 0]
-    for (true, false), (judged_true, judged_false) in (found, found[::-1]):
+    for (true, false), (judged_true, judged_false) in (counts, counts[::-1]):
         best = int(np.argmax(true / true[-1] - false / false[-1]))
         hits[0] += int(judged_true[best])
         hits[1] += int(judged_false[-1] - judged_false[best])

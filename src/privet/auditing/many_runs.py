@@ -1,10 +1,11 @@
-"""ε from many independent runs, half of them with a canary: the plainest bound, and the one that assumes least.
+"""ε from many independent runs, half of them with a canary: the simplest bound, with the fewest assumptions.
 
-(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged. Each score is of its
-own run, so the counts of E are binomial; with Clopper & Pearson's limits, one side from below and the other from above, at half of
-the failure each, ε ≥ ln((p − δ)/q).
+(ε, δ)-DP means P[E with] ≤ exp(ε)·P[E without] + δ for every event E, and the same with the sides exchanged.
+Each score comes from its own run, so the counts of E are binomial. With Clopper & Pearson's limits, a lower
+one for p and an upper one for q, at half of the failure each, ε ≥ ln((p − δ)/q).
 
-Reference: Jagielski, Ullman & Oprea 2020, "Auditing differentially private machine learning"; Nasr et al. 2021.
+Reference: Jagielski, Ullman & Oprea 2020, "Auditing differentially private machine learning"; Nasr et al.
+2021.
 """
 
 import math
@@ -14,9 +15,9 @@ from typing import final
 import numpy as np
 
 from privet.arguments import open_fraction
-from privet.auditing.audits import Audit, small_delta
-from privet.auditing.proportions import Counts, at_most
-from privet.auditing.thresholds import Errors, Split, errors_at, errors_of
+from privet.auditing.audits import Audit, check_delta
+from privet.auditing.proportions import CountArray, at_most
+from privet.auditing.thresholds import Errors, SelectionSplit, errors_at, errors_by_threshold
 from privet.scores import Scores
 
 __all__ = ["ClopperPearson"]
@@ -27,36 +28,41 @@ __all__ = ["ClopperPearson"]
 class ClopperPearson(Audit):
     """Two error rates at a threshold that was chosen on other runs, each bounded by Clopper & Pearson.
 
-    Which event is looked at ("at or above" of members, or "below" of others) is chosen with the threshold.
+    The event ("at or above" for members, or "below" for others) is chosen together with the threshold.
     """
 
     confidence: float = 0.95
-    split: Split = field(default_factory=Split)
+    split: SelectionSplit = field(default_factory=SelectionSplit)
+
+    title = "Error rates over many runs of training"
+    reference = "Jagielski, Ullman & Oprea 2020"
 
     def __post_init__(self) -> None:
         open_fraction("confidence", self.confidence)
 
     @property
     def assumes(self) -> str:
-        return "Each score is of a run of its own, with or without the canary."
+        return "Each score comes from its own run, with or without the canary."
 
     def epsilon(self, scores: Scores, *, delta: float) -> float:
-        small_delta(delta)
-        choosing, measuring = self.split.parts(scores)
-        thresholds, seen = errors_of(choosing)
-        both = [self._sides(seen, delta, flipped) for flipped in (False, True)]
-        flipped = bool(both[1].max() > both[0].max())
-        threshold = float(thresholds[int(np.argmax(both[flipped]))])
-        return max(float(self._sides(errors_at(measuring, threshold), delta, flipped)), 0.0)
+        check_delta(delta)
+        choosing, measuring = self.split.divide(scores)
+        thresholds, errors_seen = errors_by_threshold(choosing)
+        by_event = [self._bounds(errors_seen, delta, flipped) for flipped in (False, True)]
+        flipped = bool(by_event[1].max() > by_event[0].max())
+        threshold = float(thresholds[int(np.argmax(by_event[flipped]))])
+        return max(float(self._bounds(errors_at(measuring, threshold), delta, flipped)), 0.0)
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
-        small_delta(delta)
-        kept, kept_others = self.split.sizes(members, others)
-        perfect = Errors(np.asarray(0), kept, np.asarray(0), kept_others)
-        return max(*(float(self._sides(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
+        check_delta(delta)
+        left_members, left_others = self.split.sizes(members, others)
+        perfect = Errors(np.asarray(0), left_members, np.asarray(0), left_others)
+        return max(*(float(self._bounds(perfect, delta, flipped)) for flipped in (False, True)), 0.0)
 
-    def _sides(self, errors: Errors, delta: float, flipped: bool) -> Counts:
-        """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the threshold"."""
+    def _bounds(self, errors: Errors, delta: float, flipped: bool) -> CountArray:
+        """ln((p − δ)/q): p = TPR and q = FPR, or p = TNR and q = FNR where the event is "below the
+        threshold".
+        """
         failure = (1 - self.confidence) / 2
         misses = at_most(errors.false_negatives, errors.members, failure)
         alarms = at_most(errors.false_positives, errors.others, failure)

@@ -1,19 +1,21 @@
 """ε from one training run, tight, where canaries do not interfere.
 
-If the channel from each coin to the output is f-DP *given everything that the others caused*, the run is at most as telling as n
-independent pairs (P, Q) with trade-off curve f. The best that anyone can then do with r guesses is to take the r records with the
-largest |ln dP/dQ| and to guess each by its sign. Sort the pairs by that: the (r + 1)-th has mass P ~ Beta(r + 1, n − r) at or
-beyond it, and given P the r guesses are independent draws from beyond, each wrong with probability x(P)/P where
-x + f̄(x) = P. So the number of errors is stochastically at least
+If the channel from each coin to the output is f-DP *given everything that the others caused*, the run reveals
+at most as much as n independent pairs (P, Q) with trade-off curve f. The best strategy with r guesses is then
+to take the r records with the largest |ln dP/dQ| and to guess each by its sign. Sort the pairs by that: the
+(r + 1)-th has mass P ~ Beta(r + 1, n − r) at or beyond it, and given P the r guesses are independent draws
+from beyond, each wrong with probability x(P)/P where x + f̄(x) = P. So the number of errors is stochastically
+at least
 
     Binomial(r, x(P)/P) with P ~ Beta(r + 1, n − r),
 
 and exactly that for the pair itself: the bound is tight.
 
-Reference: Xiang, Wang, Xiao, Tian & Wang 2025, "Tight privacy audit in one run" (order statistics of released guesses). Deviation:
-there the errors of the ranks are bounded by Chernoff's inequality; the mixture above is their exact law. The condition "given
-everything that the others caused" cannot be dropped: a mechanism that throws one coin for all canaries, and shows them all a
-little more clearly or not at all, is f-DP and is the counterexample in the tests. ``OneRunFDP`` does without it.
+Reference: Xiang, Wang, Xiao, Tian & Wang 2025, "Tight privacy audit in one run" (order statistics of released
+guesses). Deviation: the paper bounds the errors of the ranks by Chernoff's inequality; the mixture above is
+their exact distribution. The condition "given everything that the others caused" cannot be dropped: a
+mechanism that tosses one coin for all canaries, and shows them all a little more clearly or not at all, is
+f-DP and is the counterexample in the tests. ``OneRunFDP`` does not need it.
 """
 
 from collections.abc import Sequence
@@ -24,12 +26,12 @@ from typing import final
 import numpy as np
 from scipy.special import betaincinv
 
-from privet.auditing.audits import largest_refuted
-from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, Reals
-from privet.auditing.guesses import EVERYBODY, Guessed, Guesses
+from privet.auditing.audits import find_largest_refuted
+from privet.auditing.curves import NEAR_NOTHING, Curves, FloatArray, GaussianCurves
+from privet.auditing.guesses import EVERYBODY, Guesses, GuessResult
 from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.proportions import few_errors
-from privet.auditing.thresholds import Split
+from privet.auditing.thresholds import SelectionSplit
 
 __all__ = ["OrderStatistic"]
 
@@ -39,35 +41,43 @@ _BINS = 512
 @final
 @dataclass(frozen=True)
 class OrderStatistic(OneRunAudit):
-    """The order-statistic bound over a family of curves. By default everybody is guessed, which is best for Gaussian curves.
+    """The order-statistic bound over a family of curves.
 
-    Guarantee: it exceeds the true ε in no more than 1 − ``confidence`` of all runs if, given what all other records caused, each
-    canary's trade-off curve is of the family's shape: orthogonal canaries in Gaussian noise, or one canary a run.
+    By default every record is guessed, which is best for Gaussian curves.
+
+    Guarantee: it exceeds the true ε in at most 1 − ``confidence`` of all runs if, given what all other
+    records caused, each canary's trade-off curve is in the family: orthogonal canaries in Gaussian noise, or
+    one canary per run.
     """
 
     confidence: float = 0.95
     curves: Curves = field(default_factory=GaussianCurves)
     plan: Sequence[Guesses] = EVERYBODY
-    split: Split | None = field(default_factory=Split)
+    split: SelectionSplit | None = field(default_factory=SelectionSplit)
+
+    title = "Guesses in one run of training, by order statistics"
+    reference = "Xiang, Wang, Xiao, Tian & Wang 2025"
 
     @property
     def assumes(self) -> str:
         return f"One run; {COINS}; canaries do not interfere; {self.curves.shape}."
 
-    def raised(self, line: Guessed, records: int, level: float, delta: float, least: float) -> float:
+    def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
         del delta
         start = max(least, NEAR_NOTHING)
-        found = largest_refuted(
+        largest = find_largest_refuted(
             lambda parameter: p_value(line, records, self.curves, parameter) < level, start
         )
-        return found if found > start else least
+        return largest if largest > start else least
 
-    def shown(self, parameter: float, delta: float) -> float:
+    def to_epsilon(self, parameter: float, delta: float) -> float:
         return self.curves.epsilon(parameter, delta)
 
 
-def p_value(line: Guessed, records: int, curves: Curves, parameter: float) -> float:
-    """P[so few errors], rounded up: the mean over P of a binomial tail that falls with P, by the left ends of bins."""
+def p_value(line: GuessResult, records: int, curves: Curves, parameter: float) -> float:
+    """P[so few errors], rounded up: the mean over P of a binomial tail that falls with P, by the left ends of
+    bins.
+    """
     made, right = line
     masses, weights = _masses(records, made)
     shares = np.minimum(curves.false_share(parameter, masses) / masses, 0.5)
@@ -75,7 +85,7 @@ def p_value(line: Guessed, records: int, curves: Curves, parameter: float) -> fl
 
 
 @lru_cache(maxsize=64)
-def _masses(records: int, made: int) -> tuple[Reals, Reals]:
+def _masses(records: int, made: int) -> tuple[FloatArray, FloatArray]:
     """Left ends of bins of P ~ Beta(r + 1, n − r), and the probability of each; narrow where P is small."""
     if made == records:
         return np.ones(1), np.ones(1)

@@ -1,7 +1,8 @@
-"""A share that was counted, with limits that hold for every number of trials.
+"""A proportion with confidence limits that hold for every number of trials.
 
-Clopper & Pearson 1934: the lower limit is the share at which so many hits or more would be as rare as the failure allows,
-the upper limit that at which so many or fewer would be. No approximation is made, so the limits hold for one trial too.
+Clopper & Pearson 1934: at the lower limit, so many hits or more have the probability that the failure allows;
+at the upper limit, so many or fewer have it. There is no approximation, so the limits hold even for one
+trial.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -10,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc, betaincinv
 
-__all__ = ["Counts", "Rate", "at_least", "at_most", "few_errors", "most_below", "rate"]
+__all__ = ["CountArray", "Rate", "at_least", "at_most", "few_errors", "most_below", "rate"]
 
-Counts: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
+CountArray: TypeAlias = NDArray[Any]  # of int64 or float64; scipy's functions do not say which
 
 
 class Rate(NamedTuple):
-    """An estimate between the ends of its confidence interval."""
+    """An estimate and the ends of its confidence interval."""
 
     value: float
     lower: float
@@ -26,7 +27,7 @@ class Rate(NamedTuple):
         return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
 
 
-def at_least(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+def at_least(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
     """The one-sided lower limit of the share; it is above the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     some = hits > 0
@@ -34,14 +35,14 @@ def at_least(hits: Counts | int, trials: Counts | int, failure: float) -> Counts
     return np.where(some, limit, 0.0)
 
 
-def at_most(hits: Counts | int, trials: Counts | int, failure: float) -> Counts:
+def at_most(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
     """The one-sided upper limit of the share; it is below the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return 1.0 - at_least(trials - hits, trials, failure)
 
 
 def rate(hits: int, trials: int, confidence: float) -> Rate:
-    """The share that was seen, with its two-sided interval.
+    """The observed share, with its two-sided interval.
 
     >>> str(rate(0, 20, 0.95))
     '0 [0, 0.1684]'
@@ -51,8 +52,10 @@ def rate(hits: int, trials: int, confidence: float) -> Rate:
     return Rate(hits / trials, lower, upper)
 
 
-def few_errors(errors: Counts | int, trials: Counts | int, error_rate: Counts | float) -> Counts:
-    """P[Binomial(trials, error_rate) ≤ errors], with its digits where the error rate is tiny."""
+def few_errors(
+    errors: CountArray | int, trials: CountArray | int, error_rate: CountArray | float
+) -> CountArray:
+    """P[Binomial(trials, error_rate) ≤ errors], also accurate where the error rate is tiny."""
     errors, trials = np.asarray(errors, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     inside = (errors >= 0) & (errors < trials)
     tail = betaincc(np.where(inside, errors + 1, 1.0), np.where(inside, trials - errors, 1.0), error_rate)
@@ -60,7 +63,10 @@ def few_errors(errors: Counts | int, trials: Counts | int, error_rate: Counts | 
 
 
 def most_below(trials: int, share: float, failure: float) -> int:
-    """The largest k with P[Binomial(trials, share) ≤ k] ≤ failure: so few hits refute the share; −1 where none do."""
+    """The largest k with P[Binomial(trials, share) ≤ k] ≤ failure: so few hits refute the share.
+
+    −1 where none do.
+    """
     low, high = -1, trials
     while high - low > 1:
         middle = (low + high) // 2

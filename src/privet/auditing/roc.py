@@ -1,8 +1,9 @@
 """The receiver operating characteristic, by exact counts.
 
-The rule is "score at or above a threshold = member". Records with one score stand or fall together: a group of ties is one
-straight segment of the curve, and no point inside of it can be reached without a coin. A rate at a false-positive rate is
-that of the best threshold that exists, so nothing is interpolated, and nothing is said below one false positive in n.
+The rule is "score at or above a threshold = member". Records with equal scores are called members together: a
+group of ties is one straight segment of the curve, and points inside of it need a random choice. The TPR at a
+false-positive rate is that of the best existing threshold, so nothing is interpolated, and nothing is said
+below one false positive in n.
 """
 
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from privet.errors import InvalidArgument
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["Band", "Descent", "OperatingPoint", "Roc"]
+__all__ = ["Band", "OperatingPoint", "Roc", "ScoreOrder"]
 
 _ROUND_OFF = 1e-12  # 0.29 × 100 is below 29 in float64
 
 
 class OperatingPoint(NamedTuple):
-    """One threshold: whoever scores at or above it is called a member."""
+    """One threshold: records that score at or above it are called members."""
 
     threshold: float
     fpr: Rate
@@ -31,7 +32,7 @@ class OperatingPoint(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Intervals along the curve, for drawing: each holds for its own threshold, not all of them at once."""
+    """Intervals along the curve, for drawing: each holds for its own threshold, not all of them together."""
 
     fpr: Numbers
     tpr: Numbers
@@ -39,14 +40,14 @@ class Band(NamedTuple):
     upper: Numbers
 
 
-class Descent(NamedTuple):
+class ScoreOrder(NamedTuple):
     """Records from the highest score to the lowest, and where in that order each group of ties ends."""
 
     order: NDArray[np.intp]
     last: NDArray[np.intp]
 
     @classmethod
-    def of(cls, scores: Scores) -> "Descent":
+    def of(cls, scores: Scores) -> "ScoreOrder":
         order = np.argsort(scores.values)[::-1]
         values = scores.values[order]
         return cls(order, np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1))
@@ -55,7 +56,7 @@ class Descent(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """Counts at every threshold, from "nobody" to "everybody"; the first threshold is +∞ with both counts 0."""
+    """Counts at every threshold, from +∞, where nobody is called a member, down to the lowest score."""
 
     thresholds: Numbers
     true_positives: NDArray[np.int64]
@@ -64,15 +65,18 @@ class Roc:
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
         """One sort: O(n log n)."""
-        return cls.along(scores, Descent.of(scores))
+        return cls.from_order(scores, ScoreOrder.of(scores))
 
     @classmethod
-    def along(cls, scores: Scores, descent: "Descent") -> "Roc":
-        """From scores that have been sorted already."""
-        last = descent.last
-        true = np.cumsum(scores.members[descent.order], dtype=np.int64)[last]
-        thresholds = scores.values[descent.order[last]]
+    def from_order(cls, scores: Scores, order: "ScoreOrder") -> "Roc":
+        """From scores whose order is known."""
+        last = order.last
+        true = np.cumsum(scores.members[order.order], dtype=np.int64)[last]
+        thresholds = scores.values[order.order[last]]
         return cls(np.append(np.inf, thresholds), np.append(0, true), np.append(0, last + 1 - true))
+
+    def __repr__(self) -> str:
+        return f"Roc({self.members} members, {self.others} others, AUC {self.area:.3f})"
 
     @property
     def members(self) -> int:
@@ -81,7 +85,7 @@ class Roc:
 
     @property
     def others(self) -> int:
-        """How many were scored who are not members."""
+        """How many non-members were scored."""
         return int(self.false_positives[-1])
 
     @property
@@ -91,12 +95,12 @@ class Roc:
 
     @property
     def fpr(self) -> Numbers:
-        """The share of others taken for members, at each threshold."""
+        """The share of non-members called members, at each threshold."""
         return self.false_positives / self.others
 
     @property
     def fpr_floor(self) -> float:
-        """The smallest false-positive rate that so many non-members can show: one of them."""
+        """The smallest false-positive rate that so many non-members can show: one false positive."""
         return 1 / self.others
 
     @property
@@ -108,39 +112,42 @@ class Roc:
 
     @property
     def best_balanced_accuracy(self) -> float:
-        """The maximum over all thresholds. Optimistic: the threshold was chosen on what it is judged by."""
+        """The maximum over all thresholds. Optimistic: the threshold is chosen on the same records."""
         return float(0.5 + 0.5 * (self.tpr - self.fpr).max())
 
     def at(self, fpr: float, confidence: float = 0.95) -> OperatingPoint | None:
         """The best threshold whose false-positive rate is at most this; None below the floor.
 
-        The threshold depends on the non-members alone, so given them the members found are binomial, and the interval of
-        the TPR is exact for that threshold. The false-positive rate has an interval of its own.
+        The threshold depends on the non-members alone. So given them, the number of members found is
+        binomial, and the interval of the TPR is exact for that threshold. The false-positive rate has its own
+        interval.
         """
         _rate("fpr", fpr)
         open_fraction("confidence", confidence)
-        allowed = _allowed(fpr, self.others)
+        allowed = _allowed_alarms(fpr, self.others)
         if allowed < 1:
             return None
-        place = self._place(allowed)
+        index = self._index(allowed)
         return OperatingPoint(
-            float(self.thresholds[place]),
-            rate(int(self.false_positives[place]), self.others, confidence),
-            rate(int(self.true_positives[place]), self.members, confidence),
+            float(self.thresholds[index]),
+            rate(int(self.false_positives[index]), self.others, confidence),
+            rate(int(self.true_positives[index]), self.members, confidence),
         )
 
     def tpr_at(self, fpr: float, confidence: float = 0.95) -> Rate | None:
         """The share of members found at this false-positive rate; None below the floor.
 
-        The estimate is that of ``at``. Its threshold has this false-positive rate among the non-members that were scored; what it has
-        among all others is not known, so the interval covers both: the rate of the threshold and the members that it finds. Of
-        the failure each end gets a half, and of that the false-positive rate and the true-positive rate a half each.
+        The estimate is that of ``at``. Its threshold has this false-positive rate among the scored
+        non-members; its rate among all others is not known, so the interval accounts for both the rate of the
+        threshold and the members that it finds. Each end gets half of the failure, and of that the
+        false-positive rate and the true-positive rate get half each.
 
-        *Lower end.* "The (k + 1)-th highest non-member" is a threshold above which, with k so that P[Binomial(n, fpr) ≤ k] is within
-        the failure, no more than ``fpr`` of all others lie. Where no k is so small, the threshold of ``at`` is used with a coin: a rule
-        that names only every (a/fpr)-th of those whom a threshold with the false-positive rate a names has the rate ``fpr``, and finds
-        TPR · fpr/a. *Upper end.* At the k-th highest non-member, with P[Binomial(n, fpr) ≥ k] within the failure, at least ``fpr`` of
-        all others are named, so a threshold that names ``fpr`` of them finds no more members than this one.
+        *Lower end.* "The (k + 1)-th highest non-member" is a threshold above which, with k so that
+        P[Binomial(n, fpr) ≤ k] is within the failure, no more than ``fpr`` of all others lie. Where no k is
+        so small, the threshold of ``at`` is randomised: a threshold with the false-positive rate a whose
+        calls are kept with probability fpr/a has the rate ``fpr``, and finds TPR · fpr/a. *Upper end.* At the
+        k-th highest non-member, with P[Binomial(n, fpr) ≥ k] within the failure, at least ``fpr`` of all
+        others are called members, so a threshold with the rate ``fpr`` finds no more members than this one.
 
         Reference: Clopper & Pearson 1934; ranks as limits of a quantile, Hahn & Meeker 1991, section 5.2.
         """
@@ -154,39 +161,41 @@ class Roc:
         if below >= 0:
             lower = float(at_least(self._hits(below), self.members, failure))
         else:
-            allowed = _allowed(fpr, self.others)
+            allowed = _allowed_alarms(fpr, self.others)
             alarms = float(at_most(allowed, self.others, failure))
             lower = float(at_least(self._hits(allowed), self.members, failure)) * fpr / max(alarms, fpr)
         if above <= self.others:
-            place = int(np.searchsorted(self.false_positives, above, side="left"))
-            upper = float(at_most(self.true_positives[place], self.members, failure))
+            index = int(np.searchsorted(self.false_positives, above, side="left"))
+            upper = float(at_most(self.true_positives[index], self.members, failure))
         return Rate(point.tpr.value, min(lower, point.tpr.value), max(upper, point.tpr.value))
 
-    def _place(self, false_positives: int) -> int:
+    def _index(self, false_positives: int) -> int:
         """The lowest threshold with at most so many false positives."""
         return int(np.searchsorted(self.false_positives, false_positives, side="right")) - 1
 
     def _hits(self, false_positives: int) -> int:
-        return int(self.true_positives[self._place(false_positives)])
+        return int(self.true_positives[self._index(false_positives)])
 
     def band(self, points: int = 200, confidence: float = 0.95) -> Band:
-        """At most so many points of the curve, evenly spread over log FPR, each with the interval of its TPR."""
+        """At most ``points`` points of the curve, evenly spaced in log FPR, each with the interval of its
+        TPR.
+        """
         whole("points", points, least=2)
         failure = (1 - open_fraction("confidence", confidence)) / 2
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
-        places = np.searchsorted(self.false_positives, wanted, side="right") - 1
-        places = np.unique(np.append(places, len(self.thresholds) - 1))
-        hits = self.true_positives[places]
+        indices = np.searchsorted(self.false_positives, wanted, side="right") - 1
+        indices = np.unique(np.append(indices, len(self.thresholds) - 1))
+        hits = self.true_positives[indices]
         return Band(
-            self.fpr[places],
-            self.tpr[places],
+            self.fpr[indices],
+            self.tpr[indices],
             at_least(hits, self.members, failure),
             at_most(hits, self.members, failure),
         )
 
 
-def _allowed(fpr: float, others: int) -> int:
-    """How many false positives among so many non-members this rate is."""
+def _allowed_alarms(fpr: float, others: int) -> int:
+    """How many false positives among so many non-members this rate allows."""
     return int(np.floor(fpr * others * (1 + _ROUND_OFF)))
 
 

@@ -1,13 +1,14 @@
-"""How the failure that a report allows itself is shared out over its statements, so that all of them hold together.
+"""How the failure probability of a report is divided over its statements, so that all of them hold together.
 
-A report at 95 % makes many statements: a lower bound on ε from each attack, intervals of its AUC and of its rates, and comparisons of
-classes and groups. Each is wrong with its own small probability; by the union bound (Bonferroni) the probability that *any* of them
-is wrong is at most the sum. Half of the failure goes to the bounds on ε, equally. The other half goes to the intervals of
-attacks; where classes or groups are compared, a quarter goes to these instead. Shares follow from numbers that are
-public before a score is seen: how many attacks, records and groups there are.
+A report at 95 % makes many statements: a lower bound on ε from each attack, intervals of its AUC and of its
+rates, and comparisons of classes and groups. Each is wrong with its own small probability; by the union bound
+(Bonferroni) the probability that *any* of them is wrong is at most the sum. Half of the failure goes to the
+bounds on ε, equally. The other half goes to the intervals of attacks; where classes or groups are compared, a
+quarter goes to these instead. The shares depend only on numbers that are known before a score is seen: how
+many attacks, records and groups there are.
 
-"Membership was detected" means that one of these statements excludes chance. So a report on a model that tells nothing of its
-members says "detected" with a probability of 1 − ``confidence`` at most, over everything that it shows.
+"Membership was detected" means that one of these statements excludes chance. So a report on a model that
+leaks nothing says "detected" with probability 1 − ``confidence`` at most, over everything that it shows.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import final
 
 from privet.arguments import open_fraction, whole
-from privet.auditing.leakage import figures
+from privet.auditing.leakage import count_intervals
 
 __all__ = ["Shares"]
 
@@ -23,7 +24,8 @@ __all__ = ["Shares"]
 @final
 @dataclass(frozen=True)
 class Shares:
-    """The confidence of each bound on ε, of each interval of an attack, and of each table of classes or groups.
+    """The confidence of each bound on ε, of each interval of an attack, and of each table of classes or
+    groups.
 
     >>> shares = Shares.of(0.95, others=[1000, 1000])
     >>> round(shares.bound, 4), round(shares.interval, 5)
@@ -39,7 +41,7 @@ class Shares:
         """For attacks with so many non-members each, and so many tables by class or group."""
         failure = 1 - open_fraction("confidence", confidence)
         attacks = whole("the number of attacks", len(others))
-        intervals = sum(figures(count) for count in others)
+        intervals = sum(count_intervals(count) for count in others)
         rest = failure / 4 if tables else failure / 2
         return cls(
             bound=1 - failure / 2 / attacks,

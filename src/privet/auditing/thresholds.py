@@ -1,4 +1,4 @@
-"""A threshold chosen on some of the records, so that the others can be counted as if it had always been fixed."""
+"""A threshold chosen on a part of the records, so that it is fixed for the counts on the rest."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -7,30 +7,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import open_fraction
-from privet.auditing.proportions import Counts
+from privet.auditing.proportions import CountArray
 from privet.auditing.roc import Roc
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["Errors", "Split", "errors_at", "errors_of"]
+__all__ = ["Errors", "SelectionSplit", "errors_at", "errors_by_threshold"]
 
-_MOST = 1000  # thresholds to choose from
+_MOST = 1000  # candidate thresholds
 
 
 class Errors(NamedTuple):
     """False negatives among members and false positives among others, at one threshold or at many."""
 
-    false_negatives: Counts
+    false_negatives: CountArray
     members: int
-    false_positives: Counts
+    false_positives: CountArray
     others: int
 
 
 @final
 @dataclass(frozen=True)
-class Split:
-    """A share of either side is used to choose, the rest to measure; ``seed`` says which."""
+class SelectionSplit:
+    """A share of either side is used to choose, the rest to measure; ``seed`` decides which records."""
 
     share: float = 0.25
     seed: int = 0
@@ -39,58 +39,61 @@ class Split:
         open_fraction("share", self.share)
 
     def sizes(self, members: int, others: int) -> tuple[int, int]:
-        """How many of either side are left to measure with."""
+        """How many records of either side are left for measuring."""
         if members < 2 or others < 2:
             raise InvalidArgument(
                 "'members' must hold at least two of either side, got fewer. "
                 "One is needed to choose the threshold and one to measure at it."
             )
-        return self.left(members), self.left(others)
+        return self.remaining(members), self.remaining(others)
 
-    def left(self, count: int) -> int:
-        """How many of so many are left to measure with."""
-        return count - self._taken(count)
+    def remaining(self, count: int) -> int:
+        """How many of ``count`` records are left for measuring."""
+        return count - self._selection_size(count)
 
-    def parts(self, scores: Scores) -> tuple[Scores, Scores]:
-        """Those to choose on, and those to measure with."""
+    def divide(self, scores: Scores) -> tuple[Scores, Scores]:
+        """The scores for choosing, and the scores for measuring."""
         members = int(scores.members.sum())
         self.sizes(members, len(scores) - members)
-        choosing = self.of_both(scores.members)
+        choosing = self.stratified_mask(scores.members)
         return scores.take(choosing), scores.take(~choosing)
 
-    def of_both(self, members: Bits) -> Bits:
-        """Which records to choose on, the same share of either side."""
+    def stratified_mask(self, members: Bits) -> Bits:
+        """Which records are used for choosing, the same share of either side."""
         generator, choosing = np.random.default_rng(self.seed), np.zeros(len(members), dtype=np.bool_)
         for side in (np.flatnonzero(members), np.flatnonzero(~members)):
-            choosing[generator.permutation(side)[: self._taken(len(side))]] = True
+            choosing[generator.permutation(side)[: self._selection_size(len(side))]] = True
         return choosing
 
-    def blind(self, count: int) -> Bits:
-        """Which of so many records to choose on, without a look at who is a member: the coins of the rest stay fair.
+    def blind_mask(self, count: int) -> Bits:
+        """Which records are used for choosing, drawn without using the coins, so that the coins of the rest
+        stay fair.
 
         The order of the records must not depend on the coins.
         """
         choosing = np.zeros(count, dtype=np.bool_)
-        choosing[np.random.default_rng(self.seed).permutation(count)[: self._taken(count)]] = True
+        choosing[np.random.default_rng(self.seed).permutation(count)[: self._selection_size(count)]] = True
         return choosing
 
-    def _taken(self, count: int) -> int:
+    def _selection_size(self, count: int) -> int:
         return min(max(int(self.share * count), 1), count - 1)
 
 
-def errors_of(scores: Scores) -> tuple[Numbers, Errors]:
-    """Thresholds to choose from and the errors at each: all of them, or about a thousand where there are more.
+def errors_by_threshold(scores: Scores) -> tuple[Numbers, Errors]:
+    """Candidate thresholds and the errors at each: all thresholds, or about a thousand of them.
 
-    They are kept evenly in the logarithm of either count of errors, because it is the rare errors that tell most.
+    They are evenly spaced in the logarithm of either count of errors, because rare errors tell most.
     """
     roc = Roc.of(scores)
     misses = roc.members - roc.true_positives
-    kept = np.arange(len(roc.thresholds))
-    if len(kept) > _MOST:
+    chosen = np.arange(len(roc.thresholds))
+    if len(chosen) > _MOST:
         alarms = np.searchsorted(roc.false_positives, _spread(roc.others), side="right") - 1
         few_misses = np.searchsorted(-misses, -_spread(roc.members), side="left")
-        kept = np.unique(np.concatenate([alarms, few_misses]))
-    return roc.thresholds[kept], Errors(misses[kept], roc.members, roc.false_positives[kept], roc.others)
+        chosen = np.unique(np.concatenate([alarms, few_misses]))
+    return roc.thresholds[chosen], Errors(
+        misses[chosen], roc.members, roc.false_positives[chosen], roc.others
+    )
 
 
 def _spread(count: int) -> NDArray[np.int64]:

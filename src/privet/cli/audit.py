@@ -17,7 +17,7 @@ from privet.cli.saving import Saved, save_report
 from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.fingerprints import FingerprintKey
 from privet.paths import is_folder
-from privet.pipeline import Budget, audit, audit_scores
+from privet.pipeline import TimeLimit, audit, audit_scores
 from privet.reporting import ModelAudit, Report
 from privet.reporting.caution import attack_strength
 from privet.reporting.documents.plain_data import attack_figures, model_figures
@@ -28,7 +28,6 @@ _CACHE = ".privet-cache"
 _NO_MEMORY = (
     "There must be enough memory for the records and the models, and there was not. Give fewer records."
 )
-_UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
@@ -62,10 +61,12 @@ def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
             "got less. Run 'privet audit --help' to see what each of them is."
         )
-    needless = [name for name in ("attacks", "references", "budget") if getattr(arguments, name) is not None]
+    needless = [
+        name for name in ("attacks", "references", "time_limit") if getattr(arguments, name) is not None
+    ]
     if needless:
         raise InvalidArgument(
-            f"'--{needless[0]}' must be left out where scores are given, because no attack is run. Drop it."
+            f"'--{needless[0].replace('_', '-')}' must be left out where scores are given, because no attack is run. Drop it."
         )
     return audit_scores(
         scores_from("--members", arguments.members),
@@ -106,7 +107,7 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             delta=_delta(arguments),
             confidence=_confidence(arguments),
             gives=subject.gives,
-            budget=_budget(arguments.budget),
+            time_limit=_time_limit(arguments.time_limit),
             cache=cache,
             seed=arguments.seed or 0,
             key=key,
@@ -278,16 +279,5 @@ def _confidence(arguments: argparse.Namespace) -> float:
     return 0.95 if arguments.confidence is None else float(arguments.confidence)
 
 
-def _budget(text: str | None) -> Budget | None:
-    """``10min``, ``90s``, ``2h``; a bare number is seconds."""
-    if text is None:
-        return None
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip() or "s"
-    try:
-        seconds = float(digits) * _UNITS[unit]
-    except (ValueError, KeyError):
-        raise InvalidArgument(
-            f"'--budget' must be a time such as 90s, 10min or 2h, got {text!r}. Give a number and a unit."
-        ) from None
-    return Budget(seconds)
+def _time_limit(text: str | None) -> TimeLimit | None:
+    return None if text is None else TimeLimit.of(text, "--time-limit")

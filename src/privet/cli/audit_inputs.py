@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.attacks import Outputs
-from privet.attacks.shadows import Recipe
+from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.cli.audit_tables import columns_of, readable, records_from
 from privet.cli.printable import one_line
 from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramFailed, Unreadable
@@ -105,7 +105,7 @@ def _from_python(path: Path) -> Subject:
         model=names["model"],
         members=names["members"],
         nonmembers=names["nonmembers"],
-        recipe=_check_type(path, names, "recipe", Recipe),
+        recipe=_python_recipe(path, names.get("recipe")),
         ledger=_check_type(path, names, "ledger", Ledger),
         gives=_check_type(path, names, "gives", Outputs),
         public=names.get("public"),
@@ -137,6 +137,16 @@ def _line(path: Path, failed: BaseException) -> str:
     frames = reversed(extract_tb(failed.__traceback__))
     line = next((frame.lineno for frame in frames if frame.filename == str(path)), None)
     return "" if line is None else f" in line {line}"
+
+
+def _python_recipe(path: Path, value: object) -> Recipe | None:
+    try:
+        return None if value is None else to_recipe(value)
+    except InvalidArgument:
+        raise Unreadable(
+            f"'recipe' in {path.name!r} must be a Recipe, a scikit-learn classifier or a function train(inputs, labels, seed), "
+            f"got a {type(value).__name__}. Leave it out, or mend it."
+        ) from None
 
 
 def _check_type(path: Path, names: Mapping[str, object], name: str, kind: type[Any]) -> Any:  # noqa: ANN401

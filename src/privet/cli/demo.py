@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     import privet.training  # noqa: F401 - which says what to install where torch is missing
     from privet.cli.demo_models import one_thread
 
-    began, records, key = time.monotonic(), affairs(), FingerprintKey.fresh()
+    began, records, key = time.monotonic(), affairs(), FingerprintKey.generate()
     with one_thread():
         audits = tuple(_audits(records, key))
     report = Report(

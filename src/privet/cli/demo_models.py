@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 from torch import nn
 
 from privet.attacks.shadows import Adam, Recipe, TorchRecipe
-from privet.attacks.shadows.torch_recipe import first_weights
+from privet.attacks.shadows.torch_recipe import seeded_weights
 from privet.attacks.torch_views import TorchView
 from privet.datasets.affairs import COLUMNS
 from privet.scores import Records
@@ -67,7 +67,7 @@ class Private(Recipe):
 
     def trained(self, inputs: Rows, labels: Labels, seed: int) -> Trained:
         """The model with its ledger and its canaries. The seed decides its first weights; the noise has no seed."""
-        with first_weights(seed):
+        with seeded_weights(seed):
             model = _network()
         done = train(
             model,

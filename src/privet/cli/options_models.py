@@ -113,7 +113,7 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
         help="reference models to train (default: 16, with a recipe)",
     )
     how.add_argument(
-        "--budget", metavar="TIME", help="the longest that reference models may take, such as 10min"
+        "--time-limit", metavar="TIME", help="the longest that reference models may take, such as 10min"
     )
     how.add_argument(
         "--cache", metavar="FOLDER", help="where reference models are remembered (default: .privet-cache)"

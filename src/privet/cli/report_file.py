@@ -30,9 +30,9 @@ def report_file(name: str) -> Path:
             f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
         )
     if path.name.lower().endswith(".html") and not path.name.lower().endswith(".dpia.html"):
-        from privet.reporting.charts.plotting import library
+        from privet.reporting.charts.plotting import plotting_script
 
-        library()  # raises MissingPackage now rather than after the work
+        plotting_script()  # raises MissingPackage now rather than after the work
     try:
         _try_writing(path.parent)
     except OSError as failed:
@@ -91,5 +91,5 @@ def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path |
             f"'--key' must be a file in a folder that exists, got {shown(str(path))}. Make the folder first."
         )
     if path is None or not os.path.lexists(path):
-        return FingerprintKey.fresh(), path
+        return FingerprintKey.generate(), path
     return read_key(path), path

@@ -28,12 +28,12 @@ from privet.fingerprints import (
     ledger_fingerprint,
     records_content,
     scores_content,
-    taken,
+    take_fingerprint,
 )
 from privet.ledger import Ledger
 from privet.paths import is_file
-from privet.pipeline.identification import bare_model, ledger_of, model_fingerprint, parameters_content
-from privet.pipeline.records import records_of
+from privet.pipeline.identification import bare_model, find_ledger, model_fingerprint, parameters_content
+from privet.pipeline.records import read_records
 from privet.reporting.documents.report_json import read_document
 
 __all__ = ["run"]
@@ -170,7 +170,7 @@ class _Given:
     def model(self, hashing: Hashing) -> Fingerprint | None:
         key = self._key(hashing)
         if self.arguments.model is not None:
-            return taken("parameters", parameters_content(_state(Path(self.arguments.model))), key)
+            return take_fingerprint("parameters", parameters_content(_state(Path(self.arguments.model))), key)
         model = None if self.subject is None else self.subject.model
         return model_fingerprint(model, key)
 
@@ -185,24 +185,24 @@ class _Given:
             return ledger_from(self.arguments.ledger)
         if self.subject is None:
             return None
-        return self.subject.ledger or ledger_of(self.subject.model)
+        return self.subject.ledger or find_ledger(self.subject.model)
 
     def _side(self, what: str, hashing: Hashing) -> Fingerprint:
         key, file = self._key(hashing), getattr(self.arguments, what)
         if self.data == "scores" and file is not None:
-            return taken("scores", scores_content(scores_from(f"--{what}", file)), key)
+            return take_fingerprint("scores", scores_content(scores_from(f"--{what}", file)), key)
         if self.data == "scores":
             raise InvalidArgument(
                 f"'--{what}' must be given for a report on scores, got a file that names a model. Give the scores."
             )
         if file is not None:
-            return taken(
+            return take_fingerprint(
                 "records", records_content(records_from(Path(file), self.arguments.label or "label")), key
             )
         subject = self.subject
         names = None if subject is None else class_names(bare_model(subject.model))
-        records = records_of(what, None if subject is None else getattr(subject, what), names)
-        return taken("records", records_content(records), key)
+        records = read_records(what, None if subject is None else getattr(subject, what), names)
+        return take_fingerprint("records", records_content(records), key)
 
     def _key(self, hashing: Hashing) -> FingerprintKey | None:
         return self.key if hashing is Hashing.KEYED else None

@@ -1,7 +1,12 @@
-"""The loop closed: a model in, attacked and bounded from both sides, a report out."""
+"""The pipeline: a model and records in, a report with both bounds on ε out.
+
+``audit_model`` reads ``records``, lets ``choosing`` pick the attacks before any score is seen, ``references``
+train what they need within a ``time_limit``, runs the attacks, bounds ε (``canary_bounds`` for canaries) and
+gives a report with fingerprints (``identification``) and the call that reproduces it (``reproducing``).
+"""
 
 from privet.pipeline.audit_model import audit, audit_scores
 from privet.pipeline.choosing import ATTACKS
-from privet.pipeline.time_limit import Budget
+from privet.pipeline.time_limit import TimeLimit
 
-__all__ = ["ATTACKS", "Budget", "audit", "audit_scores"]
+__all__ = ["ATTACKS", "TimeLimit", "audit", "audit_scores"]

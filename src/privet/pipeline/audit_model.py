@@ -1,6 +1,7 @@
-"""``audit``: a model and two sets of records in, a report with both bounds out. A few lines over the parts."""
+"""``audit``: from a model and two sets of records to a report with both bounds on ε."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -9,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet import __version__
+from privet.accounting import account
 from privet.arguments import open_fraction
 from privet.attacks import Attack, LayerClassifier, Outputs, QuantileRegression, Shokri, see
 from privet.attacks.fitted import class_names
-from privet.attacks.membership.referenced import ReferenceAttack
-from privet.attacks.membership.signals import checked_labels
+from privet.attacks.membership.reference_attack import ReferenceAttack
+from privet.attacks.membership.signals import check_labels
 from privet.attacks.preflight import enough_records, preflight, same_size
-from privet.attacks.shadows import Recipe
+from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.auditing import (
     Audit,
     OneRun,
-    OneRunFDP,
     Shares,
     accuracy_by_group,
-    by_group,
+    leakage_by_group,
     measure,
     most_at_risk,
 )
@@ -32,13 +33,13 @@ from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
+from privet.pipeline.canary_bounds import choose_canary_bound
 from privet.pipeline.choosing import Attacks, choose_attacks
-from privet.pipeline.identification import identify, identify_scores, ledger_of
-from privet.pipeline.judging import canary_judge
-from privet.pipeline.records import Asked, challenge_of, records_of
-from privet.pipeline.references import Lender, fewer_than_asked
+from privet.pipeline.identification import find_ledger, identify, identify_scores
+from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
+from privet.pipeline.references import KnowledgeSource, warn_of_fewer
 from privet.pipeline.reproducing import audit_call, scores_call
-from privet.pipeline.time_limit import Budget
+from privet.pipeline.time_limit import TimeLimit
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
 from privet.scores import Bits, Challenge, Records, References, Scores
@@ -47,11 +48,7 @@ from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 __all__ = ["audit", "audit_scores"]
 
 DELTA = 1e-5
-_METHODS = {
-    OneRun: "Guesses in one run of training (Steinke, Nasr & Jagielski 2023)",
-    OneRunFDP: "Guesses in one run of training, by trade-off curves (Mahloujifar, Melis & Chaudhuri 2024)",
-}
-_UNKNOWN = Adversary(
+_UNKNOWN_ADVERSARY = Adversary(
     sees="whatever the scores were computed from",
     knows="what their author knows",
     wants="whether a record was trained on",
@@ -59,7 +56,7 @@ _UNKNOWN = Adversary(
 
 
 @runtime_checkable
-class _Planted(Protocol):
+class _Canaries(Protocol):
     """Canaries of a private run, with their scores."""
 
     @property
@@ -69,8 +66,8 @@ class _Planted(Protocol):
 
 
 @runtime_checkable
-class _TrainedPrivately(Protocol):
-    """What private training gives: the model with its ledger, and canaries where there were some."""
+class _PrivateRun(Protocol):
+    """The result of private training: the model with its ledger, and its canaries where there are some."""
 
     @property
     def model(self) -> object: ...
@@ -83,8 +80,8 @@ class _TrainedPrivately(Protocol):
 
 
 @runtime_checkable
-class _Planned(Protocol):
-    """How many units a run was planned for."""
+class _PlannedRun(Protocol):
+    """The plan of a run, with its number of units."""
 
     @property
     def population(self) -> int: ...
@@ -96,7 +93,7 @@ def audit(
     nonmembers: object,
     *,
     name: str = "model",
-    recipe: Recipe | None = None,
+    recipe: Recipe | Callable[..., object] | None = None,
     references: int | References | None = None,
     attacks: Attacks = None,
     public: object = None,
@@ -104,7 +101,7 @@ def audit(
     delta: float = DELTA,
     confidence: float = 0.95,
     gives: Outputs | None = None,
-    budget: Budget | None = None,
+    time_limit: TimeLimit | float | str | None = None,
     cache: Path | str | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -113,54 +110,81 @@ def audit(
 ) -> Report:
     """Attack a model, bound its ε from both sides, and report.
 
-    ``model`` is a torch module, an object with ``predict_proba``, a view, or what ``privet.train`` gave, whose ledger and canaries are
-    then used; of a private estimator its ``ledger_``. ``members`` are records that it was trained on, all of them where there are
-    references, ``nonmembers`` records of the same kind that it was not: (inputs, labels), a torch dataset, or ``Records``.
+    All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons
+    share the failure probability (``privet.auditing.Shares``), and membership counts as detected where one of
+    them excludes chance. This assumes that a fair coin decided which records were trained on. No choice
+    depends on the scores.
 
-    With a ``recipe``, by which the model was trained, ``references`` models (16) of the target's size are trained and stronger
-    attacks run; ``budget`` limits their time, ``cache`` keeps what they say. Ready ``References`` are put in the order of the records by
-    content, or refused. ``attacks`` are attacks, or names of them (``privet.pipeline.ATTACKS``). ``public`` are further records that the model was
-    not trained on; some attacks learn from them. δ is 1e−5 unless another is given, and the report says so.
+    The report carries fingerprints of the model, the records and the ledger.
 
-    All statements of the report hold together with ``confidence``: bounds on ε, intervals and comparisons share the failure out
-    (``privet.auditing.Shares``), and membership is called detected where one of them excludes chance. It assumes that a fair coin
-    decided who was trained on. Nothing is decided in view of the scores.
-
-    The report carries fingerprints of the model, the records and the ledger, keyed by ``key`` or by a fresh one, which ``Report.save_key``
-    writes; ``public_model`` says that the model is published, so that its fingerprint needs no key.
+    Args:
+        model: a torch module, an object with ``predict_proba``, a view, or the result of ``privet.train``,
+        whose ledger and
+            canaries are then used; of a private estimator the ``ledger_`` is used.
+        members: records that the model was trained on; all of them where there are references. Pairs (inputs,
+        labels), a torch
+            dataset, or ``Records``.
+        nonmembers: records of the same kind that the model was not trained on. name: what the report calls
+        the model. recipe: how the model was trained, so that reference models can be trained in the same way
+        and stronger attacks run.
+            A ``Recipe``, an unfitted scikit-learn classifier, or a function ``train(inputs, labels, seed)``
+            that gives a model.
+        references: how many reference models of the target's size to train (16), or ready ``References``,
+        which are matched
+            with the records by content.
+        attacks: attacks, or their names (``privet.pipeline.ATTACKS``); by default those that fit. public:
+        further records that the model was not trained on; some attacks learn from them. ledger: what the
+        training recorded, where ``model`` does not bring it along; it gives the upper bound on ε. delta: the
+        δ of both bounds. The report says which δ was used. confidence: the confidence of all statements of
+        the report together. gives: whether a torch module gives logits or probabilities, where that cannot be
+        seen. time_limit: how long the training of reference models may take: seconds, or text such as
+        ``"10min"``. cache: a folder for the signals of reference models. seed: the seed of every random
+        choice. progress: whether to show a progress bar on a terminal. key: the key of the fingerprints; a
+        new one by default, which ``Report.save_key`` writes. public_model: that the model is published, so
+        that its fingerprint needs no key.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     open_fraction("confidence", confidence)
     open_fraction("delta", delta)
-    recipe = None if recipe is None else recipe.giving(gives)
-    lender = Lender(
-        recipe=recipe, references=references, budget=budget, cache=cache, seed=seed, progress=progress
+    recipe = None if recipe is None else to_recipe(recipe).giving(gives)
+    source = KnowledgeSource(
+        recipe=recipe,
+        references=references,
+        time_limit=None if time_limit is None else TimeLimit.of(time_limit),
+        cache=cache,
+        seed=seed,
+        progress=progress,
     )
-    planted, canaries, population, given = None, None, 0, ledger
-    recorded = ledger_of(model)
-    ledger = recorded if ledger is None else ledger
-    if isinstance(model, _TrainedPrivately):
-        planted = model.canaries if isinstance(model.canaries, _Planted) else None
-        canaries = 0 if planted is None else len(planted.scores)
-        population = model.plan.population if isinstance(model.plan, _Planned) else 0
+    canaries, canary_count, population, given_ledger = None, None, 0, ledger
+    own_ledger = find_ledger(model)
+    ledger = own_ledger if ledger is None else ledger
+    if isinstance(model, _PrivateRun):
+        canaries = model.canaries if isinstance(model.canaries, _Canaries) else None
+        canary_count = 0 if canaries is None else len(canaries.scores)
+        population = model.plan.population if isinstance(model.plan, _PlannedRun) else 0
         model = model.model
     view = see(model, gives=gives)
     names = class_names(model)
-    sides = records_of("members", members, names), records_of("nonmembers", nonmembers, names)
-    asked = challenge_of(*sides, seed=seed)
-    challenge = asked.challenge
-    secret = FingerprintKey.fresh() if key is None else key
-    identified = identify(model, *sides, ledger, secret, public_model=public_model)
-    known = asked.spare if public is None else _apart(records_of("public", public, names), challenge.records)
-    # Chosen, and the model asked, first: what cannot be done should be said before models are trained.
-    choice = choose_attacks(attacks, lender.means(view, challenge.records, known))
-    right = _classified_rightly(view, challenge)
-    compared = lender.trained(asked, choice)
-    lent, used = lender.knowledge(asked, choice, compared, known), lender.facts(compared)
-    chosen = choice.made(lent)
-    claim = None if ledger is None else _claim(ledger)
+    sides = read_records("members", members, names), read_records("nonmembers", nonmembers, names)
+    shuffled = draw_challenge(*sides, seed=seed)
+    challenge = shuffled.challenge
+    secret = FingerprintKey.generate() if key is None else key
+    fingerprints = identify(model, *sides, ledger, secret, public_model=public_model)
+    known = (
+        shuffled.other_nonmembers
+        if public is None
+        else _require_disjoint(read_records("public", public, names), challenge.records)
+    )
+    # Attacks are chosen, and the model is queried, before models are trained: an error should come early.
+    choice = choose_attacks(attacks, source.means(view, challenge.records, known))
+    correct = _classified_correctly(view, challenge)
+    trained_references = source.train(shuffled, choice)
+    knowledge = source.collect(shuffled, choice, trained_references, known)
+    reference_models = source.describe(trained_references)
+    chosen = choice.build(knowledge)
+    claim = None if ledger is None else account(ledger)
     scored = [int((~challenge.members).sum())] * len(chosen)
-    scored += [] if planted is None else [int((~planted.scores.members).sum())]
+    scored += [] if canaries is None else [int((~canaries.scores.members).sum())]
     tables = (challenge.records.labels is not None) + (challenge.records.groups is not None)
     shares = Shares.of(confidence, others=scored, tables=tables)
     results = [
@@ -172,47 +196,47 @@ def audit(
         )
         for attack in chosen
     ]
-    if planted is not None and recorded is not None:
-        judge = canary_judge(recorded, shares.bound)
-        scores = replace(planted.scores, attack="canaries in training")
-        found = _result(scores, planted.adversary, claim, judge, delta, shares, tossed=True)
-        results.append(replace(found, planted=True))
-    told = results[len(chosen) - 1]  # the strongest by what it knows, not by how it did
+    if canaries is not None and own_ledger is not None:
+        bound = choose_canary_bound(own_ledger, shares.bound)
+        scores = replace(canaries.scores, attack="canaries in training")
+        result = _result(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
+        results.append(replace(result, planted=True))
+    strongest = results[len(chosen) - 1]  # the strongest by its knowledge, not by its result
     audited = ModelAudit(
         name=name,
         delta=delta,
-        results=tuple(results),
+        results=results,
         claim=claim,
         ledger=ledger,
-        train_accuracy=None if right is None else float(right[challenge.members].mean()),
-        test_accuracy=None if right is None else float(right[~challenge.members].mean()),
+        train_accuracy=None if correct is None else float(correct[challenge.members].mean()),
+        test_accuracy=None if correct is None else float(correct[~challenge.members].mean()),
         checks=(
-            *_unlabelled(challenge),
-            *fewer_than_asked(used),
+            *_warn_of_missing_labels(challenge),
+            *warn_of_fewer(reference_models),
             *preflight(
                 view,
                 challenge,
-                references=lent.references,
+                references=knowledge.references,
                 shadow_recipe=recipe,
-                canaries=canaries,
+                canaries=canary_count,
                 seed=seed,
             ),
-            same_size(asked.members, compared),
+            same_size(shuffled.member_count, trained_references),
         ),
-        harm=_harm(told.scores, asked, right, shares, confidence),
-        reference_models=used,
+        harm=_harm(strongest.scores, shuffled, correct, shares, confidence),
+        reference_models=reference_models,
         population=max(population, len(sides[0])),
-        fingerprints=identified,
-        seconds=time.monotonic() - began,
+        fingerprints=fingerprints,
+        seconds=time.monotonic() - started,
     )
-    audited = _only_where_detected(audited)
+    audited = _flag_only_where_detected(audited)
     call = audit_call(
         name=name,
         recipe=recipe,
-        reference_models=used,
+        reference_models=reference_models,
         attacks=choice,
         public=None if public is None else known,
-        ledger=given,
+        ledger=given_ledger,
         delta=delta,
         confidence=confidence,
         gives=gives,
@@ -236,29 +260,29 @@ def audit_scores(
     confidence: float = 0.95,
     key: FingerprintKey | None = None,
 ) -> Report:
-    """The report of an attack that was run elsewhere: its scores of members and of others, higher = more likely a member.
+    """The report of an attack that was run elsewhere, from its scores: higher = more likely a member.
 
     >>> report = audit_scores(np.arange(60.0) + 40, np.arange(60.0))
     >>> report.audits[0].results[0].leakage.auc.value
     0.9444...
     """
-    began = time.monotonic()
+    started = time.monotonic()
     open_fraction("delta", delta)
     scores = Scores.of(_column("members", members), _column("nonmembers", nonmembers), attack)
-    claim = None if ledger is None else _claim(ledger)
+    claim = None if ledger is None else account(ledger)
     shares = Shares.of(confidence, others=[int((~scores.members).sum())])
-    result = _result(scores, _UNKNOWN, claim, OneRun(shares.bound), delta, shares)
-    secret = FingerprintKey.fresh() if key is None else key
+    result = _result(scores, _UNKNOWN_ADVERSARY, claim, OneRun(shares.bound), delta, shares)
+    secret = FingerprintKey.generate() if key is None else key
     audited = ModelAudit(
         name=name,
         delta=delta,
-        results=(result,),
+        results=[result],
         claim=claim,
         ledger=ledger,
         checks=(enough_records(Challenge(Records(scores.values), scores.members), fpr=1e-3),),
         population=int(scores.members.sum()),
         fingerprints=identify_scores(scores, ledger, secret),
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
     )
     call = scores_call(name=name, attack=attack, ledger=ledger, delta=delta, confidence=confidence)
     return Report(
@@ -272,89 +296,100 @@ def _result(
     scores: Scores,
     adversary: Adversary,
     claim: Guarantee | None,
-    judge: Audit,
+    bound: Audit,
     delta: float,
     shares: Shares,
     *,
-    tossed: bool = False,
+    fair_coins: bool = False,
 ) -> AttackResult:
-    """One attack with its bound; ``tossed`` says that a fair coin decided of every record, as of canaries."""
+    """One attack with its bound.
+
+    ``fair_coins`` says that a fair coin decided on every record, as on canaries.
+    """
     return AttackResult(
         adversary=adversary,
         scores=scores,
         leakage=measure(scores, confidence=shares.interval),
-        finding=judge.test(scores if tossed else _balanced(scores), claim, delta=delta),
-        method=f"{_METHODS[type(judge)]}, at {100 * judge.confidence:.4g} % confidence. {judge.assumes}",
+        finding=bound.test(scores if fair_coins else _balance(scores), claim, delta=delta),
+        method=bound.method,
     )
 
 
-def _unlabelled(challenge: Challenge) -> tuple[Check, ...]:
+def _warn_of_missing_labels(challenge: Challenge) -> tuple[Check, ...]:
     if challenge.records.labels is not None:
         return ()
     return (
         Check(
             name="labels are given",
             outcome=Outcome.WARNED,
-            finding="No labels were given, so only attacks that need none were run; stronger ones need them.",
+            finding=(
+                "No labels were given, so only attacks without labels were run; stronger attacks need labels."
+            ),
             advice="Give (inputs, labels) for members and for non-members.",
         ),
     )
 
 
 def _strength(attack: Attack[Any]) -> Strength:
-    """Whether the attack compares a record with what other models, or a regression, say of it."""
+    """Whether the attack compares the target with other models, or with a regression."""
     calibrated = isinstance(attack, ReferenceAttack | Shokri | QuantileRegression | LayerClassifier)
     return Strength.CALIBRATED if calibrated else Strength.TARGET_ALONE
 
 
-def _only_where_detected(audited: ModelAudit) -> ModelAudit:
-    """Records are called exposed only where membership was detected: their list has a level of its own, which is no part of the family."""
+def _flag_only_where_detected(audited: ModelAudit) -> ModelAudit:
+    """Records are flagged only where membership was detected, because the level of their list is not part of
+    ``confidence``.
+    """
     harm = audited.harm
     if harm is None or audited.detected:
         return audited
     return replace(audited, harm=replace(harm, at_risk=replace(harm.at_risk, flagged=0)))
 
 
-def _harm(scores: Scores, asked: Asked, right: Bits | None, shares: Shares, confidence: float) -> Harm:
-    labels, groups = asked.challenge.records.labels, asked.challenge.records.groups
+def _harm(
+    scores: Scores, shuffled: ShuffledChallenge, correct: Bits | None, shares: Shares, confidence: float
+) -> Harm:
+    labels, groups = shuffled.challenge.records.labels, shuffled.challenge.records.groups
     risk = most_at_risk(scores)
 
     def accuracies(names: NDArray[Any] | None) -> tuple[GroupAccuracy, ...]:
-        if names is None or right is None:
+        if names is None or correct is None:
             return ()
-        return accuracy_by_group(scores.members, right, names, confidence=confidence)
+        return accuracy_by_group(scores.members, correct, names, confidence=confidence)
 
     return Harm(
         attack=scores.attack,
         at_risk=risk,
-        names=tuple(str(place) for place in asked.places[risk.records]),
-        classes=() if labels is None else by_group(scores, labels, confidence=shares.table),
-        groups=() if groups is None else by_group(scores, groups, confidence=shares.table),
+        names=tuple(str(position) for position in shuffled.positions[risk.records]),
+        classes=() if labels is None else leakage_by_group(scores, labels, confidence=shares.table),
+        groups=() if groups is None else leakage_by_group(scores, groups, confidence=shares.table),
         class_accuracies=accuracies(labels),
         group_accuracies=accuracies(groups),
         failure=((labels is not None) + (groups is not None)) * (1 - shares.table),
     )
 
 
-def _balanced(scores: Scores) -> Scores:
-    """As many members as others: the bound is about fair coins, and nobody says that these sides come of some."""
-    inside, outside = np.flatnonzero(scores.members), np.flatnonzero(~scores.members)
-    count = min(len(inside), len(outside))
-    if len(inside) == len(outside):
+def _balance(scores: Scores) -> Scores:
+    """Equally many members and others: the bound assumes fair coins, and the sides may have any sizes."""
+    members, others = np.flatnonzero(scores.members), np.flatnonzero(~scores.members)
+    count = min(len(members), len(others))
+    if len(members) == len(others):
         return scores
     generator = np.random.default_rng(0)
     return scores.take(
-        np.concatenate([generator.choice(side, count, replace=False) for side in (inside, outside)])
+        np.concatenate([generator.choice(side, count, replace=False) for side in (members, others)])
     )
 
 
-def _apart(public: Records, judged: Records) -> Records:
-    """Public records, or a refusal where some of them are judged: an attack must not learn from what it is asked about."""
+def _require_disjoint(public: Records, judged: Records) -> Records:
+    """The public records, or a refusal where some of them are judged: an attack must not learn from the
+    records to judge.
+    """
     shared = int(np.isin(public.hashes, judged.hashes).sum())
     if shared:
         raise InvalidArgument(
-            f"'public' must hold other records than those that are judged, and {shared} of {len(public)} are among them. "
-            f"Leave these out."
+            f"'public' must hold other records than those that are judged, and {shared} of {len(public)} are "
+            f"among them. Leave these out."
         )
     return public
 
@@ -365,22 +400,16 @@ def _one_line(call: str) -> str:
     return " ".join(lines).replace("( ", "(").replace(", )", ")")
 
 
-def _classified_rightly(view: LabelOnly, challenge: Challenge) -> Bits | None:
-    """Whether the model is right, for each record; None where labels are not known."""
+def _classified_correctly(view: LabelOnly, challenge: Challenge) -> Bits | None:
+    """Whether the model classifies each record correctly; None where labels are not known."""
     labels = challenge.records.labels
     if labels is None:
         return None
     if not isinstance(view, BlackBox):
         return np.asarray(view.labels(challenge.records.inputs) == labels, dtype=np.bool_)
     log_confidences = view.log_confidences(challenge.records.inputs)
-    known = checked_labels(challenge.records, log_confidences.shape[1])
+    known = check_labels(challenge.records, log_confidences.shape[1])
     return np.asarray(log_confidences.argmax(axis=1) == known, dtype=np.bool_)
-
-
-def _claim(ledger: Ledger) -> Guarantee:
-    from privet.accounting import account  # late: it is not needed where nothing was proved
-
-    return account(ledger)
 
 
 def _column(name: str, values: object) -> Numbers:
@@ -393,6 +422,7 @@ def _column(name: str, values: object) -> Numbers:
         ) from None
     if column.ndim != 1 or len(column) == 0:
         raise InvalidArgument(
-            f"'{name}' must be one score for each record, got an array of shape {column.shape}. Give one axis."
+            f"'{name}' must be one score for each record, got an array of shape {column.shape}. Give one "
+            f"axis."
         )
     return column

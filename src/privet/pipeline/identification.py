@@ -1,11 +1,11 @@
-"""What an audit was about, as fingerprints: the model, the records or scores of both sides, and the ledger."""
+"""The fingerprints of an audit: of the model, the records or scores of both sides, and the ledger."""
 
 import hashlib
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from privet.attacks.shadows.fingerprints import fingerprint as followed
+from privet.attacks.shadows.fingerprints import fingerprint as object_fingerprint
 from privet.errors import PrivetError
 from privet.fingerprints import (
     Fingerprint,
@@ -14,16 +14,16 @@ from privet.fingerprints import (
     ledger_fingerprint,
     records_content,
     scores_content,
-    taken,
+    take_fingerprint,
 )
 from privet.ledger import Ledger
 from privet.scores import Records, Scores
 
 __all__ = [
     "bare_model",
+    "find_ledger",
     "identify",
     "identify_scores",
-    "ledger_of",
     "model_fingerprint",
     "parameters_content",
 ]
@@ -57,42 +57,45 @@ def identify(
     *,
     public_model: bool,
 ) -> Fingerprints:
-    """The fingerprints of an audit of a model. Those of data are keyed; that of the model too, unless the model is public."""
+    """The fingerprints of an audit of a model. Data is keyed; so is the model, unless it is public."""
     return Fingerprints(
         key=key.name,
         data="records",
         model=model_fingerprint(model, None if public_model else key),
-        members=taken("records", records_content(members), key),
-        nonmembers=taken("records", records_content(nonmembers), key),
+        members=take_fingerprint("records", records_content(members), key),
+        nonmembers=take_fingerprint("records", records_content(nonmembers), key),
         ledger=None if ledger is None else ledger_fingerprint(ledger),
     )
 
 
 def identify_scores(scores: Scores, ledger: Ledger | None, key: FingerprintKey) -> Fingerprints:
-    """The fingerprints of an audit of scores. Which model they are of is not known."""
+    """The fingerprints of an audit of scores. The model behind the scores is not known."""
     return Fingerprints(
         key=key.name,
         data="scores",
-        members=taken("scores", scores_content(scores.of_members), key),
-        nonmembers=taken("scores", scores_content(scores.of_others), key),
+        members=take_fingerprint("scores", scores_content(scores.of_members), key),
+        nonmembers=take_fingerprint("scores", scores_content(scores.of_others), key),
         ledger=None if ledger is None else ledger_fingerprint(ledger),
     )
 
 
 def model_fingerprint(model: object, key: FingerprintKey | None) -> Fingerprint | None:
-    """That of a torch module by its state dict, and of any other model by all that it consists of; None where it cannot be followed.
+    """The fingerprint of a torch module by its state dict, of any other model by all its parts.
 
-    A module is identified by its parameters and buffers and not by its code: a saved state dict has the same fingerprint. An
-    estimator is identified with its class and the version of its package, because another version may answer otherwise.
+    None where that fails.
+
+    A module is identified by its parameters and buffers and not by its code: a saved state dict has the same
+    fingerprint. An estimator is identified with its class and the version of its package, because another
+    version may answer otherwise.
     """
     model = bare_model(model)
     state = _state_dict(model)
     if state is not None:
-        return taken("parameters", parameters_content(state), key)
+        return take_fingerprint("parameters", parameters_content(state), key)
     try:
-        return taken("object", followed(model).encode(), key)
+        return take_fingerprint("object", object_fingerprint(model).encode(), key)
     except (PrivetError, TypeError, ValueError, AttributeError, RecursionError, NotImplementedError):
-        return None  # a foreign object that cannot be taken apart: the report says that it has no fingerprint
+        return None  # a foreign object that cannot be hashed: the report says that it has no fingerprint
 
 
 def bare_model(model: object) -> object:
@@ -100,23 +103,23 @@ def bare_model(model: object) -> object:
     return model.model if isinstance(model, _WithLedger) else model
 
 
-def ledger_of(model: object) -> Ledger | None:
-    """The ledger that private training gave together with the model, or that a private estimator keeps; None where there is none."""
+def find_ledger(model: object) -> Ledger | None:
+    """The ledger of a privately trained model or of a private estimator; None where there is none."""
     if isinstance(model, _WithLedger):
         return model.ledger
-    kept = model.ledger_ if isinstance(model, _FittedPrivately) else None
-    return kept if isinstance(kept, Ledger) else None
+    ledger = model.ledger_ if isinstance(model, _FittedPrivately) else None
+    return ledger if isinstance(ledger, Ledger) else None
 
 
 def parameters_content(state: Mapping[str, Any]) -> bytes:
-    """A state dict in canonical form, as one hash. What is no tensor in it is followed like an object."""
+    """A state dict in canonical form, as one hash. Values that are no tensors are hashed like objects."""
     import torch
 
     digest = hashlib.sha256()
     for name in sorted(state):
         value = state[name]
         if not isinstance(value, torch.Tensor):
-            digest.update(f"{name}|object|{followed(value)}\n".encode())
+            digest.update(f"{name}|object|{object_fingerprint(value)}\n".encode())
             continue
         digest.update(f"{name}|{value.dtype}|{tuple(value.shape)}\n".encode())
         digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
@@ -124,7 +127,10 @@ def parameters_content(state: Mapping[str, Any]) -> bytes:
 
 
 def _state_dict(model: object) -> Mapping[str, Any] | None:
-    """That of a torch module, or of the module in a view of one; None for anything else. torch is not loaded for it."""
+    """The state dict of a torch module, or of the module in a view.
+
+    None for anything else. torch is not loaded for it.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return None

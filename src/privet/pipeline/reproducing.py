@@ -1,4 +1,4 @@
-"""The Python call that gives the same figures, written out: what was said, and what was decided on the way."""
+"""The Python call that gives the same figures, with all arguments that were given or chosen."""
 
 from collections.abc import Iterable
 
@@ -27,8 +27,8 @@ def audit_call(
 ) -> str:
     """``privet.audit`` with every argument that decides a figure.
 
-    The number of reference models is that which was used: where a budget cut them, the same number without the budget gives
-    the same models.
+    The number of reference models is the number that was used: where a time limit cut it, the same number
+    without the limit gives the same models.
     """
     lines = ["model,", "members,", "nonmembers,", f"name={name!r},"]
     if recipe is not None:
@@ -38,8 +38,9 @@ def audit_call(
     elif reference_models is not None:
         cut = f"  # {reference_models.asked} were asked for" if reference_models.fewer else ""
         lines.append(f"references={reference_models.used},{cut}")
-    ready = [f"{type(one).__name__}(…)" for one in attacks.ready]
-    lines.append(f"attacks=[{', '.join([*ready, *(repr(one.name) for one in attacks.named)])}],")
+    ready = [f"{type(attack).__name__}(…)" for attack in attacks.ready]
+    names = [repr(attack.name) for attack in attacks.named]
+    lines.append(f"attacks=[{', '.join([*ready, *names])}],")
     if public is not None:
         lines.append(f"public=public,  # {len(public):,} records")
     if ledger is not None:
@@ -47,7 +48,7 @@ def audit_call(
     if gives is not None:
         lines.append(f"gives=privet.attacks.{gives},")
     lines += [f"delta={delta!r},", f"confidence={confidence!r},", f"seed={seed!r},"]
-    return _written("privet.audit", lines)
+    return _format_call("privet.audit", lines)
 
 
 def scores_call(*, name: str, attack: str, ledger: Ledger | None, delta: float, confidence: float) -> str:
@@ -60,8 +61,8 @@ def scores_call(*, name: str, attack: str, ledger: Ledger | None, delta: float, 
     ]
     if ledger is not None:
         lines.append("ledger=ledger,  # what the training recorded")
-    return _written("privet.audit_scores", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"])
+    return _format_call("privet.audit_scores", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"])
 
 
-def _written(function: str, lines: Iterable[str]) -> str:
+def _format_call(function: str, lines: Iterable[str]) -> str:
     return "\n".join([f"{function}(", *(f"    {line}" for line in lines), ")"])

@@ -1,4 +1,12 @@
-"""Findings told to people: one page, one document, one section of a model card, the evidence of an impact assessment."""
+"""Reports: the findings of an audit as a page, as JSON, as a section of a model card, as evidence for an
+impact assessment.
+
+``facts`` are what a report is made of, ``content`` holds them for one or more models, ``verdicts`` and
+``caution`` put them into sentences. ``page`` puts sections (``sections_*``) together, with ``charts``;
+``documents`` are the other forms; ``report`` has all of them. Nothing here computes a figure of its own.
+
+A new section of the page is a function in a ``sections_*`` module and a line of ``SECTIONS`` in ``page``.
+"""
 
 from privet.reporting.facts import AttackResult, ModelAudit, Origin, Standing, Strength
 from privet.reporting.report import Report

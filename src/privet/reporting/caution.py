@@ -1,70 +1,74 @@
-"""What must be read beside a verdict: how strong the attacks were, and a δ that is too large for so many units.
+"""What must be read beside a verdict: how strong the attacks were, and a δ that is too large for so many
+units.
 
-A verdict says what was found. What was not found depends on who looked: a threshold on the model's own confidence finds little,
-and its silence is no evidence. So every form of a report says how strong the attacks were, and none shows a verdict in the colour
-of good news where only weak attacks were run.
+A verdict says what was found. A weak attack, such as a threshold on the model's own confidence, finds little,
+so it is no evidence where it finds nothing. Every form of a report says how strong the attacks were, and none
+shows a verdict in the colour of good news where only weak attacks were run.
 """
 
 from privet.caveats import Caveat
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Standing, Strength
 from privet.reporting.numbers import count, small
-from privet.reporting.report import Report
-from privet.reporting.standings import Look, look
+from privet.reporting.standings import Badge, standing_badge
 
-__all__ = ["attack_strength", "delta_alarm", "look_of", "rests_on", "warned"]
+__all__ = ["attack_strength", "audit_badge", "condition_sentences", "delta_alarm", "warning_sentences"]
 
-_SAID = {
+_STRENGTH_SENTENCES = {
     Strength.TARGET_ALONE: (
-        "Only weak attacks were run: each looks at the target alone, and none compares a record with reference models. Stronger "
-        "attacks find more as a rule, so what these did not find says little."
+        "Only weak attacks were run: each looks at the target alone, and none compares a record with "
+        "reference models. Stronger attacks find more as a rule, so what these did not find says little."
     ),
-    Strength.UNKNOWN: "How strong the attack is, is not known: only its scores were given.",
+    Strength.UNKNOWN: "It is not known how strong the attack is: only its scores were given.",
     Strength.CALIBRATED: (
-        "Strong attacks were run: they compare what the model says of a record with what reference models, shadow models or a "
-        "regression say of it."
+        "Strong attacks were run: they compare what the model says of a record with what reference models, "
+        "shadow models or a regression say of it."
     ),
 }
-_SILENT = (Standing.NOT_DETECTED, Standing.NOT_DETECTED_PROVED)
+_NOT_DETECTED = (Standing.NOT_DETECTED, Standing.NOT_DETECTED_PROVED)
 
 
 def attack_strength(audit: ModelAudit) -> str:
-    """How strong the attacks on records were, in words."""
-    return _SAID[audit.strength]
+    """One or two sentences on how strong the attacks on records were."""
+    return _STRENGTH_SENTENCES[audit.strength]
 
 
-def look_of(audit: ModelAudit) -> Look:
-    """How to show where a model stands.
+def audit_badge(audit: ModelAudit) -> Badge:
+    """The badge of a model.
 
-    A silence of weak attacks, or of unknown ones, is not shown as good news; nor is a proof at a δ that is too large.
+    "Not detected" by weak or unknown attacks is not shown as good news; nor is a proof at a δ that is too
+    large.
     """
-    shown = look(audit.standing)
     if audit.standing is Standing.NOT_DETECTED_PROVED and Caveat.DELTA_TOO_LARGE in audit.caveats:
-        return Look("Not detected, and δ is too large for the proof", "!", "within")
-    if audit.standing in _SILENT and audit.canaries_told:
+        return Badge("Not detected, and δ is too large for the proof", "!", "within")
+    if audit.standing in _NOT_DETECTED and audit.canaries_detected:
         proved = ", within the proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""
-        return Look(f"Not detected on records, canaries told{proved}", "≤", "within")
-    if audit.standing in _SILENT and audit.strength is not Strength.CALIBRATED:
+        return Badge(f"Not detected on records, canaries detected{proved}", "≤", "within")
+    if audit.standing in _NOT_DETECTED and audit.strength is not Strength.CALIBRATED:
         by = "weak attacks" if audit.strength is Strength.TARGET_ALONE else "an unknown attack"
         proved = ", bounded by proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""
-        return Look(f"Not detected by {by}{proved}", "?", "unseen")
-    return shown
+        return Badge(f"Not detected by {by}{proved}", "?", "unseen")
+    return standing_badge(audit.standing)
 
 
 def delta_alarm(audit: ModelAudit) -> str:
-    """That δ is too large, with both numbers; empty where it is not known to be."""
+    """A sentence that δ is too large for the number of records; empty where that is not known."""
     if Caveat.DELTA_TOO_LARGE not in audit.caveats:
         return ""
     among = "" if audit.population is None else f" for {count(audit.population)} records"
-    return f"δ = {small(audit.delta)} is too large{among}: a mechanism that publishes a whole record now and then would have the same ε."
+    return (
+        f"δ = {small(audit.delta)} is too large{among}: a mechanism that publishes a whole record now and "
+        f"then would have the same ε."
+    )
 
 
-def rests_on(audit: ModelAudit) -> list[str]:
-    """What the figures rest on: every caveat of the claim and of its δ, one sentence each."""
+def condition_sentences(audit: ModelAudit) -> list[str]:
+    """One sentence for every caveat of the claim and of its δ."""
     return [f"This rests on a condition: {caveat.sentence}" for caveat in audit.caveats]
 
 
-def warned(report: Report) -> list[str]:
-    """The checks that warned, for every model."""
+def warning_sentences(report: ReportContent) -> list[str]:
+    """One sentence for every check that warned."""
     several = len(report.audits) > 1
     return [
         f"{f'{audit.name}: ' if several else ''}Warning, {check.name}: {check.finding} {check.advice}".strip()

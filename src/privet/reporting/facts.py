@@ -1,26 +1,28 @@
-"""What a report is made of: for each model, what attacks measured beside what was proved, and what was checked.
+"""The facts of a report: for each model the measured and the proved bounds, every attack, and what was
+checked.
 
-Nothing here computes a figure of its own: leakage and lower bounds come from ``privet.auditing``, upper bounds from a
-``Guarantee``. A report never says that a model *is* private: it says what was not detected, at which power, and what is
-proved.
+Nothing here computes a figure of its own: leakage and lower bounds come from ``privet.auditing``, upper
+bounds from a ``Guarantee``. A report never says that a model *is* private: it says what was not detected, at
+which power, and what is proved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from privet.auditing import AtRisk, GroupAccuracy, GroupHarm, Leakage, Rate
-from privet.auditing.leakage import figures
+from privet.auditing.leakage import count_intervals
 from privet.bounds import Finding, Verdict
 from privet.caveats import Caveat
 from privet.checks import Check, Outcome
+from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, package_versions
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
-from privet.reporting.charts.proved_curve import most_found
+from privet.reporting.charts.proved_curve import highest_tpr
 from privet.scores import Scores
 from privet.views import Adversary
 
@@ -38,7 +40,7 @@ __all__ = [
 
 @final
 class Standing(StrEnum):
-    """Where a model stands, from worst to best; there is no "private"."""
+    """The verdict on a model, from worst to best. None of them is "private"."""
 
     BROKEN = "broken"  # a measured lower bound, of ε or of a rate, is above what was claimed
     LEAKS = "leaks"  # membership was detected, and no proof caps it
@@ -49,7 +51,10 @@ class Standing(StrEnum):
 
 @final
 class Strength(StrEnum):
-    """What an attack compares a record with, from least to most. A weak attack that finds nothing says little."""
+    """How strong an attack is, by what it compares a record with.
+
+    A weak attack that finds nothing says little.
+    """
 
     TARGET_ALONE = "target alone"  # a threshold on what the model itself says: the weakest attacks
     UNKNOWN = "unknown"  # only the scores were given
@@ -61,16 +66,21 @@ class Strength(StrEnum):
 class AttackResult:
     """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows.
 
-    ``planted`` says that it told canaries of the run, and not people's records: it bounds ε, and finds nobody.
+    ``planted`` says that it attacked canaries of the run and not people's records: it bounds ε, and finds no
+    person.
     """
 
     adversary: Adversary
     scores: Scores
     leakage: Leakage
     finding: Finding
-    method: str  # which bound gave the finding, in words
+    method: str  # the bound that gave the finding, with its reference
     planted: bool = False
     strength: Strength = Strength.UNKNOWN
+
+    def __repr__(self) -> str:
+        epsilon = f"ε ≥ {self.finding.measured.value:.3g}"
+        return f"AttackResult({self.name!r}: AUC {self.leakage.auc.value:.3f}, {epsilon})"
 
     @property
     def name(self) -> str:
@@ -84,13 +94,15 @@ class AttackResult:
 
     @property
     def failure(self) -> float:
-        """The probability that any statement about it is wrong, at most: those of its bound and of its intervals, added up."""
-        intervals = figures(self.leakage.roc.others)
+        """An upper bound on the probability that any statement about it is wrong: its bound and its
+        intervals, added up.
+        """
+        intervals = count_intervals(self.leakage.roc.others)
         return 1 - self.finding.measured.confidence + intervals * (1 - self.leakage.confidence)
 
 
 class AboveCeiling(NamedTuple):
-    """A true-positive rate whose interval lies above what a claim leaves to any attack: the claim does not hold."""
+    """A true-positive rate whose interval lies above the ceiling of a claim: the claim does not hold."""
 
     attack: str
     fpr: float
@@ -101,11 +113,11 @@ class AboveCeiling(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Harm:
-    """Who is hurt, by one attack: the members most at risk, and each class and group with its own leakage.
+    """Who is hurt, by one attack: the members most at risk, and the leakage of each class and group.
 
-    ``names`` are what to call the records: their places in the members that were given. ``class_accuracies`` and
-    ``group_accuracies`` say how often the model is right on each class and group; empty where labels are not known.
-    ``failure`` is the probability that any statement about the leakage of classes and groups is wrong, at most.
+    ``names`` are the names of the records: their positions among the given members. ``class_accuracies`` and
+    ``group_accuracies`` are the model's accuracies on each class and group; empty where labels are not known.
+    ``failure`` bounds the probability that any statement about the leakage of classes and groups is wrong.
     """
 
     attack: str
@@ -117,9 +129,13 @@ class Harm:
     group_accuracies: tuple[GroupAccuracy, ...] = ()
     failure: float = 0.0
 
+    def __repr__(self) -> str:
+        tables = f"{len(self.classes)} classes, {len(self.groups)} groups"
+        return f"Harm({self.attack!r}: {self.at_risk.flagged} records flagged, {tables})"
+
     @property
     def detected(self) -> bool:
-        """Whether a class or group has an AUC whose interval excludes chance, or is worse off than the rest."""
+        """Whether some class or group is worse off, or has an AUC whose interval excludes chance."""
         return any(
             group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper
             for group in (*self.classes, *self.groups)
@@ -129,15 +145,16 @@ class Harm:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ReferenceModels:
-    """The reference models that attacks compared with: how many were asked for, how many there were, and how large.
+    """The reference models that attacks compared with: how many were asked for, how many were used, and how
+    large they are.
 
-    ``asked`` is None where ready ones were given. ``records`` is how many each was trained on, in the mean.
+    ``asked`` is None where ready references were given. ``records`` is the mean size of their training sets.
     """
 
     asked: int | None
     used: int
     records: int
-    budget: float | None = None  # seconds that their training could take
+    time_limit: float | None = None  # seconds that their training could take
 
     @property
     def fewer(self) -> bool:
@@ -145,30 +162,34 @@ class ReferenceModels:
         return self.asked is not None and self.used < self.asked
 
     def __str__(self) -> str:
-        each = f"each trained on {self.records:,} records"
+        size = f"each trained on {self.records:,} records"
         if self.asked is None:
-            return f"{self.used} that were given, {each}"
+            return f"{self.used} that were given, {size}"
         if not self.fewer:
-            return f"{self.used}, {each}"
-        return f"{self.used} of the {self.asked} that were asked for, because {self.budget or 0:g} s were allowed; {each}"
+            return f"{self.used}, {size}"
+        return (
+            f"{self.used} of the {self.asked} that were asked for, because {self.time_limit or 0:g} s were "
+            f"allowed; {size}"
+        )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelAudit:
-    """One model, attacked and bounded from both sides at one δ.
+    """One model: the attacks on it, and its ε bounded from both sides at one δ.
 
-    ``population`` is how many units it was trained on, or how many of them are known: the number may be larger, never smaller.
+    ``population`` is how many units it was trained on, as far as that is known: the true number may be
+    larger, never smaller.
     """
 
     name: str
     delta: float
-    results: tuple[AttackResult, ...]
+    results: Sequence[AttackResult]
     claim: Guarantee | None = None
     ledger: Ledger | None = None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
-    checks: tuple[Check, ...] = ()
+    checks: Sequence[Check] = ()
     harm: Harm | None = None
     population: int | None = None
     reference_models: ReferenceModels | None = None
@@ -176,64 +197,107 @@ class ModelAudit:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "results", tuple(self.results))
+        object.__setattr__(self, "checks", tuple(self.checks))
         if not self.results:
             raise InvalidArgument("'results' must hold at least one attack, got none. Run an attack first.")
 
+    def __repr__(self) -> str:
+        proved = "nothing proved" if self.epsilon_proved is None else f"ε ≤ {self.epsilon_proved:.3g} proved"
+        return (
+            f"ModelAudit({self.name!r}: {self.standing}; AUC {self.strongest.leakage.auc.value:.3f}, "
+            f"ε ≥ {self.epsilon_measured:.3g} measured, {proved}, δ = {self.delta:g})"
+        )
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each attack, and the bounds on ε beside its figures."""
+        return to_data_frame(self.rows())
+
+    def rows(self) -> list[dict[str, object]]:
+        """The figures of each attack by column name, for a table."""
+        return [
+            {
+                "model": self.name,
+                "standing": self.standing.value,
+                "attack": result.name,
+                "on_canaries": result.planted,
+                "detected": result.detected,
+                "auc": result.leakage.auc.value,
+                "auc_lower": result.leakage.auc.lower,
+                "auc_upper": result.leakage.auc.upper,
+                **{
+                    f"tpr_at_{fpr:g}": None if tpr is None else tpr.value
+                    for fpr, tpr in result.leakage.tprs.items()
+                },
+                "epsilon_lower": result.finding.measured.value,
+                "epsilon_upper": self.epsilon_proved,
+                "delta": self.delta,
+                "test_accuracy": self.test_accuracy,
+            }
+            for result in self.results
+        ]
+
     @property
     def strongest(self) -> AttackResult:
-        """The attack on records with the highest lower bound on ε; between equals, one that detected, with the highest AUC.
+        """The attack on records with the highest lower bound on ε.
 
-        Canaries come in only where nothing else was attacked: what an adversary tells of them is no measure of what happens to people.
+        Between equals, one that detected, with the highest AUC.
+
+        Canaries count only where nothing else was attacked: how well they are detected says nothing about
+        people's records.
         """
-        return max(self.on_records or self.results, key=_strength)
+        return max(self.on_records or self.results, key=_evidence)
 
     @property
     def tightest(self) -> AttackResult:
-        """What bounds ε best from below, canaries included."""
-        return max(self.results, key=_strength)
+        """The attack with the highest lower bound on ε, canaries included."""
+        return max(self.results, key=_evidence)
 
     @property
     def epsilon_measured(self) -> float:
-        """At least this, from records or from canaries, whichever shows more."""
+        """The lower bound on ε, from records or from canaries, whichever is higher."""
         return self.tightest.finding.measured.value
 
     @property
     def epsilon_of_records(self) -> float:
-        """At least this, shown on people's records."""
+        """The lower bound on ε from people's records."""
         return max((result.finding.measured.value for result in self.on_records), default=0.0)
 
     @property
     def epsilon_of_canaries(self) -> float | None:
-        """At least this, shown on canaries of the run; None where there were none."""
+        """The lower bound on ε from canaries of the run; None without canaries."""
         return max((result.finding.measured.value for result in self.on_canaries), default=None)
 
     @property
     def epsilon_proved(self) -> float | None:
-        """At most this, by proof; None where nothing was proved."""
+        """The upper bound on ε, by proof; None where nothing was proved."""
         claimed = self.strongest.finding.claimed
         return None if claimed is None else claimed.value
 
     @property
     def confidence(self) -> float:
-        """With which all statements hold together: bounds on ε, intervals, and comparisons of classes and groups."""
+        """The confidence of all statements together: bounds on ε, intervals, and comparisons of classes and
+        groups.
+        """
         failures = sum(result.failure for result in self.results)
         failures += 0.0 if self.harm is None else self.harm.failure
         return round(max(1 - failures, 0.0), 12)
 
     @property
     def detected(self) -> bool:
-        """Whether members were told from others: some statement about people's records excludes chance.
+        """Whether membership was detected: some statement about people's records excludes chance.
 
-        The one definition that the verdict, the tables, the documents and the command line use. Statements share the failure out
-        (``privet.auditing.shares``), so a model that tells nothing of its members is found with a probability of
-        1 − ``confidence`` at most. That canaries were told is ``canaries_told``: it is about the run, and not about anybody's record.
+        The verdict, the tables, the documents and the command line all use this definition. Statements share
+        the failure probability (``privet.auditing.shares``), so for a model that leaks nothing this is true
+        with probability 1 − ``confidence`` at most. Canaries are not counted here; they have
+        ``canaries_detected``.
         """
         return any(result.detected for result in self.on_records) or (
             self.harm is not None and self.harm.detected
         )
 
     @property
-    def canaries_told(self) -> bool:
+    def canaries_detected(self) -> bool:
         """Whether some statement about canaries excludes chance."""
         return any(result.detected for result in self.on_canaries)
 
@@ -243,7 +307,7 @@ class ModelAudit:
         if self.violated or self.above_ceiling:
             return Standing.BROKEN
         proved = self.epsilon_proved is not None
-        if self.detected or (self.canaries_told and not self.on_records):
+        if self.detected or (self.canaries_detected and not self.on_records):
             return Standing.LEAKS_WITHIN if proved else Standing.LEAKS
         return Standing.NOT_DETECTED_PROVED if proved else Standing.NOT_DETECTED
 
@@ -254,36 +318,37 @@ class ModelAudit:
 
     @property
     def above_ceiling(self) -> tuple[AboveCeiling, ...]:
-        """Where the interval of a true-positive rate lies above the most that the claim leaves to any attack."""
-        found = []
+        """True-positive rates whose interval lies above the ceiling that the claim sets for any attack."""
+        breaches = []
         for result in self.results:
             for fpr, tpr in result.leakage.tprs.items():
                 if tpr is None or tpr.lower <= fpr:  # a ceiling is never below chance
                     continue
-                ceiling = most_found(self.claim, fpr)
+                ceiling = highest_tpr(self.claim, fpr)
                 if ceiling is not None and tpr.lower > ceiling:
-                    found.append(AboveCeiling(result.name, fpr, tpr, ceiling))
-            point = result.leakage.telling_point
+                    breaches.append(AboveCeiling(result.name, fpr, tpr, ceiling))
+            point = result.leakage.reported_point
             if point is not None and point.tpr.lower > point.fpr.upper:
-                ceiling = most_found(self.claim, point.fpr.upper)
+                ceiling = highest_tpr(self.claim, point.fpr.upper)
                 if ceiling is not None and point.tpr.lower > ceiling:
-                    found.append(AboveCeiling(result.name, point.fpr.upper, point.tpr, ceiling))
-        return tuple(found)
+                    breaches.append(AboveCeiling(result.name, point.fpr.upper, point.tpr, ceiling))
+        return tuple(breaches)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What the figures rest on, in a fixed order: the caveats of the claim, and of δ where it is too large for so many units.
+        """The caveats of the claim in a fixed order, and the caveat of δ where δ is too large for so many
+        units.
 
-        A δ that is too large for the units that are known is too large for more of them as well.
+        A δ that is too large for the units that are known is also too large for more units.
         """
-        found: frozenset[Caveat] = frozenset() if self.claim is None else self.claim.caveats
+        caveats: frozenset[Caveat] = frozenset() if self.claim is None else self.claim.caveats
         if self.population is not None:
-            found |= delta_warning(self.delta, self.population)
-        return tuple(sorted(found, key=lambda caveat: caveat.code))
+            caveats |= delta_warning(self.delta, self.population)
+        return tuple(sorted(caveats, key=lambda caveat: caveat.code))
 
     @property
     def strength(self) -> Strength:
-        """That of the strongest kind of attack that was run on records; canaries are no attack on people's records."""
+        """The strongest kind of attack that was run on people's records; attacks on canaries do not count."""
         order = list(Strength)
         return max((result.strength for result in self.on_records or self.results), key=order.index)
 
@@ -303,17 +368,17 @@ class ModelAudit:
         return tuple(result for result in self.results if result.planted)
 
 
-def _strength(result: AttackResult) -> tuple[float, bool, float]:
+def _evidence(result: AttackResult) -> tuple[float, bool, float]:
     return result.finding.measured.value, result.detected, result.leakage.auc.value
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """How a report came to be, so that it can be made again.
+    """How a report was made, so that it can be made again.
 
-    ``command`` is what was run, as it was written. ``call`` is the Python call that gives the same figures. ``code`` and ``packages`` are what
-    it ran on.
+    ``command`` is the command as it was written. ``call`` is the Python call that gives the same figures.
+    ``code`` is the fingerprint of Privet's own code, ``packages`` the versions that it ran with.
     """
 
     command: str

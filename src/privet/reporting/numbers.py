@@ -1,4 +1,4 @@
-"""Numbers as people read them: rates in per cent, counts in a thousand, an ε that is never rounded to its own advantage."""
+"""Numbers as text: rates in per cent, counts in a thousand, and ε rounded in the safe direction."""
 
 import math
 
@@ -23,23 +23,23 @@ __all__ = [
 
 
 def percent(value: float) -> str:
-    """A share in per cent, with two or three digits that count; the space before the sign does not break.
+    """A share in per cent with two or three significant digits; no line break before the sign.
 
     >>> [percent(value).replace("\\u00a0", " ") for value in (0.0123, 0.001, 0.97531, 0.99966, 0.0)]
     ['1.2 %', '0.1 %', '97.5 %', '99.966 %', '0 %']
     """
-    return _signed(f"{100 * value:.{_places(value)}f}")
+    return _with_sign(f"{100 * value:.{_decimals(value)}f}")
 
 
 def percent_at_most(value: float) -> str:
-    """The same, rounded up: for what a proof allows.
+    """A share in per cent, rounded up: for what a proof allows.
 
     >>> percent_at_most(0.06315).replace("\\u00a0", " ")
     '6.4 %'
     """
-    places = _places(value)
-    scale = 10.0**places
-    return _signed(f"{min(math.ceil(100 * value * scale - 1e-9) / scale, 100.0):.{places}f}")
+    decimals = _decimals(value)
+    scale = 10.0**decimals
+    return _with_sign(f"{min(math.ceil(100 * value * scale - 1e-9) / scale, 100.0):.{decimals}f}")
 
 
 def rate_range(rate: Rate) -> str:
@@ -53,7 +53,7 @@ def at_least(epsilon: float) -> str:
     >>> at_least(0.999), at_least(0.0)
     ('0.99', '0')
     """
-    return _cut(math.floor(100 * epsilon + 1e-9) / 100)
+    return _two_decimals(math.floor(100 * epsilon + 1e-9) / 100)
 
 
 def at_most(epsilon: float) -> str:
@@ -62,7 +62,7 @@ def at_most(epsilon: float) -> str:
     >>> at_most(2.991), at_most(float("inf"))
     ('3', '∞')
     """
-    return _cut(math.ceil(100 * epsilon - 1e-9) / 100) if math.isfinite(epsilon) else "∞"
+    return _two_decimals(math.ceil(100 * epsilon - 1e-9) / 100) if math.isfinite(epsilon) else "∞"
 
 
 def fraction(value: float) -> str:
@@ -91,7 +91,7 @@ def in_a_thousand(share: float) -> int:
 
 
 def small(delta: float) -> str:
-    """A tiny probability by its power of ten.
+    """A tiny probability with its power of ten.
 
     >>> small(1e-5), small(2.5e-6), small(0.0), small(0.01)
     ('10⁻⁵', '2.5·10⁻⁶', '0', '0.01')
@@ -105,7 +105,7 @@ def small(delta: float) -> str:
 
 
 def some_in_a_thousand(share: float) -> str:
-    """How many of a thousand in words: a few in a million are not nobody.
+    """How many of a thousand, in words: a few in a million are not "none".
 
     >>> some_in_a_thousand(0.0163), some_in_a_thousand(0.0002), some_in_a_thousand(0.0)
     ('16', 'fewer than 1', 'none')
@@ -134,17 +134,19 @@ def one_in(share: float) -> str:
     return f"one in {round(1 / share):,}"
 
 
-def _places(value: float) -> int:
-    """Decimals of a share in per cent: one from 10 % on, two digits below, and as many near 100 % as tell it from 100 %."""
+def _decimals(value: float) -> int:
+    """Decimals of a share in per cent: one from 10 % on, two digits below, and near 100 % enough to differ
+    from 100 %.
+    """
     near = min(value, 1 - value) if value > 0.999 else value
     if near <= 0:
         return 0
     return min(max(1 - math.floor(math.log10(100 * near) + 1e-12), 1), 8)
 
 
-def _signed(number: str) -> str:
+def _with_sign(number: str) -> str:
     return (number.rstrip("0").rstrip(".") if "." in number else number) + "\u00a0%"
 
 
-def _cut(value: float) -> str:
+def _two_decimals(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,33 +1,61 @@
-"""The report as one page: HTML that needs nothing else, no network, and only the scripts that are in it.
+"""The report as one HTML page that is complete in itself: no network, and only the scripts inside of it.
 
-The page's security policy names its scripts by their hashes and allows no connection, so that nothing in a name can run, and nothing
-can be fetched even by mistake. The verdict is there before a script runs; without scripts tables stand in for the charts.
+The content security policy of the page allows its own scripts by their hashes, and no connection. So text of
+a model's name cannot run, and nothing is fetched even by mistake. The verdict is visible before a script
+runs; without scripts, tables replace the charts.
+
+``SECTIONS`` lists the sections on one model in their order.
 """
 
 from base64 import b64encode
+from collections.abc import Callable
 from hashlib import sha256
 from importlib.resources import files
+from typing import NamedTuple
 
-from privet.reporting.caution import attack_strength, look_of
-from privet.reporting.charts.plotting import library
+from privet.reporting.caution import attack_strength, audit_badge
+from privet.reporting.charts.plotting import plotting_script
 from privet.reporting.comparison import comparison
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Strength
-from privet.reporting.identified import identified_section
-from privet.reporting.markup import Html, element, joined, listed, paragraph, text
-from privet.reporting.report import Report
+from privet.reporting.fingerprint_section import identified_section
+from privet.reporting.markup import Html, bullet_list, element, join_html, paragraph, text
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
 from privet.reporting.sections_people import harm_section, meaning_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
-from privet.reporting.standings import badge
-from privet.reporting.verdicts import sentence
+from privet.reporting.standings import badge_html
+from privet.reporting.verdicts import sentence, verdict
 
-__all__ = ["page"]
+__all__ = ["SECTIONS", "PageSection", "page"]
 
 
-def page(report: Report) -> str:
+class PageSection(NamedTuple):
+    """A section on one model: its anchor, its words in the navigation, and the function that writes it.
+
+    The function gets a prefix for anchors, the report, and the model. Where it gives nothing, there is no
+    section.
+    """
+
+    anchor: str
+    link: str
+    write: Callable[[str, ReportContent, ModelAudit], Html]
+
+
+SECTIONS = (
+    PageSection("roc", "Members found", lambda prefix, _, audit: roc_section(prefix, audit)),
+    PageSection("epsilon", "ε from both sides", lambda prefix, _, audit: epsilon_section(prefix, audit)),
+    PageSection("scores", "Scores", lambda prefix, _, audit: scores_section(prefix, audit)),
+    PageSection("people", "Who is exposed", lambda prefix, _, audit: harm_section(prefix, audit)),
+    PageSection("meaning", "For a person", lambda prefix, _, audit: meaning_section(prefix, audit)),
+    PageSection("trust", "Assumptions and checks", lambda prefix, _, audit: trust_section(prefix, audit)),
+    PageSection("next", "What to do next", next_section),
+)
+
+
+def page(report: ReportContent) -> str:
     """One self-contained HTML file."""
-    scripts = [_asset("theme.js"), library(), _asset("report.js")]
-    names = {audit.name: f"model-{place}" for place, audit in enumerate(report.audits)}
+    scripts = [_asset("theme.js"), plotting_script(), _asset("report.js")]
+    names = {audit.name: f"model-{number}" for number, audit in enumerate(report.audits)}
     main = [_verdict(report)]
     if len(report.audits) > 1:
         main.append(comparison(report, names))
@@ -35,12 +63,10 @@ def page(report: Report) -> str:
     body = [
         element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
         _header(report),
-        element("main", joined(main), {"id": "main"}),
+        element("main", join_html(main), {"id": "main"}),
         element(
             "footer",
-            paragraph(
-                f"Privet {report.origin.version}. This file is complete: it asks nothing of the network."
-            ),
+            paragraph(f"Privet {report.origin.version}. This file is complete and uses no network."),
         ),
     ]
     head = [
@@ -48,17 +74,20 @@ def page(report: Report) -> str:
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
-        element("title", text(f"{report.title}: {look_of(report.worst).word}")),
+        element("title", text(f"{report.title}: {audit_badge(report.worst).word}")),
         element("style", _asset("report.css")),
         element("script", scripts[0]),
     ]
-    late = [element("script", script) for script in scripts[1:]]
-    page_body = element("body", joined([*body, *late]))
-    return f"<!doctype html>\n{element('html', joined([element('head', joined(head)), page_body]), {'lang': 'en'})}\n"
+    last = [element("script", script) for script in scripts[1:]]
+    page_body = element("body", join_html([*body, *last]))
+    whole = join_html([element("head", join_html(head)), page_body])
+    return f"<!doctype html>\n{element('html', whole, {'lang': 'en'})}\n"
 
 
 def _policy(scripts: list[str]) -> str:
-    """Nothing from anywhere, but the scripts of this page and the styles and pictures that they make."""
+    """The content security policy: the scripts of this page, the styles and pictures that they make, and
+    nothing else.
+    """
     hashes = " ".join(
         f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts
     )
@@ -72,7 +101,7 @@ def _asset(name: str) -> str:
     return (files("privet.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _header(report: Report) -> Html:
+def _header(report: ReportContent) -> Html:
     made = report.origin.created.strftime("%d %B %Y").lstrip("0")
     button = element(
         "button",
@@ -81,27 +110,27 @@ def _header(report: Report) -> Html:
     )
     return element(
         "header",
-        joined(
-            [element("div", joined([element("h1", text(report.title)), paragraph(made, "made")])), button]
+        join_html(
+            [element("div", join_html([element("h1", text(report.title)), paragraph(made, "made")])), button]
         ),
     )
 
 
-def _verdict(report: Report) -> Html:
-    shown = look_of(report.worst)
+def _verdict(report: ReportContent) -> Html:
+    badge = audit_badge(report.worst)
     return element(
         "section",
-        joined(
+        join_html(
             [
                 element("h2", text("Verdict"), {"class": "unseen-heading", "id": "verdict-heading"}),
-                badge(shown),
-                element("p", text(report.verdict), {"class": "sentence"}),
+                badge_html(badge),
+                element("p", text(verdict(report)), {"class": "sentence"}),
                 _strength(report.worst),
             ]
         ),
         {
             "id": "verdict",
-            "class": f"verdict {shown.kind}",
+            "class": f"verdict {badge.kind}",
             "tabindex": "-1",
             "aria-labelledby": "verdict-heading",
         },
@@ -109,13 +138,13 @@ def _verdict(report: Report) -> Html:
 
 
 def _strength(audit: ModelAudit) -> Html:
-    """How strong the attacks were, where that must be read beside the verdict."""
+    """How strong the attacks were, where the verdict must not be read without it."""
     if audit.strength is Strength.CALIBRATED:
         return Html("")
     return paragraph(attack_strength(audit), "note")
 
 
-def _models(report: Report, names: dict[str, str]) -> Html:
+def _models(report: ReportContent, names: dict[str, str]) -> Html:
     panels = [_panel(report, audit, names[audit.name]) for audit in report.audits]
     if len(panels) == 1:
         return panels[0]
@@ -134,43 +163,24 @@ def _models(report: Report, names: dict[str, str]) -> Html:
         for audit in report.audits
     ]
     strip = element(
-        "div", joined(tabs), {"class": "tabs", "role": "tablist", "aria-label": "Models", "hidden": ""}
+        "div", join_html(tabs), {"class": "tabs", "role": "tablist", "aria-label": "Models", "hidden": ""}
     )
-    return element("div", joined([strip, *panels]), {"class": "models"})
+    return element("div", join_html([strip, *panels]), {"class": "models"})
 
 
-def _parts(name: str, audit: ModelAudit) -> Html:
-    """Where to find what, in the order of the page."""
-    places = [
-        ("roc", "Members found"),
-        ("epsilon", "ε from both sides"),
-        ("scores", "Scores"),
-        *([] if audit.harm is None else [("people", "Who is exposed")]),
-        ("meaning", "For a person"),
-        ("trust", "Assumptions and checks"),
-        ("next", "What to do next"),
-    ]
-    links = (element("a", text(words), {"href": f"#{name}-{part}"}) for part, words in places)
-    return element("nav", listed(links, "parts"), {"aria-label": f"Parts: {audit.name}"})
+def _navigation(name: str, audit: ModelAudit, sections: list[PageSection]) -> Html:
+    """Links to the sections on one model."""
+    links = (element("a", text(part.link), {"href": f"#{name}-{part.anchor}"}) for part in sections)
+    return element("nav", bullet_list(links, "parts"), {"aria-label": f"Parts: {audit.name}"})
 
 
-def _panel(report: Report, audit: ModelAudit, name: str) -> Html:
+def _panel(report: ReportContent, audit: ModelAudit, name: str) -> Html:
     several = len(report.audits) > 1
     head = [element("h2", text(audit.name), {"id": f"{name}-heading"})]
     if several:
-        head += [badge(look_of(audit)), element("p", text(sentence(audit)), {"class": "sentence"})]
-    parts = [
-        *head,
-        key_figures(audit),
-        _parts(name, audit),
-        roc_section(name, audit),
-        epsilon_section(name, audit),
-        scores_section(name, audit),
-        harm_section(name, audit),
-        meaning_section(name, audit),
-        trust_section(name, audit),
-        next_section(name, report, audit),
-    ]
+        head += [badge_html(audit_badge(audit)), element("p", text(sentence(audit)), {"class": "sentence"})]
+    written = {part: html for part in SECTIONS if (html := part.write(name, report, audit))}
+    parts = [*head, key_figures(audit), _navigation(name, audit, list(written)), *written.values()]
     return element(
-        "section", joined(parts), {"id": name, "class": "model", "aria-labelledby": f"{name}-heading"}
+        "section", join_html(parts), {"id": name, "class": "model", "aria-labelledby": f"{name}-heading"}
     )

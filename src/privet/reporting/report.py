@@ -1,118 +1,161 @@
-"""A report: one or more audited models, and every form in which they are told."""
+"""A report: one or more audited models, and every form in which the report can be saved."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from textwrap import indent
+from typing import Any, final
 
+from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
-from privet.reporting.facts import ModelAudit, Origin, Standing
+from privet.reporting.content import ReportContent
+from privet.reporting.documents.cnil import cnil_document
+from privet.reporting.documents.dpia import dpia_page
+from privet.reporting.documents.model_card import model_card
+from privet.reporting.documents.report_json import document
+from privet.reporting.facts import Origin
+from privet.reporting.notebook import notebook_summary
+from privet.reporting.page import page
+from privet.reporting.verdicts import verdict
 
 __all__ = ["Report"]
 
+_SHOWN = 3  # models in the text of a report on one line
+
+# The form for each ending of a file name; a longer ending stands before the one that it ends in.
+_FORMS: dict[str, Callable[[ReportContent], str]] = {
+    ".pia.json": cnil_document,
+    ".dpia.html": dpia_page,
+    ".html": page,
+    ".json": document,
+    ".md": model_card,
+}
+
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Report:
-    """What was found, for people and for programs.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Report(ReportContent):
+    """The findings of an audit, for people and for programs.
 
-    ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the documented schema), ``.md`` (a
-    section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for an impact assessment).
+    ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` (the
+    documented schema), ``.md`` (a section for a model card), ``.dpia.html`` and ``.pia.json`` (evidence for
+    an impact assessment).
 
-    ``key`` is that of the fingerprints of data and models. It is in none of these forms: ``save_key`` writes it to a file of its own, which
-    stays with the data.
+    ``key`` is the key of the fingerprints of data and models. No form contains it: ``save_key`` writes it to
+    a file of its own, which stays with the data.
     """
 
-    audits: tuple[ModelAudit, ...]
-    origin: Origin
-    title: str = "Privacy audit"
     key: FingerprintKey | None = None
 
-    def __post_init__(self) -> None:
-        if not self.audits:
-            raise InvalidArgument("'audits' must hold at least one model, got none. Audit a model first.")
-        names = [audit.name for audit in self.audits]
-        if len(set(names)) < len(names):
-            raise InvalidArgument("'audits' must have names that differ, got one twice. Name each model.")
+    @classmethod
+    def of(cls, *reports: "Report", title: str | None = None) -> "Report":
+        """One report on the models of several reports, whose names must differ.
 
-    @property
-    def worst(self) -> ModelAudit:
-        """The model that stands worst; between equals, the one that leaks most."""
-        order = list(Standing)
-        return min(
-            self.audits, key=lambda audit: (order.index(audit.standing), -audit.strongest.leakage.auc.value)
+        Where the reports have different keys, the joint report has none: save the key of each report with
+        that report. To have one key for all, give the same ``key`` to each audit.
+        """
+        if not reports:
+            raise InvalidArgument("'reports' must hold at least one report, got none. Audit a model first.")
+        keys = {None if report.key is None else report.key.secret: report.key for report in reports}
+        return cls(
+            audits=[audit for report in reports for audit in report.audits],
+            origin=_join_origins([report.origin for report in reports]),
+            title=reports[0].title if title is None else title,
+            key=next(iter(keys.values())) if len(keys) == 1 else None,
         )
+
+    def __repr__(self) -> str:
+        models = "; ".join(f"{audit.name!r} {audit.standing}" for audit in self.audits[:_SHOWN])
+        more = f"; and {len(self.audits) - _SHOWN} more" if len(self.audits) > _SHOWN else ""
+        return f"Report({self.title!r}: {models}{more})"
+
+    def _repr_html_(self) -> str:
+        """The verdict and a table of all attacks, for a notebook."""
+        return notebook_summary(self)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame
+        """A data frame with one row for each model and attack."""
+        return to_data_frame(row for audit in self.audits for row in audit.rows())
 
     @property
     def verdict(self) -> str:
         """The verdict in one sentence."""
-        from privet.reporting.verdicts import verdict
-
         return verdict(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the report in the form that the name asks for, all of it or nothing."""
-        wanted = Path(path)
-        text = _writer(wanted)(self)
-        beside = wanted.with_name(f".{wanted.name}.part")
+        """Write the report in the form that the ending of the name asks for, all of it or nothing."""
+        target = Path(path)
+        text = _form(target)(self)
+        partial = target.with_name(f".{target.name}.part")
         try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(wanted)
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(target)
         except BaseException:
-            beside.unlink(missing_ok=True)  # half a report takes room and serves nobody
+            partial.unlink(missing_ok=True)  # half a report takes room and is of no use
             raise
-        return wanted
+        return target
 
     def save_key(self, path: str | Path) -> Path:
-        """Write the key of the fingerprints, for its owner alone to read. A file with another key is not written over."""
+        """Write the key of the fingerprints to a file that only its owner can read.
+
+        A file with another key is not overwritten.
+        """
         if self.key is None:
-            raise InvalidArgument("'key' must be there to be saved, and this report has none. Audit again.")
-        wanted = Path(path)
+            raise InvalidArgument(
+                "'key' must be there to be saved, and this report has none. Save the keys of the reports "
+                "that it was made of, or audit again."
+            )
+        target = Path(path)
         try:
-            beside = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            if FingerprintKey.from_text(wanted.read_text(encoding="utf-8")) != self.key:
+            if FingerprintKey.from_text(target.read_text(encoding="utf-8")) != self.key:
                 raise InvalidArgument(
-                    f"'path' must be a new file or one with the same key, got {wanted.name!r} with another key. "
-                    f"Choose another name, so that reports under the other key can still be checked."
+                    f"'path' must be a new file or one with the same key, got {target.name!r} with another "
+                    f"key. Choose another name, so that reports under the other key can still be checked."
                 ) from None
-            return wanted
+            return target
         try:
-            with os.fdopen(beside, "w", encoding="utf-8") as file:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(self.key.to_text())
         except BaseException:
-            wanted.unlink(
+            target.unlink(
                 missing_ok=True
-            )  # half a key opens nothing, and a later audit would stumble over it
+            )  # with half a key nothing can be checked, and a later audit would refuse it
             raise
-        return wanted
+        return target
 
 
-def _writer(path: Path) -> Callable[[Report], str]:
-    """Loaded late: a reader of JSON needs no plotting library."""
-    name = path.name.lower()
-    if name.endswith(".pia.json"):
-        from privet.reporting.documents.cnil import cnil_document
+def _join_origins(origins: Sequence[Origin]) -> Origin:
+    """How a joint report was made: every command and call, and what all of them share."""
+    seeds = {origin.seed for origin in origins}
+    calls = [origin.call for origin in origins]
+    return replace(
+        origins[0],
+        command="; ".join(dict.fromkeys(origin.command for origin in origins)),
+        version=", ".join(dict.fromkeys(origin.version for origin in origins)),
+        seed=origins[0].seed if len(seeds) == 1 else None,
+        call=calls[0]
+        if len(calls) == 1
+        else _joint_call([call for call in calls if call is not None], len(calls)),
+        created=max(origin.created for origin in origins),
+    )
 
-        return cnil_document
-    if name.endswith(".dpia.html"):
-        from privet.reporting.documents.dpia import dpia_page
 
-        return dpia_page
-    if name.endswith(".html"):
-        from privet.reporting.page import page
+def _joint_call(calls: Sequence[str], reports: int) -> str | None:
+    """The Python call for a joint report; None where the call of one of them is not known."""
+    if len(calls) < reports:
+        return None
+    arguments = ",\n".join(indent(call, "    ") for call in calls)
+    return f"privet.Report.of(\n{arguments},\n)"
 
-        return page
-    if name.endswith(".json"):
-        from privet.reporting.documents.report_json import document
 
-        return document
-    if name.endswith(".md"):
-        from privet.reporting.documents.model_card import model_card
-
-        return model_card
+def _form(path: Path) -> Callable[[ReportContent], str]:
+    for ending, form in _FORMS.items():
+        if path.name.lower().endswith(ending):
+            return form
     raise InvalidArgument(
         f"'path' must end in .html, .json, .md, .dpia.html or .pia.json, got {path.name!r}. "
         f"The ending says which form of the report to write."

@@ -1,14 +1,13 @@
-"""One model: its standing and key figures, its ROC, its ε from both sides, its scores."""
+"""Sections on one model: its key figures, its ROC, its ε from both sides, its scores."""
 
 from privet.auditing.leakage import RATES
 from privet.reporting.charts.epsilon import attack_spans, epsilon_chart
-from privet.reporting.charts.figures import drawn
-from privet.reporting.charts.proved_curve import most_found
+from privet.reporting.charts.figures import chart_figure
+from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.roc import roc_chart
-from privet.reporting.charts.scores import histogram, scores_chart
+from privet.reporting.charts.scores import bin_scores, scores_chart
 from privet.reporting.facts import AttackResult, ModelAudit
-from privet.reporting.markup import Html, element, joined, paragraph, section, table, text
-from privet.reporting.meaning import telling_rate
+from privet.reporting.markup import Html, element, join_html, paragraph, section, table, text
 from privet.reporting.numbers import (
     at_least,
     at_most,
@@ -27,15 +26,15 @@ def key_figures(audit: ModelAudit) -> Html:
     """The five figures to remember."""
     strongest = audit.strongest
     leakage = strongest.leakage
-    fpr = telling_rate(strongest)
-    found = None if fpr is None else leakage.tpr(fpr)
+    fpr = leakage.reported_fpr
+    tpr = None if fpr is None else leakage.tpr(fpr)
     cards = [
         (
             "Members found" if fpr is None else f"Members found at {percent(fpr)} false alarms",
-            "not known" if found is None else percent(found.value),
+            "not known" if tpr is None else percent(tpr.value),
             "too few non-members"
-            if found is None or fpr is None
-            else f"{rate_range(found)}; chance: {percent(fpr)}",
+            if tpr is None or fpr is None
+            else f"{rate_range(tpr)}; chance: {percent(fpr)}",
         ),
         (
             "AUC of the strongest attack",
@@ -54,13 +53,14 @@ def key_figures(audit: ModelAudit) -> Html:
     if audit.test_accuracy is not None:
         trained = "" if audit.train_accuracy is None else f"on members: {percent(audit.train_accuracy)}"
         cards.append(("Accuracy on others", percent(audit.test_accuracy), trained))
-    scored = f"{count(leakage.roc.members)} members and {count(leakage.roc.others)} others were scored by "
-    return joined(
+    records = f"{count(leakage.roc.members)} members and {count(leakage.roc.others)} others were scored by "
+    return join_html(
         [
             tiles(cards),
             paragraph(
-                f"{scored}{_attacks(audit)}. All intervals and bounds hold together at {100 * audit.confidence:.3g} % confidence, so each by "
-                f"itself at more. Strongest: {strongest.name}.",
+                f"{records}{_attacks(audit)}. All intervals and bounds hold together at "
+                f"{100 * audit.confidence:.3g} % confidence; each by itself holds at a higher one. "
+                f"Strongest: {strongest.name}.",
                 "note",
             ),
         ]
@@ -68,7 +68,7 @@ def key_figures(audit: ModelAudit) -> Html:
 
 
 def _epsilon_cards(audit: ModelAudit) -> list[tuple[str, str, str]]:
-    """ε on people's records and ε on canaries: two figures, which are not to be compared with each other."""
+    """ε on people's records and ε on canaries: two figures that must not be compared with each other."""
     sure = f"{100 * audit.confidence:.4g} % confidence"
     cards = []
     for name, results in (("records", audit.on_records), ("canaries", audit.on_canaries)):
@@ -85,13 +85,13 @@ def _epsilon_cards(audit: ModelAudit) -> list[tuple[str, str, str]]:
 
 
 def tiles(cards: list[tuple[str, str, str]]) -> Html:
-    """Figures with their names above and what they need to be read with below."""
+    """Cards with a name, a figure, and a note below it."""
     return element(
         "dl",
-        joined(
+        join_html(
             element(
                 "div",
-                joined(
+                join_html(
                     [
                         element("dt", text(name)),
                         element("dd", text(value), {"class": "value"}),
@@ -111,19 +111,20 @@ def _attacks(audit: ModelAudit) -> str:
 
 
 def roc_section(prefix: str, audit: ModelAudit) -> Html:
-    """How many members are found, for how many false alarms."""
+    """How many members an attack finds, by false-alarm rate."""
     strongest = audit.strongest
     floor = strongest.leakage.fpr_floor
-    found = {fpr: rate for fpr, rate in strongest.leakage.tprs.items() if rate is not None}
-    told = "; ".join(f"{percent(rate.value)} at {percent(fpr)}" for fpr, rate in found.items())
-    described = (
-        f"ROC of {strongest.name} on logarithmic axes. Members found at false-alarm rates: {told or 'none supported'}. "
-        f"AUC {fraction(strongest.leakage.auc.value)}."
+    tprs = {fpr: rate for fpr, rate in strongest.leakage.tprs.items() if rate is not None}
+    rates = "; ".join(f"{percent(rate.value)} at {percent(fpr)}" for fpr, rate in tprs.items())
+    description = (
+        f"ROC of {strongest.name} on logarithmic axes. Members found at false-alarm rates: "
+        f"{rates or 'none supported'}. AUC {fraction(strongest.leakage.auc.value)}."
     )
     proof = "" if audit.claim is None else " Nothing can lie in the shaded region above the proof's line."
     caption = (
-        f"Both axes are logarithmic: the left edge, where false alarms are rare, is where people get hurt. Below the floor of "
-        f"{percent(floor)} (one of {count(strongest.leakage.roc.others)} non-members) nothing can be said.{proof}"
+        f"Both axes are logarithmic: the left edge, where false alarms are rare, is where people get hurt. "
+        f"Below the floor of {percent(floor)} (one of {count(strongest.leakage.roc.others)} non-members) "
+        f"nothing can be said.{proof}"
     )
     return section(
         f"{prefix}-roc",
@@ -131,13 +132,13 @@ def roc_section(prefix: str, audit: ModelAudit) -> Html:
         [
             element(
                 "div",
-                joined(
+                join_html(
                     [
-                        drawn(
+                        chart_figure(
                             f"{prefix}-roc-chart",
                             roc_chart(audit),
                             caption=caption,
-                            described=described,
+                            description=description,
                             height=440,
                             numbers=attacks_table(audit),
                         ),
@@ -156,10 +157,10 @@ def rates_table(audit: ModelAudit) -> Html:
     leakage = audit.strongest.leakage
     rows = []
     for fpr in RATES:
-        found, cap = leakage.tpr(fpr), most_found(audit.claim, fpr)
-        interval = element("span", text("" if found is None else rate_range(found)), {"class": "range"})
-        cell = "too few others" if found is None else percent(found.value)
-        row = [text(percent(fpr)), joined([text(cell), interval])]
+        tpr, cap = leakage.tpr(fpr), highest_tpr(audit.claim, fpr)
+        interval = element("span", text("" if tpr is None else rate_range(tpr)), {"class": "range"})
+        cell = "too few others" if tpr is None else percent(tpr.value)
+        row = [text(percent(fpr)), join_html([text(cell), interval])]
         if audit.claim is not None:
             row.append(text("–" if cap is None else percent_at_most(cap)))
         rows.append(row)
@@ -170,8 +171,8 @@ def rates_table(audit: ModelAudit) -> Html:
 
 
 def attacks_table(audit: ModelAudit) -> Html:
-    """All attacks on one model."""
-    header = ["Attack", *(f"Found at {percent(fpr)}" for fpr in RATES), "AUC", "ε at least", "Told members"]
+    """A table of all attacks on one model."""
+    header = ["Attack", *(f"Found at {percent(fpr)}" for fpr in RATES), "AUC", "ε at least", "Detected"]
     return table(f"Attacks on {audit.name}", header, [_attack_row(result) for result in audit.results])
 
 
@@ -205,21 +206,22 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
         if audit.epsilon_proved is None
         else f"at most {at_most(audit.epsilon_proved)} is proved"
     )
-    described = f"ε of {audit.name}: {'; '.join(f'{name}: {value} ({beside})' for name, value, beside in _epsilon_cards(audit))}; {proved}."
+    measured = "; ".join(f"{name}: {value} ({beside})" for name, value, beside in _epsilon_cards(audit))
+    description = f"ε of {audit.name}: {measured}; {proved}."
     caption = (
-        f"ε says how much more likely any outcome can become by one record, e^ε times at most, at δ = {small(audit.delta)}. An attack shows "
-        f"that it is at least so much, a proof that it is at most so much; the truth lies between. A measurement far below its "
-        f"ceiling says that the attacks were weak or the leak is small, not which of the two."
+        f"One record makes any outcome at most e^ε times as likely, at δ = {small(audit.delta)}. An attack "
+        f"shows a lower bound on ε, a proof an upper bound; the truth lies between. A measurement far below "
+        f"its ceiling says that the attacks were weak or the leak is small, not which of the two."
     )
     return section(
         f"{prefix}-epsilon",
         "ε from both sides",
         [
-            drawn(
+            chart_figure(
                 f"{prefix}-epsilon-chart",
                 epsilon_chart(spans),
                 caption=caption,
-                described=described,
+                description=description,
                 height=150 + 44 * len(spans),
                 numbers=table(
                     "ε by attack",
@@ -239,9 +241,9 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
 
 
 def scores_section(prefix: str, audit: ModelAudit) -> Html:
-    """What the strongest attack saw."""
+    """The scores of the strongest attack."""
     result = audit.strongest
-    coarse = histogram(result.scores, 12)
+    bins = bin_scores(result.scores, 12)
     rows = [
         [
             text(f"{low:.3g} to {high:.3g}"),
@@ -249,19 +251,22 @@ def scores_section(prefix: str, audit: ModelAudit) -> Html:
             text(percent(float(outside))),
         ]
         for low, high, inside, outside in zip(
-            coarse.edges[:-1], coarse.edges[1:], coarse.members, coarse.others, strict=True
+            bins.edges[:-1], bins.edges[1:], bins.members, bins.others, strict=True
         )
     ]
     return section(
         f"{prefix}-scores",
         "What the attack saw",
         [
-            drawn(
+            chart_figure(
                 f"{prefix}-scores-chart",
                 scores_chart(result),
-                caption=f"Scores of {result.name}. The more the two shapes lie apart, and above all their right ends, the easier "
-                f"members are told. Scores beyond the ends are counted in the last bins.",
-                described=f"Histograms of the scores of members and of others under {result.name}; "
+                caption=(
+                    f"Scores of {result.name}. The further the two shapes lie apart, above all at their "
+                    f"right ends, the easier it is to tell members from others. Scores beyond the ends are "
+                    f"counted in the last bins."
+                ),
+                description=f"Histograms of the scores of members and of others under {result.name}; "
                 f"a member scores above another with probability {fraction(result.leakage.auc.value)}.",
                 height=320,
                 numbers=table("Share of records by score", ["Score", "Members", "Others"], rows),

@@ -1,22 +1,22 @@
-"""Why to trust the figures and what to do with them: assumptions, caveats, checks, advice, and how to get them again."""
+"""Sections on trust: assumptions, caveats, checks, advice, how to reproduce the figures, and a glossary."""
 
 from privet.checks import Check, Outcome
 from privet.reporting.advice import advice
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Origin
 from privet.reporting.markup import (
     Html,
-    described,
+    bullet_list,
+    description_list,
     details,
     element,
-    joined,
-    listed,
+    join_html,
     paragraph,
     section,
     table,
     text,
 )
 from privet.reporting.numbers import percent, small
-from privet.reporting.report import Report
 
 __all__ = ["next_section", "reproduce_section", "trust_section", "words_section"]
 
@@ -25,23 +25,26 @@ _SIGNS = {Outcome.PASSED: "✓", Outcome.WARNED: "!", Outcome.SKIPPED: "–"}
 
 
 def trust_section(prefix: str, audit: ModelAudit) -> Html:
-    """What the figures rest on."""
-    parts = [element("h4", text("What was assumed")), listed(text(words) for words in _assumed(audit))]
+    """The assumptions, caveats and checks behind the figures."""
+    parts = [
+        element("h4", text("What was assumed")),
+        bullet_list(text(words) for words in _assumptions(audit)),
+    ]
     if audit.caveats:
         parts += [
             element(
                 "h4", text("What the figures rest on" if audit.claim is None else "What the proof rests on")
             ),
-            listed(text(caveat.sentence) for caveat in audit.caveats),
+            bullet_list(text(caveat.sentence) for caveat in audit.caveats),
         ]
     parts.append(element("h4", text("What was checked before the attacks")))
     if audit.checks:
-        parts.append(element("ul", joined(_check(check) for check in audit.checks), {"class": "checks"}))
+        parts.append(element("ul", join_html(_check(check) for check in audit.checks), {"class": "checks"}))
     else:
         parts.append(
             paragraph(
-                "Nothing was checked: only scores were given. Members and others that differ without the model, or that hold "
-                "copies of each other, make an attack look stronger or weaker than it is."
+                "Nothing was checked: only scores were given. If members and others differ even without the "
+                "model, or contain copies of each other, an attack looks stronger or weaker than it is."
             )
         )
     parts.append(
@@ -67,19 +70,21 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
     return section(f"{prefix}-trust", "Assumptions, caveats and checks", parts, level=3)
 
 
-def _assumed(audit: ModelAudit) -> list[str]:
-    told = [
-        "Chance alone decided which of the scored records were trained on, and nothing else tells members from others.",
-        f"All bounds on ε, intervals and comparisons hold together with {percent(audit.confidence)} confidence. Membership is called "
-        f"detected where one of them, on people's records, excludes chance.",
+def _assumptions(audit: ModelAudit) -> list[str]:
+    sentences = [
+        "Chance alone decided which of the scored records were trained on, and nothing else tells members "
+        "from others.",
+        f"All bounds on ε, intervals and comparisons hold together with {percent(audit.confidence)} "
+        f"confidence. Membership counts as detected where one of them, on people's records, excludes chance.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
     if audit.claim is not None:
-        told.append(
-            f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant “{audit.claim.accountant}”, and for what "
-            f"the ledger records: other uses of the same data add to it."
+        sentences.append(
+            f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant "
+            f"“{audit.claim.accountant}”, and for what the ledger records: other uses of the same data add "
+            f"to it."
         )
-    return told
+    return sentences
 
 
 def _check(check: Check) -> Html:
@@ -89,28 +94,31 @@ def _check(check: Check) -> Html:
         part for part in (check.finding, check.advice if check.outcome is Outcome.WARNED else "") if part
     )
     return element(
-        "li", joined([sign, element("div", joined([head, text(words)]))]), {"class": str(check.outcome)}
+        "li", join_html([sign, element("div", join_html([head, text(words)]))]), {"class": str(check.outcome)}
     )
 
 
-def next_section(prefix: str, report: Report, audit: ModelAudit) -> Html:
-    """Advice, each with its figures."""
+def next_section(prefix: str, report: ReportContent, audit: ModelAudit) -> Html:
+    """Advice, each piece with its figures."""
     items = [
-        joined([element("strong", text(piece.what)), element("p", text(piece.why))])
+        join_html([element("strong", text(piece.what)), element("p", text(piece.why))])
         for piece in advice(report, audit)
     ]
     if not items:
         items = [
             text(
-                "Nothing that these figures call for. Audit again when the model, its data or its training changes."
+                "These figures call for nothing. Audit again when the model, its data or its training "
+                "changes."
             )
         ]
-    steps = element("ol", joined(element("li", item) for item in items), {"class": "steps"})
+    steps = element("ol", join_html(element("li", item) for item in items), {"class": "steps"})
     return section(f"{prefix}-next", "What to do next", [steps], level=3)
 
 
-def reproduce_section(report: Report) -> Html:
-    """What was run, the versions, the seed, the reference models, and the Python call that gives the same figures."""
+def reproduce_section(report: ReportContent) -> Html:
+    """The command, the versions, the seed, the reference models, and the Python call that gives the same
+    figures.
+    """
     origin = report.origin
     seed = "none was given" if origin.seed is None else str(origin.seed)
     facts = [
@@ -125,11 +133,11 @@ def reproduce_section(report: Report) -> Html:
             if audit.reference_models is not None
         ),
     ]
-    return section("reproduce", "How to reproduce this", [described(facts), *_python(origin)])
+    return section("reproduce", "How to reproduce this", [description_list(facts), *_python(origin)])
 
 
 def _python(origin: Origin) -> list[Html]:
-    """The call that gives the same figures, where it is known."""
+    """The Python call that gives the same figures, where it is known."""
     if origin.call is None:
         return []
     code = "\n".join(["import privet", "", f"report = {origin.call}", _SAVE])
@@ -140,30 +148,33 @@ def _python(origin: Origin) -> list[Html]:
 
 
 def words_section() -> Html:
-    """What the words mean."""
+    """A glossary."""
     words = [
         ("Member", "a record that the model was trained on."),
         (
             "False-alarm rate (FPR)",
-            "of those who were not in the data, the share that the attack names all the same.",
+            "of those who were not in the data, the share that the attack calls members.",
         ),
-        ("Members found (TPR)", "of those who were in the data, the share that the attack names."),
-        ("AUC", "how often a member scores above another; 0.5 is chance, 1 is every time."),
+        ("Members found (TPR)", "of those who were in the data, the share that the attack calls members."),
+        ("AUC", "how often a member scores above a non-member; 0.5 is chance, 1 is always."),
         (
             "ε, δ",
-            "differential privacy: one record changes the probability of any outcome by a factor of e^ε at most, up to δ. "
-            "Small is good; it is about the worst case.",
+            "differential privacy: one record changes the probability of any outcome by a factor of e^ε at "
+            "most, up to δ. Small is good; it is about the worst case.",
         ),
         ("Measured", "shown by an attack: the true ε is at least this, with the confidence stated."),
         ("Proved", "shown by a theorem and the record of what was done: the true ε is at most this."),
         (
             "Not detected at this power",
-            "the attacks that were run, on so many records, could not tell members from others. No more.",
+            "the attacks that were run, on so many records, could not tell members from others. It says no "
+            "more.",
         ),
     ]
     listing = element(
         "dl",
-        joined(joined([element("dt", text(word)), element("dd", text(said))]) for word, said in words),
+        join_html(
+            join_html([element("dt", text(word)), element("dd", text(meaning))]) for word, meaning in words
+        ),
         {"class": "words"},
     )
     return section("words", "What the words mean", [details("Show the words", listing)])

@@ -1,14 +1,14 @@
-"""How a standing looks: a word and a sign, and a colour that says the same again."""
+"""The badge of a standing: a word, a sign, and a colour that repeats them."""
 
 from typing import NamedTuple
 
 from privet.reporting.facts import Standing
-from privet.reporting.markup import Html, element, joined, text
+from privet.reporting.markup import Html, element, join_html, text
 
-__all__ = ["Look", "badge", "look"]
+__all__ = ["Badge", "badge_html", "standing_badge"]
 
 
-class Look(NamedTuple):
+class Badge(NamedTuple):
     """The word for a standing, the sign before it, and the class of its colour."""
 
     word: str
@@ -16,22 +16,22 @@ class Look(NamedTuple):
     kind: str
 
 
-def look(standing: Standing) -> Look:
-    """How to show a standing."""
+def standing_badge(standing: Standing) -> Badge:
+    """The badge of a standing."""
     match standing:
         case Standing.BROKEN:
-            return Look("Claim broken", "✕", "broken")
+            return Badge("Claim broken", "✕", "broken")
         case Standing.LEAKS:
-            return Look("Leaks", "!", "leaks")
+            return Badge("Leaks", "!", "leaks")
         case Standing.LEAKS_WITHIN:
-            return Look("Leaks, within its proof", "≤", "within")
+            return Badge("Leaks, within its proof", "≤", "within")
         case Standing.NOT_DETECTED_PROVED:
-            return Look("Not detected, bounded by proof", "≤", "bounded")
+            return Badge("Not detected, bounded by proof", "≤", "bounded")
         case Standing.NOT_DETECTED:
-            return Look("Not detected at this power", "?", "unseen")
+            return Badge("Not detected at this power", "?", "unseen")
 
 
-def badge(shown: Look) -> Html:
-    """The word and the sign."""
-    sign = element("span", text(shown.sign), {"class": "sign", "aria-hidden": "true"})
-    return element("span", joined([sign, text(shown.word)]), {"class": f"badge {shown.kind}"})
+def badge_html(badge: Badge) -> Html:
+    """A badge as HTML."""
+    sign = element("span", text(badge.sign), {"class": "sign", "aria-hidden": "true"})
+    return element("span", join_html([sign, text(badge.word)]), {"class": f"badge {badge.kind}"})

@@ -1,28 +1,33 @@
-"""The verdict in one sentence. It never says "private": it says what was found, at which power, and what is proved."""
+"""The verdict in one sentence. It never says "private".
+
+It says what was found, at which power, and what is proved.
+"""
 
 from privet.reporting.caution import delta_alarm
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, fraction, percent, percent_at_most
-from privet.reporting.report import Report
 
 __all__ = ["breach", "sentence", "verdict"]
 
 
-def verdict(report: Report) -> str:
-    """One sentence for a report: that of its only model, or of the worst with a word on the others."""
+def verdict(report: ReportContent) -> str:
+    """The sentence of a report: that of its worst model, with a word on the others."""
     worst = report.worst
-    said = sentence(worst)
+    of_worst = sentence(worst)
     if len(report.audits) == 1:
-        return said
+        return of_worst
     alike = sum(audit.standing is worst.standing for audit in report.audits)
     if alike == len(report.audits):
-        return f"{said} The others stand alike."
+        return f"{of_worst} The others have the same standing."
     better = len(report.audits) - alike
-    return f"{said} {better} of {len(report.audits)} models {'stands' if better == 1 else 'stand'} better."
+    return (
+        f"{of_worst} {better} of {len(report.audits)} models {'stands' if better == 1 else 'stand'} better."
+    )
 
 
 def sentence(audit: ModelAudit) -> str:
-    """One sentence for a model, and a second one where its δ is too large."""
+    """The sentence of a model, and a second one where its δ is too large."""
     alarm = delta_alarm(audit)
     return f"{_finding(audit)} {alarm}" if alarm else _finding(audit)
 
@@ -34,11 +39,14 @@ def _finding(audit: ModelAudit) -> str:
         case Standing.BROKEN:
             return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
-            return f"{audit.name} leaks who was in its training data: {_detected(audit)}, and no proof caps how much{_canaries(audit)}."
+            return (
+                f"{audit.name} leaks who was in its training data: {_detection_clause(audit)}, and no proof "
+                f"caps how much{_canaries(audit)}."
+            )
         case Standing.LEAKS_WITHIN:
             return (
-                f"{audit.name} leaks, and within its proof: {_detected(audit)}, and it leaks at most ε = {proved} by proof"
-                f"{_canaries(audit)}."
+                f"{audit.name} leaks, and within its proof: {_detection_clause(audit)}, and it leaks at most "
+                f"ε = {proved} by proof{_canaries(audit)}."
             )
         case Standing.NOT_DETECTED_PROVED:
             return (
@@ -47,13 +55,13 @@ def _finding(audit: ModelAudit) -> str:
             )
         case Standing.NOT_DETECTED:
             return (
-                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be seen "
-                f"with so many records, and nothing is proved{_canaries(audit)}."
+                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be "
+                f"seen with so many records, and nothing is proved{_canaries(audit)}."
             )
 
 
 def breach(audit: ModelAudit) -> str:
-    """Which measured lower bound is above which claimed upper bound, as a clause."""
+    """A clause that says which measured lower bound is above which claimed upper bound."""
     sure = f"at {100 * audit.confidence:.3g} % confidence"
     if audit.violated:
         what = "an attack" if audit.tightest in audit.on_records else "an attack on canaries"
@@ -61,31 +69,37 @@ def breach(audit: ModelAudit) -> str:
             f"{what} shows ε ≥ {at_least(audit.epsilon_measured)} {sure}, "
             f"and ε ≤ {at_most(audit.epsilon_proved or 0.0)} was claimed"
         )
-    found = audit.above_ceiling[0]
+    rate = audit.above_ceiling[0]
     return (
-        f"“{found.attack}” finds at least {percent(found.tpr.lower)} of members with {percent(found.fpr)} false alarms, {sure}, "
-        f"and the claim leaves {percent_at_most(found.ceiling)} to any attack"
+        f"“{rate.attack}” finds at least {percent(rate.tpr.lower)} of members with {percent(rate.fpr)} false "
+        f"alarms, {sure}, and the claim allows any attack {percent_at_most(rate.ceiling)}"
     )
 
 
 def _canaries(audit: ModelAudit) -> str:
-    """What canaries showed, beside what attacks on records did."""
+    """A clause on what canaries showed."""
     measured = audit.epsilon_of_canaries
     if not measured or not audit.on_records:
         return ""
     return f"; canaries in its training show that it is at least ε = {at_least(measured)}"
 
 
-def _detected(audit: ModelAudit) -> str:
-    """What excludes chance, the rarest false alarms first."""
+def _detection_clause(audit: ModelAudit) -> str:
+    """A clause on the statement that excludes chance, the one with the fewest false alarms."""
     result = audit.strongest
     leakage = result.leakage
     rates = [(fpr, tpr) for fpr, tpr in sorted(leakage.tprs.items()) if tpr is not None and tpr.lower > fpr]
     if rates:
         fpr, tpr = rates[0]
-        return f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are found{_and_epsilon(result)}"
+        return (
+            f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are "
+            f"found{_and_epsilon(result)}"
+        )
     if not leakage.auc.lower <= 0.5 <= leakage.auc.upper:
-        return f"an attack tells members from others with AUC {fraction(leakage.auc.value)}{_and_epsilon(result)}"
+        return (
+            f"an attack tells members from others with AUC "
+            f"{fraction(leakage.auc.value)}{_and_epsilon(result)}"
+        )
     if result.finding.measured.value > 0:
         return f"an attack shows ε ≥ {at_least(result.finding.measured.value)}"
     if result.detected:
@@ -99,10 +113,13 @@ def _and_epsilon(result: AttackResult) -> str:
 
 
 def _in_a_group(audit: ModelAudit) -> str:
-    """Where nothing was detected of everybody together, and something of one class or group."""
+    """A clause for a model where membership was detected in one class or group only."""
     if audit.harm is not None:
         for noun, groups in (("class", audit.harm.classes), ("group", audit.harm.groups)):
             for group in groups:
                 if group.flagged or not group.leakage.auc.lower <= 0.5 <= group.leakage.auc.upper:
-                    return f"members of {noun} {group.name} are told from others with AUC {fraction(group.leakage.auc.value)}"
+                    return (
+                        f"members of {noun} {group.name} are told from others with AUC "
+                        f"{fraction(group.leakage.auc.value)}"
+                    )
     return "an attack tells members from others"

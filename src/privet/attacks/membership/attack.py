@@ -1,7 +1,10 @@
-"""What an attack is: a view of the target and records in, one number for each record out; higher = more likely a member.
+"""What an attack is: from a view of the target and records to one score for each record.
 
-``score`` is handed the records without the coin that decided who was trained on. ``run`` narrows the view to what the
-attack's adversary sees, asks, and joins the coin afterwards. So nothing can be tuned on the membership to be guessed.
+Higher = more likely a member.
+
+``score`` gets the records without the coin that decided which of them were trained on. ``run`` narrows the
+view to what the attack's adversary sees, calls ``score``, and joins the coin afterwards. So no attack can be
+tuned on the membership to guess.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +14,7 @@ import numpy as np
 
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records, Scores
-from privet.views import Adversary, LabelOnly, Numbers, narrowed
+from privet.views import Adversary, LabelOnly, Numbers, narrow_view
 
 __all__ = ["Attack", "Sight"]
 
@@ -19,7 +22,10 @@ Sight = TypeVar("Sight", bound=LabelOnly)  # the view that the adversary has
 
 
 class Attack(ABC, Generic[Sight]):
-    """One adversary and what they compute. Knowledge (reference models, public records) is in the fields."""
+    """One adversary and their score.
+
+    The adversary's knowledge (reference models, public records) is in the fields.
+    """
 
     @property
     @abstractmethod
@@ -34,25 +40,25 @@ class Attack(ABC, Generic[Sight]):
     @property
     @abstractmethod
     def sees(self) -> type[LabelOnly]:
-        """The view that the adversary has of the target; a wider one is narrowed to it."""
+        """The type of view that the adversary has; a wider view is narrowed to it."""
 
     @abstractmethod
     def score(self, view: Sight, records: Records) -> Numbers:
-        """One number for each record, higher = more likely a member. The coin is not among the arguments."""
+        """One score for each record, higher = more likely a member. The coin is not among the arguments."""
 
     @final
     def run(self, view: LabelOnly, challenge: Challenge) -> Scores:
-        """Play the game: the answer to every record, beside the coin."""
-        seen = cast(Sight, narrowed(view, self.sees))
-        values = np.asarray(self.score(seen, challenge.records), dtype=np.float64)
+        """Play the membership game: score every record, and join the coin."""
+        narrow = cast(Sight, narrow_view(view, self.sees))
+        values = np.asarray(self.score(narrow, challenge.records), dtype=np.float64)
         if values.shape != (len(challenge.records),):
             raise InvalidArgument(
-                f"'score' must give one number for each of {len(challenge.records)} records, got an array of shape "
-                f"{values.shape} from {self.name}. Let the attack answer every record that it is asked about."
+                f"'score' must give one number for each of {len(challenge.records)} records, got an array of "
+                f"shape {values.shape} from {self.name}. Let the attack score every record."
             )
         if np.isnan(values).any():
             raise InvalidArgument(
-                f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or for a model "
-                f"that answers NaN to them."
+                f"'score' must give numbers, got NaN from {self.name}. Look for records that hold NaN, or "
+                f"for a model that answers NaN to them."
             )
-        return challenge.scored(values, self.name)
+        return challenge.join_coin(values, self.name)

@@ -1,11 +1,12 @@
-"""The distance to the decision boundary, by labels alone: HopSkipJump, for all records at once.
+"""The distance to the decision boundary from labels alone: HopSkipJump, for all records at once.
 
-A point on the other side of the boundary is found among known records, and the boundary on the way there by bisection.
-Then, again and again: random probes about the point on the boundary tell which way the boundary faces; a step is taken
-along it; bisection leads back to the boundary, nearer to the record.
+A known record is the first point on the other side of the boundary; bisection finds the boundary on the way
+to it. Then, in each round: random probes around the boundary point estimate the normal of the boundary, a
+step is taken along it, and bisection leads back to the boundary, nearer to the record.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -22,30 +23,33 @@ from privet.views import LabelOnly, Labels, Numbers
 
 __all__ = ["BoundaryDistance"]
 
-_STARTS = 2000  # records among which a point on the other side is looked for
-_AT_ONCE = 2**22  # numbers of probes asked at a time
+_STARTS = 2000  # records among which a point on the other side is searched for
+_AT_ONCE = 2**22  # numbers in the probes of one query
 
 
 @final
 @dataclass(frozen=True)
 class BoundaryDistance(Attack[LabelOnly]):
-    """The ℓ₂ distance to the nearest point found that is predicted otherwise; members are further inside.
+    """The ℓ₂ distance to the nearest point found with another prediction.
 
-    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. Asks about
-    15 + rounds × (probes + 20) times for each record, and a little more where it has many numbers.
+    Members are further from the boundary.
 
-    A record that is predicted wrong has minus its distance to where it would be right, so that scores are continuous on both
-    sides. Where no point on the other side is known (a model with one answer for all), the distance is twice the largest
-    that was found.
+    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes
+    about 15 + rounds × (probes + 20) queries for each record, and a few more for records with many numbers.
 
-    *Reference*: Choquette-Choo et al. 2021 (decision boundary distance), with HopSkipJump (Chen et al. 2020, algorithm 2). Deviations:
-    the start is the nearest known record on the other side, not a random image; probes are the same directions for all records;
-    wrong predictions have a negative distance, which the paper sets to 0. ``bounds`` are what a number of the record can be.
+    A wrongly predicted record has minus its distance to a right prediction, so that scores are continuous on
+    both sides. Where no point on the other side is known (a model with one answer for all), the distance is
+    twice the largest distance.
+
+    *Reference*: Choquette-Choo et al. 2021 (decision boundary distance), with HopSkipJump (Chen et al. 2020,
+    algorithm 2). Deviations: the start is the nearest known record on the other side, not a random image; all
+    records have the same probe directions; wrong predictions have a negative distance, which the paper sets
+    to 0. ``bounds`` are the limits of a record's numbers.
     """
 
     rounds: int = 5
     probes: int = 100
-    bounds: tuple[float, float] | None = None
+    bounds: Sequence[float] | None = None
     seed: int = 0
 
     name = "label-only, boundary"
@@ -56,66 +60,70 @@ class BoundaryDistance(Attack[LabelOnly]):
         whole("rounds", self.rounds, least=0)
         whole("probes", self.probes)
         whole("seed", self.seed, least=0)
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
+        if self.bounds is not None and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
             raise InvalidArgument(
-                f"'bounds' must be a lower and a higher number, got {self.bounds!r}. Give (0.0, 1.0), or None."
+                f"'bounds' must be a lower and a higher number, got {self.bounds!r}. Give (0.0, 1.0), or "
+                f"None."
             )
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
         generator = experiment(self.seed)
-        search = _Search(view, records.inputs.shape[1:], records.known_labels, self.bounds)
+        search = _BoundarySearch(view, records.inputs.shape[1:], records.known_labels, self.bounds)
         origin = np.asarray(records.inputs, dtype=np.float64).reshape(len(records), -1)
         answers = view.labels(records.inputs)
         right = answers == records.known_labels
-        edge, found = _starts(origin, answers, records.known_labels, _known(records))
-        search = search.among(found)
-        origin_, right_ = origin[found], right[found]
-        edge = search.bisected(origin_, edge[found], right_)
+        edge, known = _find_starts(origin, answers, records.known_labels, _start_candidates(records))
+        search = search.among(known)
+        origin_, right_ = origin[known], right[known]
+        edge = search.bisect(origin_, edge[known], right_)
         for step in range(1, self.rounds + 1):
-            if not found.any():
+            if not known.any():
                 break
-            edge = search.hopped(origin_, edge, right_, step, self.probes, generator)
+            edge = search.hop(origin_, edge, right_, step, self.probes, generator)
         distance = np.full(len(records), np.nan)
-        distance[found] = np.sqrt(((edge - origin_) ** 2).sum(axis=1))
-        furthest = float(np.max(distance, where=found, initial=0.0))
-        distance[~found] = 2 * furthest if furthest > 0 else 1.0
+        distance[known] = np.sqrt(((edge - origin_) ** 2).sum(axis=1))
+        furthest = float(np.max(distance, where=known, initial=0.0))
+        distance[~known] = 2 * furthest if furthest > 0 else 1.0
         answer: Numbers = np.where(right, distance, -distance)
         return answer
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """Which side of its own boundary a point is on, for many records at once; points are rows of flat numbers."""
+class _BoundarySearch:
+    """Queries on which side of its boundary each point is, for many records at once; points are flat rows."""
 
     view: LabelOnly
     shape: tuple[int, ...]
     labels: Labels
-    bounds: tuple[float, float] | None
+    bounds: Sequence[float] | None
 
-    def among(self, which: Bits) -> "_Search":
-        return _Search(self.view, self.shape, self.labels[which], self.bounds)
+    def among(self, which: Bits) -> "_BoundarySearch":
+        return _BoundarySearch(self.view, self.shape, self.labels[which], self.bounds)
 
     def right(self, points: Numbers, labels: Labels) -> Bits:
         """Whether each point is predicted as its record's true label."""
         step = max(1, _AT_ONCE // max(1, points.shape[1]))
-        found = [
+        answers = [
             self.view.labels(points[start : start + step].reshape(-1, *self.shape))
             for start in range(0, len(points), step)
         ]
-        return np.asarray(np.concatenate(found) == labels) if found else np.zeros(0, dtype=np.bool_)
+        return np.asarray(np.concatenate(answers) == labels) if answers else np.zeros(0, dtype=np.bool_)
 
-    def bisected(self, near: Numbers, far: Numbers, side: Bits) -> Numbers:
-        """The nearest point found on the way from ``near`` to ``far`` that is on the other side of ``side``."""
+    def bisect(self, near: Numbers, far: Numbers, side: Bits) -> Numbers:
+        """The nearest point found on the line from ``near`` to ``far`` that is not on ``side``."""
         low, high = np.zeros(len(near)), np.ones(len(near))
-        # Nearer to the boundary than the probes reach (Chen et al. 2020: d^−3/2 of the way), else all of them agree.
+        # Nearer to the boundary than the radius of the probes (Chen et al. 2020: d^−3/2 of the way), else all
+        # probes agree.
         for _ in range(max(12, math.ceil(1.5 * math.log2(near.shape[1])) + 1)):
             middle = (low + high) / 2
             crossed = self.right(near + middle[:, None] * (far - near), self.labels) != side
             low, high = np.where(crossed, low, middle), np.where(crossed, middle, high)
         return near + high[:, None] * (far - near)
 
-    def hopped(
+    def hop(
         self,
         origin: Numbers,
         edge: Numbers,
@@ -124,10 +132,13 @@ class _Search:
         probes: int,
         generator: np.random.Generator,
     ) -> Numbers:
-        """One round: which way the boundary faces at ``edge``, a step along it, and back to the boundary."""
+        """One round: estimate the normal of the boundary at ``edge``, step along it, and go back to the
+        boundary.
+        """
         dimension = origin.shape[1]
         distance = np.sqrt(((edge - origin) ** 2).sum(axis=1))
-        # Chen et al. 2020: the probes' radius δ = distance/√d · (about) 1/√d; the first step is as far as distance/√step.
+        # Chen et al. 2020: the probes' radius δ = distance/√d · (about) 1/√d; the first step is as far as
+        # distance/√step.
         radius = np.maximum(distance / dimension, 1e-12)
         directions = generator.normal(size=(probes, dimension))
         directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
@@ -137,43 +148,48 @@ class _Search:
             vote = np.where(self.right(moved, self.labels) != side, 1.0, -1.0)
             total += vote[:, None] * direction
             votes += vote
-        # The mean vote is taken off, which reduces the variance (Chen et al. 2020): probes that all agree tell nothing of the direction.
-        facing = total - (votes / probes)[:, None] * directions.sum(axis=0)
-        facing = np.where(np.abs(votes)[:, None] == probes, total, facing)
-        length = np.sqrt((facing**2).sum(axis=1, keepdims=True))
-        facing = facing / np.where(length > 0, length, 1.0)
-        stride = distance / np.sqrt(step)
+        # Subtracting the mean vote reduces the variance (Chen et al. 2020); probes that all agree say nothing
+        # about the direction.
+        normal = total - (votes / probes)[:, None] * directions.sum(axis=0)
+        normal = np.where(np.abs(votes)[:, None] == probes, total, normal)
+        length = np.sqrt((normal**2).sum(axis=1, keepdims=True))
+        normal = normal / np.where(length > 0, length, 1.0)
+        step_size = distance / np.sqrt(step)
         beyond, settled = edge.copy(), np.zeros(len(origin), dtype=np.bool_)
-        for _ in range(6):  # a stride that leaves the other side is halved
-            moved = self._inside(edge + stride[:, None] * facing)
+        for _ in range(6):  # a step that leaves the other side is halved
+            moved = self._inside(edge + step_size[:, None] * normal)
             good = (self.right(moved, self.labels) != side) & ~settled
             beyond[good], settled = moved[good], settled | good
-            stride = np.where(settled, stride, stride / 2)
-        back = self.bisected(origin, beyond, side)
+            step_size = np.where(settled, step_size, step_size / 2)
+        back = self.bisect(origin, beyond, side)
         nearer = ((back - origin) ** 2).sum(axis=1) < distance**2
         return np.where(nearer[:, None], back, edge)
 
     def _inside(self, points: Numbers) -> Numbers:
-        return points if self.bounds is None else np.clip(points, *self.bounds)
+        return points if self.bounds is None else np.clip(points, self.bounds[0], self.bounds[1])
 
 
-def _known(records: Records) -> NDArray[np.intp]:
-    """Records that serve as starts: all, or those of the least hashes, whatever the order of records is."""
+def _start_candidates(records: Records) -> NDArray[np.intp]:
+    """Records that serve as starts: all, or those with the smallest hashes, which do not depend on the order
+    of records.
+    """
     if len(records) <= _STARTS:
         return np.arange(len(records))
     return np.argsort(records.hashes, kind="stable")[:_STARTS]
 
 
-def _starts(origin: Numbers, answers: Labels, labels: Labels, pool: NDArray[np.intp]) -> tuple[Numbers, Bits]:
-    """For each record the nearest known one on the other side of its boundary, and whether there is one."""
+def _find_starts(
+    origin: Numbers, answers: Labels, labels: Labels, pool: NDArray[np.intp]
+) -> tuple[Numbers, Bits]:
+    """For each record the nearest candidate on the other side of its boundary, and whether there is one."""
     squares = (origin[pool] ** 2).sum(axis=1)
-    starts, found = origin.copy(), np.zeros(len(origin), dtype=np.bool_)
+    starts, exists = origin.copy(), np.zeros(len(origin), dtype=np.bool_)
     for first in range(0, len(origin), 512):
         rows = slice(first, first + 512)
         apart = squares - 2 * origin[rows] @ origin[pool].T
         other = (answers[pool][None, :] == labels[rows, None]) != (answers[rows] == labels[rows])[:, None]
         apart = np.where(other, apart, np.inf)
         best = apart.argmin(axis=1)
-        found[rows] = other.any(axis=1)
+        exists[rows] = other.any(axis=1)
         starts[rows] = origin[pool[best]]
-    return starts, found
+    return starts, exists

@@ -1,13 +1,14 @@
-"""Attacks that see the predicted class and nothing else: a member's prediction is harder to change.
+"""Label-only attacks: a member's prediction is harder to change.
 
-Confidence cannot be hidden by answering with labels alone: it shows in how far a record can be moved before its label
-turns. Scores are continuous where the number of queries allows it.
+A model that answers with labels alone does not hide its confidence: it shows in how far a record can be moved
+before its label changes. Scores are continuous where the number of queries allows it.
 
-*Reference*: Choquette-Choo et al. 2021. Deviation, for all of them: the score is a number that no shadow model has
-calibrated; the paper learns a threshold, or a classifier over augmentations, from shadow models.
+*Reference*: Choquette-Choo et al. 2021. Deviation, for all of them: no shadow model
+calibrates the score; the paper learns a threshold, or a classifier over augmentations, from shadow models.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from privet.arguments import open_fraction, positive, whole
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import Query
+from privet.attacks.membership.signals import QueryTransform
 from privet.errors import InvalidArgument
 from privet.randomness import experiment
 from privet.scores import Records
@@ -27,8 +28,8 @@ __all__ = [
     "GaussianNoise",
     "Noise",
     "NoiseRobustness",
-    "mirrored",
-    "shifts",
+    "mirror",
+    "shift_transforms",
 ]
 
 LABELS = Adversary(
@@ -39,67 +40,70 @@ LABELS = Adversary(
 
 
 class Noise(ABC):
-    """A random change of a record, of one strength."""
+    """A random change of records, with one strength."""
 
     @abstractmethod
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
-        """All records under one draw, the same for each: the order of records does not matter."""
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+        """Apply one draw to all records, the same for each: the order of records does not matter."""
 
 
 @final
 @dataclass(frozen=True)
 class GaussianNoise(Noise):
-    """Independent Gaussian noise on every number; ``bounds`` are what the numbers can be."""
+    """Independent Gaussian noise on every number; ``bounds`` are the limits of the numbers."""
 
     scale: float
-    bounds: tuple[float, float] | None = None
+    bounds: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
 
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
         # In the records' own type where they are float32: half the memory.
-        kind = np.float32 if inputs.dtype == np.float32 else np.float64
-        moved: Rows = inputs.astype(kind) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(
-            kind
+        dtype = np.float32 if inputs.dtype == np.float32 else np.float64
+        moved: Rows = inputs.astype(dtype) + (self.scale * generator.normal(size=inputs.shape[1:])).astype(
+            dtype
         )
         if self.bounds is not None:
-            moved = np.clip(moved, *self.bounds)
+            moved = np.clip(moved, self.bounds[0], self.bounds[1])
         return moved
 
 
 @final
 @dataclass(frozen=True)
 class BitFlips(Noise):
-    """Each feature of a record of zeros and ones is turned with this probability."""
+    """Flips each feature of a record of zeros and ones with this probability."""
 
     rate: float
 
     def __post_init__(self) -> None:
         open_fraction("rate", self.rate)
 
-    def applied(self, inputs: Rows, generator: np.random.Generator) -> Rows:
-        turned = generator.random(inputs.shape[1:]) < self.rate
+    def apply(self, inputs: Rows, generator: np.random.Generator) -> Rows:
+        flips = generator.random(inputs.shape[1:]) < self.rate
         numbers = inputs.astype(np.float64)
-        flipped: Rows = np.where(turned, 1.0 - numbers, numbers)
+        flipped: Rows = np.where(flips, 1.0 - numbers, numbers)
         return flipped
 
 
 @final
 @dataclass(frozen=True)
 class NoiseRobustness(Attack[LabelOnly]):
-    """The share of noisy copies that are still predicted right, over noises of several strengths.
+    """The share of noisy copies that are still predicted correctly, over noises of several strengths.
 
-    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. Asks 1 + draws × noises
-    times for each record.
+    *Adversary*: sees the predicted class; knows the record and its label; wants its membership. It takes 1 +
+    draws × noises queries for each record.
 
-    A record that is predicted right itself comes before all that are not, and the share of right copies orders each group. Ties
-    are left only where all answers are the same; more draws break them.
+    A record that is predicted correctly itself comes before all others, and the share of correct copies
+    orders each group. Ties are left only where all answers are the same; more draws break them.
 
-    *Reference*: Choquette-Choo et al. 2021 (robustness to random noise), with Bernoulli noise for binary features.
+    *Reference*: Choquette-Choo et al. 2021 (robustness to random noise), with Bernoulli noise for binary
+    features.
     """
 
-    noises: tuple[Noise, ...]
+    noises: Sequence[Noise]
     draws: int = 50
     seed: int = 0
 
@@ -110,6 +114,7 @@ class NoiseRobustness(Attack[LabelOnly]):
     def __post_init__(self) -> None:
         whole("draws", self.draws)
         whole("seed", self.seed, least=0)
+        object.__setattr__(self, "noises", tuple(self.noises))
         if not self.noises:
             raise InvalidArgument(
                 "'noises' must hold at least one noise, got none. Give (GaussianNoise(0.1),)."
@@ -120,7 +125,7 @@ class NoiseRobustness(Attack[LabelOnly]):
         right = np.zeros(len(records))
         for noise in self.noises:
             for _ in range(self.draws):
-                right += view.labels(noise.applied(records.inputs, generator)) == labels
+                right += view.labels(noise.apply(records.inputs, generator)) == labels
         share = right / (self.draws * len(self.noises) + 1)  # below 1
         answer: Numbers = (view.labels(records.inputs) == labels) + share
         return answer
@@ -129,20 +134,20 @@ class NoiseRobustness(Attack[LabelOnly]):
 @final
 @dataclass(frozen=True)
 class AugmentationRobustness(Attack[LabelOnly]):
-    """How many augmented copies are predicted right; ties are broken by noise.
+    """How many augmented copies are predicted correctly; ties are broken by noise.
 
-    *Adversary*: sees the predicted class; knows the record, its label, and how the target's training data was augmented; wants
-    its membership. A model that was trained with augmentation gives more away, not less.
+    *Adversary*: sees the predicted class; knows the record, its label, and how the target's training data was
+    augmented; wants its membership. A model that was trained with augmentation leaks more, not less.
 
-    The score is the number of right answers over the record and its copies; among equals, the one that is right under more
-    noise comes first, where a noise is given.
+    The score is the number of correct answers over the record and its copies; among equals, the one that is
+    correct under more noise comes first, where noises are given.
 
-    *Reference*: Choquette-Choo et al. 2021 (data augmentation attack). Deviation: a count, where the paper learns weights from a shadow
-    model.
+    *Reference*: Choquette-Choo et al. 2021 (data augmentation attack). Deviation: a count, where the paper
+    learns weights from a shadow model.
     """
 
-    copies: tuple[Query, ...]
-    noises: tuple[Noise, ...] = ()
+    copies: Sequence[QueryTransform]
+    noises: Sequence[Noise] = ()
     draws: int = 20
     seed: int = 0
 
@@ -153,8 +158,12 @@ class AugmentationRobustness(Attack[LabelOnly]):
     def __post_init__(self) -> None:
         whole("draws", self.draws)
         whole("seed", self.seed, least=0)
+        object.__setattr__(self, "copies", tuple(self.copies))
+        object.__setattr__(self, "noises", tuple(self.noises))
         if not self.copies:
-            raise InvalidArgument("'copies' must hold at least one augmentation, got none. Give shifts(1).")
+            raise InvalidArgument(
+                "'copies' must hold at least one augmentation, got none. Give shift_transforms(1)."
+            )
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
         labels = records.known_labels
@@ -162,15 +171,16 @@ class AugmentationRobustness(Attack[LabelOnly]):
         for copy in self.copies:
             right += view.labels(copy(records.inputs)) == labels
         if self.noises:
-            # Half of what noise gives: in [0, 1), it never outweighs a copy.
+            # Half of the noise score lies in [0, 1), so it never outweighs a copy.
             right += 0.5 * NoiseRobustness(self.noises, self.draws, self.seed).score(view, records)
         return right
 
 
-def shifts(pixels: int) -> tuple[Query, ...]:
-    """Images moved by up to that many pixels in every direction (last two axes), the border repeated.
+def shift_transforms(pixels: int) -> tuple[QueryTransform, ...]:
+    """Shifts of images by up to that many pixels in every direction (last two axes), with the border
+    repeated.
 
-    >>> len(shifts(1))
+    >>> len(shift_transforms(1))
     8
     """
     whole("pixels", pixels)
@@ -178,8 +188,8 @@ def shifts(pixels: int) -> tuple[Query, ...]:
     return tuple(_Shift(down, right) for down in span for right in span if (down, right) != (0, 0))
 
 
-def mirrored(inputs: Rows) -> Rows:
-    """Images with left and right exchanged (last axis)."""
+def mirror(inputs: Rows) -> Rows:
+    """Mirror images left to right (last axis)."""
     return inputs[..., ::-1]
 
 

@@ -1,15 +1,18 @@
-"""RMIA and BASE: how much likelier the target finds a record than models in general do.
+"""RMIA and BASE: how much more likely a record is under the target than under models in general.
 
-Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its mean over
-reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is a step function of r(x), the same
-for all records, so with its ties broken by r(x) it orders records as r(x) does, for every γ: RMIA and BASE are one
-family. Counts are taken by sorting. ``BaVarIA`` is the family's other end, with a law for each record.
+Both start from ln r(x) = ln p(x | target) − ln p(x), where p is the confidence in the true label and p(x) its
+mean over reference models. RMIA counts the population records z with r(x)/r(z) ≥ γ. That count is the same
+step function of r(x) for all records. So with ties broken by r(x) it orders records as r(x) does, for every
+γ: RMIA and BASE are one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with
+a distribution for each record.
 
-*Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall 2026 (the hierarchy).
-Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it by a Taylor polynomial, BASE's by a
-temperature); several queries are averaged in ln r (RMIA takes a majority).
+*Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall
+2026 (the hierarchy). Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it
+by a Taylor polynomial, BASE's by a temperature); several queries are averaged in ln r (RMIA takes a
+majority).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -17,16 +20,16 @@ import numpy as np
 from scipy.stats import rankdata
 
 from privet.arguments import finite, positive
-from privet.attacks.membership.pairwise import refined
-from privet.attacks.membership.referenced import (
+from privet.attacks.membership.pairwise import break_ties
+from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    checked_target,
-    requires_outside,
+    check_target,
+    require_out_models,
 )
 from privet.attacks.membership.signals import (
-    Query,
+    QueryTransform,
     identity,
     log_confidence,
     log_mean,
@@ -39,31 +42,33 @@ from privet.views import BlackBox, Numbers
 
 __all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
 
-_USUAL_SHARE = 0.3
+_DEFAULT_SHARE = 0.3
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Public records that the target was not trained on, and what the same reference models say of them."""
+    """Public records that the target was not trained on, and the signals of the same reference models for
+    them.
+    """
 
     records: Records
     references: References
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "references", self.references.aligned(self.records))
+        object.__setattr__(self, "references", self.references.align(self.records))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class RMIA(ReferenceAttack):
-    """The share of the population that a record's ratio beats, with reference models of both kinds.
+    """The share of the population that a record's ratio exceeds, with reference models of both kinds.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained with it and
-    without it, and public records; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
+    with it and without it, and public records; wants its membership.
 
-    p(x) = ½ (p̄_in + p̄_out). A record that lacks one side takes 1 − p̄_in = a (1 − p̄_out), with the a of the records that
-    have both. Without a population, the records asked about are the population.
+    p(x) = ½ (p̄_in + p̄_out). A record without models on one side takes 1 − p̄_in = a (1 − p̄_out), with the
+    a of the records that have both. Without a population, the judged records are the population.
 
     *Reference*: Zarifzadeh et al. 2024, the score Pr_z(LR(x, z) ≥ γ); see this module for deviations.
     """
@@ -71,26 +76,27 @@ class RMIA(ReferenceAttack):
     references: References
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "RMIA"
     adversary = ONLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("gamma", self.gamma)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.asked(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
         ratios = _online_ratio(target, self.references)
         if self.population is None or population is None:
-            return refined(ratios, ratios, self.gamma)
-        return refined(ratios, _online_ratio(population, self.population.references), self.gamma)
+            return break_ties(ratios, ratios, self.gamma)
+        return break_ties(ratios, _online_ratio(population, self.population.references), self.gamma)
 
 
 @final
@@ -98,28 +104,29 @@ class RMIA(ReferenceAttack):
 class OfflineRMIA(ReferenceAttack):
     """RMIA with reference models that never saw the record; strong with one to four of them.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained without it, and
-    public records; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
+    without it, and public records; wants its membership.
 
-    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is taken to leave a share a of what its confidence lacks to 1.
-    Without an ``a``, it is that share among the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 − p̄_out), and 0.3
-    where none of them was trained on any of the records. ``tuned`` takes the one that does best against the reference
-    models. The target is not looked at in either case.
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. Without
+    an ``a``, that share is estimated from the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 −
+    p̄_out), and is 0.3 where none of them was trained on any of the records. ``tune`` takes the value that is
+    best against the reference models. Neither uses the target.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
-    deviations; the paper tunes a on a reference model, as ``tuned`` does.
+    deviations; the paper tunes a on a reference model, as ``tune`` does.
     """
 
     references: References
     a: float | None = None
     population: Population | None = None
     gamma: float = 2.0
-    queries: tuple[Query, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "RMIA offline"
     adversary = OFFLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("gamma", self.gamma)
         if self.a is not None and not 0 <= finite("a", self.a) <= 1:
             raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
@@ -128,42 +135,46 @@ class OfflineRMIA(ReferenceAttack):
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.asked(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), signals(view, self.population.records, self.queries)
         )
 
     def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
         ratios = _offline_ratio(target, self.references, self.share)
         if self.population is None or population is None:
-            return refined(ratios, ratios, self.gamma)
-        return refined(ratios, _offline_ratio(population, self.population.references, self.share), self.gamma)
+            return break_ties(ratios, ratios, self.gamma)
+        return break_ties(
+            ratios, _offline_ratio(population, self.population.references, self.share), self.gamma
+        )
 
     @property
     def share(self) -> float:
-        """The ``a`` that is used."""
+        """The value of ``a`` that is used."""
         if self.a is not None:
             return self.a
-        found = _share(
+        share = _share(
             _means(self.references, self.references.members)[1],
             _means(self.references, ~self.references.members)[1],
         )
-        return _USUAL_SHARE if found is None else found
+        return _DEFAULT_SHARE if share is None else share
 
-    def tuned(self) -> "OfflineRMIA":
-        """The same attack with the ``a`` that does best (mean AUC) when each reference model in turn is the target."""
+    def tune(self) -> "OfflineRMIA":
+        """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the
+        target.
+        """
         grid = np.linspace(0.0, 1.0, 11)
         aucs = [
             auc for model in range(self.references.models) if (auc := self._trial(model, grid)) is not None
         ]
         if not aucs:
             raise InvalidArgument(
-                "'references' must hold a model whose members and non-members other references left out, got none. "
-                "Train four models or more on halves of the records, or choose 'a' by hand."
+                "'references' must hold a model whose members and non-members other references left out, "
+                "got none. Train four models or more on halves of the records, or choose 'a' by hand."
             )
         return replace(self, a=float(grid[int(np.argmax(np.mean(aucs, axis=0)))]))
 
     def _trial(self, model: int, grid: Numbers) -> Numbers | None:
         members = self.references.members
-        # Neither the model itself nor its complement, whose members tell the coin that is to be guessed.
+        # Neither the model itself nor its complement, whose members reveal the coin to guess.
         others = (members != ~members[model]).any(axis=1) & (np.arange(len(members)) != model)
         judged = (~members[others]).any(axis=0)
         coin = members[model][judged]
@@ -172,8 +183,8 @@ class OfflineRMIA(ReferenceAttack):
         rest = References(
             self.references.signals[others][:, :, judged], self.references.members[others][:, judged]
         )
-        shown = self.references.signals[model][:, judged]
-        return np.array([_auc(_offline_ratio(shown, rest, float(a)), coin) for a in grid])
+        of_model = self.references.signals[model][:, judged]
+        return np.array([_auc(_offline_ratio(of_model, rest, float(a)), coin) for a in grid])
 
 
 @final
@@ -181,8 +192,8 @@ class OfflineRMIA(ReferenceAttack):
 class BASE(ReferenceAttack):
     """The target's loss against the log-mean-exp over reference models: the Bayes-optimal rule, approximated.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained with it and
-    without it; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    with it and without it; wants its membership.
 
     The score is ln p(x | target) − ln (1/K) Σ_k p_k(x), over all K reference models alike.
 
@@ -190,7 +201,7 @@ class BASE(ReferenceAttack):
     """
 
     references: References
-    queries: tuple[Query, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BASE"
     adversary = ONLINE
@@ -203,31 +214,32 @@ class BASE(ReferenceAttack):
 @final
 @dataclass(frozen=True, eq=False)
 class OfflineBASE(ReferenceAttack):
-    """BASE with reference models that never saw the record; their threshold is scaled for the missing half.
+    """BASE with reference models that never saw the record; the threshold is scaled for the missing half.
 
-    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained without it;
-    wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
+    without it; wants its membership.
 
-    The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard for models with
-    it, and s < 1 stands for that.
+    The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard
+    for models with it; s < 1 accounts for that.
 
-    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro. See this
-    module for deviations.
+    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro.
+    See this module for deviations.
     """
 
     references: References
     scale: float = 0.33
-    queries: tuple[Query, ...] = (identity,)
+    queries: Sequence[QueryTransform] = (identity,)
 
     name = "BASE offline"
     adversary = OFFLINE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         finite("scale", self.scale)
 
     def judge(self, target: Numbers) -> Numbers:
-        target = checked_target(target, self.references)
-        requires_outside(self.references)
+        target = check_target(target, self.references)
+        require_out_models(self.references)
         threshold = log_mean(*_means(self.references, ~self.references.members))
         answer: Numbers = (log_confidence(target) - self.scale * threshold).mean(axis=0)
         return answer
@@ -240,8 +252,8 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
     a = _share(rest_in, rest_out)
     if a is None:
         raise InvalidArgument(
-            "'references' must hold models with and without a record, got no record that has both. Train at least two "
-            "models on different halves, or take OfflineRMIA."
+            "'references' must hold models with and without a record, got no record that has both. Train at "
+            "least two models on different halves, or take OfflineRMIA."
         )
     rest_in = np.where(lacks_in, a * rest_out, rest_in)
     sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
@@ -251,13 +263,16 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
 
 
 def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers:
-    requires_outside(references)
+    require_out_models(references)
     sure, rest = _means(references, ~references.members)
     return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
 
 
 def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
-    """Σ (1 − p̄_in)/Σ (1 − p̄_out), at most 1, over the records that have both; None where there is no such record."""
+    """Σ (1 − p̄_in)/Σ (1 − p̄_out), at most 1, over the records that have both.
+
+    None where there is no such record.
+    """
     both = ~(np.isnan(rest_in) | np.isnan(rest_out))
     if not both.any():
         return None
@@ -267,7 +282,7 @@ def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
 
 def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
     """ln p(x | target) − ln p(x), averaged over queries."""
-    target = checked_target(target, references)
+    target = check_target(target, references)
     answer: Numbers = (log_confidence(target) - log_mean(sure, rest)).mean(axis=0)
     return answer
 

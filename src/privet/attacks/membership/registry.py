@@ -1,7 +1,7 @@
-"""Every attack by its name, with what it needs, and how it is made from what an auditor has.
+"""Every attack by its name, with its needs, and the function that builds it from the auditor's knowledge.
 
-``Means`` says what there is, before anything is trained; ``Knowledge`` holds it. An attack whose needs are not met is refused by
-name, with what is missing and how to give it.
+``Means`` says what is available, before anything is trained; ``Knowledge`` holds it. An attack whose needs
+are not met is refused with the missing need and its fix.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from privet.attacks.membership.label_only import (
     GaussianNoise,
     Noise,
     NoiseRobustness,
-    shifts,
+    shift_transforms,
 )
 from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA
 from privet.attacks.membership.lira import LiRA, OfflineLiRA
@@ -40,7 +40,7 @@ __all__ = [
     "Means",
     "NamedAttack",
     "Need",
-    "attacks_named",
+    "find_attacks",
 ]
 
 _STRENGTHS = (0.1, 0.3, 1.0)  # of Gaussian noise, in standard deviations of a feature
@@ -50,7 +50,7 @@ _FLIPS = (0.02, 0.05, 0.1)  # of the features of a record of zeros and ones
 @final
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """What an auditor has, or can have trained: what the view shows, of which records, and what an adversary knows besides."""
+    """What is available, or can be trained: the view, the records, and further knowledge."""
 
     view: LabelOnly
     records: Records
@@ -63,7 +63,7 @@ class Means:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Knowledge:
-    """What an attack is made from. The records are public here: who of them is a member is not among the fields."""
+    """What an attack is built from. The records are there without their membership."""
 
     records: Records
     references: References | None = None
@@ -72,13 +72,13 @@ class Knowledge:
 
     @property
     def known_references(self) -> References:
-        """The references, which ``Means`` said there are."""
+        """The references, which ``Means`` promised."""
         assert self.references is not None
         return self.references
 
     @property
     def known_public(self) -> Records:
-        """The public records, which ``Means`` said there are."""
+        """The public records, which ``Means`` promised."""
         assert self.public is not None
         return self.public
 
@@ -86,7 +86,7 @@ class Knowledge:
 @final
 @dataclass(frozen=True)
 class Need:
-    """One thing that an attack cannot do without: what it is, how to give it, and whether it is there."""
+    """A requirement of an attack: what it is, how to provide it, and whether it is met."""
 
     what: str
     fix: str
@@ -122,17 +122,17 @@ REFERENCES = Need(
     lambda means: means.references,
 )
 ALL_CONFIDENCES = Need(
-    "what reference models say of all classes",
+    "the confidences of reference models in all classes",
     "Study with keep_confidences=True, or give a recipe instead of ready references.",
     lambda means: means.all_confidences,
 )
 PUBLIC = Need(
-    "public records that the model was not trained on, beside those that are judged",
+    "public records that the model was not trained on, besides the judged ones",
     "Give public=…, or more nonmembers than members.",
     lambda means: means.public,
 )
 SHADOWS = Need(
-    "shadow models whose parameters are seen",
+    "shadow models with visible parameters",
     "Give a TorchRecipe, by which they are trained.",
     lambda means: means.shadows,
 )
@@ -141,7 +141,7 @@ SHADOWS = Need(
 @final
 @dataclass(frozen=True, eq=False)
 class NamedAttack:
-    """An attack under the name by which it is asked for."""
+    """An attack with its name, its needs, and the function that builds it."""
 
     name: str
     kind: type[Attack[Any]]
@@ -153,11 +153,11 @@ class NamedAttack:
         return next((need for need in self.needs if not need.met(means)), None)
 
 
-def _alone(name: str, kind: type[Attack[Any]], *needs: Need) -> NamedAttack:
+def _target_attack(name: str, kind: type[Attack[Any]], *needs: Need) -> NamedAttack:
     return NamedAttack(name, kind, needs, lambda _: kind())
 
 
-def _referenced(name: str, kind: Callable[[References], Attack[Any]], *needs: Need) -> NamedAttack:
+def _reference_attack(name: str, kind: Callable[[References], Attack[Any]], *needs: Need) -> NamedAttack:
     assert isinstance(kind, type)
     return NamedAttack(
         name, kind, (LABELS, CONFIDENCES, REFERENCES, *needs), lambda known: kind(known.known_references)
@@ -165,9 +165,9 @@ def _referenced(name: str, kind: Callable[[References], Attack[Any]], *needs: Ne
 
 
 def _noises(records: Records) -> tuple[Noise, ...]:
-    """Flips for zeros and ones, else Gaussian noise in units of what a feature varies by.
+    """Bit flips for zeros and ones, else Gaussian noise in units of a feature's standard deviation.
 
-    The unit is rounded to two digits, so that the order in which records are added up does not move it.
+    The unit is rounded to two digits, so that it does not depend on the order of the records.
     """
     values = np.asarray(records.inputs, dtype=np.float64).reshape(len(records), -1)
     if np.isin(values, (0.0, 1.0)).all():
@@ -176,12 +176,12 @@ def _noises(records: Records) -> tuple[Noise, ...]:
     return tuple(GaussianNoise(strength * (unit or 1.0)) for strength in _STRENGTHS)
 
 
-_EVERY = (
-    _alone("loss", Loss, LABELS, CONFIDENCES),
-    _alone("confidence", Confidence, CONFIDENCES),
-    _alone("entropy", Entropy, CONFIDENCES),
-    _alone("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
-    _alone("gap", Gap, LABELS),
+_ALL_ATTACKS = (
+    _target_attack("loss", Loss, LABELS, CONFIDENCES),
+    _target_attack("confidence", Confidence, CONFIDENCES),
+    _target_attack("entropy", Entropy, CONFIDENCES),
+    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
+    _target_attack("gap", Gap, LABELS),
     NamedAttack(
         "noise", NoiseRobustness, (LABELS, NUMBERS), lambda known: NoiseRobustness(_noises(known.records))
     ),
@@ -189,25 +189,25 @@ _EVERY = (
         "augmentations",
         AugmentationRobustness,
         (LABELS, NUMBERS, IMAGES),
-        lambda known: AugmentationRobustness(shifts(1), _noises(known.records)),
+        lambda known: AugmentationRobustness(shift_transforms(1), _noises(known.records)),
     ),
-    _alone("boundary", BoundaryDistance, LABELS, NUMBERS),
-    _referenced("lira", LiRA),
-    _referenced("offline-lira", OfflineLiRA),
-    _referenced("rmia", RMIA),
-    _referenced("offline-rmia", OfflineRMIA),
-    _referenced("base", BASE),
-    _referenced("offline-base", OfflineBASE),
-    _referenced("bavaria", BaVarIA),
-    _referenced("offline-bavaria", OfflineBaVarIA),
-    _referenced("shokri", Shokri, ALL_CONFIDENCES),
+    _target_attack("boundary", BoundaryDistance, LABELS, NUMBERS),
+    _reference_attack("lira", LiRA),
+    _reference_attack("offline-lira", OfflineLiRA),
+    _reference_attack("rmia", RMIA),
+    _reference_attack("offline-rmia", OfflineRMIA),
+    _reference_attack("base", BASE),
+    _reference_attack("offline-base", OfflineBASE),
+    _reference_attack("bavaria", BaVarIA),
+    _reference_attack("offline-bavaria", OfflineBaVarIA),
+    _reference_attack("shokri", Shokri, ALL_CONFIDENCES),
     NamedAttack(
         "quantile",
         QuantileRegression,
         (LABELS, CONFIDENCES, NUMBERS, PUBLIC),
         lambda known: QuantileRegression(known.known_public),
     ),
-    _alone("gradient-norm", GradientNorm, LABELS, PARAMETERS),
+    _target_attack("gradient-norm", GradientNorm, LABELS, PARAMETERS),
     NamedAttack(
         "gradient-alignment",
         GradientAlignment,
@@ -221,21 +221,24 @@ _EVERY = (
         lambda known: LayerClassifier(known.shadows),
     ),
 )
-ATTACKS: dict[str, NamedAttack] = {one.name: one for one in _EVERY}
+ATTACKS: dict[str, NamedAttack] = {attack.name: attack for attack in _ALL_ATTACKS}
 
 
-def attacks_named(names: Iterable[str], means: Means) -> tuple[NamedAttack, ...]:
-    """The attacks of these names; an unknown name, or one whose needs are not met, is refused before anything is run."""
-    asked = list(names)
-    if not asked or len(set(asked)) < len(asked) or any(name not in ATTACKS for name in asked):
+def find_attacks(names: Iterable[str], means: Means) -> tuple[NamedAttack, ...]:
+    """The attacks with these names.
+
+    An unknown name, or an attack whose needs are not met, is refused before anything runs.
+    """
+    wanted = list(names)
+    if not wanted or len(set(wanted)) < len(wanted) or any(name not in ATTACKS for name in wanted):
         raise InvalidArgument(
-            f"'attacks' must name some of {', '.join(ATTACKS)}, each once, got {asked!r}. "
+            f"'attacks' must name some of {', '.join(ATTACKS)}, each once, got {wanted!r}. "
             f"Leave it out to run those that fit."
         )
-    for name in asked:
+    for name in wanted:
         missing = ATTACKS[name].missing(means)
         if missing is not None:
             raise InvalidArgument(
                 f"'attacks' names {name}, which needs {missing.what}, and got none. {missing.fix}"
             )
-    return tuple(ATTACKS[name] for name in asked)
+    return tuple(ATTACKS[name] for name in wanted)

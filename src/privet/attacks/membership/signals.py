@@ -1,20 +1,21 @@
-"""The signal that most attacks read: φ = ln(p/(1−p)) of the confidence p in the true label, and what follows from it.
+"""The signal of most attacks: φ = ln(p/(1−p)) of the confidence p in the true label, and functions of it.
 
-Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic function of −φ.
+Everything is computed from φ, so that p near 1 and p near 0 both keep their digits: 1 − p is the logistic
+function of −φ.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import expit
 
 from privet.errors import InvalidArgument
 from privet.scores import Records
-from privet.views import BlackBox, Labels, Numbers, Rows, scaled
+from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = [
-    "Query",
-    "checked_labels",
+    "QueryTransform",
+    "check_labels",
     "identity",
     "log_confidence",
     "log_mean",
@@ -25,7 +26,7 @@ __all__ = [
 
 _LEAST = float(np.nextafter(0.0, 1.0))
 
-Query = Callable[[Rows], Rows]  # how a record is shown to the model: as it is, mirrored, shifted …
+QueryTransform = Callable[[Rows], Rows]  # how a record is shown to the model: unchanged, mirrored, shifted …
 
 
 def identity(inputs: Rows) -> Rows:
@@ -34,12 +35,12 @@ def identity(inputs: Rows) -> Rows:
 
 
 def signal(view: BlackBox, records: Records) -> Numbers:
-    """φ of every record's true label, under one query."""
+    """φ of every record's true label, for one query."""
     log_confidences = view.log_confidences(records.inputs)
-    return scaled(log_confidences, checked_labels(records, log_confidences.shape[1]))
+    return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 
 
-def signals(view: BlackBox, records: Records, queries: tuple[Query, ...] = (identity,)) -> Numbers:
+def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
@@ -47,13 +48,13 @@ def signals(view: BlackBox, records: Records, queries: tuple[Query, ...] = (iden
     return np.stack([signal(view, Records(query(records.inputs), known)) for query in queries])
 
 
-def checked_labels(records: Records, classes: int) -> Labels:
-    """The true labels, or a refusal where there are none, or where the model has fewer classes."""
+def check_labels(records: Records, classes: int) -> Labels:
+    """The true labels; refused where there are none, or where the model has fewer classes."""
     labels = records.known_labels
     if labels.max() >= classes:
         raise InvalidArgument(
-            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as the model "
-            f"does, and leave out records of classes that it does not know."
+            f"'labels' must be below the model's {classes} classes, got a larger one. Number the classes as "
+            f"the model does, and leave out records of classes that it does not know."
         )
     return labels
 
@@ -69,7 +70,10 @@ def log_confidence(phi: Numbers) -> Numbers:
 
 
 def log_mean(confidence: Numbers, rest: Numbers) -> Numbers:
-    """ln p from p and 1 − p, whichever of the two has the digits; not below that of the least number above 0."""
+    """ln p from p and 1 − p, whichever is more accurate.
+
+    Not below the logarithm of the smallest float above 0.
+    """
     answer: Numbers = np.where(
         rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(np.maximum(confidence, _LEAST))
     )

@@ -1,6 +1,7 @@
-"""Attacks that need nothing but the target: one number of each record, compared with one threshold for all.
+"""Attacks on the target alone: one number for each record, compared with one threshold for all.
 
-They are the floor of every comparison: an easy record that was never trained on scores higher than a hard one that was.
+They are the baseline of every comparison: an easy record that was never trained on scores higher than a hard
+member.
 """
 
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ import numpy as np
 from scipy.special import expit
 
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import checked_labels, log_confidence, signal
+from privet.attacks.membership.signals import check_labels, log_confidence, signal
 from privet.scores import Records
-from privet.views import Adversary, BlackBox, LabelOnly, Labels, Numbers, scaled
+from privet.views import Adversary, BlackBox, LabelOnly, Labels, Numbers, confidence_logits
 
 __all__ = ["Confidence", "Entropy", "Gap", "Loss", "ModifiedEntropy"]
 
@@ -24,11 +25,12 @@ _WANTS = "whether a record was trained on"
 class Loss(Attack[BlackBox]):
     """Members have a lower loss.
 
-    *Adversary*: sees the confidence in every class; knows the record and its true label; wants its membership.
+    *Adversary*: sees the confidence in every class; knows the record and its true label; wants its
+    membership.
 
-    *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the threshold (in
-    the paper the average training loss) is left to whoever reads the ROC. Song & Mittal's confidence in the true label
-    gives the same order.
+    *Reference*: Yeom et al. 2018, adversary 2 (threshold). The score is −loss = ln p of the true label; the
+    threshold (in the paper the average training loss) is left to the reader of the ROC. Song & Mittal's
+    confidence in the true label gives the same order.
     """
 
     name = "loss"
@@ -60,7 +62,7 @@ class Confidence(Attack[BlackBox]):
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
-        return scaled(log_confidences, _top(log_confidences))
+        return confidence_logits(log_confidences, _top(log_confidences))
 
 
 @final
@@ -83,9 +85,9 @@ class Entropy(Attack[BlackBox]):
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
         top = _top(log_confidences)
-        logs = _floored(log_confidences)
-        # Near 1 a confidence is known by what the others leave: its own logarithm has lost its digits.
-        logs[np.arange(len(top)), top] = log_confidence(scaled(log_confidences, top))
+        logs = _clip_logs(log_confidences)
+        # Near 1 a confidence is computed from the others: its own logarithm has lost its digits.
+        logs[np.arange(len(top)), top] = log_confidence(confidence_logits(log_confidences, top))
         answer: Numbers = (np.exp(logs) * logs).sum(axis=1)
         return answer
 
@@ -97,8 +99,9 @@ class ModifiedEntropy(Attack[BlackBox]):
 
     *Adversary*: sees the confidence in every class; knows the record and its label; wants its membership.
 
-    *Reference*: Song & Mittal 2021, modified prediction entropy: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i ln(1−p_i); the score is −Mentr. One
-    threshold serves all classes, where the paper learns one for each class from shadow models.
+    *Reference*: Song & Mittal 2021, modified prediction entropy: Mentr = −(1−p_y) ln p_y − Σ_{i≠y} p_i
+    ln(1−p_i); the score is −Mentr. One threshold serves all classes, where the paper learns one for each
+    class from shadow models.
     """
 
     name = "modified entropy"
@@ -109,15 +112,15 @@ class ModifiedEntropy(Attack[BlackBox]):
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         log_confidences = view.log_confidences(records.inputs)
-        labels = checked_labels(records, log_confidences.shape[1])
+        labels = check_labels(records, log_confidences.shape[1])
         rows, top = np.arange(len(labels)), _top(log_confidences)
         confidences = np.exp(log_confidences)
-        # ln(1 − p) of the only class that can be near 1 is taken from what the others leave.
+        # ln(1 − p) of the only class that can be near 1 is computed from the others.
         with np.errstate(divide="ignore"):
             log_rest = np.log1p(-np.minimum(confidences, 1.0))
-        log_rest[rows, top] = log_confidence(-scaled(log_confidences, top))
+        log_rest[rows, top] = log_confidence(-confidence_logits(log_confidences, top))
         terms = confidences * log_rest
-        phi = scaled(log_confidences, labels)
+        phi = confidence_logits(log_confidences, labels)
         terms[rows, labels] = expit(-phi) * log_confidence(phi)
         answer: Numbers = terms.sum(axis=1)
         return answer
@@ -126,13 +129,13 @@ class ModifiedEntropy(Attack[BlackBox]):
 @final
 @dataclass(frozen=True)
 class Gap(Attack[LabelOnly]):
-    """A record that is predicted right is called a member: what the generalisation gap alone gives away.
+    """A record that is predicted correctly is called a member: the leak by the generalisation gap alone.
 
     *Adversary*: sees the predicted class; knows the record and its label; wants its membership.
 
-    *Reference*: Yeom et al. 2018, adversary 1 (bounded loss) for the 0–1 loss; the baseline of Choquette-Choo et al. 2021.
-    Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and its ties are
-    real: the ROC has one corner.
+    *Reference*: Yeom et al. 2018, adversary 1 (bounded loss) for the 0–1 loss; the baseline of Choquette-Choo
+    et al. 2021. Balanced accuracy is ½ + (train accuracy − test accuracy)/2. The score has two values, and
+    its ties are real: the ROC has one corner.
     """
 
     name = "gap"
@@ -149,7 +152,7 @@ def _top(log_confidences: Numbers) -> Labels:
     return answer
 
 
-def _floored(log_confidences: Numbers) -> Numbers:
-    """Logarithms without −∞: e^−745 is the least number above 0, and 0 ln 0 is 0."""
+def _clip_logs(log_confidences: Numbers) -> Numbers:
+    """Logarithms without −∞: e^−745 is the smallest float above 0, and 0 ln 0 is 0."""
     answer: Numbers = np.maximum(log_confidences, -745.0)
     return answer

@@ -1,8 +1,10 @@
-"""Attacks on the parameters: what each layer's gradient and activations tell of a record.
+"""White-box attacks: from each layer's gradient and activations for a record.
 
-Training drives the gradients of members towards 0, each for itself and in the mean. Other records keep theirs.
+Training drives the gradients of members towards 0, each by itself and in the mean, but not those of other
+records.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -11,12 +13,12 @@ import numpy as np
 from privet.arguments import whole
 from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import checked_labels, signal
+from privet.attacks.membership.signals import check_labels, signal
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, Records
 from privet.views import Adversary, Labels, Numbers, WhiteBox
 
-__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features", "ranked"]
+__all__ = ["GradientAlignment", "GradientNorm", "LayerClassifier", "Shadow", "layer_features", "rank_columns"]
 
 _LEAST = 1e-30  # of a norm, before its logarithm
 
@@ -30,8 +32,8 @@ class GradientNorm(Attack[WhiteBox]):
 
     The score is −ln of the gradient's norm, over one layer, or over all of them where none is named.
 
-    *Reference*: Nasr et al. 2019 (how the norms of members' and others' gradients differ); as an attack of its own, Rezaei &
-    Liu 2021.
+    *Reference*: Nasr et al. 2019 (how the norms of members' and others' gradients differ); as an attack of
+    its own, Rezaei & Liu 2021.
     """
 
     layer: str | None = None
@@ -45,7 +47,7 @@ class GradientNorm(Attack[WhiteBox]):
     def score(self, view: WhiteBox, records: Records) -> Numbers:
         norms = view.gradient_norms(records.inputs, _labels(view, records))
         if self.layer is not None:
-            norms = norms[:, [_place(view, self.layer)]]
+            norms = norms[:, [_layer_index(view, self.layer)]]
         answer: Numbers = -0.5 * np.log(np.maximum((norms**2).sum(axis=1), _LEAST))
         return answer
 
@@ -53,23 +55,23 @@ class GradientNorm(Attack[WhiteBox]):
 @final
 @dataclass(frozen=True, eq=False)
 class GradientAlignment(Attack[WhiteBox]):
-    """Members' gradients hardly point where the gradients of records outside of training point.
+    """Members' gradients have small components along the gradients of records outside of training.
 
-    *Adversary*: sees the parameters; knows the record, its label, and public records that were not trained on; wants its
-    membership.
+    *Adversary*: sees the parameters; knows the record, its label, and public records that were not trained
+    on; wants its membership.
 
-    In each layer the gradients of public records span a few directions in which a model still learns from records that it has
-    not seen. A record's gradient is projected on the first of them, each in units of what the public records have there
-    (a Mahalanobis norm); the score is minus the mean over layers of the logarithm. A large gradient along a direction that is
-    large for everyone counts for less, which is what ``GradientNorm`` cannot say.
+    In each layer the gradients of public records span a few directions along which a model still learns from
+    unseen records. A record's gradient is projected on the first of them, each in units of the public
+    records' size there (a Mahalanobis norm); the score is minus the mean over layers of the logarithm. A
+    large gradient along a direction that is large for all records counts less, unlike in ``GradientNorm``.
 
-    *Reference*: the gradient features of Nasr et al. 2019, with the gradients' covariance over the population as in the
-    gradient likelihood ratio of Leemann et al. 2023. Deviations: that attack sees the gradients of training steps, and this
-    one the finished model; directions with little variance are left out.
+    *Reference*: the gradient features of Nasr et al. 2019, with the gradients' covariance over the population
+    as in the gradient likelihood ratio of Leemann et al. 2023. Deviations: that attack sees the gradients of
+    training steps, and this one the finished model; directions with little variance are left out.
     """
 
     public: Records
-    layers: tuple[str, ...] | None = None
+    layers: Sequence[str] | None = None
     directions: int = 32
 
     name = "gradient alignment"
@@ -89,18 +91,22 @@ class GradientAlignment(Attack[WhiteBox]):
 
     def score(self, view: WhiteBox, records: Records) -> Numbers:
         chosen = view.layers if self.layers is None else self.layers
-        known, asked = _labels(view, self.public), _labels(view, records)
+        known, judged = _labels(view, self.public), _labels(view, records)
         total = np.zeros(len(records))
         for layer in chosen:
-            _place(view, layer)
+            _layer_index(view, layer)
             public = view.gradients(self.public.inputs, known, layer)
             squares, turned = np.linalg.eigh(public @ public.T)  # the squared singular values, least first
-            kept = (squares > 1e-10 * max(float(squares[-1]), _LEAST)) & (
+            chosen_directions = (squares > 1e-10 * max(float(squares[-1]), _LEAST)) & (
                 np.arange(len(squares)) >= len(squares) - self.directions
             )
-            if kept.any():
+            if chosen_directions.any():
                 # ⟨g, u⟩ = ⟨g, G⟩ v/√λ for u = Gᵀv/√λ, and the public records' mean square along u is λ/n.
-                along = _aligned(view, records, asked, layer, public) @ turned[:, kept] / squares[kept]
+                along = (
+                    _gradient_products(view, records, judged, layer, public)
+                    @ turned[:, chosen_directions]
+                    / squares[chosen_directions]
+                )
                 total -= np.log(np.maximum((along**2).mean(axis=1) * len(public), _LEAST))
         answer: Numbers = total / max(1, len(chosen))
         return answer
@@ -109,7 +115,7 @@ class GradientAlignment(Attack[WhiteBox]):
 @final
 @dataclass(frozen=True, eq=False)
 class Shadow:
-    """A model that the adversary trained as the target was, with the records that they trained it on, or did not."""
+    """A model that the adversary trained like the target, with its members and non-members."""
 
     view: WhiteBox
     challenge: Challenge
@@ -120,17 +126,20 @@ class Shadow:
 class LayerClassifier(Attack[WhiteBox]):
     """A classifier over all layers, taught by shadow models whose members are known.
 
-    *Adversary*: sees the parameters; knows the record, its label, and shadow models trained the same way; wants its membership.
+    *Adversary*: sees the parameters; knows the record, its label, and shadow models trained the same way;
+    wants its membership.
 
-    Of each record: φ, whether it is predicted right, and in every layer the norm of its gradient and the norm, mean and share
-    of zeros of its activations. The classifier learns from the shadows' own coins; the target's is not there. Features
-    are ranks within each model, so that two models of different scale are alike. The score is the ln odds of membership.
+    The features of a record are φ, whether it is predicted correctly, and in every layer the norm of its
+    gradient and the norm, mean and share of zeros of its activations. The classifier learns from the shadows'
+    own coins, never from the target's. Features are ranks within each model, so that models of different
+    scale are comparable. The score is the ln odds of membership.
 
-    *Reference*: Nasr et al. 2019, the supervised attack. Deviation: summaries of each layer and boosted trees, where the paper learns
-    convolutions over whole gradients; taught by shadow models, where its supervised attack knows part of the target's members.
+    *Reference*: Nasr et al. 2019, the supervised attack. Deviation: summaries of each layer and boosted
+    trees, where the paper learns convolutions over whole gradients; taught by shadow models, where its
+    supervised attack knows part of the target's members.
     """
 
-    shadows: tuple[Shadow, ...]
+    shadows: Sequence[Shadow]
     classifier: Classifier = field(default_factory=BoostedTrees)
 
     name = "layer classifier"
@@ -150,21 +159,24 @@ class LayerClassifier(Attack[WhiteBox]):
         for shadow in self.shadows:
             if len(shadow.view.layers) != len(view.layers):
                 raise InvalidArgument(
-                    f"'shadows' must have the target's {len(view.layers)} layers, got one with {len(shadow.view.layers)}. "
-                    f"Train shadow models of the same architecture."
+                    f"'shadows' must have the target's {len(view.layers)} layers, got one with "
+                    f"{len(shadow.view.layers)}. Train shadow models of the same architecture."
                 )
-            taught.append(ranked(layer_features(shadow.view, shadow.challenge.records)))
+            taught.append(rank_columns(layer_features(shadow.view, shadow.challenge.records)))
             coins.append(shadow.challenge.members)
         coin = np.concatenate(coins)
         if coin.all() or not coin.any():
             raise InvalidArgument(
-                "'shadows' must hold members and others, got one kind only. Keep some records out of each shadow."
+                "'shadows' must hold members and others, got one kind only. Keep some records out of each "
+                "shadow."
             )
-        return self.classifier.learn(np.concatenate(taught), coin)(ranked(layer_features(view, records)))
+        return self.classifier.learn(np.concatenate(taught), coin)(
+            rank_columns(layer_features(view, records))
+        )
 
 
 def layer_features(view: WhiteBox, records: Records) -> Numbers:
-    """What each record looks like in every layer: records × (2 + 4 × layers)."""
+    """The features of each record in every layer: records × (2 + 4 × layers)."""
     labels = _labels(view, records)
     right = (view.labels(records.inputs) == labels).astype(np.float64)
     columns = [signal(view, records), right]
@@ -177,18 +189,23 @@ def layer_features(view: WhiteBox, records: Records) -> Numbers:
     return np.stack(columns, axis=1)
 
 
-def ranked(features: Numbers) -> Numbers:
-    """Each column as its empirical distribution function, ties alike."""
+def rank_columns(features: Numbers) -> Numbers:
+    """Each column as its empirical distribution function; ties get the same value."""
     columns = []
     for column in features.T:
-        kinds, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+        distinct, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
         middle = np.cumsum(counts) - counts / 2
-        columns.append(middle[place] / len(column) if len(kinds) > 1 else np.full(len(column), 0.5))
+        columns.append(middle[inverse] / len(column) if len(distinct) > 1 else np.full(len(column), 0.5))
     return np.stack(columns, axis=1)
 
 
-def _aligned(view: WhiteBox, records: Records, labels: Labels, layer: str, public: Numbers) -> Numbers:
-    """⟨gradient, public gradient⟩, records × public; some at a time, because a gradient is as large as its layer."""
+def _gradient_products(
+    view: WhiteBox, records: Records, labels: Labels, layer: str, public: Numbers
+) -> Numbers:
+    """⟨gradient, public gradient⟩, records × public.
+
+    A few records at a time, because a gradient is as large as its layer.
+    """
     step = max(1, 2**24 // max(1, public.shape[1]))
     return np.concatenate(
         [
@@ -200,11 +217,11 @@ def _aligned(view: WhiteBox, records: Records, labels: Labels, layer: str, publi
 
 
 def _labels(view: WhiteBox, records: Records) -> Labels:
-    """The true labels; one record is asked to learn how many classes there are."""
-    return checked_labels(records, view.log_confidences(records.inputs[:1]).shape[1])
+    """The true labels, checked against the number of classes, which one query shows."""
+    return check_labels(records, view.log_confidences(records.inputs[:1]).shape[1])
 
 
-def _place(view: WhiteBox, layer: str) -> int:
+def _layer_index(view: WhiteBox, layer: str) -> int:
     if layer not in view.layers:
         raise InvalidArgument(
             f"'layer' must be one of the model's layers, got {layer!r}. Take one of {', '.join(view.layers)}."

@@ -1,11 +1,14 @@
-"""Preflight: what to look at before the figures of an attack are believed.
+"""Preflight: checks to make before the figures of an attack are trusted.
 
-An attack that tells members from others may have found something else: that the two sides come from different places,
-that they hold copies of each other, or that the model answers at random. And one that does not may have had reference
-models that are not like the target. Each check is a function that gives a ``Check``; ``preflight`` runs those that it has the
-means for, and says which it has not. What is found is not raised: warnings travel to the report.
+An attack that tells members from others may have found something else: the two sides come from different
+sources, they hold copies of each other, or the model answers at random. An attack that finds nothing may have
+had reference models that are unlike the target. Each check is a function that gives a ``Check``;
+``preflight`` runs all of them, and a check without the data that it needs is skipped. Warnings are not
+raised; the report shows them.
 
-*False alarms*: what is tested against chance (the two sides, their labels) warns in about 1 of 1,000 fair challenges.
+A new check is a function in ``design``, ``shift``, ``duplicates`` or ``target``, and a line in ``preflight``.
+
+*False alarms*: checks against chance (the two sides, their labels) warn in about 1 of 1,000 fair challenges.
 """
 
 from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe, same_size
@@ -50,18 +53,18 @@ def preflight(
     fpr: float = 1e-3,
     seed: int = 0,
 ) -> tuple[Check, ...]:
-    """All checks, in the order in which a reader should worry.
+    """All checks, the most important first.
 
-    ``fpr`` is the false-positive rate that will be asked for. ``canaries`` is how many there were in the training, if that
-    is known.
+    ``fpr`` is the false-positive rate of interest. ``canaries`` is the number of canaries in the training, if
+    it is known.
 
     >>> import numpy as np
     >>> from privet.attacks import Probabilities
     >>> from privet.scores import Records
     >>> rows = np.random.default_rng(0).normal(size=(400, 3))
     >>> fair = Challenge(Records(rows), np.arange(400) % 2 == 0)
-    >>> found = preflight(Probabilities(lambda x: np.full((len(x), 2), 0.5)), fair, fpr=0.05)
-    >>> sorted({str(check.outcome) for check in found})
+    >>> checks = preflight(Probabilities(lambda x: np.full((len(x), 2), 0.5)), fair, fpr=0.05)
+    >>> sorted({str(check.outcome) for check in checks})
     ['passed', 'skipped']
     """
     return (

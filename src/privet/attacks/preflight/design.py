@@ -1,4 +1,4 @@
-"""Whether the experiment can show what it is asked for: numbers of records, recipes, canaries."""
+"""Checks of the design of an experiment: numbers of records, recipes, canaries."""
 
 from privet.arguments import fraction, whole
 from privet.attacks.shadows.recipe import Recipe
@@ -8,11 +8,13 @@ from privet.scores import Challenge, References
 __all__ = ["canaries_present", "enough_records", "same_recipe", "same_size"]
 
 _SIZE = 0.1
-_EXPECTED = 10  # false positives, so that a rate is known to about a third of itself
+_EXPECTED = 10  # false positives, so that a rate is known within about a third
 
 
 def enough_records(challenge: Challenge, *, fpr: float) -> Check:
-    """n against the false-positive rate asked for: with m non-members no rate below 1/m can be seen."""
+    """Whether there are enough records for the false-positive rate: with m non-members, no rate below 1/m can
+    be measured.
+    """
     fraction("fpr", fpr)
     members = int(challenge.members.sum())
     others = len(challenge.members) - members
@@ -27,8 +29,8 @@ def enough_records(challenge: Challenge, *, fpr: float) -> Check:
         )
     expected = fpr * others
     finding = (
-        f"{members} members and {others} non-members; a rate of {fpr:g} is {expected:.3g} false positives, and the smallest rate "
-        f"that can be seen is {1 / others:.2g}."
+        f"{members} members and {others} non-members; a rate of {fpr:g} is {expected:.3g} false positives, "
+        f"and the smallest rate that can be measured is {1 / others:.2g}."
     )
     if expected < _EXPECTED:
         return Check(
@@ -42,7 +44,7 @@ def enough_records(challenge: Challenge, *, fpr: float) -> Check:
 
 
 def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
-    """Whether reference models are made as the target was, by the descriptions of both recipes."""
+    """Whether reference models are trained like the target, by the descriptions of both recipes."""
     name = "shadow recipe = target recipe"
     texts = [None if recipe is None else recipe.description() for recipe in (target, shadow)]
     if texts[0] is None or texts[1] is None:
@@ -50,14 +52,20 @@ def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
             name=name,
             outcome=Outcome.SKIPPED,
             finding="At least one of the two recipes is not known, or has no description.",
-            advice="Say how the target was trained; an adversary who does not know it is weaker than the worst one.",
+            advice=(
+                "Say how the target was trained; an adversary who does not know it is weaker than the worst "
+                "one."
+            ),
         )
     if texts[0] != texts[1]:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding="Reference models are trained by another recipe than the target.",
-            advice="Train them as the target was: model, epochs, batch, rate, augmentation, and number of records.",
+            advice=(
+                "Train them as the target was: model, epochs, batch, rate, augmentation, and number of "
+                "records."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="Both have the same description.")
 
@@ -67,23 +75,26 @@ def same_size(target: int, references: References | None) -> Check:
     name = "reference models have as many records as the target"
     if references is None:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="There are no reference models.")
-    each = float(references.members.sum(axis=1).mean())
+    mean_size = float(references.members.sum(axis=1).mean())
     finding = (
-        f"The target was trained on {target:,} records as far as is known, a reference model on {each:,.0f}."
+        f"The target was trained on {target:,} records as far as is known, a reference model on "
+        f"{mean_size:,.0f}."
     )
-    if abs(each - target) > _SIZE * target:
+    if abs(mean_size - target) > _SIZE * target:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train reference models on as many records as the target: a model of another size remembers differently, "
-            "and attacks look too weak. Give audit a recipe and all members.",
+            advice=(
+                "Train reference models on as many records as the target: a model of another size memorises "
+                "differently, and attacks look too weak. Give audit a recipe and all members."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
 def canaries_present(count: int | None) -> Check:
-    """Whether there were canaries in the training: without them a low ε measured says little."""
+    """Whether there were canaries in the training: without them a low measured ε says little."""
     name = "canaries"
     if count is None:
         return Check(
@@ -95,7 +106,13 @@ def canaries_present(count: int | None) -> Check:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
-            finding="There were no canaries in the training: ordinary records are attacked, which are not the worst case.",
-            advice="Train with canaries=1000: each is in or out by a coin of its own, and made to be remembered.",
+            finding=(
+                "There were no canaries in the training: only ordinary records are attacked, which are not "
+                "the worst case."
+            ),
+            advice=(
+                "Train with canaries=1000: each is in or out by its own coin, and is easy to memorise on "
+                "purpose."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=f"There were {count} canaries.")

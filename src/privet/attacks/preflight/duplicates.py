@@ -1,4 +1,6 @@
-"""Copies, and near copies, between members and non-members: a non-member whose twin was trained on is no non-member."""
+"""Copies and near copies between members and non-members: a non-member whose copy was trained on is no
+non-member.
+"""
 
 import hashlib
 import math
@@ -7,27 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import fraction
-from privet.attacks.preflight.features import Table, numeric, projected, standardized
+from privet.attacks.preflight.features import Features, project_randomly, standardize, to_numbers
 from privet.checks import Check, Outcome
 from privet.scores import Bits, Challenge
 from privet.views import Rows
 
 __all__ = ["exact_duplicates", "near_duplicates"]
 
-_NEAR = 0.1  # of the distance at which the nearest neighbour usually is
-_ASKED = 400  # records whose nearest neighbour is looked for among all
-_AROUND = 20_000  # records among which it is looked for
+_NEAR = 0.1  # of the usual distance to the nearest neighbour
+_ASKED = 400  # records whose nearest neighbour is searched for
+_AROUND = 20_000  # records among which it is searched for
 _TABLES, _DIRECTIONS = 12, 8
 _FOLLOWERS = 4  # neighbours in a cell that a record is compared with
-_ACCEPTED = 0.01  # a share of copies within a side that real data have
+_ACCEPTED = 0.01  # the share of copies within a side that is normal in real data
 
 
 def exact_duplicates(challenge: Challenge) -> Check:
-    """Records that occur on both sides, and more than once on one, by a hash of 128 bits of each."""
+    """Whether records occur on both sides, or more than once on one side, by a 128-bit hash of each."""
     name = "no record is on both sides"
     twins = _groups(challenge.records.inputs)
     across, within = _shares(twins, challenge.members)
-    finding = f"{across.sum()} of {across.size} records have an equal one on the other side, {within.sum()} have one on their own."
+    finding = (
+        f"{across.sum()} of {across.size} records have an equal one on the other side, {within.sum()} have "
+        f"one on their own."
+    )
     if across.any() or within.mean() > _ACCEPTED:
         return Check(
             name=name,
@@ -39,18 +44,20 @@ def exact_duplicates(challenge: Challenge) -> Check:
 
 
 def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check:
-    """Records with an almost equal one on the other side: ten times nearer than the nearest neighbour usually is.
+    """Whether records have an almost equal one on the other side: ten times nearer than a usual nearest
+    neighbour.
 
-    Records are standardised and projected to 24 random directions; pairs come from 12 tables of random cells, each 4 times as
-    wide as the distance looked for (Datar et al. 2004), so a pair at that distance is found with probability of about 0.9, and
-    nearer ones almost surely. Where records fill d dimensions, a share of 1 − 2^(−10^−d) is that near by chance; d is not the number
-    of columns but what the distances themselves tell. More than ``fpr``, and more than thrice that share, is warned of: from
-    there on copies decide the true-positive rate at that false-positive rate.
+    Records are standardised and projected to 24 random directions; pairs come from 12 tables of random cells,
+    each 4 times as wide as the distance looked for (Datar et al. 2004), so a pair at that distance is found
+    with probability of about 0.9, and nearer ones almost surely. Where records fill d dimensions, a share of
+    1 − 2^(−10^−d) is that near by chance; d is not the number of columns; it is estimated from the distances.
+    The check warns above ``fpr`` and above three times that share: from there on copies decide the
+    true-positive rate at that false-positive rate.
     """
     name = "no near copies on the other side"
     fraction("fpr", fpr)
     generator = np.random.default_rng(seed)
-    table = projected(standardized(numeric(challenge.records.inputs)), generator)
+    table = project_randomly(standardize(to_numbers(challenge.records.inputs)), generator)
     if not table.shape[1]:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="All records are equal.")
     usual, dimensions = _nearest(table, generator)
@@ -64,19 +71,25 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     across = _near_across(table, challenge.members, reach, generator)
     by_chance = 1 - 2.0 ** -(_NEAR**dimensions)
     share = float(across.mean())
-    finding = f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to them."
+    finding = (
+        f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to "
+        f"them."
+    )
     if share > max(fpr, 3 * by_chance):
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Keep near copies (frames of a film, versions of a text) on one side, by one coin for each group of them.",
+            advice=(
+                "Keep near copies (frames of a film, versions of a text) on one side, by one coin for each "
+                "group of them."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
 def _groups(inputs: Rows) -> NDArray[np.int64]:
-    """A number for each record; equal records, and no others, have equal numbers."""
+    """A number for each record; only equal records have equal numbers."""
     flat = np.ascontiguousarray(inputs.reshape(len(inputs), -1))
     if flat.dtype.kind in "biuf":
         if flat.dtype.kind == "f":
@@ -89,22 +102,23 @@ def _groups(inputs: Rows) -> NDArray[np.int64]:
 
 
 def _shares(groups: NDArray[np.int64], coin: Bits) -> tuple[Bits, Bits]:
-    """Whether a record has an equal one across, and whether it has one on its own side."""
+    """For each record whether the other side has an equal one, and whether its own side has another."""
     counts = np.stack([np.bincount(groups[side], minlength=int(groups.max()) + 1) for side in (~coin, coin)])
     own = coin.astype(np.int64)
     return counts[1 - own, groups] > 0, counts[own, groups] > 1
 
 
-def _nearest(table: Table, generator: np.random.Generator) -> tuple[float, float]:
-    """The median distance from a record to the nearest one that is not equal to it, and in how many dimensions records lie.
+def _nearest(table: Features, generator: np.random.Generator) -> tuple[float, float]:
+    """The median distance from a record to the nearest different one, and the dimension of the data.
 
-    About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the distance that one in ten
-    exceeds is (log₂ 10)^(1/d) medians. Far neighbours are asked and not near ones, because copies are near ones.
+    About a record in d dimensions the nearest is further than r with probability 2^(−(r/median)^d). So the
+    distance that one in ten exceeds is (log₂ 10)^(1/d) medians. The upper quantile is used and not the lower
+    one, because copies are near.
     """
-    asked = table[generator.permutation(len(table))[:_ASKED]]
+    sample = table[generator.permutation(len(table))[:_ASKED]]
     around = table[generator.permutation(len(table))[:_AROUND]]
     nearest = []
-    for row in asked:
+    for row in sample:
         squares = np.square(around - row).sum(1)
         apart = squares[squares > 1e-10]
         nearest.append(float(apart.min()) ** 0.5 if apart.size else 0.0)
@@ -115,16 +129,15 @@ def _nearest(table: Table, generator: np.random.Generator) -> tuple[float, float
     return usual, min(math.log(math.log2(10)) / math.log(far / usual), columns)
 
 
-def _near_across(table: Table, coin: Bits, reach: float, generator: np.random.Generator) -> Bits:
-    """Records for which a pair within ``reach``, and not at distance 0, was found on the other side."""
-    found = np.zeros(len(table), dtype=np.bool_)
+def _near_across(table: Features, coin: Bits, reach: float, generator: np.random.Generator) -> Bits:
+    """Which records have another within ``reach``, but not at distance 0, on the other side."""
+    near_copy = np.zeros(len(table), dtype=np.bool_)
     width = 4 * reach
     for _ in range(_TABLES):
         directions = generator.normal(size=(table.shape[1], _DIRECTIONS)).astype(np.float32)
         cells = np.floor(table @ directions / width + generator.uniform(size=_DIRECTIONS)).astype(np.int64)
-        keys = cells @ generator.integers(
-            1, 2**62, size=_DIRECTIONS, dtype=np.int64
-        )  # wraps around, as a hash may
+        # An overflow wraps around, which a hash may do.
+        keys = cells @ generator.integers(1, 2**62, size=_DIRECTIONS, dtype=np.int64)
         order = np.argsort(keys, kind="stable")
         for step in range(1, _FOLLOWERS + 1):
             first, second = order[:-step], order[step:]
@@ -132,6 +145,6 @@ def _near_across(table: Table, coin: Bits, reach: float, generator: np.random.Ge
             first, second = first[close], second[close]
             squares = np.square(table[first] - table[second]).sum(1)
             near = (squares <= reach * reach) & (squares > 1e-10)
-            found[first[near]] = True
-            found[second[near]] = True
-    return found
+            near_copy[first[near]] = True
+            near_copy[second[near]] = True
+    return near_copy

@@ -1,11 +1,11 @@
-"""Whether the target answers as a model in use does, and whether reference models answer like it."""
+"""Checks of the target's answers, and whether reference models are like the target."""
 
 import numpy as np
 
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, References
-from privet.views import BlackBox, LabelOnly, Numbers, Rows, scaled
+from privet.views import BlackBox, LabelOnly, Numbers, Rows, confidence_logits
 
 __all__ = [
     "answers_are_probabilities",
@@ -15,15 +15,15 @@ __all__ = [
 ]
 
 _ASKED = 256
-_SAME = 1e-4  # a difference of confidences that rounding, on whatever device, does not make
+_SAME = 1e-4  # a larger difference of confidences is no rounding, on any device
 _SUM = 1e-3
 _APART = 0.02
 _DEVIATIONS = 3.0
-_TOO_MANY = 6.0  # standard deviations: of coins that were tossed alone, 2 in 10⁹
+_TOO_MANY = 6.0  # standard deviations: independent coins exceed them in 2 of 10⁹ cases
 
 
 def answers_repeat(view: LabelOnly, challenge: Challenge) -> Check:
-    """Two identical questions must have one answer, and a row's answer must not depend on the rows beside it.
+    """Two identical queries must have the same answer, and the answer of a row must not depend on other rows.
 
     Dropout in training mode breaks the first, batch normalisation in training mode the second.
     """
@@ -31,16 +31,16 @@ def answers_repeat(view: LabelOnly, challenge: Challenge) -> Check:
     rows = challenge.records.inputs[:_ASKED]
     half = len(rows) // 2
     try:
-        first, again = _answers(view, rows), _answers(view, rows)
-        parts = [_answers(view, part) for part in (rows[:half], rows[half:]) if len(part)]
+        first, again = _query(view, rows), _query(view, rows)
+        parts = [_query(view, part) for part in (rows[:half], rows[half:]) if len(part)]
     except InvalidArgument:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
     unsteady, mixed = _differ(first, again), _differ(first, np.concatenate(parts))
     if unsteady or mixed:
         which = (
-            "two identical questions get different answers"
+            "two identical queries get different answers"
             if unsteady
-            else "answers depend on the rows beside"
+            else "answers depend on the other rows of the batch"
         )
         return Check(
             name=name,
@@ -57,29 +57,32 @@ def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
     """Confidences must be numbers that add up to 1."""
     name = "answers are probabilities"
     if not isinstance(view, BlackBox):
-        return Check(name=name, outcome=Outcome.SKIPPED, finding="The view shows labels alone.")
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="The view shows only labels.")
     rows = challenge.records.inputs[:_ASKED]
     advice = "Say what the model gives: Logits(f) or Probabilities(f)."
     try:
-        found = view.confidences(rows)
+        confidences = view.confidences(rows)
     except InvalidArgument as refused:
         return Check(name=name, outcome=Outcome.WARNED, finding=str(refused), advice=advice)
-    broken = ~(np.abs(found.sum(1) - 1) <= _SUM)
+    broken = ~(np.abs(confidences.sum(1) - 1) <= _SUM)
     if broken.any():
         return Check(
             name=name,
             outcome=Outcome.WARNED,
-            finding=f"The confidences of {broken.sum()} of {len(rows)} records are not numbers that add up to 1.",
+            finding=(
+                f"The confidences of {broken.sum()} of {len(rows)} records are not numbers that add up to 1."
+            ),
             advice=advice,
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="All confidences add up to 1.")
 
 
 def references_are_alike(view: LabelOnly, challenge: Challenge, references: References | None) -> Check:
-    """Reference models must be as right as the target, on what they were trained on and on what they were not.
+    """Reference models must be as accurate as the target, on their own members and on their own non-members.
 
-    Right means that the true label has a confidence above ½: it is what the kept signals tell, and is asked of the target in
-    the same way. A difference is warned of from 2 points plus three standard deviations up, of models and of records together.
+    Right means that the true label has a confidence above ½, which the stored signals show; the target is
+    judged in the same way. The check warns of a difference above 2 points plus three standard deviations, of
+    models and of records together.
     """
     name = "reference models are as accurate as the target"
     if references is None:
@@ -90,7 +93,7 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             name=name, outcome=Outcome.SKIPPED, finding="It needs labels, and a view that shows confidences."
         )
     try:
-        right = scaled(view.log_confidences(challenge.records.inputs), labels) > 0
+        right = confidence_logits(view.log_confidences(challenge.records.inputs), labels) > 0
     except InvalidArgument:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
     theirs = references.signals[:, 0] > 0
@@ -102,7 +105,7 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
         if not mine.any() or not trained.any(1).all():
             continue
         target = float(right[mine].mean())
-        rates = np.array([one[own].mean() for one, own in zip(theirs, trained, strict=True)])
+        rates = np.array([model[own].mean() for model, own in zip(theirs, trained, strict=True)])
         chance = target * (1 - target) / int(mine.sum())
         spread = float(rates.var(ddof=1)) * (1 + 1 / len(rates)) if len(rates) > 1 else chance
         warned |= abs(target - float(rates.mean())) > _APART + _DEVIATIONS * (chance + spread) ** 0.5
@@ -116,16 +119,19 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train the references as the target was, on as many records. Attacks by unlike references look too weak.",
+            advice=(
+                "Train the references as the target was, on as many records. Attacks by unlike references "
+                "look too weak."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED if sentences else Outcome.SKIPPED, finding=finding)
 
 
 def references_have_their_own_coins(challenge: Challenge, references: References | None) -> Check:
-    """No reference model may have been trained on the very records that the target was, or on all others.
+    """No reference model may have been trained on exactly the target's members, or on exactly the others.
 
-    It would tell the coin that is to be guessed. One random generator with one seed, used for the target's split and for the
-    references', is enough for that.
+    Such a model reveals the coin that must be guessed. It happens where the target's split and the
+    references' split use the same random generator with the same seed.
     """
     name = "reference models have coins of their own"
     if references is None or references.members.shape[1] != len(challenge.members):
@@ -137,23 +143,29 @@ def references_have_their_own_coins(challenge: Challenge, references: References
     alike = np.abs(theirs @ mine)
     chance = np.sqrt((theirs**2).mean(axis=1) * (mine**2).sum())
     shared = int(((alike > _TOO_MANY * chance) & (chance > 0)).sum())
-    finding = f"{shared} of {references.models} reference models were trained on what the target was, or on the rest."
+    finding = (
+        f"{shared} of {references.models} reference models were trained on what the target was, or on the "
+        f"rest."
+    )
     if shared:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
-            advice="Train them on halves that are drawn by another seed. Attacks by such references look too strong.",
+            advice=(
+                "Train them on halves that are drawn by another seed. Attacks by such references look too "
+                "strong."
+            ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding=finding)
 
 
-def _answers(view: LabelOnly, rows: Rows) -> Numbers:
+def _query(view: LabelOnly, rows: Rows) -> Numbers:
     if isinstance(view, BlackBox):
         return view.confidences(rows)
     return view.labels(rows).astype(np.float64)[:, None]
 
 
 def _differ(first: Numbers, second: Numbers) -> int:
-    """For how many rows the answers differ; NaN is a different answer than any."""
+    """For how many rows the answers differ; NaN differs from everything."""
     return int((~(np.abs(first - second) <= _SAME)).any(axis=1).sum())

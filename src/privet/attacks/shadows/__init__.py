@@ -1,4 +1,12 @@
-"""Shadow models: many models like the target, each with other members, trained together.
+"""Shadow models: many models like the target, each trained on its own part of the records.
+
+A *recipe* says how one model is trained (``recipe``, ``torch_recipe``; ``optimizers``, ``schedules``,
+``orders``), a *split* who is a member of which model (``splits``). ``studies`` puts them into a ``Job``,
+reads finished models from the ``cache``, lets an *engine* train the rest (``engine``, ``stacked``,
+``processes``, ``cluster``; ``choice`` picks one) and gives ``References``. ``whole_models`` keeps a few
+models whole, for attacks on parameters.
+
+A new engine is a module with a subclass of ``ShadowEngine``, named below; ``choice`` says when it is taken.
 
 >>> import numpy as np
 >>> from sklearn.linear_model import LogisticRegression
@@ -8,7 +16,7 @@
 >>> study(ScikitRecipe(LogisticRegression()), records, models=4, seed=0).signals.shape
 (4, 1, 20)
 
-Names are loaded when they are first used: torch is needed for ``TorchRecipe`` and ``Stacked`` alone.
+Names are loaded when they are first used: only ``TorchRecipe``, ``Stacked`` and the optimizers need torch.
 """
 
 from typing import TYPE_CHECKING
@@ -16,16 +24,17 @@ from typing import TYPE_CHECKING
 from privet.lazy_loading import load_lazily
 
 if TYPE_CHECKING:
-    from privet.attacks.shadows.choice import Choice, Estimate, choose
+    from privet.attacks.shadows.choice import EngineChoice, choose
     from privet.attacks.shadows.cluster import Ray
-    from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
-    from privet.attacks.shadows.optimizers import SGD, Adam, AdamW, Descent
+    from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
+    from privet.attacks.shadows.optimizers import SGD, Adam, AdamW, Optimizer
     from privet.attacks.shadows.processes import Processes, WorkerFailed
     from privet.attacks.shadows.recipe import CallableRecipe, Recipe, ScikitRecipe
-    from privet.attacks.shadows.schedules import Constant, Cosine, Schedule, Steps
+    from privet.attacks.shadows.schedules import Constant, Cosine, Schedule, StepSchedule
     from privet.attacks.shadows.splits import Coins, Halves, HalvesBesideRest, Split
     from privet.attacks.shadows.stacked import Stacked
     from privet.attacks.shadows.studies import Study, conduct, study
+    from privet.attacks.shadows.timing import Estimate
     from privet.attacks.shadows.torch_recipe import TorchRecipe
 
 _MODULES = {
@@ -33,13 +42,13 @@ _MODULES = {
     "Adam": "optimizers",
     "AdamW": "optimizers",
     "CallableRecipe": "recipe",
-    "Choice": "choice",
+    "EngineChoice": "choice",
     "Coins": "splits",
     "Constant": "schedules",
     "Cosine": "schedules",
-    "Descent": "optimizers",
-    "Engine": "engine",
-    "Estimate": "choice",
+    "Optimizer": "optimizers",
+    "ShadowEngine": "engine",
+    "Estimate": "timing",
     "Halves": "splits",
     "HalvesBesideRest": "splits",
     "Job": "engine",
@@ -51,9 +60,9 @@ _MODULES = {
     "Sequential": "engine",
     "Split": "splits",
     "Stacked": "stacked",
-    "Steps": "schedules",
+    "StepSchedule": "schedules",
     "Study": "studies",
-    "Told": "engine",
+    "ModelSignals": "engine",
     "TorchRecipe": "torch_recipe",
     "WorkerFailed": "processes",
     "choose": "choice",
@@ -66,27 +75,27 @@ __all__ = [
     "Adam",
     "AdamW",
     "CallableRecipe",
-    "Choice",
     "Coins",
     "Constant",
     "Cosine",
-    "Descent",
-    "Engine",
+    "EngineChoice",
     "Estimate",
     "Halves",
     "HalvesBesideRest",
     "Job",
+    "ModelSignals",
+    "Optimizer",
     "Processes",
     "Ray",
     "Recipe",
     "Schedule",
     "ScikitRecipe",
     "Sequential",
+    "ShadowEngine",
     "Split",
     "Stacked",
-    "Steps",
+    "StepSchedule",
     "Study",
-    "Told",
     "TorchRecipe",
     "WorkerFailed",
     "choose",

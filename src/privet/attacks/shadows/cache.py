@@ -1,11 +1,12 @@
-"""What each model said, kept under the hash of everything that it depends on.
+"""A cache of the models' signals, each under the hash of everything that it depends on.
 
-The address of an answer is made of the bytes of the data, the recipe followed down to its code, the model's seed and
-members, the versions of Privet, Python, numpy and torch, and Privet's own code here. Whatever changes, the address changes: an
-old answer is not found rather than found out. Engines are not part of it, because they differ in rounding alone. A file is
-written beside its place and moved there, so it is whole or not there, whenever the run is killed. A file that is not exactly what
-this model would have written (damaged, planted, compressed to be huge) counts as missing, and the model is trained again; no more is
-read of it than such a file can hold. The folder is for its owner alone: signals tell of records.
+The key of a model covers the bytes of the data, the recipe down to its code, the model's seed and members,
+the versions of Privet, Python, numpy and torch, and Privet's own code here. If any of these changes, the key
+changes, so a stale entry is never found. Engines are not part of the key, because they differ in rounding
+alone. A file is written under another name and renamed, so a killed run leaves a complete file or none. A
+file that differs in form from what this model would have written (damaged, planted, compressed to be huge)
+counts as missing, and the model is trained again; no more is read of it than such a file can hold. Only the
+owner can read the folder, because signals say something about records.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 
 from privet.arguments import shown
-from privet.attacks.shadows.engine import Job, Told
+from privet.attacks.shadows.engine import Job, ModelSignals
 from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
 from privet.views import Numbers, Rows
@@ -31,104 +32,109 @@ from privet.views import Numbers, Rows
 __all__ = ["Cache"]
 
 _FORMAT = 1
-_MOST_CLASSES, _AROUND = 2**16, 2**16  # of confidences; bytes of names and headers
+_MOST_CLASSES = 2**16
+_HEADER_BYTES = 2**16  # of names and headers
 _READ = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-)  # a pipe in its place is not waited for
+)  # does not wait where somebody put a pipe
 
 
 @final
 class Cache:
-    """One folder, for any number of studies."""
+    """One folder, shared by any number of studies."""
 
     def __init__(self, folder: Path, job: Job) -> None:
-        described = job.recipe.description()
-        if described is None:
+        description = job.recipe.description()
+        if description is None:
             raise InvalidArgument(
-                "'cache' must be None for a recipe without a version, got a folder, and old answers could be taken for "
-                "new ones. Give CallableRecipe(train, version=…), and change that word with the function."
+                "'cache' must be None for a recipe without a version, got a folder. Old signals could be "
+                "taken for new ones. Give CallableRecipe(train, version=…), and change that word with the "
+                "function."
             )
         self._folder, self._job = folder, job
         common = hashlib.sha256()
-        for word in (_FORMAT, described, _versions(), _own_code(), job.keep_confidences):
+        for word in (_FORMAT, description, _package_versions(), _hash_own_code(), job.keep_confidences):
             common.update(f"{word}\n".encode())
-        for table in (job.inputs, job.labels, *job.shown):
-            _absorb(common, table)
-        self._common = common
+        for table in (job.inputs, job.labels, *job.query_inputs):
+            _update(common, table)
+        self._digest = common
 
-    def get(self, model: int) -> Told | None:
-        """What the model said, if it was asked before."""
+    def get(self, model: int) -> ModelSignals | None:
+        """The signals of a model; None where they are not in the cache."""
         records = len(self._job.labels)
-        shapes: dict[str, tuple[int | None, ...]] = {"signals": (len(self._job.shown), records)}
+        shapes: dict[str, tuple[int | None, ...]] = {"signals": (len(self._job.query_inputs), records)}
         if self._job.keep_confidences:
             shapes["log_confidences"] = (records, None)
         try:
-            with os.fdopen(os.open(self._place(model), _READ), "rb") as file:
-                found = _arrays(file, shapes)
-        except Exception:  # whatever a library says of a file that is missing or damaged: it is trained again
+            with os.fdopen(os.open(self._path(model), _READ), "rb") as file:
+                arrays = _read_arrays(file, shapes)
+        except (
+            Exception
+        ):  # a missing or damaged file, whatever a library raises for it: the model is trained again
             return None
-        return Told(model, found["signals"], found.get("log_confidences"))
+        return ModelSignals(model, arrays["signals"], arrays.get("log_confidences"))
 
-    def put(self, told: Told) -> None:
-        """Keep it; a run that is killed leaves it whole or not at all."""
-        place = self._place(told.model)
+    def put(self, answer: ModelSignals) -> None:
+        """Store the signals of a model; a killed run stores all of them or nothing."""
+        path = self._path(answer.model)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
         except OSError as failed:
             raise InvalidArgument(
-                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} ({failed.strerror}). "
-                f"Make it one, or name another folder."
+                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} "
+                f"({failed.strerror}). Make it one, or name another folder."
             ) from failed
-        arrays = {"signals": told.signals}
-        if told.log_confidences is not None:
-            arrays["log_confidences"] = told.log_confidences
+        arrays = {"signals": answer.signals}
+        if answer.log_confidences is not None:
+            arrays["log_confidences"] = answer.log_confidences
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, **arrays)
-        replace_durably(place, content.getbuffer(), mode=0o600)
+        replace_durably(path, content.getbuffer(), mode=0o600)
 
-    def _place(self, model: int) -> Path:
-        digest = self._common.copy()
+    def _path(self, model: int) -> Path:
+        digest = self._digest.copy()
         digest.update(f"{self._job.seeds[model]}\n".encode())
-        _absorb(digest, np.packbits(self._job.members[model]))
+        _update(digest, np.packbits(self._job.members[model]))
         name = digest.hexdigest()
         return self._folder / name[:2] / f"{name}.npz"
 
 
-def _arrays(file: BinaryIO, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, Numbers]:
-    """The arrays of a file as ``put`` writes it: float64 of these shapes (None: any length), not compressed, and nothing else.
+def _read_arrays(file: BinaryIO, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, Numbers]:
+    """The arrays of a file that ``put`` wrote: float64 of these shapes (None: any length), not compressed,
+    nothing else.
 
-    So an array is never larger than the file, and is allocated after its header was found to be right.
+    So an array is never larger than the file, and memory is allocated only after the header was checked.
     """
-    about = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     longest = [[_MOST_CLASSES if length is None else length for length in shape] for shape in shapes.values()]
-    most = _AROUND + sum(8 * math.prod(shape) for shape in longest)
-    if not stat.S_ISREG(about.st_mode) or about.st_size > most:
-        raise ValueError("no file of ours")
+    most = _HEADER_BYTES + sum(8 * math.prod(shape) for shape in longest)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        raise ValueError("not a file of this cache")
     with ZipFile(file) as zipped:
         parts = zipped.infolist()
         if sorted(part.filename for part in parts) != sorted(f"{name}.npy" for name in shapes):
             raise ValueError("other parts")
-        if any(part.compress_type != ZIP_STORED or part.file_size > about.st_size for part in parts):
+        if any(part.compress_type != ZIP_STORED or part.file_size > status.st_size for part in parts):
             raise ValueError("compressed")
-        found = {}
+        arrays = {}
         for name, shape in shapes.items():
             with zipped.open(f"{name}.npy") as stream:
-                found[name] = _array(stream, shape)
-    return found
+                arrays[name] = _read_array(stream, shape)
+    return arrays
 
 
-def _array(stream: IO[bytes], wanted: tuple[int | None, ...]) -> Numbers:
+def _read_array(stream: IO[bytes], wanted: tuple[int | None, ...]) -> Numbers:
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("another format")
-    shape, by_columns, kind = np.lib.format.read_array_header_1_0(stream)
-    right = [length if known is None else known for length, known in zip(shape, wanted, strict=True)]
-    if kind != np.float64 or by_columns or list(shape) != right:
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
+    expected = [length if known is None else known for length, known in zip(shape, wanted, strict=True)]
+    if dtype != np.float64 or fortran_order or list(shape) != expected:
         raise ValueError("another array")
     return np.frombuffer(stream.read(), np.float64).reshape(shape)
 
 
-def _absorb(digest: "hashlib._Hash", table: Rows) -> None:
+def _update(digest: "hashlib._Hash", table: Rows) -> None:
     if table.dtype.hasobject:
         raise InvalidArgument(
             "'records' must be numbers or text of fixed length to be cached, got Python objects. "
@@ -138,21 +144,22 @@ def _absorb(digest: "hashlib._Hash", table: Rows) -> None:
     digest.update(np.ascontiguousarray(table).reshape(-1).view(np.uint8).data)
 
 
-def _versions() -> str:
-    found = [sys.version]
+def _package_versions() -> str:
+    versions = [sys.version]
     for package in ("privet", "numpy", "scipy", "torch"):
         try:
-            found.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"no {package}")
-    return " ".join(found)
+            versions.append(f"no {package}")
+    return " ".join(versions)
 
 
 @cache
-def _own_code() -> str:
-    """Everything in this folder, and the two files that turn confidences into signals."""
+def _hash_own_code() -> str:
+    """Everything in this folder, and the files beside it that turn a model's answers into signals."""
     here = Path(__file__).parent
-    sources = [*sorted(here.glob("*.py")), here.parents[1] / "views.py", here.parent / "model_views.py"]
+    beside = [here.parents[1] / "views.py", here.parent / "model_views.py", here.parent / "outputs.py"]
+    sources = [*sorted(here.glob("*.py")), *beside]
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.read_bytes())

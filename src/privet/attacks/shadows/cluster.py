@@ -1,18 +1,18 @@
-"""A Ray cluster that is there already. Privet starts none, and does not depend on Ray."""
+"""An engine for a Ray cluster that is already running. Privet starts none, and does not depend on Ray."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from privet.attacks.shadows.engine import Engine, Job, Sequential, Tick, Told
+from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine, Tick
 
 __all__ = ["Ray", "cluster_size"]
 
 
 def cluster_size() -> int:
-    """The cores of the cluster that this program is connected to; 0 where it is connected to none."""
-    ray = sys.modules.get("ray")  # where it was never loaded, nothing can be connected
+    """The cores of the cluster that this program is connected to; 0 without a cluster."""
+    ray = sys.modules.get("ray")  # a program that never imported it is not connected
     if ray is None or not ray.is_initialized():
         return 0
     return int(ray.cluster_resources().get("CPU", 0))
@@ -20,8 +20,8 @@ def cluster_size() -> int:
 
 @final
 @dataclass(frozen=True)
-class Ray(Engine):
-    """Each model is one task of the cluster; the records are put there once."""
+class Ray(ShadowEngine):
+    """Each model is one task of the cluster; the records are sent once."""
 
     @property
     def name(self) -> str:
@@ -30,11 +30,11 @@ class Ray(Engine):
     def refusal(self, job: Job) -> str | None:
         return None if cluster_size() else "no Ray cluster is initialised"
 
-    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         ray: Any = sys.modules["ray"]
-        task = ray.remote(_one)
-        where = ray.put(job)
-        running = [task.remote(where, model) for model in models]
+        task = ray.remote(_train_one)
+        stored_job = ray.put(job)
+        running = [task.remote(stored_job, model) for model in models]
         try:
             while running:
                 done, running = ray.wait(running, num_returns=1)
@@ -42,10 +42,10 @@ class Ray(Engine):
                     yield answer
                     tick(1.0)
         finally:
-            for left in running:
-                ray.cancel(left)
+            for unfinished in running:
+                ray.cancel(unfinished)
 
 
-def _one(job: Job, model: int) -> Told:
+def _train_one(job: Job, model: int) -> ModelSignals:
     (answer,) = Sequential().run(job, [model], lambda _done: None)
     return answer

@@ -6,7 +6,7 @@ __all__ = ["usable_cores"]
 
 
 def usable_cores() -> int:
-    """The cores that the system lets this process run on; all cores where the system does not say (macOS, Windows)."""
+    """The cores that this process may run on; all cores where the system does not tell (macOS, Windows)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

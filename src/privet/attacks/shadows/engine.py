@@ -1,7 +1,8 @@
-"""What an engine is: it trains some models of a study and gives what each of them says of every record.
+"""What an engine is: it trains some models of a study, and gives the signals of each for every record.
 
-Engines differ in time and never in the answer, but for rounding: each model has its own members, order and seed, whoever
-trains it. ``Sequential`` is the plain one that the others are held to.
+Engines differ in time and, apart from rounding, never in the result: each model has its own members, order
+and seed, whichever engine trains it. ``Sequential`` is the plain one that the others are compared with in
+tests.
 """
 
 from abc import ABC, abstractmethod
@@ -11,21 +12,22 @@ from typing import final
 
 import numpy as np
 
-from privet.attacks.shadows.recipe import Recipe, widened
+from privet.attacks.shadows.recipe import Recipe, widen
 from privet.scores import Bits
-from privet.views import BlackBox, Labels, Numbers, Rows, scaled
+from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
-__all__ = ["Engine", "Job", "Sequential", "Tick", "Told", "told"]
+__all__ = ["Job", "ModelSignals", "Sequential", "ShadowEngine", "Tick", "query_model"]
 
-Tick = Callable[[float], None]  # so many models' worth of work is done
+Tick = Callable[[float], None]  # reports progress, in models
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """A study before it is run: one recipe, the records, who is a member of which model, and the seed of each.
+    """A study before it is run: one recipe, the records, the members of each model, and the seed of each
+    model.
 
-    ``shown`` are the records as the models are asked about them, once for each query.
+    ``query_inputs`` are the inputs that the models are asked about, one array for each query.
     """
 
     recipe: Recipe
@@ -33,26 +35,26 @@ class Job:
     labels: Labels
     members: Bits
     seeds: tuple[int, ...]
-    shown: tuple[Rows, ...]
+    query_inputs: tuple[Rows, ...]
     keep_confidences: bool = False
 
     @property
     def classes(self) -> int:
-        """How many classes the labels name."""
+        """How many classes there are in the labels."""
         return int(self.labels.max()) + 1
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What one model says: φ of queries × records, and its log confidences where they were asked for."""
+class ModelSignals:
+    """The signals of one model: φ of queries × records, and log confidences where the job asks for them."""
 
     model: int
     signals: Numbers
     log_confidences: Numbers | None = None
 
 
-class Engine(ABC):
+class ShadowEngine(ABC):
     """A way to train many models."""
 
     @property
@@ -65,14 +67,14 @@ class Engine(ABC):
         """Why this engine cannot do the job; None where it can."""
 
     @abstractmethod
-    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
-        """Train these models; each is handed over as soon as it is done, in any order."""
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
+        """Train these models; yields each as soon as it is done, in any order."""
 
 
 @final
 @dataclass(frozen=True)
-class Sequential(Engine):
-    """One model after the other, as everybody does."""
+class Sequential(ShadowEngine):
+    """One model after the other."""
 
     @property
     def name(self) -> str:
@@ -81,21 +83,21 @@ class Sequential(Engine):
     def refusal(self, job: Job) -> str | None:
         return None
 
-    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         for model in models:
-            chosen = np.flatnonzero(job.members[model])
-            view = job.recipe.fit(job.inputs[chosen], job.labels[chosen], job.seeds[model])
-            yield told(job, model, view)
+            members = np.flatnonzero(job.members[model])
+            view = job.recipe.fit(job.inputs[members], job.labels[members], job.seeds[model])
+            yield query_model(job, model, view)
             tick(1.0)
 
 
-def told(job: Job, model: int, view: BlackBox) -> Told:
+def query_model(job: Job, model: int, view: BlackBox) -> ModelSignals:
     """Ask one model about every record."""
-    signals = np.empty((len(job.shown), len(job.labels)))
-    kept = None
-    for query, rows in enumerate(job.shown):
-        log_confidences = widened(view.log_confidences(rows), job.classes)
-        signals[query] = scaled(log_confidences, job.labels)
+    signals = np.empty((len(job.query_inputs), len(job.labels)))
+    saved = None
+    for query, rows in enumerate(job.query_inputs):
+        log_confidences = widen(view.log_confidences(rows), job.classes)
+        signals[query] = confidence_logits(log_confidences, job.labels)
         if query == 0 and job.keep_confidences:
-            kept = log_confidences
-    return Told(model, signals, kept)
+            saved = log_confidences
+    return ModelSignals(model, signals, saved)

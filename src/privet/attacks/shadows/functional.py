@@ -1,4 +1,4 @@
-"""Any torch module, many at a time: ``torch.func`` carries one model's gradient over a stack of weights and buffers."""
+"""Stacks of any torch module: ``torch.func`` maps one model's gradient over stacked weights and buffers."""
 
 from collections.abc import Sequence
 from typing import final
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from privet.attacks.model_views import Outputs
-from privet.attacks.shadows.optimizers import Descent, Rate
+from privet.attacks.outputs import Outputs
+from privet.attacks.shadows.optimizers import LearningRate, Optimizer
 from privet.attacks.torch_outputs import row_losses
 from privet.torch_internals import BatchNormBase, DropoutBase
 
@@ -23,7 +23,10 @@ def couples_rows(module: nn.Module) -> bool:
 
 
 def refusal(module: nn.Module) -> str | None:
-    """Why the modules cannot be stacked, as far as can be seen without trying."""
+    """Why the modules cannot be stacked, as far as that is known without trying.
+
+    None where nothing speaks against it.
+    """
     if any(isinstance(part, DropoutBase) and part.p > 0 for part in module.modules()):
         return "its dropout would not be that of the model by itself"
     if not all(parameter.requires_grad for parameter in module.parameters()):
@@ -38,13 +41,16 @@ def refusal(module: nn.Module) -> str | None:
 
 @final
 class Functional:
-    """A stack of modules of one kind under way. Buffers, such as running statistics, are each model's own."""
+    """A stack of modules of one class during training.
 
-    def __init__(self, modules: Sequence[nn.Module], descent: Descent, gives: Outputs) -> None:
+    Each model has its own buffers, such as running statistics.
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], optimizer: Optimizer, gives: Outputs) -> None:
         self._modules = modules
         parameters, self._buffers = stack_module_state(list(modules))
         self._names = list(parameters)
-        self._walk = descent.walk([value.detach() for value in parameters.values()])
+        self._state = optimizer.start([value.detach() for value in parameters.values()])
         template = modules[0]
 
         def loss(
@@ -54,28 +60,28 @@ class Functional:
             labels: Tensor,
             shares: Tensor,
         ) -> Tensor:
-            found = functional_call(template, (weights, buffers), (rows,))
-            return (row_losses(found, labels, gives) * shares).sum()
+            outputs = functional_call(template, (weights, buffers), (rows,))
+            return (row_losses(outputs, labels, gives) * shares).sum()
 
         self._gradient = vmap(grad(loss), randomness="error")
 
     def step(
-        self, batch: Tensor, labels: Tensor, shares: float | Tensor, sizes: Sequence[int], rate: Rate
+        self, batch: Tensor, labels: Tensor, shares: float | Tensor, sizes: Sequence[int], rate: LearningRate
     ) -> None:
-        """One step of every model; ``shares`` is each row's part in its model's mean loss."""
-        weights = dict(zip(self._names, self._walk.weights, strict=True))
-        parts = torch.as_tensor(shares, dtype=self._walk.weights[0].dtype).expand(labels.shape)
+        """One step of every model; ``shares`` is the weight of each row in its model's mean loss."""
+        weights = dict(zip(self._names, self._state.weights, strict=True))
+        row_weights = torch.as_tensor(shares, dtype=self._state.weights[0].dtype).expand(labels.shape)
         with torch.enable_grad():
-            gradients = self._gradient(weights, self._buffers, batch, labels, parts)
+            gradients = self._gradient(weights, self._buffers, batch, labels, row_weights)
         for index, name in enumerate(self._names):
-            self._walk.receive(index, gradients[name])
-        self._walk.step(rate)
+            self._state.add_gradient(index, gradients[name])
+        self._state.step(rate)
 
     def write_back(self) -> None:
         """Put weights and buffers into the modules that they came from."""
         with torch.no_grad():
             for model, module in enumerate(self._modules):
-                for name, stacked in zip(self._names, self._walk.weights, strict=True):
+                for name, stacked in zip(self._names, self._state.weights, strict=True):
                     module.get_parameter(name).copy_(stacked[model])
                 for name, stacked in self._buffers.items():
                     module.get_buffer(name).copy_(stacked[model])

@@ -1,7 +1,7 @@
-"""How weights follow gradients: torch's own optimisers for one model, and the same rules in place for a stack of models.
+"""Optimizers: torch's own for one model, and the same update rules in place for a stack of models.
 
-A stack is a list of tensors whose first axis is the model. Where all models have the same rate the whole stack moves in one
-operation; a model that is done has rate 0, and stands still under every rule here.
+A stack is a list of tensors whose first axis is the model. Where all models have the same learning rate, the
+whole stack is updated in one operation. A model that is done has learning rate 0, which no rule here moves.
 """
 
 from abc import ABC, abstractmethod
@@ -11,57 +11,60 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from privet.arguments import at_least, positive
 from privet.errors import InvalidArgument
 
-__all__ = ["SGD", "Adam", "AdamW", "Descent", "Walk"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "OptimizerState"]
 
-Rate = float | Tensor  # one for all models, or one for each
+LearningRate = float | Tensor  # one for all models, or one for each
 
 
-class Walk(ABC):
-    """A stack of models under way."""
+class OptimizerState(ABC):
+    """The weights of a stack of models during training, and the state of the optimizer."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         self.weights = list(weights)
 
     @abstractmethod
-    def into(self, index: int) -> tuple[Tensor, float]:
-        """Where the gradient of weight ``index`` is added, and what that is multiplied by before."""
+    def accumulator(self, index: int) -> tuple[Tensor, float]:
+        """The tensor that the gradient of weight ``index`` is added to, and the factor that it is multiplied
+        by before.
+        """
 
     @abstractmethod
-    def step(self, rate: Rate) -> None:
-        """Move all weights, once every gradient has been added."""
+    def step(self, rate: LearningRate) -> None:
+        """Update all weights, after every gradient was added."""
 
-    def receive(self, index: int, gradient: Tensor) -> None:
+    def add_gradient(self, index: int, gradient: Tensor) -> None:
         """Add a gradient that was computed elsewhere."""
-        target, kept = self.into(index)
-        target.mul_(kept).add_(gradient) if kept else target.copy_(gradient)
+        target, factor = self.accumulator(index)
+        target.mul_(factor).add_(gradient) if factor else target.copy_(gradient)
 
 
-class Descent(ABC):
-    """A rule of descent, without its rate."""
-
-    @abstractmethod
-    def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
-        """Torch's own optimiser of this rule."""
+class Optimizer(ABC):
+    """An update rule without its learning rate."""
 
     @abstractmethod
-    def walk(self, weights: Sequence[Tensor]) -> Walk:
-        """The same rule for a stack."""
+    def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
+        """Torch's own optimizer with this rule, for one model."""
+
+    @abstractmethod
+    def start(self, weights: Sequence[Tensor]) -> OptimizerState:
+        """The state before the first step, for a stack of models."""
 
     @property
     @abstractmethod
-    def kept(self) -> int:
-        """How many numbers a walk keeps for each weight, besides the weight."""
+    def state_size(self) -> int:
+        """How many numbers are stored for each weight, besides the weight."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SGD(Descent):
-    """Stochastic gradient descent with momentum: v ← μ v + g + λ w, w ← w − η v (Nesterov: w ← w − η (g + λ w + μ v))."""
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum: v ← μ v + g + λ w, w ← w − η v (Nesterov: w ← w − η (g + λ w
+    + μ v)).
+    """
 
     momentum: float = 0.9
     weight_decay: float = 0.0
@@ -76,7 +79,7 @@ class SGD(Descent):
                 "'nesterov' must be False where momentum is 0, got True. Give a momentum, such as 0.9."
             )
 
-    def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
+    def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(
             parameters,
             lr=rate,
@@ -85,21 +88,22 @@ class SGD(Descent):
             nesterov=self.nesterov,
         )
 
-    def walk(self, weights: Sequence[Tensor]) -> Walk:
+    def start(self, weights: Sequence[Tensor]) -> OptimizerState:
         return _Momentum(weights, self)
 
     @property
-    def kept(self) -> int:
+    def state_size(self) -> int:
         return 2 if self.nesterov else 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Moments(Descent):
-    betas: tuple[float, float] = (0.9, 0.999)
+class _Moments(Optimizer):
+    betas: Sequence[float] = (0.9, 0.999)
     epsilon: float = 1e-8
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise InvalidArgument(
                 f"'betas' must be two numbers in [0, 1), got {self.betas!r}. Use (0.9, 0.999)."
@@ -108,7 +112,7 @@ class _Moments(Descent):
         at_least("weight_decay", self.weight_decay, 0)
 
     @property
-    def kept(self) -> int:
+    def state_size(self) -> int:
         return 3
 
 
@@ -117,34 +121,42 @@ class _Moments(Descent):
 class Adam(_Moments):
     """Adam; weight decay is added to the gradient, as torch does."""
 
-    def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
+    def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+            parameters,
+            lr=rate,
+            betas=(self.betas[0], self.betas[1]),
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
-    def walk(self, weights: Sequence[Tensor]) -> Walk:
+    def start(self, weights: Sequence[Tensor]) -> OptimizerState:
         return _Adaptive(weights, self, decoupled=False)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class AdamW(_Moments):
-    """Adam with weight decay of its own: w ← w (1 − η λ) before the step."""
+    """Adam with decoupled weight decay: w ← w (1 − η λ) before the step."""
 
     weight_decay: float = 1e-2
 
-    def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
+    def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+            parameters,
+            lr=rate,
+            betas=(self.betas[0], self.betas[1]),
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
-    def walk(self, weights: Sequence[Tensor]) -> Walk:
+    def start(self, weights: Sequence[Tensor]) -> OptimizerState:
         return _Adaptive(weights, self, decoupled=True)
 
 
 @final
-class _Momentum(Walk):
-    """Without Nesterov the gradient is added to the velocity by the matrix product itself: one pass less."""
+class _Momentum(OptimizerState):
+    """Without Nesterov the matrix product adds the gradient to the velocity, which saves one pass."""
 
     def __init__(self, weights: Sequence[Tensor], rule: SGD) -> None:
         super().__init__(weights)
@@ -152,12 +164,12 @@ class _Momentum(Walk):
         self._velocities = [torch.zeros_like(w) for w in weights]
         self._gradients = [torch.zeros_like(w) for w in weights] if rule.nesterov else []
 
-    def into(self, index: int) -> tuple[Tensor, float]:
+    def accumulator(self, index: int) -> tuple[Tensor, float]:
         if self._gradients:
             return self._gradients[index], 0.0
         return self._velocities[index], self._rule.momentum
 
-    def step(self, rate: Rate) -> None:
+    def step(self, rate: LearningRate) -> None:
         rule = self._rule
         for index, (weight, velocity) in enumerate(zip(self.weights, self._velocities, strict=True)):
             direction = velocity
@@ -171,45 +183,45 @@ class _Momentum(Walk):
             if isinstance(rate, float):
                 weight.add_(direction, alpha=-rate)
             else:
-                weight.sub_(direction * _along(rate, weight))
+                weight.sub_(direction * _expand_rate(rate, weight))
 
 
 @final
-class _Adaptive(Walk):
+class _Adaptive(OptimizerState):
     def __init__(self, weights: Sequence[Tensor], rule: _Moments, *, decoupled: bool) -> None:
         super().__init__(weights)
-        self._rule, self._decoupled, self._taken = rule, decoupled, 0
+        self._rule, self._decoupled, self._steps_done = rule, decoupled, 0
         self._gradients = [torch.zeros_like(w) for w in weights]
         self._means = [torch.zeros_like(w) for w in weights]
         self._squares = [torch.zeros_like(w) for w in weights]
 
-    def into(self, index: int) -> tuple[Tensor, float]:
+    def accumulator(self, index: int) -> tuple[Tensor, float]:
         return self._gradients[index], 0.0
 
-    def step(self, rate: Rate) -> None:
+    def step(self, rate: LearningRate) -> None:
         rule = self._rule
         first, second = rule.betas
-        self._taken += 1
-        short = 1 - first**self._taken
-        spread = (1 - second**self._taken) ** 0.5
+        self._steps_done += 1
+        bias_correction = 1 - first**self._steps_done
+        spread = (1 - second**self._steps_done) ** 0.5
         for weight, gradient, mean, square in zip(
             self.weights, self._gradients, self._means, self._squares, strict=True
         ):
-            along = rate if isinstance(rate, float) else _along(rate, weight)
+            along = rate if isinstance(rate, float) else _expand_rate(rate, weight)
             if rule.weight_decay and self._decoupled:
                 weight.mul_(1 - along * rule.weight_decay)
             elif rule.weight_decay:
                 gradient.add_(weight, alpha=rule.weight_decay)
             mean.lerp_(gradient, 1 - first)
             square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-            torch.sqrt(square, out=gradient)  # the gradient has been used up
+            torch.sqrt(square, out=gradient)  # the gradient is not needed any more
             gradient.div_(spread).add_(rule.epsilon)
             if isinstance(along, float):
-                weight.addcdiv_(mean, gradient, value=-along / short)
+                weight.addcdiv_(mean, gradient, value=-along / bias_correction)
             else:
-                weight.sub_(mean / gradient * (along / short))
+                weight.sub_(mean / gradient * (along / bias_correction))
 
 
-def _along(rate: Tensor, weight: Tensor) -> Tensor:
-    """One rate for each model, beside a weight of the stack."""
+def _expand_rate(rate: Tensor, weight: Tensor) -> Tensor:
+    """One learning rate for each model, with the axes of a weight of the stack."""
     return rate.view(-1, *[1] * (weight.ndim - 1))

@@ -1,9 +1,12 @@
-"""One model after the other in each of several processes: the way to use all cores for models that cannot be stacked.
+"""One model after the other in each of several processes.
 
-The recipe is pickled: by cloudpickle where it is installed, which takes lambdas and what is defined in the script, and by
-pickle elsewhere, which takes what can be imported. The script is never run again in a worker. Records go through files that
-all workers map, in a private folder that is removed on every way out (``private_folders``). Workers end when this process does,
-however it ends, and remove the folder where this process could not.
+It uses all cores for models that cannot be stacked.
+
+The recipe is pickled: by cloudpickle where it is installed, which also takes lambdas and definitions of the
+script, and otherwise by pickle, which takes what can be imported. A worker never runs the script again.
+Records go through files that all workers map into memory, in a private folder that is removed however this
+process ends (``private_folders``). Workers end when this process ends, and remove the folder where this
+process could not.
 """
 
 import contextlib
@@ -23,12 +26,12 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Engine, Job, Tick, Told
+from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick
 from privet.attacks.shadows.worker import ARRAYS
 from privet.errors import PrivetError
 from privet.private_folders import private_folder
 
-__all__ = ["Processes", "WorkerFailed", "pickled"]
+__all__ = ["Processes", "WorkerFailed", "pickle_recipe"]
 
 
 @final
@@ -38,7 +41,7 @@ class WorkerFailed(PrivetError):
 
 @final
 @dataclass(frozen=True)
-class Processes(Engine):
+class Processes(ShadowEngine):
     """``workers`` processes, by default one for each core."""
 
     workers: int | None = None
@@ -49,7 +52,7 @@ class Processes(Engine):
 
     @property
     def count(self) -> int:
-        """How many processes there are."""
+        """How many processes are started."""
         return self.workers or usable_cores()
 
     @property
@@ -57,21 +60,21 @@ class Processes(Engine):
         return f"{self.count} processes"
 
     def refusal(self, job: Job) -> str | None:
-        return _unsendable(job)
+        return _pickling_refusal(job)
 
-    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         with private_folder() as folder:
-            _write(job, folder)
-            wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
+            _write_job(job, folder)
+            tasks: queue.SimpleQueue[int] = queue.SimpleQueue()
             for model in models:
-                wanted.put(model)
-            found: queue.SimpleQueue[Told | Exception] = queue.SimpleQueue()
+                tasks.put(model)
+            results: queue.SimpleQueue[ModelSignals | Exception] = queue.SimpleQueue()
             workers = [_Worker(folder, number) for number in range(min(self.count, len(models)))]
             try:
                 for worker in workers:
-                    threading.Thread(target=worker.serve, args=(wanted, found), daemon=True).start()
+                    threading.Thread(target=worker.serve, args=(tasks, results), daemon=True).start()
                 for _ in models:
-                    answer = found.get()
+                    answer = results.get()
                     if isinstance(answer, Exception):
                         raise answer
                     yield answer
@@ -83,9 +86,11 @@ class Processes(Engine):
 
 @final
 class _Worker:
+    """One process, and the thread of this process that talks to it."""
+
     def __init__(self, folder: Path, number: int) -> None:
         self._folder, self._log = folder, folder / f"worker{number}.log"
-        paths = [str(Path(place or ".").resolve()) for place in sys.path]
+        paths = [str(Path(folder or ".").resolve()) for folder in sys.path]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -95,16 +100,18 @@ class _Worker:
                 stderr=log,
                 env=environment,
                 text=True,
-                start_new_session=True,  # Ctrl-C is for whoever asked
+                start_new_session=True,  # Ctrl-C goes to the main process alone
             )
 
-    def serve(self, wanted: "queue.SimpleQueue[int]", found: "queue.SimpleQueue[Told | Exception]") -> None:
-        """Hand over one model at a time, so that a slow worker does not keep others waiting."""
+    def serve(
+        self, tasks: "queue.SimpleQueue[int]", results: "queue.SimpleQueue[ModelSignals | Exception]"
+    ) -> None:
+        """Send one model at a time, so that a slow worker does not hold up the others."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         while True:
             try:
-                model = wanted.get_nowait()
+                model = tasks.get_nowait()
             except queue.Empty:
                 return
             try:
@@ -112,20 +119,20 @@ class _Worker:
                 self._process.stdin.flush()
                 if self._process.stdout.readline().strip() != str(model):
                     raise WorkerFailed(self._failure(model))
-                place = self._folder / f"told{model}.npz"
-                with np.load(place, allow_pickle=False) as kept:
-                    answer = Told(model, kept["signals"], kept.get("log_confidences"))
-                place.unlink()
-                found.put(answer)
+                path = self._folder / f"signals{model}.npz"
+                with np.load(path, allow_pickle=False) as arrays:
+                    answer = ModelSignals(model, arrays["signals"], arrays.get("log_confidences"))
+                path.unlink()
+                results.put(answer)
             except (OSError, ValueError, WorkerFailed) as error:
-                found.put(error if isinstance(error, WorkerFailed) else WorkerFailed(self._failure(model)))
+                results.put(error if isinstance(error, WorkerFailed) else WorkerFailed(self._failure(model)))
                 return
 
     def _failure(self, model: int) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
-        said = f", saying {lines[-1][:200]!r}" if lines else ""
+        message = f", saying {lines[-1][:200]!r}" if lines else ""
         return (
-            f"'recipe' must run in a worker process, and the one that trained model {model} ended{said}. "
+            f"'recipe' must run in a worker process, and the worker of model {model} ended{message}. "
             f"Try engine=Sequential() to see the whole error."
         )
 
@@ -134,12 +141,14 @@ class _Worker:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with contextlib.suppress(OSError):  # what was not sent any more
+                with contextlib.suppress(OSError):  # unsent input of a worker that has ended
                     stream.close()
 
 
-def pickled(thing: object) -> tuple[bytes, bool]:
-    """The bytes, and whether they stand by themselves, without names to be looked up in the script."""
+def pickle_recipe(thing: object) -> tuple[bytes, bool]:
+    """The bytes, and whether they hold definitions of the script themselves (cloudpickle) or only their names
+    (pickle).
+    """
     try:
         dumps = importlib.import_module("cloudpickle").dumps
     except ImportError:
@@ -147,23 +156,23 @@ def pickled(thing: object) -> tuple[bytes, bool]:
     return bytes(dumps(thing)), True
 
 
-def _unsendable(job: Job) -> str | None:
+def _pickling_refusal(job: Job) -> str | None:
     try:
-        data, whole_script = pickled(job.recipe)
-    except Exception as error:  # pickling runs the code of whoever wrote the recipe
+        data, self_contained = pickle_recipe(job.recipe)
+    except Exception as error:  # pickling runs code of the recipe, which may raise anything
         return f"the recipe cannot be pickled ({type(error).__name__})"
-    if not whole_script and b"__main__" in data:
+    if not self_contained and b"__main__" in data:
         return "the recipe is defined in the script itself, and cloudpickle is not installed"
     return None
 
 
-def _write(job: Job, folder: Path) -> None:
+def _write_job(job: Job, folder: Path) -> None:
     for name, table in zip(ARRAYS, (job.inputs, job.labels, job.members), strict=True):
         np.save(folder / f"{name}.npy", table)
-    shown: list[str | None] = []
-    for number, rows in enumerate(job.shown):
-        shown.append(None if rows is job.inputs else f"shown{number}")
-        if shown[-1] is not None:
-            np.save(folder / f"{shown[-1]}.npy", rows)
-    data, _ = pickled((job.recipe, job.seeds, shown, job.keep_confidences))
+    names: list[str | None] = []
+    for number, rows in enumerate(job.query_inputs):
+        names.append(None if rows is job.inputs else f"query{number}")
+        if names[-1] is not None:
+            np.save(folder / f"{names[-1]}.npy", rows)
+    data, _ = pickle_recipe((job.recipe, job.seeds, names, job.keep_confidences))
     (folder / "job.pickle").write_bytes(data)

@@ -1,16 +1,16 @@
-"""What people see while shadow models are trained."""
+"""A progress bar for the training of shadow models."""
 
 import sys
 import threading
 import time
 from typing import TextIO, final
 
-__all__ = ["Bar"]
+__all__ = ["ShadowProgress"]
 
 
 @final
-class Bar:
-    """A bar on a terminal for what takes over two seconds; silent elsewhere. Threads may tick it."""
+class ShadowProgress:
+    """A bar on a terminal, after two seconds; silent elsewhere. Several threads may call ``tick``."""
 
     def __init__(self, models: int, note: str, *, shown: bool, stream: TextIO | None = None) -> None:
         self._models, self._note = models, note
@@ -19,7 +19,7 @@ class Bar:
         self._began, self._drawn, self._done = time.monotonic(), 0.0, 0.0
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> "ShadowProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -28,7 +28,7 @@ class Bar:
             self._stream.flush()
 
     def tick(self, models: float) -> None:
-        """So much more is done, in models; drawn anew at most five times a second."""
+        """Add progress, in models; redraws at most five times a second."""
         with self._lock:
             self._done += models
             now = time.monotonic()
@@ -40,6 +40,9 @@ class Bar:
             left = (now - self._began) * (1 / share - 1) if share else 0.0
             filled = round(30 * share)
             bar = "█" * filled + "·" * (30 - filled)
-            text = f"shadow models {bar} {int(self._done + 1e-6)}/{self._models}  {self._note}  {left:.0f} s left"
+            text = (
+                f"shadow models {bar} {int(self._done + 1e-6)}/{self._models}  {self._note}  {left:.0f} s "
+                f"left"
+            )
             self._stream.write(f"\r\033[K{text}")
             self._stream.flush()

@@ -1,66 +1,77 @@
-"""How a shadow model is made. A recipe is a value: the same recipe, records and seed give the same model.
+"""How a shadow model is trained. A recipe is a value: the same recipe, records and seed give the same model.
 
-The recipe of the shadow models should be that of the target: what a record does to a model depends on how it is trained.
+Shadow models should be trained by the recipe of the target: how much a model remembers depends on how it is
+trained.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from privet.attacks.model_views import Outputs, see
+from privet.arguments import shown
+from privet.attacks.model_views import see
+from privet.attacks.outputs import Outputs
 from privet.attacks.shadows.fingerprints import fingerprint
 from privet.errors import InvalidArgument, MissingPackage
 from privet.views import BlackBox, Labels, Rows
 
-__all__ = ["CallableRecipe", "Recipe", "ScikitRecipe"]
+__all__ = ["CallableRecipe", "Recipe", "ScikitRecipe", "to_recipe", "widen"]
 
 
 class Recipe(ABC):
-    """Everything that decides a model, but its records and its seed."""
+    """Everything that determines a model, except its records and its seed."""
 
     @abstractmethod
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
-        """A trained model, as its owner would serve it."""
+        """Train a model and give the view that its users would have."""
 
     def giving(self, outputs: Outputs | None) -> "Recipe":
-        """The same recipe for models that give this, where that is not said yet and matters to the training."""
+        """The same recipe for models with these outputs, where the recipe does not say its outputs and
+        training depends on them.
+        """
         del outputs
         return self
 
     @abstractmethod
     def description(self) -> str | None:
-        """Text that changes whenever the recipe does; None where nobody can tell, and nothing may be cached."""
+        """Text that changes whenever the recipe changes.
+
+        None where that cannot be known, so that nothing is cached.
+        """
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ScikitRecipe(Recipe):
-    """An estimator with ``fit`` and ``predict_proba``; a fresh copy is trained each time.
+    """An estimator with ``fit`` and ``predict_proba``; a new copy is trained each time.
 
-    Every ``random_state`` among its parameters, also of the parts of a pipeline, is set from the model's seed.
+    Every ``random_state`` among its parameters, in steps of a pipeline too, is set from the model's seed.
     """
 
     estimator: Any
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
-        fresh = _clone(self.estimator)
+        estimator = _clone(self.estimator)
         state = seed % 2**32
         random = {
-            name: state for name in fresh.get_params(deep=True) if name.rpartition("__")[2] == "random_state"
+            name: state
+            for name in estimator.get_params(deep=True)
+            if name.rpartition("__")[2] == "random_state"
         }
         if random:
-            fresh.set_params(**random)
-        fresh.fit(inputs, labels)
-        return _confidences(see(fresh), "estimator")
+            estimator.set_params(**random)
+        estimator.fit(inputs, labels)
+        return _require_confidences(see(estimator), "estimator")
 
     def description(self) -> str | None:
         import sklearn  # type: ignore[import-untyped]
 
-        fresh = _clone(self.estimator)
-        return fingerprint((sklearn.__version__, type(fresh), fresh.get_params(deep=True)))
+        estimator = _clone(self.estimator)
+        return fingerprint((sklearn.__version__, type(estimator), estimator.get_params(deep=True)))
 
 
 @final
@@ -68,24 +79,64 @@ class ScikitRecipe(Recipe):
 class CallableRecipe(Recipe):
     """Your own training: ``train(inputs, labels, seed)`` gives a model, or a view of one.
 
-    A function can read anything, so nobody but its author knows when it has changed. With a ``version`` its models' answers
-    are cached under that word, and it is for you to change the word; without one nothing is cached.
+    A function can read anything, so only its author knows when it has changed. With a ``version`` its models'
+    signals are cached under that word; change the word whenever the function changes. Without a version
+    nothing is cached.
     """
 
     train: Callable[[Rows, Labels, int], object]
     version: str | None = None
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
-        return _confidences(see(self.train(inputs, labels, seed)), "train")
+        return _require_confidences(see(self.train(inputs, labels, seed)), "train")
 
     def description(self) -> str | None:
         return None if self.version is None else f"callable, version {self.version}"
 
 
-def _confidences(view: object, name: str) -> BlackBox:
+def to_recipe(value: object) -> Recipe:
+    """A recipe, from a recipe, from ``train(inputs, labels, seed)``, or from an unfitted scikit-learn
+    classifier.
+
+    >>> to_recipe(lambda inputs, labels, seed: None)
+    CallableRecipe(train=<function <lambda> at ...>, version=None)
+    """
+    if isinstance(value, Recipe):
+        return value
+    if isinstance(value, _Estimator) and not isinstance(value, type):
+        return ScikitRecipe(value)
+    if callable(value) and not isinstance(value, type) and _takes_three_arguments(value):
+        return CallableRecipe(value)
+    raise InvalidArgument(
+        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, "
+        f"labels, seed), got {shown(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where "
+        f"model makes an untrained module."
+    )
+
+
+@runtime_checkable
+class _Estimator(Protocol):
+    """A scikit-learn classifier."""
+
+    def fit(self, inputs: Any, labels: Any) -> Any: ...  # noqa: ANN401
+    def get_params(self, deep: bool = True) -> Any: ...  # noqa: ANN401
+    def predict_proba(self, inputs: Any) -> Any: ...  # noqa: ANN401
+
+
+def _takes_three_arguments(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of a compiled library does not tell its arguments
+        return True
+    return True
+
+
+def _require_confidences(view: object, name: str) -> BlackBox:
     if not isinstance(view, BlackBox):
         raise InvalidArgument(
-            f"'{name}' must give a model that shows confidences, got one that shows labels alone. "
+            f"'{name}' must give a model that shows confidences, got one that shows only labels. "
             f"Take a model with predict_proba, or wrap its confidences in Probabilities."
         )
     return view
@@ -96,13 +147,14 @@ def _clone(estimator: Any) -> Any:  # noqa: ANN401 - scikit-learn has no types
         from sklearn.base import clone  # type: ignore[import-untyped]
     except ImportError:
         raise MissingPackage(
-            "ScikitRecipe needs the package 'scikit-learn', which is not installed. Run pip install 'privet[learn]'."
+            "ScikitRecipe needs the package 'scikit-learn', which is not installed. Run pip install "
+            "'privet[learn]'."
         ) from None
     return clone(estimator)
 
 
-def widened(log_confidences: np.ndarray, classes: int) -> np.ndarray:
-    """The same table with a column for every class; a class that the model has never seen has confidence 0."""
+def widen(log_confidences: np.ndarray, classes: int) -> np.ndarray:
+    """The table with a column for every class; a class that the model has never seen has confidence 0."""
     missing = classes - log_confidences.shape[1]
     if missing <= 0:
         return log_confidences

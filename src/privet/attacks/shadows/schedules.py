@@ -1,7 +1,8 @@
-"""How the learning rate changes over a run, as a factor of the rate that the recipe names."""
+"""Learning-rate schedules, as factors of the recipe's learning rate."""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
@@ -9,11 +10,11 @@ from typing import final
 from privet.arguments import fraction, open_fraction
 from privet.errors import InvalidArgument
 
-__all__ = ["Constant", "Cosine", "Schedule", "Steps"]
+__all__ = ["Constant", "Cosine", "Schedule", "StepSchedule"]
 
 
 class Schedule(ABC):
-    """A factor for each step. It depends on the model's own number of steps, which depends on its number of members."""
+    """A factor for each step. The number of steps depends on the model's number of members."""
 
     @abstractmethod
     def factor(self, step: int, steps: int) -> float:
@@ -23,7 +24,7 @@ class Schedule(ABC):
 @final
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same rate all along."""
+    """The same learning rate at every step."""
 
     def factor(self, step: int, steps: int) -> float:
         return 1.0
@@ -50,22 +51,23 @@ class Cosine(Schedule):
 
 @final
 @dataclass(frozen=True)
-class Steps(Schedule):
+class StepSchedule(Schedule):
     """Multiplied by ``factor_each`` at each of these fractions of the run.
 
-    >>> [Steps((0.5, 0.75)).factor(t, 4) for t in range(4)]
+    >>> [StepSchedule((0.5, 0.75)).factor(t, 4) for t in range(4)]
     [1.0, 1.0, 0.1, 0.010000000000000002]
     """
 
-    at: tuple[float, ...] = (0.5, 0.75)
+    at: Sequence[float] = (0.5, 0.75)
     factor_each: float = 0.1
 
     def __post_init__(self) -> None:
         fraction("factor_each", self.factor_each)
-        for place in self.at:
-            open_fraction("at", place)
+        object.__setattr__(self, "at", tuple(self.at))
+        for share in self.at:
+            open_fraction("at", share)
         if any(later <= earlier for earlier, later in pairwise(self.at)):
             raise InvalidArgument(f"'at' must increase, got {self.at!r}. Sort the fractions.")
 
     def factor(self, step: int, steps: int) -> float:
-        return float(self.factor_each ** sum(step >= place * steps for place in self.at))
+        return float(self.factor_each ** sum(step >= share * steps for share in self.at))

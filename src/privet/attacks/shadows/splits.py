@@ -1,4 +1,4 @@
-"""Which records each shadow model is trained on. Drawn before anything is trained, from the seed of an experiment."""
+"""Which records each shadow model is trained on, drawn from the seed before anything is trained."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ _SPLIT = 0x5EED  # not zero: numpy pads seeds with zeros, so [seed, 0, 0] would 
 
 
 class Split(ABC):
-    """A rule that gives each model its members. Model k's do not depend on how many models come after it."""
+    """A rule that draws the members of each model.
+
+    Those of model k do not depend on how many models come after it.
+    """
 
     @abstractmethod
     def members(self, models: int, records: int, seed: int) -> Bits:
@@ -27,10 +30,11 @@ class Split(ABC):
 class Halves(Split):
     """Models come in pairs: a random half of the records, and the other half.
 
-    With an even number of models every record is a member of exactly half of them, so that no record has fewer models on
-    one side by bad luck. Of an odd number of records one model of the pair has one more.
+    With an even number of models every record is a member of exactly half of them, so that no record has few
+    models on one side by chance. With an odd number of records, one model of each pair has one record more.
 
-    Reference: Carlini et al. 2022, section VI-A, which balances over all models at once; pairs let a study grow later.
+    Reference: Carlini et al. 2022, section VI-A, which balances over all models at once; pairs let a study
+    grow later.
 
     >>> Halves().members(4, 10, seed=0).sum(axis=0).tolist()
     [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
@@ -39,7 +43,7 @@ class Halves(Split):
     def members(self, models: int, records: int, seed: int) -> Bits:
         bits = np.zeros((models, records), dtype=np.bool_)
         for first in range(0, models, 2):
-            chosen = _coins(seed, first).permutation(records)[: records // 2]
+            chosen = _generator(seed, first).permutation(records)[: records // 2]
             bits[first, chosen] = True
             if first + 1 < models:
                 bits[first + 1] = ~bits[first]
@@ -51,9 +55,9 @@ class Halves(Split):
 class HalvesBesideRest(Split):
     """Halves of the first ``judged`` records; the records after them are in every model.
 
-    For a target with more members than there are non-members to judge beside them. Each model then has as many records as the
-    target, and each judged record is in half of the models. Given the rest, this is the law by which the target got its judged
-    records: a random half of them.
+    This is for a target with more members than non-members. Each model then has as many records as the
+    target, and each judged record is in half of the models. Given the rest, the target got its judged records
+    by the same rule: a random half.
 
     >>> bits = HalvesBesideRest(judged=4).members(2, 7, seed=0)
     >>> bits.sum(axis=1).tolist(), bits[:, 4:].all(), bits[:, :4].sum(axis=0).tolist()
@@ -78,16 +82,18 @@ class Coins(Split):
         open_fraction("probability", self.probability)
 
     def members(self, models: int, records: int, seed: int) -> Bits:
-        rows = [_coins(seed, k).random(records) < self.probability for k in range(models)]
+        rows = [_generator(seed, k).random(records) < self.probability for k in range(models)]
         return np.array(rows, dtype=np.bool_).reshape(models, records)
 
 
-def _coins(seed: int, model: int) -> np.random.Generator:
-    """A stream that no ``default_rng(seed)`` of the caller's is: a target split by the same seed shares no coin with its references."""
+def _generator(seed: int, model: int) -> np.random.Generator:
+    """A stream that differs from ``default_rng(seed)``: a target that was split by the same seed shares no
+    coin with its references.
+    """
     return np.random.default_rng([seed, model, _SPLIT])
 
 
 def model_seed(seed: int, model: int) -> int:
-    """The seed of one model of a study: its first weights, its order, its dropout."""
+    """The seed of one model of a study, for its initial weights, order and dropout."""
     state = np.random.SeedSequence([seed, model, 1]).generate_state(1, np.uint64)
     return int(state[0]) >> 1

@@ -1,8 +1,9 @@
-"""Many models trained together: stacked weights, one vectorised step for all, each with its own members, order and seed.
+"""Many models trained together: stacked weights, and one vectorised step for all of them.
 
-A chain of simple layers is stepped by batched products in place (``chains``), in small stacks that stay in a core's own
-cache, one thread for each core: threads that never meet are not held up by each other, which a product that is itself
-cut up is. Any other module is stepped by ``torch.func`` (``functional``), one tile at a time.
+Each model has its own members, order and seed. A chain of simple layers is trained by batched products in
+place (``stacked_mlp``), in small stacks that fit a core's own cache, with one thread for each core: these
+threads never wait for each other, and the threads inside of one large product do. Any other module is trained
+by ``torch.func`` (``functional``), one tile at a time.
 """
 
 import threading
@@ -17,23 +18,25 @@ from torch import Tensor, nn
 
 from privet.arguments import whole
 from privet.attacks.shadows import functional
-from privet.attacks.shadows.choice import timed
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
-from privet.attacks.shadows.stacked_mlp import layers_of
+from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick, query_model
+from privet.attacks.shadows.stacked_mlp import chain_layers
 from privet.attacks.shadows.stacking import train_stack
-from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
+from privet.attacks.shadows.timing import time_step
+from privet.attacks.shadows.torch_recipe import InitialModel, TorchRecipe, initialize_model, to_tensor
 
 __all__ = ["Stacked", "seconds_per_model_step"]
 
-_MEMORY = 2**30  # bytes of weights, moments and activations at a time
-_TOGETHER = 8  # models of a chain that one thread steps together; with more the gain is lost to memory
+_MEMORY = 2**30  # bytes of weights, optimizer state and activations at a time
+_TOGETHER = 8  # models that one thread trains together; with more, memory traffic costs more than it saves
 
 
 @final
 @dataclass(frozen=True)
-class Stacked(Engine):
-    """Tiles of ``tile`` models; ``threads`` of them are busy at once, by default as many as torch uses."""
+class Stacked(ShadowEngine):
+    """Tiles of ``tile`` models, trained by ``threads`` threads (by default as many as torch uses) within
+    ``memory`` bytes.
+    """
 
     tile: int = 16
     threads: int | None = None
@@ -53,37 +56,42 @@ class Stacked(Engine):
         recipe = job.recipe
         if not isinstance(recipe, TorchRecipe):
             return f"a {type(recipe).__name__} does not say how its models are trained"
-        module = fresh(recipe, 0).module
+        module = initialize_model(recipe, 0).module
         if isinstance(
-            layers_of(module, job.inputs.shape[1:], recipe.outputs(module, table(module, job.inputs[:2]))),
+            chain_layers(
+                module, job.inputs.shape[1:], recipe.outputs(module, to_tensor(module, job.inputs[:2]))
+            ),
             list,
         ):
             return None
-        seen = functional.refusal(module)
-        if seen is None and functional.couples_rows(module) and len(set(job.members.sum(axis=1))) > 1:
+        refusal = functional.refusal(module)
+        if refusal is None and functional.couples_rows(module) and len(set(job.members.sum(axis=1))) > 1:
             return (
                 "batch statistics need batches of one size, and the models have different numbers of members"
             )
-        return seen if seen is not None else _tried(recipe, job)
+        return refusal if refusal is not None else _try_functional(recipe, job)
 
-    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+    def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         recipe = job.recipe
         assert isinstance(recipe, TorchRecipe)
-        inputs, labels = table(fresh(recipe, 0).module, job.inputs), torch.as_tensor(job.labels)
+        inputs, labels = (
+            to_tensor(initialize_model(recipe, 0).module, job.inputs),
+            torch.as_tensor(job.labels),
+        )
         together, busy = self._layout(recipe, inputs, len(models))
         stacks = [models[at : at + together] for at in range(0, len(models), together)]
         work = _Work(job, recipe, inputs, labels, tick)
         if busy == 1:
             for stack in stacks:
-                yield from work.done(stack, work.made(stack))
+                yield from work.train(stack, work.initialize(stack))
         else:
-            yield from work.threaded(stacks, busy)
+            yield from work.train_in_threads(stacks, busy)
 
     def _layout(self, recipe: TorchRecipe, inputs: Tensor, models: int) -> tuple[int, int]:
-        """How many models are stepped together, and by how many threads at once."""
-        example = fresh(recipe, 0).module
-        size = max(1, min(self.tile, models, self.memory // _bytes(recipe, example, inputs)))
-        if not isinstance(layers_of(example, inputs.shape[1:], recipe.outputs(example, inputs)), list):
+        """How many models one thread trains together, and how many threads are busy at once."""
+        example = initialize_model(recipe, 0).module
+        size = max(1, min(self.tile, models, self.memory // _bytes_per_model(recipe, example, inputs)))
+        if not isinstance(chain_layers(example, inputs.shape[1:], recipe.outputs(example, inputs)), list):
             return size, 1
         busy = min(self.threads or torch.get_num_threads(), usable_cores(), size)
         return min(_TOGETHER, -(-size // busy)), busy
@@ -92,47 +100,52 @@ class Stacked(Engine):
 def seconds_per_model_step(
     engine: Stacked, job: Job, recipe: TorchRecipe, inputs: Tensor, labels: Tensor, models: Sequence[int]
 ) -> float:
-    """A short measurement: wall-clock time for one step of one model, in as many threads as a run would have."""
+    """Wall-clock seconds for one step of one model, measured with as many threads as a run would have."""
     together, busy = engine._layout(recipe, inputs, len(models))
     stacks = [models[at : at + together] for at in range(0, together * busy, together)]
     stacks = [stack for stack in stacks if len(stack)]
     members = [[np.flatnonzero(job.members[model]) for model in stack] for stack in stacks]
     seeds = [[job.seeds[model] for model in stack] for stack in stacks]
-    made = [[fresh(recipe, seed) for seed in group] for group in seeds]
+    made = [[initialize_model(recipe, seed) for seed in group] for group in seeds]
 
     batches = -(-max(len(rows) for group in members for rows in group) // recipe.batch_size)
-    most = recipe.epochs * batches
+    most_steps = recipe.epochs * batches
 
-    def one(place: int, steps: int) -> None:
-        train_stack(recipe, made[place], inputs, labels, members[place], seeds[place], steps=steps)
+    def train(index: int, steps: int) -> None:
+        train_stack(recipe, made[index], inputs, labels, members[index], seeds[index], steps=steps)
 
     if len(stacks) == 1:
-        return timed(lambda steps: one(0, steps), most) / len(stacks[0])
+        return time_step(lambda steps: train(0, steps), most_steps) / len(stacks[0])
     before = torch.get_num_threads()
     with ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,)) as pool:
 
-        def all_of_them(steps: int) -> None:
-            list(pool.map(one, range(len(stacks)), [steps] * len(stacks)))
+        def train_all(steps: int) -> None:
+            list(pool.map(train, range(len(stacks)), [steps] * len(stacks)))
 
-        each = timed(all_of_them, most)
+        seconds = time_step(train_all, most_steps)
     torch.set_num_threads(before)
-    return each / sum(map(len, stacks))
+    return seconds / sum(map(len, stacks))
 
 
 @final
 class _Work:
+    """One run of the engine: its job, and what all stacks share."""
+
     def __init__(self, job: Job, recipe: TorchRecipe, inputs: Tensor, labels: Tensor, tick: Tick) -> None:
         self._job, self._recipe, self._inputs, self._labels, self._tick = job, recipe, inputs, labels, tick
-        self._ended = threading.Event()
+        self._cancelled = threading.Event()
 
-    def made(self, stack: Sequence[int]) -> list[Fresh]:
-        """First weights are drawn from torch's global randomness, so one thread draws them all."""
-        return [fresh(self._recipe, self._job.seeds[model]) for model in stack]
+    def initialize(self, stack: Sequence[int]) -> list[InitialModel]:
+        """Models before their first step.
 
-    def done(self, stack: Sequence[int], made: list[Fresh]) -> list[Told]:
+        Initial weights come from torch's global generator, so one thread draws them all.
+        """
+        return [initialize_model(self._recipe, self._job.seeds[model]) for model in stack]
+
+    def train(self, stack: Sequence[int], made: list[InitialModel]) -> list[ModelSignals]:
+        """Train a stack, and ask each of its models about every record."""
         members = [np.flatnonzero(self._job.members[model]) for model in stack]
         seeds = [self._job.seeds[model] for model in stack]
-        share = len(stack)
         train_stack(
             self._recipe,
             made,
@@ -140,23 +153,24 @@ class _Work:
             self._labels,
             members,
             seeds,
-            tick=lambda part: self._tick(part * share),
-            ended=self._ended,
+            tick=lambda part: self._tick(part * len(stack)),
+            cancelled=self._cancelled,
         )
         return [
-            told(self._job, model, self._recipe.view(one.module))
-            for model, one in zip(stack, made, strict=True)
+            query_model(self._job, model, self._recipe.view(initial.module))
+            for model, initial in zip(stack, made, strict=True)
         ]
 
-    def threaded(self, stacks: list[Sequence[int]], busy: int) -> Iterator[Told]:
+    def train_in_threads(self, stacks: list[Sequence[int]], busy: int) -> Iterator[ModelSignals]:
+        """Train ``busy`` stacks at once, one thread each."""
         before = torch.get_num_threads()
         pool = ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,))
         try:
             left = iter(stacks)
-            running: set[Future[list[Told]]] = set()
+            running: set[Future[list[ModelSignals]]] = set()
             while True:
                 for stack in left:
-                    running.add(pool.submit(self.done, stack, self.made(stack)))
+                    running.add(pool.submit(self.train, stack, self.initialize(stack)))
                     if len(running) >= busy:
                         break
                 if not running:
@@ -165,13 +179,13 @@ class _Work:
                 for future in finished:
                     yield from future.result()
         finally:
-            self._ended.set()
+            self._cancelled.set()
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(before)
 
 
-def _bytes(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> int:
-    """What one model of a stack takes: weights, what the optimiser keeps, and every layer's output twice."""
+def _bytes_per_model(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> int:
+    """The memory of one model of a stack: weights, optimizer state, and every layer's output twice."""
     outputs = [inputs[0].numel()]
     hooks = [
         part.register_forward_hook(
@@ -186,18 +200,21 @@ def _bytes(recipe: TorchRecipe, module: nn.Module, inputs: Tensor) -> int:
         hook.remove()
     module.train()
     weights = sum(p.numel() for p in module.parameters())
-    return 4 * (weights * (2 + recipe.optimizer.kept) + 2 * recipe.batch_size * sum(outputs))
+    return 4 * (weights * (2 + recipe.optimizer.state_size) + 2 * recipe.batch_size * sum(outputs))
 
 
-def _tried(recipe: TorchRecipe, job: Job) -> str | None:
-    """Whether ``torch.func`` takes the module: two models, one step."""
+def _try_functional(recipe: TorchRecipe, job: Job) -> str | None:
+    """Why ``torch.func`` does not take the module, found out by one step of two models.
+
+    None where it does.
+    """
     rows = [np.flatnonzero(job.members[model]) for model in (0, min(1, len(job.members) - 1))]
-    made = [fresh(recipe, 0), fresh(recipe, 1)]
+    made = [initialize_model(recipe, 0), initialize_model(recipe, 1)]
     try:
         train_stack(
             recipe,
             made,
-            table(made[0].module, job.inputs),
+            to_tensor(made[0].module, job.inputs),
             torch.as_tensor(job.labels),
             rows,
             (0, 1),

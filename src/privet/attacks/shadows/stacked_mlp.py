@@ -1,8 +1,9 @@
-"""Networks that are a chain of simple layers, many at a time: batched matrix products, forwards and backwards in place.
+"""Stacks of multilayer perceptrons: batched matrix products, forwards and backwards in number.
 
-Autograd keeps a graph, allocates every intermediate, and writes gradients that the optimiser reads again. For a chain none
-of that is needed: buffers are allocated once, and the product of the backward pass adds straight into the velocity. A stack
-has the model as its first axis; each model has its own weights, batch, dropout and rate.
+Autograd builds a graph, allocates every intermediate, and writes gradients that the optimizer reads again. A
+chain of simple layers needs none of that: buffers are allocated once, and the matrix product of the backward
+pass adds into the velocity directly. A stack has the model as its first axis. Each model has its own weights,
+batch, dropout mask and learning rate.
 """
 
 import math
@@ -13,32 +14,32 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from privet.attacks.model_views import Outputs
-from privet.attacks.shadows.optimizers import Descent, Rate, Walk
+from privet.attacks.outputs import Outputs
+from privet.attacks.shadows.optimizers import LearningRate, Optimizer, OptimizerState
 from privet.torch_internals import has_hooks
 
-__all__ = ["Chain", "layers_of"]
+__all__ = ["StackedMLP", "chain_layers"]
 
 _PASSING = (nn.Identity, nn.Flatten)
 _KNOWN = (nn.Linear, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Dropout, *_PASSING)
 
 
-def layers_of(
+def chain_layers(
     module: nn.Module, shape: Sequence[int], gives: Outputs = Outputs.LOGITS
 ) -> list[nn.Module] | str:
-    """The layers of a chain for records of that shape, or why it is none."""
+    """The layers of a chain for records of this shape, or why the module is not a chain."""
     if gives is not Outputs.LOGITS:
-        return "it gives probabilities, and the loss of a chain is that of logits"
+        return "it gives probabilities, and a chain is trained on logits"
     layers: list[nn.Module] = []
     refused = _unroll(module, layers)
     if refused is not None:
         return refused
-    kept = [layer for layer in layers if type(layer) is not nn.Identity]
-    if len(shape) != 1 and not (kept and type(kept[0]) is nn.Flatten):
+    chain = [layer for layer in layers if type(layer) is not nn.Identity]
+    if len(shape) != 1 and not (chain and type(chain[0]) is nn.Flatten):
         return "its records have several axes and it does not begin with Flatten"
-    if any(type(part) is nn.Flatten and (part.start_dim, part.end_dim) != (1, -1) for part in kept):
+    if any(type(part) is nn.Flatten and (part.start_dim, part.end_dim) != (1, -1) for part in chain):
         return "a Flatten keeps some axes"
-    if any(type(part) is nn.Dropout and part.p == 1 for part in kept):
+    if any(type(part) is nn.Dropout and part.p == 1 for part in chain):
         return "a Dropout drops everything"
     parameters = [p for layer in layers for p in layer.parameters()]
     if len({id(p) for p in parameters}) != len(parameters):
@@ -47,58 +48,62 @@ def layers_of(
         return "some weights are frozen, or of another type"
     if not any(type(layer) is nn.Linear for layer in layers):
         return "it has no Linear layer"
-    return [layer for layer in kept if type(layer) not in _PASSING and getattr(layer, "p", 1.0) != 0]
+    return [layer for layer in chain if type(layer) not in _PASSING and getattr(layer, "p", 1.0) != 0]
 
 
-def _unroll(module: nn.Module, found: list[nn.Module]) -> str | None:
+def _unroll(module: nn.Module, layers: list[nn.Module]) -> str | None:
     if has_hooks(module):
         return "it has hooks"
     if type(module) is nn.Sequential:
         for part in module:
-            refused = _unroll(part, found)
+            refused = _unroll(part, layers)
             if refused is not None:
                 return refused
         return None
     if type(module) not in _KNOWN:
         return f"{type(module).__name__} is not a layer of a chain"
-    found.append(module)
+    layers.append(module)
     return None
 
 
 @final
-class Chain:
-    """A stack of chains under way. ``states`` is where each model's randomness stands after its first weights."""
+class StackedMLP:
+    """A stack of chains during training.
+
+    ``states`` is each model's random state after its initial weights were drawn.
+    """
 
     def __init__(
-        self, chains: Sequence[Sequence[nn.Module]], states: Sequence[Tensor], descent: Descent
+        self, chains: Sequence[Sequence[nn.Module]], states: Sequence[Tensor], optimizer: Optimizer
     ) -> None:
         weights: list[Tensor] = []
         self._modules = chains
         generators = [torch.Generator() for _ in states]
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
-        for place, first in enumerate(chains[0]):
+        for number, first in enumerate(chains[0]):
             for name, parameter in first.named_parameters():
-                # Inputs × outputs, the quicker way round for the product; a bias is a row.
-                same = [getattr(chain[place], name).detach() for chain in chains]
+                # Inputs × outputs, the faster layout for the product; a bias is a row.
+                same = [getattr(chain[number], name).detach() for chain in chains]
                 weights.append(torch.stack([w.t() if parameter.ndim == 2 else w.unsqueeze(0) for w in same]))
-        self._walk = descent.walk(weights)
+        self._state = optimizer.start(weights)
         self._layers: list[_Layer] = []
         at = 0
-        for place, module in enumerate(chains[0]):
+        for number, module in enumerate(chains[0]):
             fed = bool(self._layers) and isinstance(self._layers[-1], _Linear)
-            layer = _layer(module, at, self._walk, fed, generators)
-            layer.first = place == 0
+            layer = _layer(module, at, self._state, fed, generators)
+            layer.first = number == 0
             at += sum(1 for _ in module.parameters())
             self._layers.append(layer)
         self._minus: Tensor = torch.full((1, 1), -1.0, dtype=weights[0].dtype)
 
     def step(
-        self, batch: Tensor, labels: Tensor, shares: float | Tensor, sizes: Sequence[int], rate: Rate
+        self, batch: Tensor, labels: Tensor, shares: float | Tensor, sizes: Sequence[int], rate: LearningRate
     ) -> None:
         """One step of every model: batch [models, rows, features], labels [models, rows].
 
-        ``shares`` is each row's part in its model's mean loss, 0 for rows that only fill up; ``sizes`` counts the others.
+        ``shares`` is the weight of each row in its model's mean loss, 0 for padding rows; ``sizes`` counts
+        the other rows.
         """
         flow = batch
         for layer in self._layers:
@@ -112,23 +117,23 @@ class Chain:
         flow.mul_(shares if isinstance(shares, float) else shares.unsqueeze(2))
         for layer in reversed(self._layers):
             flow = layer.backward(flow)
-        self._walk.step(rate)
+        self._state.step(rate)
 
     def write_back(self) -> None:
-        """Put the weights into the modules that they came from."""
+        """Copy the weights into the modules that they came from."""
         at = 0
-        for place, first in enumerate(self._modules[0]):
+        for number, first in enumerate(self._modules[0]):
             for name, parameter in first.named_parameters():
                 for model, chain in enumerate(self._modules):
-                    value = self._walk.weights[at][model]
-                    getattr(chain[place], name).data.copy_(value.t() if parameter.ndim == 2 else value[0])
+                    value = self._state.weights[at][model]
+                    getattr(chain[number], name).data.copy_(value.t() if parameter.ndim == 2 else value[0])
                 at += 1
 
 
 class _Layer(ABC):
-    """Buffers grow to the largest batch that was seen, and are used again."""
+    """One layer of every model. Buffers grow to the largest batch so far, and are reused."""
 
-    first = False  # whether nothing is behind it that wants a gradient
+    first = False  # the first layer passes no gradient on
 
     @abstractmethod
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor: ...
@@ -142,7 +147,7 @@ class _Buffer:
     def __init__(self) -> None:
         self._memory = self._view = torch.empty(0)
 
-    def shaped(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+    def reshape(self, like: Tensor, shape: Sequence[int]) -> Tensor:
         if self._view.shape != shape:
             count = math.prod(shape)
             if self._memory.numel() < count:
@@ -153,32 +158,32 @@ class _Buffer:
 
 @final
 class _Linear(_Layer):
-    def __init__(self, at: int, bias: bool, walk: Walk) -> None:
-        self._at, self._bias, self._walk = at, bias, walk
+    def __init__(self, at: int, bias: bool, state: OptimizerState) -> None:
+        self._at, self._bias, self._state = at, bias, state
         self._out, self._back = _Buffer(), _Buffer()
         self._x = torch.empty(0)
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        weight = self._walk.weights[self._at]
+        weight = self._state.weights[self._at]
         self._x = x
-        out = torch.bmm(x, weight, out=self._out.shaped(x, (*x.shape[:2], weight.shape[2])))
-        return out.add_(self._walk.weights[self._at + 1]) if self._bias else out
+        out = torch.bmm(x, weight, out=self._out.reshape(x, (*x.shape[:2], weight.shape[2])))
+        return out.add_(self._state.weights[self._at + 1]) if self._bias else out
 
     def backward(self, dy: Tensor) -> Tensor:
-        target, kept = self._walk.into(self._at)
-        target.baddbmm_(self._x.transpose(1, 2), dy, beta=kept)
+        target, factor = self._state.accumulator(self._at)
+        target.baddbmm_(self._x.transpose(1, 2), dy, beta=factor)
         if self._bias:
-            self._walk.receive(self._at + 1, dy.sum(dim=1, keepdim=True))
+            self._state.add_gradient(self._at + 1, dy.sum(dim=1, keepdim=True))
         if self.first:
             return dy
-        weight = self._walk.weights[self._at]
-        back = self._back.shaped(dy, (*dy.shape[:2], weight.shape[1]))
+        weight = self._state.weights[self._at]
+        back = self._back.reshape(dy, (*dy.shape[:2], weight.shape[1]))
         return torch.bmm(dy, weight.transpose(1, 2), out=back)
 
 
 @final
 class _Activation(_Layer):
-    """``onwards(x, out)``, and ``back(dy, kept, out)`` from what it keeps: its output, or its input."""
+    """``onwards(x, out)``, and ``back(dy, saved, out)`` from the saved output or input."""
 
     def __init__(
         self,
@@ -189,17 +194,17 @@ class _Activation(_Layer):
         fed: bool,
     ) -> None:
         self._onwards, self._back, self._keeps_input = onwards, back, keeps_input
-        self._in_place = fed and not keeps_input  # a product does not need its output again
+        self._in_place = fed and not keeps_input  # a matrix product does not need its output again
         self._out, self._dx = _Buffer(), _Buffer()
-        self._kept = torch.empty(0)
+        self._saved = torch.empty(0)
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        y = self._onwards(x, x if self._in_place else self._out.shaped(x, x.shape))
-        self._kept = x if self._keeps_input else y
+        y = self._onwards(x, x if self._in_place else self._out.reshape(x, x.shape))
+        self._saved = x if self._keeps_input else y
         return y
 
     def backward(self, dy: Tensor) -> Tensor:
-        return self._back(dy, self._kept, self._dx.shaped(dy, dy.shape))
+        return self._back(dy, self._saved, self._dx.reshape(dy, dy.shape))
 
 
 @final
@@ -207,28 +212,28 @@ class _Dropout(_Layer):
     """Masks are drawn model by model, as ``nn.Dropout`` draws them from the same state."""
 
     def __init__(self, rate: float, generators: Sequence[torch.Generator]) -> None:
-        self._kept, self._generators = 1 - rate, generators
+        self._keep_rate, self._generators = 1 - rate, generators
         self._mask, self._out = _Buffer(), _Buffer()
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        mask = self._mask.shaped(x, x.shape)
+        mask = self._mask.reshape(x, x.shape)
         for model, (generator, rows) in enumerate(zip(self._generators, sizes, strict=True)):
-            mask[model, :rows].bernoulli_(self._kept, generator=generator)
+            mask[model, :rows].bernoulli_(self._keep_rate, generator=generator)
             mask[model, rows:].zero_()
-        mask.div_(self._kept)
-        return torch.mul(x, mask, out=self._out.shaped(x, x.shape))
+        mask.div_(self._keep_rate)
+        return torch.mul(x, mask, out=self._out.reshape(x, x.shape))
 
     def backward(self, dy: Tensor) -> Tensor:
-        return dy.mul_(self._mask.shaped(dy, dy.shape))
+        return dy.mul_(self._mask.reshape(dy, dy.shape))
 
 
 def _layer(
-    module: nn.Module, at: int, walk: Walk, fed: bool, generators: Sequence[torch.Generator]
+    module: nn.Module, at: int, state: OptimizerState, fed: bool, generators: Sequence[torch.Generator]
 ) -> _Layer:
     aten = torch.ops.aten
     match module:
         case nn.Linear():
-            return _Linear(at, module.bias is not None, walk)
+            return _Linear(at, module.bias is not None, state)
         case nn.ReLU():
             return _Activation(
                 lambda x, out: torch.clamp_min(x, 0, out=out),
@@ -261,4 +266,4 @@ def _layer(
         case nn.Dropout():
             return _Dropout(module.p, generators)
         case _:
-            raise AssertionError(f"layers_of let a {type(module).__name__} through")
+            raise AssertionError(f"chain_layers let a {type(module).__name__} through")

@@ -1,11 +1,11 @@
-"""A shadow study: many models like the target, who was a member of which, and what each says of every record.
+"""A shadow study: many models like the target, the members of each, and the signals of each for every record.
 
-Adversary: knows the recipe of the target and has records of the same kind, some of them the target's own or not; the
-reference models are theirs. Signals and membership bits are kept, models are not.
+Adversary: knows the recipe of the target and has records of the same kind, among which the target's own may
+be. The reference models belong to the adversary. Signals and membership bits are stored, models are not.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, final
@@ -13,13 +13,13 @@ from typing import TextIO, final
 import numpy as np
 
 from privet.arguments import whole
-from privet.attacks.membership.signals import Query, identity
+from privet.attacks.membership.signals import QueryTransform, identity
 from privet.attacks.shadows.cache import Cache
-from privet.attacks.shadows.choice import Choice, choose
-from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
+from privet.attacks.shadows.choice import EngineChoice, choose
+from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
 from privet.attacks.shadows.processes import WorkerFailed
-from privet.attacks.shadows.progress import Bar
-from privet.attacks.shadows.recipe import Recipe
+from privet.attacks.shadows.progress import ShadowProgress
+from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.attacks.shadows.splits import Halves, Split, model_seed
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
@@ -30,38 +30,45 @@ __all__ = ["Study", "conduct", "study"]
 @final
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The references, and how they came about."""
+    """The references, the engine that trained them, and the time that it took."""
 
     references: References
-    choice: Choice | None  # None where everything was cached
+    choice: EngineChoice | None  # None where everything was cached
     trained: int
     reused: int
     seconds: float
-    each: float = 0.0  # seconds for one model, without the choice of an engine; 0 where nothing was trained
+    seconds_per_model: float = 0.0  # without the choice of an engine; 0 where nothing was trained
 
     def __str__(self) -> str:
         how = "nothing was trained" if self.choice is None else f"trained by {self.choice}"
-        return f"{self.references.models} shadow models, {self.reused} of them from the cache, in {self.seconds:.1f} s; {how}"
+        return (
+            f"{self.references.models} shadow models, {self.reused} of them from the cache, in "
+            f"{self.seconds:.1f} s; {how}"
+        )
 
 
 def study(
-    recipe: Recipe,
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int = 16,
     *,
     seed: int,
     split: Split | None = None,
     cache: Path | str | None = None,
-    engine: Engine | None = None,
-    queries: Sequence[Query] = (identity,),
+    engine: ShadowEngine | None = None,
+    queries: Sequence[QueryTransform] = (identity,),
     keep_confidences: bool = False,
     progress: bool = True,
 ) -> References:
     """Train ``models`` shadow models on parts of the records and ask each about all of them.
 
-    ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder, what was finished is never trained again: not
-    after a kill, nor for a study with more models; and anything that changes is. ``engine`` is picked by a short
-    measurement unless one is given; ``conduct`` also says which. Ctrl-C ends it; finished models stay in the cache.
+    ``recipe`` is a ``Recipe``, a function ``train(inputs, labels, seed)``, or an unfitted scikit-learn
+    classifier.
+
+    ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder a finished model is never
+    trained again, neither after a kill nor for a study with more models; a changed recipe or record is
+    trained anew. ``engine`` is picked by a short measurement unless one is given; ``conduct`` also says
+    which. Ctrl-C ends it; finished models stay in the cache.
     """
     return conduct(
         recipe,
@@ -78,42 +85,44 @@ def study(
 
 
 def conduct(
-    recipe: Recipe,
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int = 16,
     *,
     seed: int,
     split: Split | None = None,
     cache: Path | str | None = None,
-    engine: Engine | None = None,
-    queries: Sequence[Query] = (identity,),
+    engine: ShadowEngine | None = None,
+    queries: Sequence[QueryTransform] = (identity,),
     keep_confidences: bool = False,
     progress: bool = True,
     stream: TextIO | None = None,
 ) -> Study:
-    """As ``study``, and says which engine was picked and why, and how many models came from the cache."""
-    began = time.monotonic()
-    job = _job(recipe, records, models, seed, split or Halves(), tuple(queries), keep_confidences)
-    kept = None if cache is None else Cache(Path(cache), job)
-    found: dict[int, Told] = {}
-    if kept is not None:
-        old = (kept.get(model) for model in range(models))
-        found = {told.model: told for told in old if told is not None}
-    reused = len(found)
-    choice, each = None, 0.0
+    """``study``, and beside the references which engine was picked, why, and how many models came from the
+    cache.
+    """
+    started = time.monotonic()
+    job = _prepare_job(recipe, records, models, seed, split or Halves(), tuple(queries), keep_confidences)
+    store = None if cache is None else Cache(Path(cache), job)
+    signals: dict[int, ModelSignals] = {}
+    if store is not None:
+        cached = (store.get(model) for model in range(models))
+        signals = {answer.model: answer for answer in cached if answer is not None}
+    reused = len(signals)
+    choice, seconds_per_model = None, 0.0
     if reused < models:
-        choice, each = _train(job, kept, found, engine, progress, stream)
-    told = _references(job, found).about(records)
-    return Study(told, choice, models - reused, reused, time.monotonic() - began, each)
+        choice, seconds_per_model = _train(job, store, signals, engine, progress, stream)
+    references = _collect_references(job, signals).about(records)
+    return Study(references, choice, models - reused, reused, time.monotonic() - started, seconds_per_model)
 
 
-def _job(
-    recipe: Recipe,
+def _prepare_job(
+    recipe: Recipe | Callable[..., object],
     records: Records,
     models: int,
     seed: int,
     split: Split,
-    queries: tuple[Query, ...],
+    queries: tuple[QueryTransform, ...],
     keep_confidences: bool,
 ) -> Job:
     whole("models", models)
@@ -121,10 +130,11 @@ def _job(
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     labels = records.known_labels
-    shown = tuple(np.asarray(query(records.inputs)) for query in queries)
-    if any(len(rows) != len(records) for rows in shown):
+    query_inputs = tuple(np.asarray(query(records.inputs)) for query in queries)
+    if any(len(rows) != len(records) for rows in query_inputs):
         raise InvalidArgument(
-            "'queries' must give one row for each record, got another number. Change the rows, and keep their number."
+            "'queries' must give one row for each record, got another number. Change the rows, and keep "
+            "their number."
         )
     members = split.members(models, len(records), seed)
     if not members.any(axis=1).all():
@@ -132,68 +142,72 @@ def _job(
             "'records' must be enough for every model to have a member, got too few. Give more records."
         )
     return Job(
-        recipe=recipe,
+        recipe=to_recipe(recipe),
         inputs=records.inputs,
         labels=labels,
         members=members,
         seeds=tuple(model_seed(seed, model) for model in range(models)),
-        shown=shown,
+        query_inputs=query_inputs,
         keep_confidences=keep_confidences,
     )
 
 
 def _train(
     job: Job,
-    kept: Cache | None,
-    found: dict[int, Told],
-    engine: Engine | None,
+    store: Cache | None,
+    signals: dict[int, ModelSignals],
+    engine: ShadowEngine | None,
     progress: bool,
     stream: TextIO | None,
-) -> tuple[Choice, float]:
-    """Train what is not found; the engine that was taken, and the seconds that one model took."""
+) -> tuple[EngineChoice, float]:
+    """Train the models that have no signals yet.
+
+    Gives the engine that was used and the seconds for one model.
+    """
 
     def left() -> list[int]:
-        return [model for model in range(len(job.members)) if model not in found]
+        return [model for model in range(len(job.members)) if model not in signals]
 
-    def keep(told: Told) -> None:
-        if kept is not None:
-            kept.put(told)
-        found[told.model] = told
+    def save(answer: ModelSignals) -> None:
+        if store is not None:
+            store.put(answer)
+        signals[answer.model] = answer
 
-    began = time.monotonic()
-    choice = choose(job, left()) if engine is None else _asked_for(engine, job)
+    started = time.monotonic()
+    choice = choose(job, left()) if engine is None else _use_engine(engine, job)
     if choice.first is not None:
-        keep(choice.first)
+        save(choice.first)
     if not left():
-        return choice, time.monotonic() - began
-    began, count = time.monotonic(), len(left())
-    with Bar(len(left()), choice.engine.name, shown=progress, stream=stream) as bar:
+        return choice, time.monotonic() - started
+    started, count = time.monotonic(), len(left())
+    with ShadowProgress(len(left()), choice.engine.name, shown=progress, stream=stream) as bar:
         try:
-            for told in choice.engine.run(job, left(), bar.tick):
-                keep(told)
-            return choice, (time.monotonic() - began) / count
+            for answer in choice.engine.run(job, left(), bar.tick):
+                save(answer)
+            return choice, (time.monotonic() - started) / count
         except WorkerFailed as failed:
             reason = f"{choice.engine.name} failed: {failed}"
-    with Bar(len(left()), Sequential().name, shown=progress, stream=stream) as bar:
-        for told in Sequential().run(job, left(), bar.tick):
-            keep(told)
-    return Choice(Sequential(), reason, choice.estimates), (time.monotonic() - began) / count
+    with ShadowProgress(len(left()), Sequential().name, shown=progress, stream=stream) as bar:
+        for answer in Sequential().run(job, left(), bar.tick):
+            save(answer)
+    return EngineChoice(Sequential(), reason, choice.estimates), (time.monotonic() - started) / count
 
 
-def _asked_for(engine: Engine, job: Job) -> Choice:
+def _use_engine(engine: ShadowEngine, job: Job) -> EngineChoice:
     refusal = engine.refusal(job)
     if refusal is None:
-        return Choice(engine, "it was asked for")
-    return Choice(Sequential(), f"{engine.name} cannot do it: {refusal}")
+        return EngineChoice(engine, "it was asked for")
+    return EngineChoice(Sequential(), f"{engine.name} cannot do it: {refusal}")
 
 
-def _references(job: Job, found: dict[int, Told]) -> References:
-    told = [found[model] for model in range(len(job.members))]
+def _collect_references(job: Job, signals: dict[int, ModelSignals]) -> References:
+    answers = [signals[model] for model in range(len(job.members))]
     confidences = None
     if job.keep_confidences:
-        widest = max(one.log_confidences.shape[1] for one in told if one.log_confidences is not None)
-        confidences = np.full((len(told), len(job.labels), widest), -np.inf)
-        for place, one in enumerate(told):
-            if one.log_confidences is not None:
-                confidences[place, :, : one.log_confidences.shape[1]] = one.log_confidences
-    return References(np.stack([one.signals for one in told]), job.members, confidences)
+        tables = [answer.log_confidences for answer in answers if answer.log_confidences is not None]
+        widest = max(table.shape[1] for table in tables)
+        confidences = np.full((len(answers), len(job.labels), widest), -np.inf)
+        for model, answer in enumerate(answers):
+            if answer.log_confidences is not None:
+                confidences[model, :, : answer.log_confidences.shape[1]] = answer.log_confidences
+    return References(np.stack([answer.signals for answer in answers]), job.members, confidences)

@@ -1,4 +1,6 @@
-"""A torch model trained by cross-entropy: what to train, and the plain loop over tensors that every engine is held to."""
+"""A torch model trained by cross-entropy: its recipe, and the plain training loop that every engine is
+compared with.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,55 +13,54 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privet.arguments import positive, whole
-from privet.attacks.model_views import Outputs
+from privet.attacks.outputs import Outputs
 from privet.attacks.shadows.fingerprints import fingerprint
-from privet.attacks.shadows.optimizers import SGD, Descent
+from privet.attacks.shadows.optimizers import SGD, Optimizer
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule
-from privet.attacks.torch_outputs import found_outputs, last_layer_gives, refuse_other_classes, row_losses
+from privet.attacks.torch_outputs import detect_outputs, last_layer_gives, require_two_classes, row_losses
 from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, Labels, Rows
 
 __all__ = [
     "VIEW_ROWS",
-    "Augmentation",
-    "Fresh",
+    "AugmentationFunction",
+    "InitialModel",
     "TorchRecipe",
-    "changes",
-    "first_weights",
-    "fresh",
-    "table",
-    "train_one",
+    "augmentation_generator",
+    "initialize_model",
+    "seeded_weights",
+    "to_tensor",
+    "train_model",
 ]
 
-Augmentation = Callable[
-    [Tensor, torch.Generator], Tensor
-]  # a batch of inputs → the batch that is learned from
+# From a batch of inputs to the batch that the model is trained on.
+AugmentationFunction = Callable[[Tensor, torch.Generator], Tensor]
 VIEW_ROWS = 1024
-_CHANGES = 3  # the stream of the augmentation
+_AUGMENTATION_STREAM = 3
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TorchRecipe(Recipe):
-    """``model()`` makes a module with its first weights; it is trained by cross-entropy.
+    """``model()`` makes a module with its initial weights; it is trained by cross-entropy.
 
-    The module gives logits, unless its last layer or ``gives`` says that it gives probabilities: of every class, or in one output of
-    class 1 alone.
+    The module gives logits, unless its last layer or ``gives`` says that it gives probabilities, of every
+    class or in one output of class 1 alone.
 
-    Order, partial batches: see ``orders``. All of a model's randomness comes from its seed, and no global state is left
-    changed. Runs on the processor.
+    For the order of records and partial batches see ``orders``. All of a model's randomness comes from its
+    seed, and global random state is restored. Training runs on the CPU.
     """
 
     model: Callable[[], nn.Module]
     epochs: int = 10
     batch_size: int = 64
     learning_rate: float = 0.1
-    optimizer: Descent = field(default_factory=SGD)
+    optimizer: Optimizer = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Constant)
-    augmentation: Augmentation | None = None
+    augmentation: AugmentationFunction | None = None
     gives: Outputs | None = None
 
     def __post_init__(self) -> None:
@@ -69,30 +70,32 @@ class TorchRecipe(Recipe):
         if not callable(self.model) or isinstance(self.model, nn.Module):
             raise InvalidArgument(
                 f"'model' must be a function that makes a module, got a {type(self.model).__name__}. "
-                f"Give lambda: nn.Sequential(…), so that each model starts from weights of its own."
+                f"Give lambda: nn.Sequential(…), so that each model has its own initial weights."
             )
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
-        made = fresh(self, seed)
-        train_one(
-            self, made, table(made.module, inputs), torch.as_tensor(labels), np.arange(len(inputs)), seed
+        made = initialize_model(self, seed)
+        train_model(
+            self, made, to_tensor(made.module, inputs), torch.as_tensor(labels), np.arange(len(inputs)), seed
         )
         return self.view(made.module)
 
     def view(self, module: nn.Module) -> TorchView:
-        """A trained module as its owner would serve it."""
+        """The view of a trained module that its users would have."""
         return TorchView(module, batch=VIEW_ROWS, gives=self.gives)
 
     def outputs(self, module: nn.Module, inputs: Tensor) -> Outputs:
-        """What such a module gives."""
-        return self.gives or found_outputs(module, inputs) or Outputs.LOGITS
+        """Whether the module gives logits or probabilities."""
+        return self.gives or detect_outputs(module, inputs) or Outputs.LOGITS
 
     def giving(self, outputs: Outputs | None) -> "TorchRecipe":
         return self if outputs is None or self.gives is not None else replace(self, gives=outputs)
 
     def description(self) -> str | None:
-        """The weights for one seed stand for what ``model`` does beyond its code: a file that it reads, a changed default."""
-        made = fresh(self, 0).module
+        """A hash of the recipe with the initial weights for one seed, which depend on files and defaults that
+        code does not show.
+        """
+        made = initialize_model(self, 0).module
         state = {name: value.numpy() for name, value in made.state_dict().items()}
         parts = (
             repr(made),
@@ -116,56 +119,57 @@ class TorchRecipe(Recipe):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fresh:
-    """A module with its first weights, and where torch's randomness stood after they were drawn."""
+class InitialModel:
+    """A module with its initial weights, and torch's random state after they were drawn."""
 
     module: nn.Module
     state: Tensor
 
 
 @contextmanager
-def first_weights(seed: int) -> Iterator[None]:
-    """Modules that are made inside draw their first weights from this seed.
+def seeded_weights(seed: int) -> Iterator[None]:
+    """Modules that are made inside draw their initial weights from this seed.
 
-    Torch lets modules draw from its global generator alone. Its state is put back afterwards, and the generators of other
-    devices are not touched.
+    Torch modules can draw from its global generator alone. Its state is restored afterwards, and the
+    generators of other devices are not touched.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def fresh(recipe: TorchRecipe, seed: int) -> Fresh:
+def initialize_model(recipe: TorchRecipe, seed: int) -> InitialModel:
     """A module before its first step."""
-    with first_weights(seed):
+    with seeded_weights(seed):
         module = recipe.model()
         if not isinstance(module, nn.Module):
             raise InvalidArgument(
-                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without arguments."
+                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without "
+                f"arguments."
             )
-        return Fresh(module.cpu().train(), torch.random.get_rng_state())
+        return InitialModel(module.cpu().train(), torch.random.get_rng_state())
 
 
-def table(module: nn.Module, inputs: Rows) -> Tensor:
-    """The records in the type that the module takes: whole numbers are indices where it holds an embedding."""
+def to_tensor(module: nn.Module, inputs: Rows) -> Tensor:
+    """The records in the module's type; whole numbers are indices where it has an embedding."""
     rows = torch.as_tensor(np.ascontiguousarray(inputs))
     if not rows.is_floating_point() and any(
         isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()
     ):
         return rows.to(torch.int64)
-    kind = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-    return rows.to(kind)
+    dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    return rows.to(dtype)
 
 
-def changes(seed: int) -> torch.Generator:
-    """The randomness of one model's augmentation."""
-    state = np.random.SeedSequence([seed, _CHANGES]).generate_state(1, np.uint64)
+def augmentation_generator(seed: int) -> torch.Generator:
+    """The random generator of one model's augmentation."""
+    state = np.random.SeedSequence([seed, _AUGMENTATION_STREAM]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]) >> 1)
 
 
-def train_one(
+def train_model(
     recipe: TorchRecipe,
-    made: Fresh,
+    made: InitialModel,
     inputs: Tensor,
     labels: Tensor,
     members: NDArray[np.intp],
@@ -173,12 +177,12 @@ def train_one(
     *,
     steps: int | None = None,
 ) -> None:
-    """The plain loop, in place; ``steps`` ends it early, for a measurement."""
+    """Train one model in place; ``steps`` ends it early, for a measurement."""
     order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
-    module, generator = made.module, changes(seed)
+    module, generator = made.module, augmentation_generator(seed)
     gives = recipe.outputs(module, inputs)
-    refuse_other_classes(module, inputs, labels)
-    optimizer = recipe.optimizer.optimizer(module.parameters(), recipe.learning_rate)
+    require_two_classes(module, inputs, labels)
+    optimizer = recipe.optimizer.torch_optimizer(module.parameters(), recipe.learning_rate)
     module.train()
     with torch.random.fork_rng(devices=[]):
         torch.random.set_rng_state(made.state)
@@ -191,5 +195,6 @@ def train_one(
                 group["lr"] = recipe.rate(step, order.steps)
             optimizer.zero_grad(set_to_none=True)
             with torch.enable_grad():
-                row_losses(module(batch), labels[rows], gives).mean().backward()  # type: ignore[no-untyped-call]
+                loss = row_losses(module(batch), labels[rows], gives).mean()
+                loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

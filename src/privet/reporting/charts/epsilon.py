@@ -1,6 +1,9 @@
-"""ε from both sides: at least, as measured; at most, as proved; and how high a sample of this size can see."""
+"""ε from both sides: the measured lower bound, the proved upper bound, and the most that a sample of this
+size can show.
+"""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from privet.reporting.charts.plotting import Figure, Trace, axis, figure, label
@@ -22,8 +25,8 @@ class Span(NamedTuple):
     canaries: float | None = None  # on canaries of the run
 
     @property
-    def shown(self) -> float:
-        """The larger of the two."""
+    def highest(self) -> float:
+        """The larger of the measured bounds."""
         return max(self.measured or 0.0, self.canaries or 0.0)
 
 
@@ -42,8 +45,8 @@ def attack_spans(audit: ModelAudit) -> list[Span]:
     ]
 
 
-def model_spans(audits: tuple[ModelAudit, ...]) -> list[Span]:
-    """The best of the attacks on each model."""
+def model_spans(audits: Sequence[ModelAudit]) -> list[Span]:
+    """One row for each model, with its best attacks."""
     return [
         Span(
             audit.name,
@@ -57,20 +60,22 @@ def model_spans(audits: tuple[ModelAudit, ...]) -> list[Span]:
 
 
 def epsilon_chart(spans: list[Span]) -> Figure:
-    """One row for each span: a bar from the measured bound to the proved one, in which the truth is."""
+    """One row for each span: a bar from the measured bound to the proved one, which contains the true ε."""
     proofs = [span.proved for span in spans if span.proved is not None and math.isfinite(span.proved)]
-    room = 1.12 if len(proofs) == len(spans) else 1.3  # for words at the end of a bar that has none
-    end = room * max([_SHORTEST, *proofs, *(span.ceiling for span in spans), *(span.shown for span in spans)])
-    places = list(range(len(spans)))  # two long names may be cut to the same one
+    room = 1.12 if len(proofs) == len(spans) else 1.3  # for the words at the end of an open bar
+    end = room * max(
+        [_SHORTEST, *proofs, *(span.ceiling for span in spans), *(span.highest for span in spans)]
+    )
+    rows = list(range(len(spans)))  # by number: two long names may be cut to the same one
     until = [end if span.proved is None else min(span.proved, end) for span in spans]
-    broken = [span.proved is not None and span.shown > span.proved for span in spans]
+    broken = [span.proved is not None and span.highest > span.proved for span in spans]
     between: Trace = {
         "type": "bar",
         "orientation": "h",
         "name": "the true ε is in here",
-        "y": places,
-        "base": [min(span.shown, stop) for span, stop in zip(spans, until, strict=True)],
-        "x": [abs(stop - span.shown) for span, stop in zip(spans, until, strict=True)],
+        "y": rows,
+        "base": [min(span.highest, stop) for span, stop in zip(spans, until, strict=True)],
+        "x": [abs(stop - span.highest) for span, stop in zip(spans, until, strict=True)],
         "marker": {
             "color": [
                 "var(--bad-soft)"
@@ -117,31 +122,31 @@ def epsilon_chart(spans: list[Span]) -> Figure:
         "xaxis": axis("ε (a lower bound left, an upper bound right)", {"range": [-0.045 * end, end]}),
         "yaxis": {
             "range": [len(spans) - 0.5, -0.5],
-            "tickvals": places,
+            "tickvals": rows,
             "ticktext": [label(span.name) for span in spans],
             "showgrid": False,
         },
-        "annotations": [_open(row, end) for row, span in enumerate(spans) if span.proved is None],
+        "annotations": [_no_proof_label(row, end) for row, span in enumerate(spans) if span.proved is None],
     }
     return figure([trace for trace in traces if trace["x"]], layout)
 
 
-def _marks(name: str, colour: str, symbol: str, places: list[tuple[int, float]]) -> Trace:
+def _marks(name: str, colour: str, symbol: str, marks: list[tuple[int, float]]) -> Trace:
     upper = symbol == "diamond"
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": [value for _, value in places],
-        "y": [row for row, _ in places],
-        "text": [at_most(value) if upper else at_least(value) for _, value in places],
+        "x": [value for _, value in marks],
+        "y": [row for row, _ in marks],
+        "text": [at_most(value) if upper else at_least(value) for _, value in marks],
         "marker": {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2.5, "color": colour}},
         "hovertemplate": "ε %{text}<extra>" + name + "</extra>",
         "cliponaxis": False,
     }
 
 
-def _open(row: int, end: float) -> dict[str, object]:
+def _no_proof_label(row: int, end: float) -> dict[str, object]:
     return {
         "x": end,
         "y": row,

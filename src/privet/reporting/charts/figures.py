@@ -1,19 +1,23 @@
-"""A chart on the page: what is drawn, what it shows in words, and the numbers behind it for those who do not see it."""
+"""A chart on the page: its data, a description in words, and a table of its numbers for those who do not see
+it.
+"""
 
-from privet.reporting.charts.plotting import Figure, embedded
-from privet.reporting.markup import Html, details, element, joined, text
+from privet.reporting.charts.plotting import Figure, embed_json
+from privet.reporting.markup import Html, details, element, join_html, text
 
-__all__ = ["drawn"]
+__all__ = ["chart_figure"]
 
 
-def drawn(name: str, chart: Figure, *, caption: str, described: str, height: int, numbers: Html) -> Html:
-    """The place of a chart, its data, its caption and its table. The page's script draws it.
+def chart_figure(
+    name: str, chart: Figure, *, caption: str, description: str, height: int, numbers: Html
+) -> Html:
+    """A figure with the data of a chart, its caption and its table. The page's script draws the chart.
 
-    ``described`` says in a sentence what a reader would see; ``numbers`` is a table of it.
+    ``description`` says in a sentence what a reader would see; ``numbers`` is a table of it.
     """
     return element(
         "figure",
-        joined(
+        join_html(
             [
                 element(
                     "div",
@@ -22,11 +26,11 @@ def drawn(name: str, chart: Figure, *, caption: str, described: str, height: int
                         "class": "chart",
                         "id": name,
                         "role": "img",
-                        "aria-label": described,
+                        "aria-label": description,
                         "style": f"height:{height}px",
                     },
                 ),
-                element("script", embedded(chart), {"type": "application/json", "data-for": name}),
+                element("script", embed_json(chart), {"type": "application/json", "data-for": name}),
                 element("figcaption", text(caption)),
                 details("The numbers behind this chart", numbers),
             ]

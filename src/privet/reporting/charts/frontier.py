@@ -1,4 +1,6 @@
-"""What privacy costs: each model's accuracy beside what an attack finds in it."""
+"""Accuracy against leakage: each model's test accuracy over the AUC of the strongest attack on it."""
+
+from collections.abc import Sequence
 
 from privet.auditing import Rate
 from privet.auditing.proportions import rate
@@ -17,13 +19,16 @@ def accuracy_rate(audit: ModelAudit) -> Rate | None:
     return rate(round(audit.test_accuracy * others), others, audit.strongest.leakage.confidence)
 
 
-def frontier_chart(audits: tuple[ModelAudit, ...]) -> Figure | None:
-    """Test accuracy over the AUC of the strongest attack; None where fewer than two models have an accuracy."""
-    known = [(audit, found) for audit in audits if (found := accuracy_rate(audit)) is not None]
+def frontier_chart(audits: Sequence[ModelAudit]) -> Figure | None:
+    """Test accuracy over the AUC of the strongest attack.
+
+    None where fewer than two models have an accuracy.
+    """
+    known = [(audit, accuracy) for audit in audits if (accuracy := accuracy_rate(audit)) is not None]
     if len(known) < 2:
         return None
     aucs = [audit.strongest.leakage.auc for audit, _ in known]
-    marks = [_mark(audit, audits.index(audit), found) for audit, found in known]
+    marks = [_mark(audit, audits.index(audit), accuracy) for audit, accuracy in known]
     ends = [min(0.48, *(auc.lower for auc in aucs)), max(0.56, *(auc.upper for auc in aucs))]
     heights = [100 * min(f.lower for _, f in known), 100 * max(f.upper for _, f in known)]
     room = 0.2 * (heights[1] - heights[0])
@@ -50,29 +55,29 @@ def frontier_chart(audits: tuple[ModelAudit, ...]) -> Figure | None:
     return figure(marks, layout)
 
 
-def _mark(audit: ModelAudit, place: int, found: Rate) -> Trace:
-    auc, colour = audit.strongest.leakage.auc, f"var(--series-{place % 6})"
+def _mark(audit: ModelAudit, number: int, accuracy: Rate) -> Trace:
+    auc, colour = audit.strongest.leakage.auc, f"var(--series-{number % 6})"
     return {
         "type": "scatter",
         "mode": "markers",
         "name": label(_name(audit)),
         "x": [auc.value],
-        "y": [100 * found.value],
-        "error_x": _bars(auc, colour),
-        "error_y": _bars(Rate(*(100 * end for end in found)), colour),
-        "marker": {"size": 13, "color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)]},
+        "y": [100 * accuracy.value],
+        "error_x": _error_bars(auc, colour),
+        "error_y": _error_bars(Rate(*(100 * end for end in accuracy)), colour),
+        "marker": {"size": 13, "color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         "hovertemplate": "AUC %{x:.3f}<br>test accuracy %{y:.1f}\u00a0%<extra>%{fullData.name}</extra>",
         "showlegend": True,
         "cliponaxis": False,
     }
 
 
-def _bars(found: Rate, colour: str) -> dict[str, object]:
+def _error_bars(interval: Rate, colour: str) -> dict[str, object]:
     return {
         "type": "data",
         "symmetric": False,
-        "array": [found.upper - found.value],
-        "arrayminus": [found.value - found.lower],
+        "array": [interval.upper - interval.value],
+        "arrayminus": [interval.value - interval.lower],
         "color": colour,
         "thickness": 1.2,
         "width": 3,

@@ -1,4 +1,4 @@
-"""What a proof leaves to any attack, as a curve to draw and as numbers to read."""
+"""The ceiling that a proof sets for any attack, as a curve to draw and as numbers."""
 
 import math
 from contextlib import suppress
@@ -11,29 +11,32 @@ from privet.errors import PrivetError
 from privet.guarantees import Guarantee, PairCurve
 from privet.views import Numbers
 
-__all__ = ["ceiling_curve", "most_found", "pair_ceiling"]
+__all__ = ["ceiling_curve", "ceiling_of_pair", "highest_tpr"]
 
 _LINES = 32
 
 
-@lru_cache(
-    maxsize=256
-)  # a page asks the same of a claim in several places, and each answer takes a tenth of a second
-def most_found(claim: Guarantee | None, fpr: float) -> float | None:
-    """The highest true-positive rate that the proof leaves at this false-positive rate; None where nothing is proved."""
+# A page needs the same number in several places, and each takes a tenth of a second.
+@lru_cache(maxsize=256)
+def highest_tpr(claim: Guarantee | None, fpr: float) -> float | None:
+    """The highest true-positive rate that the proof allows at this false-positive rate.
+
+    None where nothing is proved.
+    """
     if claim is None:
         return None
     try:
         return claim.tpr(fpr=fpr)
-    except PrivetError:  # the accountant has no number here, and 1 says nothing
+    except PrivetError:  # the accountant has no number here
         return None
 
 
 def ceiling_curve(claim: Guarantee, fpr: Numbers, *, delta: float) -> Numbers:
     """A ceiling on the true-positive rate at each of many false-positive rates.
 
-    Every ε proves one, min(δ(ε) + exp(ε)·fpr, 1 − exp(−ε)(1 − δ(ε) − fpr)), at all rates at once, so the least over a few ε is a ceiling
-    everywhere, and as good as the lowest one to the eye. A search at each rate would take a hundred times longer.
+    Every ε proves a ceiling at all rates at once, min(δ(ε) + exp(ε)·fpr, 1 − exp(−ε)(1 − δ(ε) − fpr)). So the
+    lowest over a few values of ε is a ceiling everywhere, and looks like the lowest possible one. A search at
+    each rate takes a hundred times longer.
 
     Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1.
     """
@@ -52,10 +55,10 @@ def ceiling_curve(claim: Guarantee, fpr: Numbers, *, delta: float) -> Numbers:
     return np.clip(best, fpr, 1.0)
 
 
-def pair_ceiling(epsilon: float, delta: float, fpr: float) -> float:
-    """What (ε, δ) alone leaves to any attack, whatever the mechanism is.
+def ceiling_of_pair(epsilon: float, delta: float, fpr: float) -> float:
+    """The ceiling that (ε, δ) alone sets for any attack, whatever the mechanism is.
 
-    >>> round(pair_ceiling(1.0, 0.0, 0.001), 6)
+    >>> round(ceiling_of_pair(1.0, 0.0, 0.001), 6)
     0.002718
     """
     return Guarantee(PairCurve(epsilon, delta), AddRemove(), "claim").tpr(fpr=fpr)

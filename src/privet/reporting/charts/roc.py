@@ -1,4 +1,6 @@
-"""The ROC on logarithmic axes: what an attack found, with its band, under what a proof allows and over what chance gives."""
+"""The ROC on logarithmic axes: the attack with its interval, between chance and the ceiling of a proof."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,40 +20,40 @@ _HOVER = "FPR %{x:.2%}<br>TPR %{y:.2%}<extra>%{fullData.name}</extra>"
 
 
 def roc_chart(audit: ModelAudit) -> Figure:
-    """All attacks on one model, the strongest with its band; the ceiling of the claim; chance; the floor."""
+    """All attacks on one model, between chance and the ceiling; the strongest with its interval."""
     strongest = audit.strongest
-    least = _least([strongest])
+    least = _axis_start([strongest])
     traces: list[Trace] = [_chance(least)]
     if audit.claim is not None:
-        traces += _proved(audit.claim, least, audit.delta)
+        traces += _ceiling_traces(audit.claim, least, audit.delta)
     traces += _band(strongest, least)
     weaker = [result for result in audit.results if result is not strongest]
-    for place, result in enumerate(weaker):
+    for number, result in enumerate(weaker):
         curve = _curve(result, least, "var(--faint-line)", 1.5)
-        traces.append({**curve, "line": {**curve["line"], "dash": _DASHES[place % len(_DASHES)]}})
+        traces.append({**curve, "line": {**curve["line"], "dash": _DASHES[number % len(_DASHES)]}})
     traces.append(_curve(strongest, least, "var(--attack)", 2.6))
-    return _drawn(traces, strongest.leakage.fpr_floor, least)
+    return _log_figure(traces, strongest.leakage.fpr_floor, least)
 
 
-def models_roc(audits: tuple[ModelAudit, ...]) -> Figure:
+def models_roc(audits: Sequence[ModelAudit]) -> Figure:
     """The strongest attack on each of several models."""
     strongest = [audit.strongest for audit in audits]
-    least = _least(strongest)
+    least = _axis_start(strongest)
     traces = [_chance(least)]
-    for place, audit in enumerate(audits):
-        curve = _curve(audit.strongest, least, f"var(--series-{place % 6})", 2.4)
+    for number, audit in enumerate(audits):
+        curve = _curve(audit.strongest, least, f"var(--series-{number % 6})", 2.4)
         traces.append(
             {
                 **curve,
                 "name": label(audit.name),
-                "line": {**curve["line"], "dash": _DASHES[place % len(_DASHES)]},
+                "line": {**curve["line"], "dash": _DASHES[number % len(_DASHES)]},
             }
         )
-    return _drawn(traces, max(result.leakage.fpr_floor for result in strongest), least)
+    return _log_figure(traces, max(result.leakage.fpr_floor for result in strongest), least)
 
 
-def _least(results: list[AttackResult]) -> float:
-    """Where both axes begin: half of a decade below the smallest rate that was counted."""
+def _axis_start(results: list[AttackResult]) -> float:
+    """The start of both axes: half of the smallest rate that can be counted."""
     smallest = min(min(1 / result.leakage.roc.others, 1 / result.leakage.roc.members) for result in results)
     return max(min(smallest / 2, 0.05), _LOWEST)
 
@@ -63,10 +65,10 @@ def _curve(result: AttackResult, least: float, colour: str, width: float) -> Tra
         "type": "scatter",
         "mode": "lines",
         "name": label(result.name),
-        "x": _rounded(
+        "x": _round(
             np.maximum(band.fpr, floor)
         ),  # "at most this rate": no threshold errs less than once in n
-        "y": _rounded(np.maximum(band.tpr, least)),
+        "y": _round(np.maximum(band.tpr, least)),
         "line": {"color": colour, "width": width, "shape": "hv"},
         "hovertemplate": _HOVER,
     }
@@ -74,7 +76,7 @@ def _curve(result: AttackResult, least: float, colour: str, width: float) -> Tra
 
 def _band(result: AttackResult, least: float) -> list[Trace]:
     band = result.leakage.roc.band(_POINTS, result.leakage.confidence)
-    across = _rounded(np.maximum(band.fpr, result.leakage.fpr_floor))
+    across = _round(np.maximum(band.fpr, result.leakage.fpr_floor))
     edge: Trace = {
         "type": "scatter",
         "mode": "lines",
@@ -84,10 +86,10 @@ def _band(result: AttackResult, least: float) -> list[Trace]:
         "showlegend": False,
     }
     return [
-        {**edge, "y": _rounded(np.maximum(band.lower, least))},
+        {**edge, "y": _round(np.maximum(band.lower, least))},
         {
             **edge,
-            "y": _rounded(np.maximum(band.upper, least)),
+            "y": _round(np.maximum(band.upper, least)),
             "fill": "tonexty",
             "fillcolor": "var(--attack-soft)",
             "name": f"{100 * result.leakage.confidence:.3g} % interval",
@@ -96,14 +98,14 @@ def _band(result: AttackResult, least: float) -> list[Trace]:
     ]
 
 
-def _proved(claim: Guarantee, least: float, delta: float) -> list[Trace]:
+def _ceiling_traces(claim: Guarantee, least: float, delta: float) -> list[Trace]:
     rates = np.geomspace(least, 1.0, 121)
     line: Trace = {
         "type": "scatter",
         "mode": "lines",
         "name": "at most, by proof",
-        "x": _rounded(rates),
-        "y": _rounded(ceiling_curve(claim, rates, delta=delta)),
+        "x": _round(rates),
+        "y": _round(ceiling_curve(claim, rates, delta=delta)),
         "line": {"color": "var(--proof)", "width": 2.2},
         "hovertemplate": _HOVER,
     }
@@ -133,7 +135,7 @@ def _chance(least: float) -> Trace:
     }
 
 
-def _drawn(traces: list[Trace], floor: float, least: float) -> Figure:
+def _log_figure(traces: list[Trace], floor: float, least: float) -> Figure:
     span = [float(np.log10(least)), 0.02]
     ticks = [10.0**power for power in range(-5, 1) if 10.0**power >= least]
     common = {
@@ -184,6 +186,6 @@ def _drawn(traces: list[Trace], floor: float, least: float) -> Figure:
     return figure(traces, layout)
 
 
-def _rounded(values: Numbers) -> list[float]:
-    """Four digits are more than a screen has."""
+def _round(values: Numbers) -> list[float]:
+    """To four digits, which is finer than a screen."""
     return [float(f"{value:.4g}") for value in values]

@@ -1,4 +1,7 @@
-"""Histograms of the scores: members beside others. Counted in Python, so a page with 10⁵ records is as small as one with 100."""
+"""Histograms of the scores of members and others.
+
+They are binned in Python, so the page does not grow with the records.
+"""
 
 from typing import Any, NamedTuple
 
@@ -9,22 +12,22 @@ from privet.reporting.facts import AttackResult
 from privet.scores import Scores
 from privet.views import Numbers
 
-__all__ = ["Histogram", "histogram", "scores_chart"]
+__all__ = ["ScoreHistogram", "bin_scores", "scores_chart"]
 
 _BINS = 48
-_TAIL = 0.005  # of all scores at either end is counted in the last bin there
+_TAIL = 0.005  # this share of all scores at either end is counted in the last bin
 
 
-class Histogram(NamedTuple):
-    """Shares of members and of others in each bin; the bins at the ends hold all that lies beyond them."""
+class ScoreHistogram(NamedTuple):
+    """Shares of members and of others in each bin; the bins at the ends hold everything beyond them."""
 
     edges: Numbers
     members: Numbers
     others: Numbers
 
 
-def histogram(scores: Scores, bins: int = _BINS) -> Histogram:
-    """One histogram for each side, over the same bins."""
+def bin_scores(scores: Scores, bins: int = _BINS) -> ScoreHistogram:
+    """One bin_scores for each side, over the same bins."""
     values = scores.values
     finite = values[np.isfinite(values)]
     low, high = np.quantile(finite, [_TAIL, 1 - _TAIL]) if len(finite) else (0.0, 1.0)
@@ -35,15 +38,15 @@ def histogram(scores: Scores, bins: int = _BINS) -> Histogram:
         np.histogram(np.clip(side, low, high), edges)[0] / len(side)
         for side in (scores.of_members, scores.of_others)
     ]
-    return Histogram(edges, sides[0], sides[1])
+    return ScoreHistogram(edges, sides[0], sides[1])
 
 
 def scores_chart(result: AttackResult) -> Figure:
-    """Both histograms of one attack, and the threshold with one false alarm in a thousand where there is one."""
-    found = histogram(result.scores)
+    """Both histograms of one attack, and the threshold with one false alarm in a thousand where it exists."""
+    bins = bin_scores(result.scores)
     traces = [
-        _side("others", found.edges, found.others, "var(--others)", "var(--others-soft)"),
-        _side("members", found.edges, found.members, "var(--attack)", "var(--attack-soft)"),
+        _side("others", bins.edges, bins.others, "var(--others)", "var(--others-soft)"),
+        _side("members", bins.edges, bins.members, "var(--attack)", "var(--attack-soft)"),
     ]
     layout: dict[str, Any] = {
         "xaxis": axis("score (higher = taken for a member)"),
@@ -51,7 +54,7 @@ def scores_chart(result: AttackResult) -> Figure:
         "hovermode": "x",
     }
     point = result.leakage.at(1e-3)
-    if point is not None and found.edges[0] < point.threshold < found.edges[-1]:
+    if point is not None and bins.edges[0] < point.threshold < bins.edges[-1]:
         layout["shapes"] = [
             {
                 "type": "line",

@@ -1,7 +1,9 @@
-"""Evidence for a data protection impact assessment, by the four letters of Article 35(7) of the GDPR, as one page without scripts.
+"""Evidence for a data protection impact assessment, by the four letters of Article 35(7) GDPR, as one page
+without scripts.
 
-Under each letter stand what this audit supports and what the controller must add. An audit sees a model and its scores, and not the
-processing: purposes, legal bases, recipients and the rights of people are the controller's to describe.
+Under each letter the page says what this audit supports and what the controller must add. An audit sees a
+model and its scores, but not the processing: the controller describes purposes, legal bases, recipients and
+the rights of people.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,31 +11,42 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from privet.reporting.advice import advice
-from privet.reporting.caution import attack_strength, look_of
+from privet.reporting.caution import attack_strength, audit_badge
+from privet.reporting.content import ReportContent
 from privet.reporting.documents.evidence import (
     CONTROLLER,
     UNTESTED,
-    exposed,
-    measured,
-    measures,
-    proved,
-    scope,
-    spent,
-    threats,
+    exposure_sentences,
+    ledger_sentences,
+    list_safeguards,
+    measured_sentences,
+    proof_sentences,
+    scope_sentences,
+    threat_sentences,
 )
 from privet.reporting.facts import ModelAudit, Standing, Strength
-from privet.reporting.identified import identified_section
-from privet.reporting.markup import Html, described, element, joined, listed, paragraph, section, table, text
-from privet.reporting.meaning import meaning, telling_rate
+from privet.reporting.fingerprint_section import identified_section
+from privet.reporting.markup import (
+    Html,
+    bullet_list,
+    description_list,
+    element,
+    join_html,
+    paragraph,
+    section,
+    table,
+    text,
+)
+from privet.reporting.meaning import meaning
 from privet.reporting.numbers import at_least, at_most, fraction, percent, rate_range
-from privet.reporting.report import Report
-from privet.reporting.standings import badge
+from privet.reporting.standings import badge_html
+from privet.reporting.verdicts import verdict
 
 __all__ = ["dpia_page"]
 
 
 class _Letter(NamedTuple):
-    """One letter of Article 35(7): a short heading, what the law asks for, and what an audit leaves to the controller."""
+    """One letter of Article 35(7): a heading, the words of the law, and what the controller must add."""
 
     letter: str
     heading: str
@@ -45,12 +58,13 @@ _LETTERS = (
     _Letter(
         "a",
         "What is done with the data, and what for",
-        "a systematic description of the envisaged processing operations and the purposes of the processing, including, where "
-        "applicable, the legitimate interest pursued by the controller",
+        "a systematic description of the envisaged processing operations and the purposes of the "
+        "processing, including, where applicable, the legitimate interest pursued by the controller",
         (
             "The purposes, and the legitimate interest where that is the legal basis.",
             "The personal data, whose it is, its recipients, and how long it is kept.",
-            "How the model is used, by whom, and what it gives to them: labels, confidences or its parameters.",
+            "How the model is used, by whom, and what it gives to them: labels, confidences or its "
+            "parameters.",
             "The systems, people and processors that are involved.",
             "Codes of conduct that apply (Article 35(8)).",
         ),
@@ -58,12 +72,15 @@ _LETTERS = (
     _Letter(
         "b",
         "Whether it is necessary and proportionate",
-        "an assessment of the necessity and proportionality of the processing operations in relation to the purposes",
+        "an assessment of the necessity and proportionality of the processing operations in relation to "
+        "the purposes",
         (
-            "The legal basis, and why the purposes cannot be met with less data, or with none that is personal.",
+            "The legal basis, and why the purposes cannot be met with less data, or with none that is "
+            "personal.",
             "Why the accuracy that was reached is needed, and what would do.",
             "How long data and models are kept, and why so long.",
-            "How people are informed and exercise their rights (Articles 12 to 22); what erasure means for a model that is trained.",
+            "How people are informed and exercise their rights (Articles 12 to 22); what erasure means for "
+            "a model that is trained.",
             "Processors (Article 28) and transfers (Chapter V).",
         ),
     ),
@@ -72,9 +89,11 @@ _LETTERS = (
         "What may happen to people",
         "an assessment of the risks to the rights and freedoms of data subjects",
         (
-            "What it says about a person that their record was in this data, and what may follow from it: the severity.",
+            "What it says about a person that their record was in this data, and what may follow from it: "
+            "the severity.",
             "Who can reach the model as the attacks did: with the figures, the likelihood.",
-            "Risks that were not tested here: inference of attributes, reconstruction and extraction of records.",
+            "Risks that were not tested here: inference of attributes, reconstruction and extraction of "
+            "records.",
             "Risks to the data themselves: access by others, unwanted changes, loss.",
             "The views of data subjects or their representatives, where appropriate (Article 35(9)).",
         ),
@@ -82,12 +101,13 @@ _LETTERS = (
     _Letter(
         "d",
         "What is done about it",
-        "the measures envisaged to address the risks, including safeguards, security measures and mechanisms to ensure the protection "
-        "of personal data and to demonstrate compliance",
+        "the measures envisaged to address the risks, including safeguards, security measures and "
+        "mechanisms to ensure the protection of personal data and to demonstrate compliance",
         (
             "Which of the models is used, and that it is the one that was audited.",
             "Technical and organisational measures besides: access, logging, retention, staff, contracts.",
-            "Whether the risk that is left is acceptable; the advice of the data protection officer (Article 35(2)).",
+            "Whether the risk that is left is acceptable; the advice of the data protection officer "
+            "(Article 35(2)).",
             "Prior consultation, if a high risk is left (Article 36).",
             "When to review: at least when the risk changes (Article 35(11)).",
         ),
@@ -95,16 +115,18 @@ _LETTERS = (
 )
 
 
-def dpia_page(report: Report) -> str:
+def dpia_page(report: ReportContent) -> str:
     """One self-contained HTML file."""
-    supported = (_done, _proportionate, _risks, _measures)
-    letters = [_letter(asked, told(report)) for asked, told in zip(_LETTERS, supported, strict=True)]
+    evidence = (_processing, _proportionality, _risks, _measures)
+    letters = [
+        _letter_section(letter, write(report)) for letter, write in zip(_LETTERS, evidence, strict=True)
+    ]
     made = f"{report.origin.created:%d %B %Y}".lstrip("0")
     body = [
         element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
         element(
             "header",
-            joined(
+            join_html(
                 [
                     element("h1", text("Evidence for a data protection impact assessment")),
                     paragraph(f"{report.title}. {made}. By the letters of Article 35(7) GDPR.", "made"),
@@ -113,7 +135,7 @@ def dpia_page(report: Report) -> str:
         ),
         element(
             "main",
-            joined(
+            join_html(
                 [
                     _purpose(),
                     _verdict(report),
@@ -127,23 +149,21 @@ def dpia_page(report: Report) -> str:
         ),
         element(
             "footer",
-            paragraph(
-                f"Privet {report.origin.version}. This file is complete: it asks nothing of the network."
-            ),
+            paragraph(f"Privet {report.origin.version}. This file is complete and uses no network."),
         ),
     ]
     head = [
         Html('<meta charset="utf-8">'),
         Html(
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-            "base-uri 'none'; form-action 'none'\">"
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+            "'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
         ),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
         element("title", text(f"Impact assessment evidence: {report.title}")),
         element("style", _asset("report.css") + _asset("dpia.css")),
     ]
-    inside = joined([element("head", joined(head)), element("body", joined(body))])
+    inside = join_html([element("head", join_html(head)), element("body", join_html(body))])
     return f"<!doctype html>\n{element('html', inside, {'lang': 'en'})}\n"
 
 
@@ -153,23 +173,24 @@ def _asset(name: str) -> str:
 
 def _purpose() -> Html:
     return paragraph(
-        "This is not an impact assessment. It is what an audit of a model can add to one: under each letter, what was measured or "
-        "proved, and beside it what the controller must add. Nothing here is known of the processing but what the audit saw.",
+        "This is not an impact assessment. It is what an audit of a model can add to one: under each "
+        "letter, what was measured or proved, and beside it what the controller must add. About the "
+        "processing, this page knows only what the audit saw.",
         "purpose",
     )
 
 
-def _verdict(report: Report) -> Html:
+def _verdict(report: ReportContent) -> Html:
     head = element("h2", text("Verdict"), {"class": "unseen-heading", "id": "verdict-heading"})
-    said = element("p", text(report.verdict), {"class": "sentence"})
-    shown, strong = look_of(report.worst), report.worst.strength is Strength.CALIBRATED
+    words = element("p", text(verdict(report)), {"class": "sentence"})
+    badge, strong = audit_badge(report.worst), report.worst.strength is Strength.CALIBRATED
     note = Html("") if strong else paragraph(attack_strength(report.worst), "note")
     return element(
         "section",
-        joined([head, badge(shown), said, note]),
+        join_html([head, badge_html(badge), words, note]),
         {
             "id": "verdict",
-            "class": f"verdict {shown.kind}",
+            "class": f"verdict {badge.kind}",
             "tabindex": "-1",
             "aria-labelledby": "verdict-heading",
         },
@@ -178,29 +199,29 @@ def _verdict(report: Report) -> Html:
 
 def _contents() -> Html:
     links = [
-        element("a", text(f"({asked.letter}) {asked.heading}"), {"href": f"#letter-{asked.letter}"})
-        for asked in _LETTERS
+        element("a", text(f"({letter.letter}) {letter.heading}"), {"href": f"#letter-{letter.letter}"})
+        for letter in _LETTERS
     ]
-    return element("nav", listed(links), {"aria-label": "The letters of Article 35(7)"})
+    return element("nav", bullet_list(links), {"aria-label": "The letters of Article 35(7)"})
 
 
-def _letter(asked: _Letter, supported: Sequence[Html]) -> Html:
-    name = f"letter-{asked.letter}"
-    sign = element("span", text(f"({asked.letter})"), {"class": "sign"})
-    head = element("h2", joined([sign, element("span", text(asked.heading))]), {"id": f"{name}-heading"})
-    law = paragraph(f"Article 35(7)({asked.letter}): “{asked.law}”.", "law")
+def _letter_section(letter: _Letter, evidence: Sequence[Html]) -> Html:
+    name = f"letter-{letter.letter}"
+    sign = element("span", text(f"({letter.letter})"), {"class": "sign"})
+    head = element("h2", join_html([sign, element("span", text(letter.heading))]), {"id": f"{name}-heading"})
+    law = paragraph(f"Article 35(7)({letter.letter}): “{letter.law}”.", "law")
     halves = [
         element(
             "div",
-            joined([element("h3", text("What this audit supports")), *supported]),
+            join_html([element("h3", text("What this audit supports")), *evidence]),
             {"class": "supported"},
         ),
         element(
             "div",
-            joined(
+            join_html(
                 [
                     element("h3", text(CONTROLLER)),
-                    listed(text(words.replace("Article ", "Article\u00a0")) for words in asked.left),
+                    bullet_list(text(words.replace("Article ", "Article\u00a0")) for words in letter.left),
                 ]
             ),
             {"class": "left"},
@@ -208,25 +229,26 @@ def _letter(asked: _Letter, supported: Sequence[Html]) -> Html:
     ]
     return element(
         "section",
-        joined([head, law, element("div", joined(halves), {"class": "halves"})]),
+        join_html([head, law, element("div", join_html(halves), {"class": "halves"})]),
         {"id": name, "class": "letter", "aria-labelledby": f"{name}-heading"},
     )
 
 
-def _done(report: Report) -> list[Html]:
+def _processing(report: ReportContent) -> list[Html]:
     return [
-        listed(text(words) for audit in report.audits for words in scope(audit)),
-        *_by_model(report, ("What the ledger records as done to the data", spent)),
+        bullet_list(text(words) for audit in report.audits for words in scope_sentences(audit)),
+        *_by_model(report, ("What the ledger records as done to the data", ledger_sentences)),
     ]
 
 
-def _proportionate(report: Report) -> list[Html]:
+def _proportionality(report: ReportContent) -> list[Html]:
     known = [audit for audit in report.audits if audit.test_accuracy is not None]
     if len(known) < 2:
         return [
             paragraph(
-                "Fewer than two models with a known accuracy were audited, so the audit cannot say what a model that gives less away "
-                "would cost in accuracy. Audit a second one beside it, trained with differential privacy or at another ε."
+                "Fewer than two models with a known accuracy were audited, so the audit cannot say how much "
+                "accuracy a model that leaks less would cost. Audit a second one as well, trained with "
+                "differential privacy or at another ε."
             )
         ]
     rows = [
@@ -237,7 +259,7 @@ def _proportionate(report: Report) -> list[Html]:
             text(
                 "–" if audit.epsilon_of_canaries is None else f"≥\u00a0{at_least(audit.epsilon_of_canaries)}"
             ),
-            text(_capped(audit)),
+            text(_proved_epsilon(audit)),
             text(fraction(audit.strongest.leakage.auc.value)),
         ]
         for audit in known
@@ -245,77 +267,79 @@ def _proportionate(report: Report) -> list[Html]:
     header = ["Model", "Test accuracy", "ε on records", "ε on canaries", "ε proved", "Attack AUC"]
     return [
         paragraph(
-            "What was reached, and what it gives away. Whether the difference is worth it is not for an audit to say."
+            "The accuracy of each model, and what it leaks. An audit cannot say whether the difference is "
+            "worth it."
         ),
         table("Accuracy beside leakage", header, rows),
     ]
 
 
-def _risks(report: Report) -> list[Html]:
+def _risks(report: ReportContent) -> list[Html]:
     rows = []
     for audit in report.audits:
         for result in audit.results:
-            leakage, fpr = result.leakage, telling_rate(result)
+            leakage, fpr = result.leakage, result.leakage.reported_fpr
             tpr = None if fpr is None else leakage.tpr(fpr)
-            found = (
+            members_found = (
                 text("too few records to say")
                 if fpr is None or tpr is None
-                else joined([text(f"{percent(tpr.value)} at {percent(fpr)}"), _range(rate_range(tpr))])
+                else join_html([text(f"{percent(tpr.value)} at {percent(fpr)}"), _interval(rate_range(tpr))])
             )
             area = f"{fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)}"
             rows.append(
                 [
                     text(f"{audit.name}: {result.name}" if len(report.audits) > 1 else result.name),
-                    joined([text(fraction(leakage.auc.value)), _range(area)]),
-                    found,
+                    join_html([text(fraction(leakage.auc.value)), _interval(area)]),
+                    members_found,
                     text(f"≥\u00a0{at_least(result.finding.measured.value)}"),
                 ]
             )
     header = ["Attack", "AUC", "Members found, at false alarms", "ε"]
     return [
         paragraph(
-            "The risk that was tested is illegitimate access: that somebody learns that a person's record was in the training data."
+            "The risk that was tested is illegitimate access: that somebody learns that a person's record "
+            "was in the training data."
         ),
         element("h4", text("Threats that were tried")),
-        listed(map(text, threats(report))),
+        bullet_list(map(text, threat_sentences(report))),
         table("What each attack found, with its interval", header, rows),
         *_by_model(
             report,
-            ("What was measured: grounds for a likelihood", measured),
+            ("What was measured: grounds for a likelihood", measured_sentences),
             ("What it means for a person", _meaning),
-            ("Who is more exposed", exposed),
+            ("Who is more exposed", exposure_sentences),
         ),
         element("h4", text("What was not tested")),
         paragraph(UNTESTED),
     ]
 
 
-def _range(words: str) -> Html:
+def _interval(words: str) -> Html:
     return element("span", text(words), {"class": "range"})
 
 
-def _measures(report: Report) -> list[Html]:
+def _measures(report: ReportContent) -> list[Html]:
     def next_steps(audit: ModelAudit) -> list[str]:
         return [f"{piece.what} {piece.why}" for piece in advice(report, audit)]
 
     return [
         element("h4", text("Measures")),
-        listed(text(measure.title) for measure in measures(report)),
+        bullet_list(text(measure.title) for measure in list_safeguards(report)),
         paragraph(
-            "Testing whether measures work, and doing so again when the model, its data or its training changes, is itself a measure "
-            "(Article 32(1)(d))."
+            "To test measures, and to test them again when the model, its data or its training changes, is "
+            "itself a measure (Article 32(1)(d))."
         ),
         *_by_model(
             report,
-            ("What is proved", proved),
+            ("What is proved", proof_sentences),
             ("What the figures rest on", lambda audit: [caveat.sentence for caveat in audit.caveats]),
-            ("What was checked before the attacks", _checked),
+            ("What was checked before the attacks", _check_sentences),
             ("What the figures call for next", next_steps),
         ),
     ]
 
 
-def _checked(audit: ModelAudit) -> list[str]:
+def _check_sentences(audit: ModelAudit) -> list[str]:
     return [
         f"{check.name[:1].upper()}{check.name[1:]}, {check.outcome}: {check.finding}"
         for check in audit.checks
@@ -323,33 +347,38 @@ def _checked(audit: ModelAudit) -> list[str]:
 
 
 def _meaning(audit: ModelAudit) -> list[str]:
-    return (
-        [] if audit.standing is Standing.BROKEN else meaning(audit)
-    )  # a claim that does not hold means nothing for a person
+    # A claim that does not hold means nothing for a person.
+    return [] if audit.standing is Standing.BROKEN else meaning(audit)
 
 
-def _capped(audit: ModelAudit) -> str:
+def _proved_epsilon(audit: ModelAudit) -> str:
     if audit.epsilon_proved is None:
         return "nothing"
-    capped = at_most(audit.epsilon_proved)
-    return f"claimed ≤ {capped}, contradicted" if audit.standing is Standing.BROKEN else f"≤ {capped}"
+    bound = at_most(audit.epsilon_proved)
+    return f"claimed ≤ {bound}, contradicted" if audit.standing is Standing.BROKEN else f"≤ {bound}"
 
 
-def _by_model(report: Report, *told: tuple[str, Callable[[ModelAudit], list[str]]]) -> list[Html]:
-    """Sentences under headings, under the name of each model where there are several; no heading where there is nothing to say."""
+def _by_model(report: ReportContent, *headed: tuple[str, Callable[[ModelAudit], list[str]]]) -> list[Html]:
+    """Sentences under headings, for each model under its name where there are several.
+
+    An empty list has no heading.
+    """
     parts = []
     several = len(report.audits) > 1
     for audit in report.audits:
-        under = [(heading, sentences(audit)) for heading, sentences in told]
+        under = [(heading, sentences(audit)) for heading, sentences in headed]
         if several and any(sentences for _, sentences in under):
             parts.append(element("h4", text(audit.name), {"class": "name"}))
         for heading, sentences in under:
             if sentences:
-                parts += [element("h5" if several else "h4", text(heading)), listed(map(text, sentences))]
+                parts += [
+                    element("h5" if several else "h4", text(heading)),
+                    bullet_list(map(text, sentences)),
+                ]
     return parts
 
 
-def _origin(report: Report) -> Html:
+def _origin(report: ReportContent) -> Html:
     origin = report.origin
     facts = [
         ("Command", origin.command),
@@ -357,4 +386,4 @@ def _origin(report: Report) -> Html:
         ("Seed", "none was given" if origin.seed is None else str(origin.seed)),
         ("Made", f"{origin.created:%Y-%m-%d %H:%M %Z}"),
     ]
-    return section("origin", "How this came to be", [described(facts)])
+    return section("origin", "How this came to be", [description_list(facts)])

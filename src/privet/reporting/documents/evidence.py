@@ -1,7 +1,10 @@
-"""What an audit can say in an impact assessment, in sentences; never a fact on the processing that it did not see.
+"""Sentences that an audit contributes to an impact assessment.
 
-Shared by the page by Article 35(7) of the GDPR and by the document for the CNIL's tool, so that both say the same. A model is never
-called private: membership was "not detected at this power", or ε is "at most" something "by proof".
+They say nothing about processing that the audit did not see.
+
+The page by Article 35(7) GDPR and the document for the CNIL's tool share them, so that both say the same. A
+model is never called private: membership was "not detected at this power", or ε is "at most" something "by
+proof".
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +12,11 @@ from typing import Any, NamedTuple
 
 from privet.auditing import GroupAccuracy
 from privet.documents import to_plain
-from privet.reporting.caution import attack_strength, rests_on, warned
-from privet.reporting.charts.proved_curve import most_found
+from privet.reporting.caution import attack_strength, condition_sentences, warning_sentences
+from privet.reporting.charts.proved_curve import highest_tpr
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
-from privet.reporting.identified import fingerprint_sentences
-from privet.reporting.meaning import telling_rate
+from privet.reporting.fingerprint_section import fingerprint_sentences
 from privet.reporting.numbers import (
     at_least,
     at_most,
@@ -24,181 +27,193 @@ from privet.reporting.numbers import (
     rate_range,
     small,
 )
-from privet.reporting.report import Report
-from privet.reporting.verdicts import breach
+from privet.reporting.verdicts import breach, verdict
 
 __all__ = [
     "CONTROLLER",
     "UNTESTED",
-    "Measure",
-    "exposed",
-    "found",
-    "measured",
-    "measures",
-    "proved",
-    "scope",
-    "spent",
-    "threats",
+    "Safeguard",
+    "attack_sentence",
+    "exposure_sentences",
+    "ledger_sentences",
+    "list_safeguards",
+    "measured_sentences",
+    "proof_sentences",
+    "scope_sentences",
+    "threat_sentences",
 ]
 
 CONTROLLER = "To be completed by the controller."
 UNTESTED = (
-    "The audit asked one question: whether it can be told that a record was in the training data. It did not test whether "
-    "attributes of a person can be inferred, or records be reconstructed or extracted, nor who has access to the model or the data."
+    "The audit asked one question: can somebody tell that a record was in the training data? It did not "
+    "test whether attributes of a person can be inferred, whether records can be reconstructed or "
+    "extracted, or who has access to the model or the data."
 )
 _ENTRIES = 20
 
 
-class Measure(NamedTuple):
-    """A measure that the audit found in place, or is."""
+class Safeguard(NamedTuple):
+    """A safeguard that the audit found in place, or the audit itself."""
 
     title: str
     sentences: list[str]
 
 
-def scope(audit: ModelAudit) -> list[str]:
+def scope_sentences(audit: ModelAudit) -> list[str]:
     """What was audited."""
     roc, people = audit.strongest.leakage.roc, [result for result in audit.results if not result.planted]
-    told = [
+    sentences = [
         f"The model “{audit.name}” was attacked with {count(roc.members)} records that it was trained on and "
-        f"{count(roc.others)} of the same kind that it was not, by {_several(len(people) or len(audit.results), 'attack')}."
+        f"{count(roc.others)} of the same kind that it was not, by "
+        f"{_count_words(len(people) or len(audit.results), 'attack')}."
     ]
     if audit.train_accuracy is not None and audit.test_accuracy is not None:
-        told.append(
-            f"It classifies {percent(audit.train_accuracy)} of the former and {percent(audit.test_accuracy)} of the latter rightly."
+        sentences.append(
+            f"It classifies {percent(audit.train_accuracy)} of the former and {percent(audit.test_accuracy)} "
+            f"of the latter correctly."
         )
-    return told
+    return sentences
 
 
-def measured(audit: ModelAudit) -> list[str]:
-    """What attacks showed, with the power that they had."""
+def measured_sentences(audit: ModelAudit) -> list[str]:
+    """What attacks showed, and how much they could have shown."""
     tightest, sure = audit.tightest, percent(audit.confidence)
-    told = [
+    sentences = [
         *_lower_bounds(audit, sure),
-        f"The strongest attack, “{audit.strongest.name}”, has {_shown(audit.strongest)}",
+        f"The strongest attack, “{audit.strongest.name}”, has {_result_words(audit.strongest)}",
     ]
     if not audit.detected:
-        told.append("Membership of people's records was not detected at this power.")
-    told.append(attack_strength(audit))
-    told.append(
-        f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a perfect attack. "
-        f"What is measured is a lower bound: other attacks may find more."
+        sentences.append("Membership of people's records was not detected at this power.")
+    sentences.append(attack_strength(audit))
+    sentences.append(
+        f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a "
+        f"perfect attack. What is measured is a lower bound: other attacks may find more."
     )
-    return told
+    return sentences
 
 
 def _lower_bounds(audit: ModelAudit, sure: str) -> list[str]:
-    """ε on people's records, and ε on canaries: two statements."""
-    told = []
+    """The lower bounds on ε from people's records and from canaries, as two statements."""
+    sentences = []
     for noun, results in (("people's records", audit.on_records), ("canaries of the run", audit.on_canaries)):
         if not results:
             continue
         best = max(results, key=lambda result: result.finding.measured.value)
         measured = best.finding.measured.value
-        told.append(
-            f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} confidence, by “{best.name}”."
+        sentences.append(
+            f"On {noun}, ε is at least {at_least(measured)} at δ = {small(audit.delta)}, at {sure} "
+            f"confidence, by “{best.name}”."
             if measured > 0
-            else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)}, at {sure} confidence."
+            else f"On {noun}, no attack showed an ε above 0 at δ = {small(audit.delta)}, {sure} confidence."
         )
-    return told
+    return sentences
 
 
-def found(result: AttackResult) -> str:
+def attack_sentence(result: AttackResult) -> str:
     """One attack in one sentence."""
-    return f"“{result.name}” has {_shown(result)}"
+    return f"“{result.name}” has {_result_words(result)}"
 
 
-def proved(audit: ModelAudit) -> list[str]:
+def proof_sentences(audit: ModelAudit) -> list[str]:
     """What is proved, or that nothing is, or that a claim does not hold."""
     claim, bound = audit.claim, audit.epsilon_proved
     if claim is None or bound is None:
         return ["Nothing is proved: no upper bound caps what other attacks, or later ones, can find."]
     if audit.standing is Standing.BROKEN:
         return [
-            f"It was claimed that ε is at most {at_most(bound)}, and the claim does not hold: {breach(audit)}. "
-            f"It must not be relied on until this is explained."
+            f"It was claimed that ε is at most {at_most(bound)}, and the claim does not hold: "
+            f"{breach(audit)}. It must not be relied on until this is explained."
         ]
-    told = [
-        f"By proof, ε is at most {at_most(bound)} at δ = {small(audit.delta)}, for one {claim.adjacency.unit} "
-        f"({claim.adjacency.relation}), by the accountant “{claim.accountant}”, for what the ledger records."
+    sentences = [
+        f"By proof, ε is at most {at_most(bound)} at δ = {small(audit.delta)}, for one "
+        f"{claim.adjacency.unit} ({claim.adjacency.relation}), by the accountant “{claim.accountant}”, for "
+        f"what the ledger records."
     ]
-    fpr = telling_rate(audit.strongest)
-    cap = None if fpr is None else most_found(claim, fpr)
+    fpr = audit.strongest.leakage.reported_fpr
+    cap = None if fpr is None else highest_tpr(claim, fpr)
     if fpr is not None and cap is not None:
-        told.append(
-            f"By proof, no attack of any kind finds more than {percent_at_most(cap)} of members with {percent(fpr)} false alarms."
+        sentences.append(
+            f"By proof, no attack of any kind finds more than {percent_at_most(cap)} of members with "
+            f"{percent(fpr)} false alarms."
         )
-    return told
+    return sentences
 
 
-def exposed(audit: ModelAudit) -> list[str]:
-    """Who is hurt more than others, as far as the audit knows."""
+def exposure_sentences(audit: ModelAudit) -> list[str]:
+    """Which records, classes and groups are more exposed than others, as far as the audit knows."""
     harm = audit.harm
     if harm is None:
         return ["Which records, classes or groups are more exposed than others was not asked."]
     risk = harm.at_risk
     if risk.flagged:
-        told = [
-            f"{count(risk.flagged)} of {count(len(risk.records))} members stand out from the non-members by {harm.attack}; "
-            f"at most {percent(risk.false_discoveries)} of such a list is expected to be coincidence."
+        sentences = [
+            f"{count(risk.flagged)} of {count(len(risk.records))} members stand out from the non-members by "
+            f"{harm.attack}; at most {percent(risk.false_discoveries)} of such a list is expected to be "
+            f"coincidence."
         ]
     else:
-        told = [f"No member stands out from the non-members by {harm.attack} beyond coincidence."]
+        sentences = [f"No member stands out from the non-members by {harm.attack} beyond coincidence."]
     for noun, groups in (("class", harm.classes), ("group", harm.groups)):
         worse = [group.name for group in groups if group.flagged]
         if worse:
-            told.append(f"More exposed than all others together: {noun} {', '.join(worse)}.")
+            sentences.append(f"More exposed than all others together: {noun} {', '.join(worse)}.")
         elif groups:
-            told.append(f"No {noun} is more exposed than the others beyond chance.")
+            sentences.append(f"No {noun} is more exposed than the others beyond chance.")
     return [
-        *told,
+        *sentences,
         *_accuracies("class", harm.class_accuracies),
         *_accuracies("group", harm.group_accuracies),
     ]
 
 
-def _accuracies(noun: str, found: Sequence[GroupAccuracy]) -> list[str]:
+def _accuracies(noun: str, accuracies: Sequence[GroupAccuracy]) -> list[str]:
     """On which class or group the model is right least often, and on which most often."""
-    known = [(one.name, one.on_others) for one in found if one.on_others is not None]
+    known = [(group.name, group.on_others) for group in accuracies if group.on_others is not None]
     if len(known) < 2:
         return []
-    known.sort(key=lambda one: one[1].value)
+    known.sort(key=lambda pair: pair[1].value)
     (worst, least), (best, most) = known[0], known[-1]
     return [
-        f"On records that it was not trained on, it is right least often for {noun} {worst}: {percent(least.value)} "
-        f"({rate_range(least)}); most often for {noun} {best}: {percent(most.value)} ({rate_range(most)})."
+        f"On records that it was not trained on, it is right least often for {noun} {worst}: "
+        f"{percent(least.value)} ({rate_range(least)}); most often for {noun} {best}: {percent(most.value)} "
+        f"({rate_range(most)})."
     ]
 
 
-def spent(audit: ModelAudit) -> list[str]:
+def ledger_sentences(audit: ModelAudit) -> list[str]:
     """What the ledger records as done to the data."""
     if audit.ledger is None:
         return []
-    told = [f"{entry.label}: {_told(to_plain(entry.event))}." for entry in audit.ledger.entries[:_ENTRIES]]
-    rest = len(audit.ledger) - len(told)
-    return [*told, *([f"And {_several(rest, 'entry', 'entries')} more."] if rest else [])]
+    sentences = [
+        f"{entry.label}: {_event_words(to_plain(entry.event))}." for entry in audit.ledger.entries[:_ENTRIES]
+    ]
+    rest = len(audit.ledger) - len(sentences)
+    return [*sentences, *([f"And {_count_words(rest, 'entry', 'entries')} more."] if rest else [])]
 
 
-def threats(report: Report) -> list[str]:
-    """Each adversary who was tried, once."""
-    told: dict[str, None] = {}
+def threat_sentences(report: ReportContent) -> list[str]:
+    """One sentence for each adversary that was tried."""
+    sentences: dict[str, None] = {}
     for audit in report.audits:
         for result in audit.results:
             if not result.planted:
                 who = result.adversary
-                told[f"Membership inference by somebody who sees {who.sees} and knows {who.knows}"] = None
-    return list(told)
+                sentences[f"Membership inference by somebody who sees {who.sees} and knows {who.knows}"] = (
+                    None
+                )
+    return list(sentences)
 
 
-def measures(report: Report) -> list[Measure]:
-    """Proofs that stand, and the audit itself. A claim that was contradicted is no measure."""
-    kept = [
-        Measure(
-            f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = {small(audit.delta)}",
+def list_safeguards(report: ReportContent) -> list[Safeguard]:
+    """Proofs that hold, and the audit itself. A contradicted claim is no safeguard."""
+    proofs = [
+        Safeguard(
+            f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = "
+            f"{small(audit.delta)}",
             [
-                *proved(audit),
-                *rests_on(audit),
-                *(f"Recorded in the ledger: {words}" for words in spent(audit)),
+                *proof_sentences(audit),
+                *condition_sentences(audit),
+                *(f"Recorded in the ledger: {words}" for words in ledger_sentences(audit)),
             ],
         )
         for audit in report.audits
@@ -206,46 +221,57 @@ def measures(report: Report) -> list[Measure]:
     ]
     several = len(report.audits) > 1
     tested = [
-        f"{audit.name}: {words}" if several else words for audit in report.audits for words in measured(audit)
+        f"{audit.name}: {words}" if several else words
+        for audit in report.audits
+        for words in measured_sentences(audit)
     ]
-    audited = Measure(
+    audited = Safeguard(
         f"Membership-inference audit of {report.origin.created:%Y-%m-%d}",
         [
-            report.verdict,
+            verdict(report),
             *tested,
-            *warned(report),
+            *warning_sentences(report),
             UNTESTED,
             f"Made with Privet {report.origin.version}: {report.origin.command}",
             *fingerprint_sentences(report),
         ],
     )
-    return [*kept, audited]
+    return [*proofs, audited]
 
 
-def _shown(result: AttackResult) -> str:
-    leakage, fpr = result.leakage, telling_rate(result)
+def _result_words(result: AttackResult) -> str:
+    leakage, fpr = result.leakage, result.leakage.reported_fpr
     tpr = None if fpr is None else leakage.tpr(fpr)
-    told = f"an AUC of {fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)})"
+    words = (
+        f"an AUC of {fraction(leakage.auc.value)} ({fraction(leakage.auc.lower)} to "
+        f"{fraction(leakage.auc.upper)})"
+    )
     if fpr is None or tpr is None:
-        return f"{told}; there were too few non-members to say how many members are found when false alarms are rare."
-    return f"{told}; with {percent(fpr)} false alarms it finds {percent(tpr.value)} of members ({rate_range(tpr)})."
+        return (
+            f"{words}; there were too few non-members to say how many members are found when false alarms "
+            f"are rare."
+        )
+    return (
+        f"{words}; with {percent(fpr)} false alarms it finds {percent(tpr.value)} of members "
+        f"({rate_range(tpr)})."
+    )
 
 
-def _told(event: Mapping[str, Any]) -> str:
-    """An event in words: its kind, its numbers, and what is inside of it."""
+def _event_words(event: Mapping[str, Any]) -> str:
+    """An event in words: its kind, its numbers, and the events inside of it."""
     numbers = [
         f"{name.replace('_', ' ')} {value:g}"
         for name, value in event.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     inside = [part for value in event.values() for part in (value if isinstance(value, list) else [value])]
-    inner = [_told(part) for part in inside if isinstance(part, dict)]
-    told = str(event["kind"]).replace("-", " ") + (f" ({', '.join(numbers)})" if numbers else "")
+    inner = [_event_words(part) for part in inside if isinstance(part, dict)]
+    words = str(event["kind"]).replace("-", " ") + (f" ({', '.join(numbers)})" if numbers else "")
     if not inner:
-        return told
+        return words
     parts = " and ".join(inner[:_ENTRIES]) + (" and others" if len(inner) > _ENTRIES else "")
-    return f"{count(event['times'])} times {parts}" if event["kind"] == "repeat" else f"{told} of {parts}"
+    return f"{count(event['times'])} times {parts}" if event["kind"] == "repeat" else f"{words} of {parts}"
 
 
-def _several(number: int, one: str, many: str = "") -> str:
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+def _count_words(number: int, singular: str, plural: str = "") -> str:
+    return f"{count(number)} {singular if number == 1 else plural or singular + 's'}"

@@ -1,7 +1,10 @@
-"""Facts as plain data: dictionaries, lists, text and finite numbers. Every document takes its figures from here.
+"""Facts as plain data: dictionaries, lists, text and finite numbers.
 
-A number that does not exist is None, never NaN or ∞. Keys are in a fixed order. Single figures are written in full, long columns
-(curves and histograms) with six digits, and curves are thinned, so that a report on 10⁵ records is as small as one on 100.
+Every document takes its figures from here.
+
+A number that does not exist is None, never NaN or ∞. Keys are in a fixed order. Single figures have all
+digits, long columns (curves and histograms) six digits. Curves are thinned, so that a report on 10⁵ records
+is as small as one on 100.
 """
 
 import json
@@ -15,17 +18,17 @@ from privet.auditing.leakage import RATES
 from privet.auditing.proportions import rate
 from privet.checks import Check
 from privet.fingerprints import Fingerprint, Fingerprints
-from privet.reporting.charts.proved_curve import most_found
-from privet.reporting.charts.scores import histogram
+from privet.reporting.charts.proved_curve import highest_tpr
+from privet.reporting.charts.scores import bin_scores
+from privet.reporting.content import ReportContent
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
-from privet.reporting.report import Report
-from privet.reporting.verdicts import sentence
+from privet.reporting.verdicts import sentence, verdict
 from privet.scores import Scores
 
 __all__ = [
     "LISTED",
     "POINTS",
-    "Plain",
+    "PlainData",
     "attack_figures",
     "check_figures",
     "model_figures",
@@ -34,16 +37,16 @@ __all__ = [
     "tpr_figures",
 ]
 
-Plain: TypeAlias = dict[str, Any]
+PlainData: TypeAlias = dict[str, Any]
 POINTS = 200
 LISTED = 100
 
 
-def report_figures(report: Report) -> Plain:
+def report_figures(report: ReportContent) -> PlainData:
     """All that a report knows, without the name of a format."""
     return {
         "title": report.title,
-        "verdict": report.verdict,
+        "verdict": verdict(report),
         "standing": report.worst.standing.value,
         "worst": report.worst.name,
         "origin": _origin(report.origin),
@@ -51,8 +54,8 @@ def report_figures(report: Report) -> Plain:
     }
 
 
-def model_figures(audit: ModelAudit) -> Plain:
-    """One model: where it stands, both bounds, every attack, who is hurt, and what the figures rest on."""
+def model_figures(audit: ModelAudit) -> PlainData:
+    """One model: its standing, both bounds, every attack, who is hurt, and the caveats."""
     tightest = audit.tightest
     return {
         "name": audit.name,
@@ -70,7 +73,7 @@ def model_figures(audit: ModelAudit) -> Plain:
         },
         "detected": {
             "records": audit.detected,
-            "canaries": audit.canaries_told if audit.on_canaries else None,
+            "canaries": audit.canaries_detected if audit.on_canaries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
         "strongest": audit.strongest.name,
@@ -88,7 +91,7 @@ def model_figures(audit: ModelAudit) -> Plain:
     }
 
 
-def attack_figures(result: AttackResult) -> Plain:
+def attack_figures(result: AttackResult) -> PlainData:
     """One attack: who attacked, what was found with its intervals, and the bound that follows."""
     leakage, finding, adversary = result.leakage, result.finding, result.adversary
     verdict = finding.verdict
@@ -117,25 +120,28 @@ def attack_figures(result: AttackResult) -> Plain:
     }
 
 
-def _best(results: Sequence[AttackResult]) -> Plain | None:
-    """The largest lower bound on ε of some attacks, and the most that it could have been."""
+def _best(results: Sequence[AttackResult]) -> PlainData | None:
+    """The largest lower bound on ε among some attacks, and the most that this attack could have shown."""
     if not results:
         return None
     best = max(results, key=lambda result: result.finding.measured.value)
     return {"measured": best.finding.measured.value, "ceiling": best.finding.ceiling, "attack": best.name}
 
 
-def rate_figures(found: Rate | None) -> Plain | None:
-    """An estimate between the ends of its interval."""
-    return None if found is None else {name: float(value) for name, value in found._asdict().items()}
+def rate_figures(interval: Rate | None) -> PlainData | None:
+    """An estimate and the ends of its interval."""
+    return None if interval is None else {name: float(value) for name, value in interval._asdict().items()}
 
 
-def tpr_figures(leakage: Leakage) -> Plain:
-    """The true-positive rates by false-positive rate; None marks a rate that so few non-members do not support."""
+def tpr_figures(leakage: Leakage) -> PlainData:
+    """The true-positive rates by false-positive rate.
+
+    None marks a rate that so few non-members do not support.
+    """
     return {_key(fpr): rate_figures(tpr) for fpr, tpr in leakage.tprs.items()}
 
 
-def check_figures(check: Check) -> Plain:
+def check_figures(check: Check) -> PlainData:
     """One check."""
     return {
         "name": check.name,
@@ -145,7 +151,7 @@ def check_figures(check: Check) -> Plain:
     }
 
 
-def _origin(origin: Origin) -> Plain:
+def _origin(origin: Origin) -> PlainData:
     return {
         "command": origin.command,
         "call": origin.call,
@@ -157,33 +163,33 @@ def _origin(origin: Origin) -> Plain:
     }
 
 
-def _reference_models(found: ReferenceModels | None) -> Plain | None:
-    if found is None:
+def _reference_models(models: ReferenceModels | None) -> PlainData | None:
+    if models is None:
         return None
     return {
-        "asked": found.asked,
-        "used": found.used,
-        "records_each": found.records,
-        "budget_seconds": found.budget,
+        "asked": models.asked,
+        "used": models.used,
+        "records_each": models.records,
+        "budget_seconds": models.time_limit,
     }
 
 
-def _fingerprints(found: Fingerprints) -> Plain:
+def _fingerprints(prints: Fingerprints) -> PlainData:
     return {
-        "key": found.key,
-        "data": found.data,
-        "model": _fingerprint(found.model),
-        "members": _fingerprint(found.members),
-        "nonmembers": _fingerprint(found.nonmembers),
-        "ledger": _fingerprint(found.ledger),
+        "key": prints.key,
+        "data": prints.data,
+        "model": _fingerprint(prints.model),
+        "members": _fingerprint(prints.members),
+        "nonmembers": _fingerprint(prints.nonmembers),
+        "ledger": _fingerprint(prints.ledger),
     }
 
 
-def _fingerprint(found: Fingerprint | None) -> Plain | None:
-    return None if found is None else {"hashing": found.hashing.value, "digest": found.digest}
+def _fingerprint(taken: Fingerprint | None) -> PlainData | None:
+    return None if taken is None else {"hashing": taken.hashing.value, "digest": taken.digest}
 
 
-def _proof(audit: ModelAudit) -> Plain | None:
+def _proof(audit: ModelAudit) -> PlainData | None:
     claim = audit.claim
     if claim is None:
         return None
@@ -191,37 +197,37 @@ def _proof(audit: ModelAudit) -> Plain | None:
         "adjacency": claim.adjacency.relation,
         "unit": str(claim.adjacency.unit),
         "accountant": claim.accountant,
-        "tpr_at_most": {_key(fpr): most_found(claim, fpr) for fpr in RATES},
+        "tpr_at_most": {_key(fpr): highest_tpr(claim, fpr) for fpr in RATES},
         "caveats": _caveats(audit),
     }
 
 
-def _caveats(audit: ModelAudit) -> list[Plain]:
+def _caveats(audit: ModelAudit) -> list[PlainData]:
     return [{"code": caveat.code, "sentence": caveat.sentence} for caveat in audit.caveats]
 
 
-def _curve(leakage: Leakage) -> Plain:
-    """Points of the ROC over log FPR, with the best one that costs no false positive before them."""
+def _curve(leakage: Leakage) -> PlainData:
+    """Points of the ROC over log FPR, and before them the best point without a false positive."""
     roc = leakage.roc
     band = roc.band(POINTS - 2, leakage.confidence)
-    place = int(np.searchsorted(roc.false_positives, 0, side="right")) - 1
-    free = [rate(hits, roc.members, leakage.confidence) for hits in (0, int(roc.true_positives[place]))]
-    rows = [(0.0, *point) for point in free] + list(zip(*band, strict=True))
-    rows = sorted({tuple(_short(value) for value in row) for row in rows})
+    last = int(np.searchsorted(roc.false_positives, 0, side="right")) - 1
+    no_alarm = [rate(hits, roc.members, leakage.confidence) for hits in (0, int(roc.true_positives[last]))]
+    rows = [(0.0, *point) for point in no_alarm] + list(zip(*band, strict=True))
+    rows = sorted({tuple(_six_digits(value) for value in row) for row in rows})
     names = ("fpr", "tpr", "lower", "upper")
     return {
         "thinned": len(rows) < len(roc.thresholds),
-        **{name: [row[place] for row in rows] for place, name in enumerate(names)},
+        **{name: [row[column] for row in rows] for column, name in enumerate(names)},
     }
 
 
-def _histogram(scores: Scores) -> Plain:
-    found = histogram(scores)
-    sides = {"edges": found.edges, "members": found.members, "nonmembers": found.others}
-    return {name: [_short(value) for value in values] for name, values in sides.items()}
+def _histogram(scores: Scores) -> PlainData:
+    bins = bin_scores(scores)
+    sides = {"edges": bins.edges, "members": bins.members, "nonmembers": bins.others}
+    return {name: [_six_digits(value) for value in values] for name, values in sides.items()}
 
 
-def _harm(harm: Harm) -> Plain:
+def _harm(harm: Harm) -> PlainData:
     risk = harm.at_risk
     return {
         "attack": harm.attack,
@@ -229,8 +235,8 @@ def _harm(harm: Harm) -> Plain:
         "flagged": risk.flagged,
         "false_discoveries": risk.false_discoveries,
         "most_at_risk": [
-            {"record": name, "p_value": float(p_value), "flagged": place < risk.flagged}
-            for place, (name, p_value) in enumerate(
+            {"record": name, "p_value": float(p_value), "flagged": rank < risk.flagged}
+            for rank, (name, p_value) in enumerate(
                 zip(harm.names[:LISTED], risk.p_values[:LISTED], strict=True)
             )
         ],
@@ -239,9 +245,9 @@ def _harm(harm: Harm) -> Plain:
     }
 
 
-def _group(group: GroupHarm, accuracies: tuple[GroupAccuracy, ...]) -> Plain:
+def _group(group: GroupHarm, accuracies: tuple[GroupAccuracy, ...]) -> PlainData:
     leakage = group.leakage
-    right = next((one for one in accuracies if one.name == group.name), None)
+    accuracy = next((entry for entry in accuracies if entry.name == group.name), None)
     return {
         "name": group.name,
         "members": leakage.roc.members,
@@ -251,8 +257,8 @@ def _group(group: GroupHarm, accuracies: tuple[GroupAccuracy, ...]) -> Plain:
         "p_value": float(group.p_value),
         "flagged": group.flagged,
         "accuracy": {
-            "members": None if right is None else rate_figures(right.on_members),
-            "nonmembers": None if right is None else rate_figures(right.on_others),
+            "members": None if accuracy is None else rate_figures(accuracy.on_members),
+            "nonmembers": None if accuracy is None else rate_figures(accuracy.on_others),
         },
     }
 
@@ -261,5 +267,5 @@ def _key(fpr: float) -> str:
     return f"{fpr:g}"
 
 
-def _short(value: float) -> float:
+def _six_digits(value: float) -> float:
     return float(f"{value:.6g}")

@@ -1,8 +1,9 @@
-"""The schema of ``report.json``, and whether plain data follows it.
+"""The schema of ``report.json``, and a check that plain data follows it.
 
-The schema is a JSON Schema (draft 2020-12) that ships with the package, for any tool. Only the words that it uses are understood here:
-``$ref`` into its own ``$defs``, ``type``, ``const``, ``enum``, ``required``, ``properties``, ``items``, ``maxItems``, ``minItems``,
-``minimum`` and ``maximum``. A schema with another word is refused, so that none is passed over in silence.
+The schema is a JSON Schema (draft 2020-12) that ships with the package, for any tool. Only its own keywords
+are understood here: ``$ref`` into its own ``$defs``, ``type``, ``const``, ``enum``, ``required``,
+``properties``, ``items``, ``maxItems``, ``minItems``, ``minimum`` and ``maximum``. A schema with another
+keyword is refused, so that no keyword is ignored.
 """
 
 import json
@@ -17,7 +18,7 @@ from privet.errors import Unreadable
 
 __all__ = ["conform", "report_schema"]
 
-_WORDS = frozenset(
+_KEYWORDS = frozenset(
     [
         "$schema",
         "$id",
@@ -57,15 +58,16 @@ def report_schema() -> dict[str, Any]:
 
 
 def conform(value: object, schema: Mapping[str, Any]) -> None:
-    """Refuse data that does not follow the schema; fields that it does not name may be there."""
+    """Refuse data that does not follow the schema; other fields are allowed."""
     _check(value, schema, schema.get("$defs", {}), "The document")
 
 
 def _check(value: object, schema: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    unknown = sorted(set(schema) - _WORDS)
+    unknown = sorted(set(schema) - _KEYWORDS)
     if unknown:
         raise Unreadable(
-            f"A schema must use the words that are understood here, got {unknown[0]!r}. Teach privet.reporting.documents.schema that word."
+            f"A schema must use the keywords that are understood here, got {unknown[0]!r}. "
+            f"Add that keyword to privet.reporting.documents.schema."
         )
     if "$ref" in schema:
         _check(value, known[schema["$ref"].removeprefix("#/$defs/")], known, where)
@@ -82,8 +84,8 @@ def _check(value: object, schema: Mapping[str, Any], known: Mapping[str, Any], w
     if isinstance(value, list):
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf):
             raise _wrong(where, "a list of another length", len(value))
-        for place, part in enumerate(value):
-            _check(part, schema.get("items", {}), known, f"{where}[{place}]")
+        for index, part in enumerate(value):
+            _check(part, schema.get("items", {}), known, f"{where}[{index}]")
 
 
 def _check_type(value: object, wanted: str | Sequence[str], where: str) -> None:

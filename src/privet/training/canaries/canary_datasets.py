@@ -25,7 +25,7 @@ from privet.training.per_example import Layout
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, split_micro_batches
 from privet.training.sampling.schemes import FixedSizeSampling, PoissonSampling
-from privet.views import Adversary, Numbers, scaled
+from privet.views import Adversary, Numbers, confidence_logits
 
 __all__ = ["CanaryCost", "CanaryDataset", "CanaryResults", "DiracCanaries", "RecordCanaries"]
 
@@ -223,7 +223,7 @@ class RecordCanaries(CanaryDataset):
                 for canaries in split_micro_batches(torch.arange(self.count), _BATCH):
                     inputs, labels = split_targets(self._records(canaries))
                     logs = _log_probabilities(model, inputs).cpu().numpy()
-                    signals.append(scaled(logs, labels.cpu().numpy()))
+                    signals.append(confidence_logits(logs, labels.cpu().numpy()))
         finally:
             for module in training:
                 module.training = True

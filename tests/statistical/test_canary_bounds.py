@@ -13,7 +13,7 @@ from privet.auditing import OneRun, OneRunFDP
 from privet.auditing.curves import gaussian_epsilon
 from privet.caveats import Caveat
 from privet.events import Compose, Gaussian, Laplace, Opaque, Poisson, Repeat
-from privet.pipeline.judging import canary_judge
+from privet.pipeline.canary_bounds import choose_canary_bound
 from privet.scores import Scores
 
 DELTA = 1e-5
@@ -32,12 +32,12 @@ def _ledger(event, caveats=frozenset()):
     ],
 )
 def test_normal_noise_is_judged_by_normal_curves(event):
-    assert canary_judge(_ledger(event), 0.99) == OneRunFDP(0.99)
+    assert choose_canary_bound(_ledger(event), 0.99) == OneRunFDP(0.99)
 
 
 @pytest.mark.parametrize("event", [Laplace(1.0), Opaque(epsilon=1.0), Compose((Gaussian(1.0), Laplace(1.0)))])
 def test_other_noise_is_judged_without_curves(event):
-    assert canary_judge(_ledger(event), 0.99) == OneRun(0.99)
+    assert choose_canary_bound(_ledger(event), 0.99) == OneRun(0.99)
 
 
 def test_student_noise_is_judged_without_curves():
@@ -46,7 +46,7 @@ def test_student_noise_is_judged_without_curves():
     from privet.training import Student
 
     assert Student(3.0).caveats & {Caveat.UNVETTED, Caveat.WORST_OF_CLASS}
-    assert canary_judge(_ledger(Gaussian(1.0), Student(3.0).caveats), 0.99) == OneRun(0.99)
+    assert choose_canary_bound(_ledger(Gaussian(1.0), Student(3.0).caveats), 0.99) == OneRun(0.99)
     data = torch.randn(200, 20), torch.randint(0, 2, (200,))
     settings = {"epsilon": 8.0, "delta": DELTA, "epochs": 1, "canaries": 64, "lot_size": 50}
     trained = privet.train(torch.nn.Linear(20, 4), data, noise_distribution=Student(3.0), **settings)

@@ -1,4 +1,4 @@
-"""The loop: records as people have them, attacks fixed beforehand, both bounds, one verdict."""
+"""The pipeline: records as people have them, attacks fixed beforehand, both bounds, one verdict."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ from privet.attacks.membership.registry import Knowledge, Means
 from privet.attacks.shadows import CallableRecipe
 from privet.errors import InvalidArgument
 from privet.events import Opaque
-from privet.pipeline import Budget, audit, audit_scores
+from privet.pipeline import TimeLimit, audit, audit_scores
 from privet.pipeline.choosing import choose_attacks
-from privet.pipeline.records import challenge_of, records_of
-from privet.pipeline.time_limit import references_within
+from privet.pipeline.records import draw_challenge, read_records
+from privet.pipeline.time_limit import train_references
 from privet.reporting import Standing
 from privet.scores import Records, References
 
@@ -130,16 +130,16 @@ def test_who_is_hurt_is_told_by_the_attack_that_is_named_last(attacks):
 
 
 def test_sides_are_as_many_and_in_an_order_that_tells_nothing():
-    asked = challenge_of(Records(ROWS[:400], LABELS[:400]), Records(ROWS[400:], LABELS[400:]), seed=3)
+    asked = draw_challenge(Records(ROWS[:400], LABELS[:400]), Records(ROWS[400:], LABELS[400:]), seed=3)
     coin = asked.challenge.members
     assert coin.sum() == 200 == (~coin).sum()
     assert 60 < coin[:200].sum() < 140  # 20 standard deviations from sorted
-    given = np.where(coin[:, None], ROWS[asked.places], ROWS[400:][asked.places % 200])
+    given = np.where(coin[:, None], ROWS[asked.positions], ROWS[400:][asked.positions % 200])
     assert np.array_equal(given, asked.challenge.records.inputs)
 
 
 def test_sides_of_another_shape_are_refused():
-    with pytest.raises(InvalidArgument, match="rows of shape"):
+    with pytest.raises(InvalidArgument, match="rows of one shape"):
         audit(Probabilities(lambda rows: rows), (ROWS, LABELS), (ROWS[:, :2], LABELS))
 
 
@@ -158,7 +158,7 @@ def test_records_as_people_have_them(form):
         "dataset": [(row.detach(), int(label)) for row, label in zip(rows, labels, strict=True)],
         "loose": ROWS[:20],
     }[form]
-    found = records_of("members", given)
+    found = read_records("members", given)
     assert np.allclose(found.inputs, ROWS[:20])
     if form != "loose":
         assert np.array_equal(found.known_labels, LABELS[:20])
@@ -167,7 +167,7 @@ def test_records_as_people_have_them(form):
 @pytest.mark.parametrize("given", [None, 3, "train.npz", [], [(1, 2, 3)]])
 def test_what_is_no_set_of_records_is_refused(given):
     with pytest.raises(InvalidArgument, match="'members'"):
-        records_of("members", given)
+        read_records("members", given)
 
 
 def test_attacks_fit_what_is_there():
@@ -177,7 +177,7 @@ def test_attacks_fit_what_is_there():
 
     def names(view, records, references):
         means = Means(view=view, records=records, references=references is not None)
-        made = choose_attacks(None, means).made(Knowledge(records=records, references=references))
+        made = choose_attacks(None, means).build(Knowledge(records=records, references=references))
         return [attack.name for attack in made]
 
     assert names(view, records, None) == ["loss", "modified entropy"]
@@ -204,19 +204,19 @@ def test_references_stop_where_the_time_ends():
         time.sleep(0.1)
         return Remembers().fit(rows, labels)
 
-    records = challenge_of(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
+    records = draw_challenge(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
     recipe = CallableRecipe(slow, version="1")
-    short = references_within(recipe, records, 64, Budget(1.5), seed=0, cache=None, progress=False)
+    short = train_references(recipe, records, 64, TimeLimit(1.5), seed=0, cache=None, progress=False)
     assert 2 <= short.references.models < 20
-    whole = references_within(recipe, records, 4, None, seed=0, cache=None, progress=False)
+    whole = train_references(recipe, records, 4, None, seed=0, cache=None, progress=False)
     assert whole.references.models == 4
 
 
 def test_a_budget_finds_what_was_kept(tmp_path):
-    records = challenge_of(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
+    records = draw_challenge(Records(ROWS[:20], LABELS[:20]), Records(ROWS[20:40], LABELS[20:40]), seed=0)
     recipe = CallableRecipe(lambda rows, labels, seed: Remembers().fit(rows, labels), version="1")
-    references_within(recipe, records, 8, None, seed=0, cache=tmp_path, progress=False)
-    again = references_within(recipe, records, 8, Budget(60), seed=0, cache=tmp_path, progress=False)
+    train_references(recipe, records, 8, None, seed=0, cache=tmp_path, progress=False)
+    again = train_references(recipe, records, 8, TimeLimit(60), seed=0, cache=tmp_path, progress=False)
     assert again.references.models == 8
     assert again.trained == 0
 
@@ -248,7 +248,7 @@ def test_labels_may_be_the_names_that_the_model_has(names):
 def test_half_precision_that_numpy_does_not_have():
     torch = pytest.importorskip("torch")
     rows = torch.tensor([[1.5, 2.0]], dtype=torch.bfloat16)
-    assert records_of("members", (rows, torch.tensor([1]))).inputs.tolist() == [[1.5, 2.0]]
+    assert read_records("members", (rows, torch.tensor([1]))).inputs.tolist() == [[1.5, 2.0]]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_half_precision_that_numpy_does_not_have():
 )
 def test_what_are_no_records_is_refused(data, said):
     with pytest.raises(InvalidArgument, match=said):
-        records_of("members", data)
+        read_records("members", data)
 
 
 def test_sides_of_different_size_raise_no_alarm():

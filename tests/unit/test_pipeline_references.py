@@ -9,9 +9,9 @@ from privet.attacks.shadows import CallableRecipe, HalvesBesideRest, ScikitRecip
 from privet.auditing import measure
 from privet.checks import Outcome
 from privet.errors import InvalidArgument
-from privet.pipeline import Budget, audit
-from privet.pipeline.records import challenge_of
-from privet.pipeline.time_limit import references_within
+from privet.pipeline import TimeLimit, audit
+from privet.pipeline.records import draw_challenge
+from privet.pipeline.time_limit import train_references
 from privet.scores import Challenge, Records, References
 
 GENERATOR = np.random.default_rng(0)
@@ -54,7 +54,7 @@ class TestTheRightRecords:
         other = (ROWS[:200] + 1e-6, LABELS[:200])
         given = {by: references if by == "references" else [LiRA(references)]}
         with pytest.raises(
-            InvalidArgument, match="'references' must tell of the records that are judged, and 200 of 400"
+            InvalidArgument, match="'references' must cover the records that are judged, and 200 of 400"
         ):
             audit(target, other, OTHERS, **given)
 
@@ -108,14 +108,14 @@ class TestTheRightSize:
         assert check.outcome is Outcome.PASSED
 
     def test_each_judged_record_is_in_half_of_them(self):
-        asked = challenge_of(
+        asked = draw_challenge(
             Records(ROWS[:300], LABELS[:300]), Records(ROWS[300:340], LABELS[300:340]), seed=0
         )
         recipe, _ = _spied()
-        found = references_within(recipe, asked, 6, None, seed=0, cache=None, progress=False).references
-        judged = found.aligned(asked.challenge.records)
+        found = train_references(recipe, asked, 6, None, seed=0, cache=None, progress=False).references
+        judged = found.align(asked.challenge.records)
         assert (judged.members.sum(axis=0) == 3).all()
-        assert found.aligned(asked.rest).members.all()
+        assert found.align(asked.other_members).members.all()
         assert len(found) == 340
 
     def test_ready_references_of_another_size_are_warned_of(self, target, references):
@@ -149,7 +149,7 @@ class TestTheRightSize:
         model = recipe.fit(*members, 123)
         found = audit(model, members, others, recipe=recipe, references=16, progress=False).audits[0]
         loss, lira, _ = (result.leakage.auc.value for result in found.results)
-        small = challenge_of(Records(*members), Records(*others), seed=0).challenge
+        small = draw_challenge(Records(*members), Records(*others), seed=0).challenge
         halves = study(recipe, small.records, 16, seed=0, progress=False)
         before = measure(LiRA(halves).run(model, small)).auc.value
         assert lira > before + 0.07
@@ -170,7 +170,7 @@ class TestWhatIsTold:
             OTHERS,
             recipe=CallableRecipe(slow),
             references=64,
-            budget=Budget(0.5),
+            time_limit=TimeLimit(0.5),
             progress=False,
         )
         audited = report.audits[0]

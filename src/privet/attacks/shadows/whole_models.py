@@ -1,4 +1,7 @@
-"""Shadow models that are kept whole, for attacks on parameters. A study keeps what its models say; here the models stay."""
+"""Shadow models with their parameters, for white-box attacks.
+
+A study stores signals only; here the models are returned.
+"""
 
 import numpy as np
 
@@ -16,21 +19,22 @@ __all__ = ["train_shadows"]
 def train_shadows(
     recipe: Recipe, records: Records, models: int = 2, *, judged: int, split: Split, seed: int
 ) -> tuple[Shadow, ...]:
-    """Models by the recipe, each with the first ``judged`` records as its own membership game.
+    """Train models by the recipe, each with the first ``judged`` records as its own membership game.
 
-    Seeds and splits are those of a study with the same arguments, so these are its first models.
+    Seeds and splits are those of a study with the same arguments, so these are the first models of that
+    study.
     """
     whole("models", models)
     members = split.members(models, len(records), seed)
-    asked = records.take(np.arange(judged))
+    judged_records = records.take(np.arange(judged))
     shadows = []
     for model, coin in enumerate(members):
-        mine = records.take(coin)
-        view = recipe.fit(mine.inputs, mine.known_labels, model_seed(seed, model))
+        training_set = records.take(coin)
+        view = recipe.fit(training_set.inputs, training_set.known_labels, model_seed(seed, model))
         if not isinstance(view, WhiteBox):
             raise InvalidArgument(
-                f"'recipe' must give models whose parameters are seen, got a {type(view).__name__} from a "
+                f"'recipe' must give models with visible parameters, got a {type(view).__name__} from a "
                 f"{type(recipe).__name__}. Give a TorchRecipe, or take an attack on confidences."
             )
-        shadows.append(Shadow(view, Challenge(asked, coin[:judged])))
+        shadows.append(Shadow(view, Challenge(judged_records, coin[:judged])))
     return tuple(shadows)
