@@ -47,7 +47,11 @@ _KINDS: dict[str, type] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _KEYS = {"noise_distribution": "law"}  # fields whose key in a document is older than their name
 _FIELDS = {key: field for field, key in _KEYS.items()}
-_CLASSES_OF_0_1_0 = {IndependentNoise: "Independent", TreeNoise: "Tree", BandedNoise: "Banded"}
+_CLASSES_OF_0_1_0: dict[type, str] = {
+    IndependentNoise: "Independent",
+    TreeNoise: "Tree",
+    BandedNoise: "Banded",
+}
 _FIELDS_OF_0_1_0 = (
     *("population", "sampling", "steps", "noise_multiplier", "clip_bound", "adjacency", "correlation"),
     *("adaptive", "micro_batch", "augmentations", "noise_distribution", "encoding"),
