@@ -18,7 +18,6 @@ from privet.attacks import (
     Population,
     Shokri,
     identity,
-    signals,
 )
 from privet.attacks.membership.lira import both_means, pooled_variance
 from privet.attacks.membership.pairwise import count_dominated
