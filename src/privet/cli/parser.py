@@ -208,6 +208,13 @@ def _release(command: _Parser) -> None:
     bounds = command.add_argument_group("how much of one person counts")
     bounds.add_argument("--rows-per-person", type=_count, metavar="N", help="in one group (default: 1)")
     bounds.add_argument("--groups-per-person", type=_count, metavar="N", help="with --group-by (default: 1)")
+    command.add_argument(
+        "--answer-after",
+        type=_number,
+        metavar="SECONDS",
+        help="answer so many seconds after the table is opened, whatever is in it, and fail if it takes longer: "
+        "a defence against timing",
+    )
     command.add_argument("--confidence", type=_number, metavar="P", help="of the error bars (default: 0.95)")
     command.add_argument("--adjacency", metavar="R", help="add-remove (the default), replace-one or zero-out")
     command.add_argument(

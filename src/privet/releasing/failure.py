@@ -22,7 +22,7 @@ class ReleaseFailed(PrivetError):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(
             "The table could not be aggregated after the spending was written down, so that the budget is spent and "
-            "there is no answer. Check that the file is whole and memory suffices, and run it again at its cost."
+            "there is no answer. Check that the file is whole and memory and time suffice, and run it again at its cost."
         )
         self.ledger = ledger
 

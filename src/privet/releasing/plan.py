@@ -11,6 +11,7 @@ from privet.errors import InvalidArgument
 from privet.events import Compose, Event
 from privet.ledger import Entry, Ledger
 from privet.randomness import NoiseSource, SecureNoise
+from privet.releasing.answer_time import AnswerTime, CancellableEngine
 from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
 from privet.releasing.budget_split import Allotted, allot
@@ -38,7 +39,7 @@ class Plan:
     record where there is no unit column, unless another is given.
 
     *Guarantee*: all answers together are within ``budget`` under the adjacency, for whoever sees all of them.
-    *Leaks*: how long it took, and that an engine failed, if it did.
+    *Leaks*: how long it took, unless ``run`` is given ``answer_after``; and that an engine failed, if it did.
 
     >>> from privet.releasing import Count, Mean
     >>> plan = Plan(
@@ -105,11 +106,15 @@ class Plan:
         noise: NoiseSource | None = None,
         store: Store | None = None,
         data_name: str = "data",
+        answer_after: float | None = None,
     ) -> Released:
         """Answer everything, after the spending was written down in the store.
 
         A question that the store has an answer to, at least as accurate as the one that is asked for here, gets that
         answer and costs nothing. A more accurate one costs its full price and takes the place of the old.
+
+        With ``answer_after``, an answer that needs rows, or its failure, comes so many seconds after the table is opened,
+        whatever is in the table (``answer_time``). Work that takes longer fails.
 
         ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that it was.
         """
@@ -125,14 +130,18 @@ class Plan:
         if not isinstance(data_name, str):
             raise InvalidArgument(f"'data_name' must be text, got {shown(data_name)}. Name the table.")
         kept.use_unit_column(self.unit)
+        _ = self._allotted  # takes a time that is public, and must not count
+        due = None if answer_after is None else AnswerTime(answer_after)
         engine = engine_for(data)
         check_columns(self.parts, engine.schema)
         questions = tuple(question_key(part, data_name) for part in self.parts)
         stored, fresh = self._sorted_out(questions, kept)
         if fresh:
+            if due is not None:
+                due.check_not_over()
             entries = tuple(Entry(one.compiled.part.label, one.event) for one in fresh.values())
             ledger = kept.spend(entries, caveats=source.caveats)
-            answers = self._answered(engine, source, tuple(fresh.values()), ledger)
+            answers = self._answered(engine, source, tuple(fresh.values()), ledger, due)
             bought = dict(zip(fresh, answers, strict=True))
             kept.keep(bought)
             stored.update(bought)
@@ -160,12 +169,26 @@ class Plan:
         return {question: stored[question] for question in stored if question not in fresh}, fresh
 
     def _answered(
-        self, engine: Engine, source: NoiseSource, fresh: tuple[Allotted, ...], ledger: Ledger
+        self,
+        engine: Engine,
+        source: NoiseSource,
+        fresh: tuple[Allotted, ...],
+        ledger: Ledger,
+        due: AnswerTime | None,
     ) -> tuple[Answer, ...]:
-        with contained():
-            return Run(engine, source, self.confidence).answers(fresh)
-        # Not from within a handler, so that the engine's own error is not even attached.
-        raise ReleaseFailed(ledger)
+        cancellable = CancellableEngine(engine)
+
+        def answer() -> tuple[Answer, ...] | None:
+            with contained():
+                return Run(cancellable, source, self.confidence).answers(fresh)
+            return None
+
+        answers = answer() if due is None else due.run(answer, cancellable.cancel)
+        if (
+            answers is None
+        ):  # raised here, and not in a handler, so that the engine's own error is not even attached
+            raise ReleaseFailed(ledger)
+        return answers
 
     def _labelled(
         self, answers: Mapping[str, Answer], questions: tuple[str, ...], fresh: set[str]

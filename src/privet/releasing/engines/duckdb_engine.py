@@ -8,13 +8,14 @@ pairs of each unit in the order of a keyed hash; pairs to groups. Any engine wit
 from collections.abc import Iterator, Mapping
 from itertools import compress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import MissingPackage
+from privet.private_folders import private_folder
 from privet.releasing.engines.aggregates import (
     WEIGHT,
     Aggregation,
@@ -58,6 +59,7 @@ class DuckDBEngine(Engine):
         if isinstance(data, Path):
             data = table_in(data)
         self._source = RowSource(data if isinstance(data, Table) else table_for(data))
+        self._cancelled = Event()
 
     @property
     def schema(self) -> Mapping[str, ColumnKind]:
@@ -77,7 +79,7 @@ class DuckDBEngine(Engine):
             most = request.contribution.rows
             parts = [_contributed(measure, names, most) for measure in request.measures]
         sums = ", ".join(f"CAST(sum({part}) AS BIGINT)" for part in parts)
-        found = _asked(frame, f'SELECT "group", {sums} FROM ({given}) GROUP BY "group"')
+        found = _query(frame, f'SELECT "group", {sums} FROM ({given}) GROUP BY "group"', self._cancelled)
         totals = {measure: np.zeros(len(keys), dtype=np.int64) for measure in request.measures}
         for group, *line in found:
             for measure, total in zip(request.measures, line, strict=True):
@@ -99,26 +101,33 @@ class DuckDBEngine(Engine):
             query = f'SELECT "group", cell, count(*) * {WEIGHT} FROM given GROUP BY 1, 2'
         else:
             query = _weighted_cells(request, bounded="order" in frame.collect_schema())
-        for group, column, weight in _asked(frame, query):
+        for group, column, weight in _query(frame, query, self._cancelled):
             counts[group, column] = weight
         return counts
 
+    def cancel(self) -> None:
+        self._source.cancel()
+        self._cancelled.set()
+        self._cancelled = Event()
 
-def _asked(frame: pl.LazyFrame, query: str) -> list[tuple[Any, ...]]:
-    """The answer to a query over the rows, which DuckDB calls ``given`` and sees once."""
+
+def _query(frame: pl.LazyFrame, query: str, cancelled: Event) -> list[tuple[Any, ...]]:
+    """The answer to a query over the rows, which DuckDB calls ``given`` and reads once."""
     schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema
     read = 0
 
     def batches() -> Iterator[Any]:
         nonlocal read
         for batch in frame.collect_batches(chunk_size=_BATCH, maintain_order=False, engine="streaming"):
+            if cancelled.is_set():
+                raise RuntimeError("the query was cancelled")
             read += batch.height
             yield from batch.to_arrow().cast(schema).to_batches()
 
-    # What does not fit into memory goes to a folder of its own, which only its owner can read, and which is removed.
+    # DuckDB spills to this folder. Its own choice would stay on the disk after a kill, and others could read it.
     with (
-        TemporaryDirectory(prefix="privet-duckdb-") as folder,
-        duckdb.connect(":memory:", config={"temp_directory": folder}) as connection,
+        private_folder() as folder,
+        duckdb.connect(":memory:", config={"temp_directory": str(folder)}) as connection,
     ):
         connection.execute("SET preserve_insertion_order = false")
         connection.execute("SET enable_progress_bar = false")

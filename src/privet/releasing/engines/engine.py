@@ -51,6 +51,9 @@ class Engine(ABC):
     def cells(self, request: CellCounts) -> NDArray[np.int64]:
         """One line of weighted counts for each public key, one column for each cell."""
 
+    def cancel(self) -> None:  # noqa: B027 - an engine without batches has nothing to do
+        """Let what runs now, in another thread, fail at its next batch of rows. What starts later is not affected."""
+
 
 def engine_for(data: object) -> Engine:
     """The engine for a table: Polars for what fits into memory, DuckDB for larger files.

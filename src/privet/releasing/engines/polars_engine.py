@@ -92,6 +92,9 @@ class PolarsEngine(Engine):
             np.add.at(counts, where, np.repeat(weights, sizes))
         return counts
 
+    def cancel(self) -> None:
+        self._source.cancel()
+
     def _of_rows(self, request: Aggregation, named: Mapping[str, Measure], values: list[pl.Expr]) -> Totals:
         """Every row is a unit: there is nothing to bound."""
         frame, keys = self._source.rows(request, values, in_memory=False)

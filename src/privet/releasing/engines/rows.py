@@ -30,6 +30,10 @@ class RowSource:
         """Names and kinds of the columns."""
         return {name: kind_of(kind) for name, kind in self._table.types.items()}
 
+    def cancel(self) -> None:
+        """Let the scans that run now fail at their next batch of rows."""
+        self._table.cancel()
+
     def rows(
         self,
         request: Aggregation | CellCounts,

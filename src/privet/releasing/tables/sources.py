@@ -7,6 +7,7 @@ the parts that a question needs. Each part is a column under a name of its own.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any, final
 
 from privet.errors import InvalidArgument, MissingPackage
@@ -14,10 +15,13 @@ from privet.releasing.tables.values import ValuePart, part_of
 
 try:
     import polars as pl
+    from polars.io.plugins import register_io_source
 except ImportError as missing:
     raise MissingPackage(
         "Tables need the package 'polars', and it is not installed. Run: pip install 'privet[tables]'."
     ) from missing
+
+from privet.releasing.tables.text_files import field_names, text_batches
 
 __all__ = [
     "ArrowTable",
@@ -73,6 +77,9 @@ class Table(ABC):
         # Under a name of our own: one of the table's may be one that an engine cannot have.
         return pl.LazyFrame() if name is None else self.scan([name]).select(pl.first().is_null().alias("row"))
 
+    def cancel(self) -> None:  # noqa: B027 - a table in memory has nothing to stop
+        """Let the scans that run now fail at their next batch of rows."""
+
 
 @final
 class FrameTable(Table):
@@ -121,10 +128,9 @@ class TextTable(Table):
     """A CSV file: text throughout, because to guess types would be to look at the rows."""
 
     def __init__(self, path: Path) -> None:
-        from privet.releasing.tables.text_files import field_names
-
         self._path = path
         self._names = field_names(path)
+        self._cancelled = Event()
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:
@@ -135,19 +141,21 @@ class TextTable(Table):
         return True
 
     def scan(self, names: Iterable[str]) -> pl.LazyFrame:
-        from polars.io.plugins import register_io_source
+        wanted, cancelled = list(names), self._cancelled
 
-        wanted = list(names)
-        return register_io_source(self._batches, schema={name: pl.String() for name in wanted})
+        def read_batches(
+            columns: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _size: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for batch in text_batches(self._path, self._names, wanted if columns is None else columns):
+                if cancelled.is_set():
+                    raise RuntimeError("the scan was cancelled")
+                yield batch if predicate is None else batch.filter(predicate)
 
-    def _batches(
-        self, columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
-    ) -> Iterator[pl.DataFrame]:
-        from privet.releasing.tables.text_files import text_batches
+        return register_io_source(read_batches, schema=dict.fromkeys(wanted, pl.String()))
 
-        wanted = list(self.types) if columns is None else columns
-        for batch in text_batches(self._path, self._names, wanted):
-            yield batch if predicate is None else batch.filter(predicate)
+    def cancel(self) -> None:
+        self._cancelled.set()
+        self._cancelled = Event()
 
 
 @final

@@ -26,6 +26,9 @@ from privet.errors import InvalidArgument
 __all__ = ["field_names", "text_batches"]
 
 _BLOCK = 1 << 24  # bytes that are read at once
+_HEADER_BLOCK = (
+    1 << 14
+)  # no more than a header needs: opening a table must not take longer where it has more rows
 _LONGEST_QUOTED = 1 << 26
 _FEW = 64  # records after one that is not by the letter, before the others are tried again
 _MARK = b"\xef\xbb\xbf"
@@ -41,7 +44,7 @@ _Record = list[bytes]
 def field_names(path: Path) -> list[str]:
     """The first record, which names the columns and is public; one without a name cannot be asked for."""
     with path.open("rb") as file:
-        first = _first_record(_pieces(file, _BLOCK))
+        first = _first_record(_pieces(file, _HEADER_BLOCK))
     names = [field.decode("utf-8", "replace") for field in first]
     known = [name for name in names if name]
     if not known or len(set(known)) < len(known) or any("\r" in name for name in names):
