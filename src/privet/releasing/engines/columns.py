@@ -40,6 +40,7 @@ from privet.releasing.tables.values import (
 __all__ = ["Columns", "KeyCodec", "cell", "kind_of", "row_value"]
 
 _BLANKS = " \t\n\r\x0b\x0c"  # of ASCII; other blanks are characters
+_WORDS = {"true": 1.0, "false": 0.0}
 _REPLACED = "\ufffd"
 _SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 _RANGES = {
@@ -224,10 +225,18 @@ def _part(column: str, part: ValuePart) -> pl.Expr:
 
 
 def _number_in(text: pl.Expr) -> pl.Expr:
-    written = text.str.strip_chars(_BLANKS)
-    truth = written.str.to_lowercase()
-    spelled = pl.when(truth == "true").then(1.0).when(truth == "false").then(0.0)
-    return pl.coalesce(written.cast(pl.Float64, strict=False).fill_nan(None), spelled)
+    return text.map_batches(_read_numbers, return_dtype=pl.Float64(), is_elementwise=True)
+
+
+def _read_numbers(text: pl.Series) -> pl.Series:
+    """Numbers that are written in a text. Blanks around them and words are looked for only where there is no number."""
+    numbers = text.cast(pl.Float64, strict=False)
+    unread = (numbers.is_null() & text.is_not_null()).arg_true()
+    if unread.len():
+        written = text.gather(unread).str.strip_chars(_BLANKS)
+        words = written.str.to_lowercase().replace_strict(_WORDS, default=None, return_dtype=pl.Float64)
+        numbers = numbers.scatter(unread, written.cast(pl.Float64, strict=False).fill_null(words))
+    return numbers.fill_nan(None)
 
 
 def _whole_in(text: pl.Expr) -> pl.Expr:

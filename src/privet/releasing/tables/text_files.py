@@ -26,7 +26,7 @@ from privet.releasing.tables.text_structure import TextStructure, remove_empty_l
 
 __all__ = ["field_names", "text_batches"]
 
-_BLOCK = 1 << 24  # bytes that are read at once
+_BLOCK = 1 << 23  # bytes that are read at once, few enough for a cache
 _FIRST_BLOCK = 1 << 14  # enough for a header: opening a table must not take longer where it has more rows
 _LAST_LINE = 1 << 16  # bytes at the end of a block in which its last line feed is sought
 _LONGEST_QUOTED = 1 << 26

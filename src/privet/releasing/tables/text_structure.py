@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 __all__ = ["TextStructure", "remove_empty_lines"]
 
 _QUOTE, _COMMA, _LINE_FEED, _RETURN = b'",\n\r'
+_BEFORE_FIELD, _AFTER_FIELD = np.zeros((2, 256), dtype=bool)
+_BEFORE_FIELD[[_COMMA, _LINE_FEED, _QUOTE]] = True
+_AFTER_FIELD[[_COMMA, _LINE_FEED, _QUOTE, _RETURN]] = True
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
@@ -78,22 +81,24 @@ def remove_empty_lines(lines: bytes) -> bytes:
 def _misplaced_quotes(
     codes: NDArray[np.uint8], quotes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Quotes that stand where RFC 4180 has none, if even ones open a field, and if odd ones do."""
+    """Quotes that stand where RFC 4180 has none, if even ones open a field, and if odd ones do.
+
+    A quote before a carriage return may close a field: whether the return belongs to the end of a line is looked at apart.
+    """
     if not quotes.size:
         return _NONE, _NONE
-    before, after = codes[quotes - 1], _following(codes, quotes)
-    opens = (quotes == 0) | (before == _COMMA) | (before == _LINE_FEED) | (before == _QUOTE)
-    ends = (after == _RETURN) & (_following(codes, quotes + 1) == _LINE_FEED)
-    closes = (after == _COMMA) | (after == _LINE_FEED) | (after == _QUOTE) | ends
-    even = np.arange(quotes.size) % 2 == 0
-    return quotes[~np.where(even, opens, closes)], quotes[~np.where(even, closes, opens)]
+    no_opening, no_closing = ~_BEFORE_FIELD[codes[quotes - 1]], ~_AFTER_FIELD[_following(codes, quotes)]
+    no_opening[0] &= quotes[0] > 0
+    if_even, if_odd = no_closing.copy(), no_opening.copy()
+    if_even[::2], if_odd[::2] = no_opening[::2], no_closing[::2]
+    return quotes[if_even], quotes[if_odd]
 
 
 def _following(codes: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The byte after each position; 0 after the last one."""
-    following = codes[np.minimum(positions + 1, codes.size - 1)].copy()
-    following[positions + 1 >= codes.size] = 0
-    return following
+    """The byte after each position; 0 after the last byte."""
+    if positions.size == 0 or positions[-1] + 1 < codes.size:
+        return codes[positions + 1]
+    return np.append(codes[positions[:-1] + 1], np.uint8(0))
 
 
 def _first_from(positions: NDArray[np.int64], start: int, end: int) -> int:
