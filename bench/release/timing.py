@@ -1,6 +1,6 @@
 """Does the time of a release tell whether one person with many rows is in the table?
 
-    python bench/release/timing.py [--rows 1e5] [--person 20000] [--runs 300] [--answer-after 0.25]
+    python bench/release/timing.py [--rows 1e5] [--person 20000] [--runs 300] [--answer-after 2]
 
 Two neighbouring tables, with the person and without, are released in random order. An attacker sees how long each release
 takes and guesses the table. Shown are the attacker's AUC and its 95 % interval (Hanley and McNeil 1982): once for "longer means
@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 import polars as pl
 
-from privet.releasing import Budget, Contribution, Count, GroupBy, Plan, Sum
+from privet.releasing import Budget, Contribution, Count, GroupBy, Plan, ReleaseFailed, Sum
 
 KEYS = 100
 
@@ -44,34 +44,48 @@ def main() -> None:
             table.write_csv(files[-1])
         for title, sides in (("frame", (with_person, without)), ("CSV file", tuple(files))):
             for answer_after in (None, options.answer_after):
-                times = _measure(sides, options.runs, _released(plan, answer_after))
-                _report(title, answer_after, times)
+                times, failures = _measure(sides, options.runs, _releasing(plan, answer_after))
+                _report(title, answer_after, times, failures)
 
 
-def _released(plan: Plan, answer_after: float | None) -> Callable[[object], None]:
-    return lambda data: (plan.run(data, answer_after=answer_after), None)[1]
+def _releasing(plan: Plan, answer_after: float | None) -> Callable[[object], bool]:
+    """Whether a release of the data was answered."""
+
+    def release(data: object) -> bool:
+        try:
+            plan.run(data, answer_after=answer_after)
+        except ReleaseFailed:
+            return False
+        return True
+
+    return release
 
 
-def _measure(sides: tuple[object, object], runs: int, release: Callable[[object], None]) -> list[list[float]]:
+def _measure(
+    sides: tuple[object, ...], runs: int, release: Callable[[object], bool]
+) -> tuple[list[list[float]], int]:
+    """Seconds of the releases of each side, and how many failed."""
     order = [0, 1] * runs
     random.Random(1).shuffle(order)
     for side in (0, 1, 0, 1):  # warm up
         release(sides[side])
     times: list[list[float]] = [[], []]
+    failures = 0
     for side in order:
         start = time.perf_counter()
-        release(sides[side])
+        answered = release(sides[side])
         times[side].append(time.perf_counter() - start)
-    return times
+        failures += not answered
+    return times, failures
 
 
-def _report(title: str, answer_after: float | None, times: list[list[float]]) -> None:
+def _report(title: str, answer_after: float | None, times: list[list[float]], failures: int) -> None:
     middle = median([*times[0], *times[1]])
     far = [[abs(seconds - middle) for seconds in side] for side in times]
     padded = "no answer_after" if answer_after is None else f"answer_after={answer_after:g}"
     latest = max(max(side) for side in times)
     print(
-        f"{title}, {padded}: {len(times[0])} releases a side; medians {median(times[0]):.6f} s with the person, "
+        f"{title}, {padded}: {len(times[0])} releases a side, {failures} failed; medians {median(times[0]):.6f} s with the person, "
         f"{median(times[1]):.6f} s without, latest {latest:.6f} s; AUC {_interval(times)} by length, "
         f"{_interval(far)} by distance from the median",
         flush=True,
@@ -115,7 +129,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=float, default=1e5, help="of all other people (default: 1e5)")
     parser.add_argument("--person", type=int, default=20_000, help="rows of the person (default: 20000)")
     parser.add_argument("--runs", type=int, default=300, help="releases of each table (default: 300)")
-    parser.add_argument("--answer-after", type=float, default=0.25, help="seconds (default: 0.25)")
+    parser.add_argument("--answer-after", type=float, default=2.0, help="seconds (default: 2)")
     return parser.parse_args()
 
 
