@@ -41,8 +41,8 @@ from privet.releasing import (  # noqa: E402
 )
 from privet.releasing import budget_split as allotment  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
-from privet.releasing.engines.engine import ColumnKind  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
+from privet.releasing.tables.column_kind import ColumnKind  # noqa: E402
 
 HOSTILE = [
     None, math.nan, math.inf, -0.0, 1e308, 5e-324, True, 0, 7, -(2**63), 2**63, 2**64, 10**400, 10**5000, "", "a", "1", "1_000",

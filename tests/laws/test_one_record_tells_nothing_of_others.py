@@ -30,8 +30,8 @@ from privet.randomness import SeededNoise
 from privet.releasing import Budget, GroupBy, Mean, Plan, Variance
 from privet.releasing.durable import DurableLedger
 from privet.releasing.engines.aggregates import Aggregation
+from privet.releasing.engines.choice import engine_for
 from privet.releasing.engines.duckdb_engine import DuckDBEngine
-from privet.releasing.engines.engine import engine_for
 from privet.releasing.executor import _combined, _measures, _on_grid
 from privet.releasing.synthetic import Categories, Domain
 

@@ -16,10 +16,10 @@ from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.randomness import SeededNoise  # noqa: E402
 from privet.releasing import Budget, Count, Engine, MemoryStore, Plan, ReleaseFailed  # noqa: E402
-from privet.releasing.engines.engine import ColumnKind  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 from privet.releasing.release import release  # noqa: E402
 from privet.releasing.tables import sources  # noqa: E402
+from privet.releasing.tables.column_kind import ColumnKind  # noqa: E402
 
 TABLE = pl.DataFrame({"u": [1, 2, 3]})
 PLAN = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))

@@ -35,7 +35,7 @@ from privet.releasing import (  # noqa: E402
     answer_to_plain,
     engine_for,
 )
-from privet.releasing.engines import engine  # noqa: E402
+from privet.releasing.engines import choice  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -271,7 +271,7 @@ def test_a_large_file_goes_to_duckdb(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     frames().write_parquet(path)
     assert isinstance(engine_for(path), PolarsEngine)
-    monkeypatch.setattr(engine, "_memory", lambda: 1000.0)
+    monkeypatch.setattr(choice, "_memory_bytes", lambda: 1000.0)
     assert isinstance(engine_for(path), DuckDBEngine)
 
 

@@ -10,7 +10,8 @@ from privet.releasing.answers import (
 )
 from privet.releasing.budget import Budget, Cost, FilterState, filter_state
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.engine import Engine, engine_for
+from privet.releasing.engines.choice import engine_for
+from privet.releasing.engines.engine import Engine
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import Plan
 from privet.releasing.questions import Part, question_key

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from privet.arguments import positive
 from privet.errors import InvalidArgument
 from privet.releasing.engines.aggregates import Aggregation, CellCounts, Totals
-from privet.releasing.engines.engine import ColumnKind, Engine
+from privet.releasing.engines.engine import Engine
+from privet.releasing.tables.column_kind import ColumnKind
 
 __all__ = ["LONGEST_WAIT", "AnswerTime", "CancellableEngine"]
 

@@ -16,7 +16,8 @@ from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
 from privet.releasing.budget_split import Allotted, allot
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.engine import Engine, engine_for
+from privet.releasing.engines.choice import engine_for
+from privet.releasing.engines.engine import Engine
 from privet.releasing.executor import Run, quoted
 from privet.releasing.failure import ReleaseFailed, contained
 from privet.releasing.questions import Part, question_key

@@ -22,8 +22,8 @@ from privet.releasing.engines.aggregates import (
     Share,
     Steps,
 )
-from privet.releasing.engines.engine import ColumnKind
 from privet.releasing.statistics import Category
+from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import Table, part_name, pl
 from privet.releasing.tables.values import (
     ValuePart,

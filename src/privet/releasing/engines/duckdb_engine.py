@@ -32,9 +32,10 @@ from privet.releasing.engines.aggregates import (
     summed_by_row,
 )
 from privet.releasing.engines.columns import cell, row_value
-from privet.releasing.engines.engine import ColumnKind, Engine
+from privet.releasing.engines.engine import Engine
 from privet.releasing.engines.packing import ORDER_BITS
 from privet.releasing.engines.rows import RowSource
+from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import Table, pl, table_for, table_in
 
 try:

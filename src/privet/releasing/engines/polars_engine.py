@@ -24,9 +24,10 @@ from privet.releasing.engines.aggregates import (
     summed_by_row,
 )
 from privet.releasing.engines.columns import cell, row_value
-from privet.releasing.engines.engine import ColumnKind, Engine
+from privet.releasing.engines.engine import Engine
 from privet.releasing.engines.packing import Pairs, bounded_pairs
 from privet.releasing.engines.rows import Keys, RowSource
+from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import Table, pl, table_for, table_in
 
 __all__ = ["PolarsEngine"]

@@ -8,8 +8,8 @@ from typing import final
 
 from privet.releasing.engines.aggregates import Aggregation, CellCounts
 from privet.releasing.engines.columns import Columns, KeyCodec, kind_of
-from privet.releasing.engines.engine import ColumnKind
 from privet.releasing.statistics import Category
+from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import Table, pl
 
 __all__ = ["Keys", "RowSource"]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from privet.errors import InvalidArgument
-from privet.releasing.engines.engine import ColumnKind
 from privet.releasing.questions import Part
 from privet.releasing.statistics import (
     Count,
@@ -17,6 +16,7 @@ from privet.releasing.statistics import (
     TopK,
     Variance,
 )
+from privet.releasing.tables.column_kind import ColumnKind
 
 __all__ = ["check_columns"]
 
