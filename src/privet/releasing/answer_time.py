@@ -1,23 +1,25 @@
 """Answers at a fixed time: a defence against the timing side channel of a release.
 
-A release takes longer for a table with more rows. A person with many rows shows in that time, and ε does not cover it. With
-``answer_after=seconds``, the answer comes at a public time, which is fixed before a row is read:
+A release takes longer for a table with more rows. A person with many rows shows in that time, and ε does not
+cover it. With ``answer_after=seconds``, the answer comes at a public time, which is fixed before a row is
+read:
 
 - Work that ends earlier waits. A failure waits as well.
-- Work that does not end in time has no answer: the release fails at that time, with the one message of all failures, and
-  what was spent stays spent. The work is cancelled: it ends with its next batch of rows, and has no answer.
+- Work that does not end in time has no answer: the release fails at that time, with the one message of all
+  failures, and what was spent stays spent. The work is cancelled: it ends with its next batch of rows, and
+  has no answer.
 
-*Guarantee*: one bit at most, whether the work overran. Where each table that is possible overruns with probability ≤ η, an
-(ε, δ)-DP release together with its time is (ε, δ + (1 + e^ε) η)-DP: it differs from a release that never overruns with
-probability ≤ η, on each of the two neighbours. So ``seconds`` must be far above what the largest possible table takes.
-*Adversary*: sees the answer and when it comes. *Leaks*: what other programs on the same machine see while the work runs
-(load, memory, disk), which no waiting hides.
+*Guarantee*: one bit at most, whether the work overran. Where each table that is possible overruns with
+probability ≤ η, an (ε, δ)-DP release together with its time is (ε, δ + (1 + e^ε) η)-DP: it differs from a
+release that never overruns with probability ≤ η, on each of the two neighbours. So ``seconds`` must be far
+above what the largest possible table takes. *Adversary*: sees the answer and when it comes. *Leaks*: what
+other programs on the same machine see while the work runs (load, memory, disk), which no waiting hides.
 
 *Reference*: Haeberlen, Pierce, Narayan, "Differential Privacy Under Fire", USENIX Security 2011 (predictable
-transactions). There each *row* has a time limit and a default value when it overruns, so that an overrun moves the answer by
-no more than one row does. Here the whole table has one limit, so no default value is covered by ε: a failure says openly what
-a default would hide in a wrong answer. Waiting until the next multiple of a period was not chosen, because it tells the number
-of periods.
+transactions). There each *row* has a time limit and a default value when it overruns, so that an overrun
+moves the answer by no more than one row does. Here the whole table has one limit, so no default value is
+covered by ε: a failure says openly what a default would hide in a wrong answer. Waiting until the next
+multiple of a period was not chosen, because it tells the number of periods.
 """
 
 import threading
@@ -50,7 +52,8 @@ class AnswerTime:
         """The clock starts now. ``seconds`` is public."""
         if positive("answer_after", seconds) > LONGEST_WAIT:
             raise InvalidArgument(
-                f"'answer_after' must be at most {LONGEST_WAIT:g} seconds, got {seconds:g}. Choose a shorter time."
+                f"'answer_after' must be at most {LONGEST_WAIT:g} seconds, got {seconds:g}. "
+                f"Choose a shorter time."
             )
         self._due = time.monotonic() + seconds
 
@@ -65,7 +68,8 @@ class AnswerTime:
     def run(self, work: Callable[[], _Result], cancel: Callable[[], None]) -> _Result | None:
         """What ``work`` returns or raises, when it is due. None: it did not end in time, and was cancelled.
 
-        The work has a thread of its own, so that it can be abandoned, and so that Ctrl-C reaches the waiting caller at once.
+        The work has a thread of its own, so that it can be abandoned, and so that Ctrl-C reaches the waiting
+        caller at once.
         """
         results: list[_Result] = []
         errors: list[BaseException] = []
@@ -76,7 +80,8 @@ class AnswerTime:
             except BaseException as error:  # the caller raises it
                 errors.append(error)
 
-        # No daemon: Python would end such a thread within a library's code at exit, and the process would abort.
+        # No daemon: Python would end such a thread within a library's code at exit, and the process would
+        # abort.
         thread = threading.Thread(target=run_and_note, name="privet-release")
         thread.start()
         try:

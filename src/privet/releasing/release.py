@@ -28,9 +28,10 @@ def release(
 ) -> Released:
     """Several statistics of one table, in equal shares of one budget.
 
-    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most ``rows`` rows
-    and ``groups`` groups of each unit count. With ``answer_after`` the answer comes so many seconds after the table is opened,
-    whatever is in it, and work that takes longer fails: the defence against the timing side channel. ``Plan`` has everything else: weights, another adjacency, a quote first.
+    ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most
+    ``rows`` rows and ``groups`` groups of each unit count. With ``answer_after`` the answer comes so many
+    seconds after the table is opened, whatever is in it, and work that takes longer fails: the defence
+    against the timing side channel. ``Plan`` has everything else: weights, another adjacency, a quote first.
 
     *Guarantee*: all answers together are (ε, δ)-DP under add-remove adjacency of one user, or of one record.
 

@@ -1,4 +1,5 @@
-"""Which engine a table gets. Engines are imported here when they are needed, because their packages are optional."""
+"""Which engine a table gets. Engines are imported here when they are needed, because their packages are
+optional."""
 
 import os
 from pathlib import Path
@@ -18,8 +19,8 @@ _SHARE_OF_MEMORY = 0.5
 def engine_for(data: object) -> Engine:
     """Polars for a table that fits into memory, DuckDB for a larger file.
 
-    ``data`` is a Polars frame, a pandas frame, an Arrow table, the path of a ``.csv`` or ``.parquet`` file, or an
-    engine. The choice depends on the size of a file alone. All engines give the same sums.
+    ``data`` is a Polars frame, a pandas frame, an Arrow table, the path of a ``.csv`` or ``.parquet`` file,
+    or an engine. The choice depends on the size of a file alone. All engines give the same sums.
     """
     if isinstance(data, Engine):
         return data
@@ -31,8 +32,8 @@ def engine_for(data: object) -> Engine:
 
         return PolarsEngine.over(data)
     raise InvalidArgument(
-        f"'data' must be a Polars or pandas frame, an Arrow table, or the path of a .csv or .parquet file, got a "
-        f"value of type {type(data).__name__}. Load the table first."
+        f"'data' must be a Polars or pandas frame, an Arrow table, or the path of a .csv or .parquet file, "
+        f"got a value of type {type(data).__name__}. Load the table first."
     )
 
 
@@ -40,8 +41,8 @@ def _engine_for_path(path: Path) -> Engine:
     suffix = path.suffix.lower()
     if suffix not in _EXPANSION:
         raise InvalidArgument(
-            f"'data' must be the path of a .csv or .parquet file, got {shown(str(path))}. Name the file by its "
-            f"format."
+            f"'data' must be the path of a .csv or .parquet file, got {shown(str(path))}. "
+            f"Name the file by its format."
         )
     if not is_file(path):
         raise InvalidArgument(f"'data' must be the path of a file, got {shown(str(path))}. Check the path.")

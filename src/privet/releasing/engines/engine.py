@@ -29,4 +29,5 @@ class Engine(ABC):
         """Weighted counts: a line for each public key, a column for each cell."""
 
     def cancel(self) -> None:  # noqa: B027 - an engine without batches has nothing to do
-        """Let the request that runs in another thread fail at its next batch of rows. Later requests are not affected."""
+        """Let the request that runs in another thread fail at its next batch of rows. Later requests are not
+        affected."""

@@ -1,4 +1,5 @@
-"""Does the table have the columns that a plan needs? Asked of the schema, which is public, before anything is spent."""
+"""Does the table have the columns that a plan needs? Asked of the schema, which is public, before anything is
+spent."""
 
 from collections.abc import Iterator, Mapping
 

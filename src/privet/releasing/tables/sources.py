@@ -1,7 +1,7 @@
-"""Where rows come from. A table knows the types of its columns before a row is read, and reads rows when it is asked.
+"""Where rows come from. A table knows the types of its columns before it reads a row.
 
-A column of pandas that has no type of its own (``object``, categories) is *mixed*: it is read value by value (``values``), as
-the parts that a question needs. Each part is a column under a name of its own.
+A pandas column without a type of its own (``object``, categories) is *mixed*: it is read value by value
+(``values``), as the parts that a request needs. Each part is a column with its own name.
 """
 
 from abc import ABC, abstractmethod
@@ -45,12 +45,12 @@ _PART_TYPES = {
 
 
 def part_name(column: str, part: ValuePart) -> str:
-    """What a part of a mixed column is called."""
+    """The name of the column that holds a part of a mixed column."""
     return f"{column}\x00{part}"
 
 
 class Table(ABC):
-    """The columns that are asked for, when they are asked for."""
+    """A table whose columns are read when they are needed."""
 
     @property
     @abstractmethod
@@ -59,12 +59,13 @@ class Table(ABC):
 
     @property
     def mixed(self) -> frozenset[str]:
-        """Columns without a type, of which parts are asked for."""
+        """Columns without a type of their own. Only their parts can be scanned."""
         return frozenset()
 
     @property
     def of_text(self) -> bool:
-        """Whether it is a text file, where an empty field is no value and what is no UTF-8 was replaced."""
+        """Whether it is a text file: an empty field is a missing value, and U+FFFD replaces what is no
+        UTF-8."""
         return False
 
     @abstractmethod
@@ -72,9 +73,9 @@ class Table(ABC):
         """These columns, or parts of mixed ones."""
 
     def row_marks(self) -> pl.LazyFrame:
-        """A column ``row`` that is as long as the table, for questions that need no other."""
+        """A column ``row`` that is as long as the table, for requests that need no other column."""
         name = next(iter(self.types), None)
-        # Under a name of our own: one of the table's may be one that an engine cannot have.
+        # With a fixed name, because an engine may not accept every name of the table.
         return pl.LazyFrame() if name is None else self.scan([name]).select(pl.first().is_null().alias("row"))
 
     def cancel(self) -> None:  # noqa: B027 - a table in memory has nothing to stop
@@ -99,7 +100,7 @@ class FrameTable(Table):
 
 @final
 class ArrowTable(Table):
-    """An Arrow table. Its rows are converted when they are read, and not before they are paid for."""
+    """An Arrow table. Its rows are converted when they are read, which is after they are paid for."""
 
     def __init__(self, table: Any) -> None:  # noqa: ANN401 - pyarrow is not imported here
         names = list(table.schema.names)
@@ -109,7 +110,7 @@ class ArrowTable(Table):
         for name in names:
             try:
                 self._types[name] = pl.DataFrame(table.slice(0, 0).select([name])).schema[name]
-            except Exception:  # whatever Polars or Arrow raise for a type that they do not share
+            except Exception:  # any error of Polars or Arrow about a type that only one of them has
                 self._types[name] = pl.Object()
 
     @property
@@ -120,12 +121,12 @@ class ArrowTable(Table):
         return pl.DataFrame(self._table.select(list(names))).lazy()
 
     def row_marks(self) -> pl.LazyFrame:
-        return _marks(self._table.num_rows)
+        return _row_marks(self._table.num_rows)
 
 
 @final
 class TextTable(Table):
-    """A CSV file: text throughout, because to guess types would be to look at the rows."""
+    """A CSV file. All columns are text, because guessing types would look at the rows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,7 +166,7 @@ class PandasTable(Table):
     def __init__(self, frame: Any) -> None:  # noqa: ANN401 - pandas is not imported here
         names = [name for name in frame.columns if isinstance(name, str)]
         _check_names(names)
-        if any("\x00" in name for name in names):  # which parts of mixed columns are named with
+        if any("\x00" in name for name in names):  # ``part_name`` needs this character
             raise InvalidArgument(
                 "'data' must have columns whose names have no character of code 0, and one has. Rename it."
             )
@@ -186,28 +187,29 @@ class PandasTable(Table):
         for name in names:
             column, _, part = name.rpartition("\x00")
             if column in self._mixed and name not in self._types:
-                values = _parts_of(self._frame[column], ValuePart(part))
+                values = _read_parts(self._frame[column], ValuePart(part))
                 parts.append(pl.Series(name, values, _PART_TYPES[ValuePart(part)]))
             else:
                 plain.append(name)
-        frame = self._converted(plain, None)
+        frame = self._convert(plain, None)
         if not parts:
             return frame.lazy()
         return (frame.with_columns(parts) if plain else pl.DataFrame(parts)).lazy()
 
     def row_marks(self) -> pl.LazyFrame:
-        return _marks(len(self._frame))
+        return _row_marks(len(self._frame))
 
     def _type(self, name: str) -> pl.DataType:
-        """The type that a column is read as, without a look at its rows; an object where Polars has none."""
+        """The type as which a column is read. It looks at no row, and is Object if Polars has no such
+        type."""
         if name in self._mixed:
             return pl.String()
         try:
-            return self._converted([name], 0).schema[name]
-        except Exception:  # whatever pandas or Arrow raise for a type that they cannot convert
+            return self._convert([name], 0).schema[name]
+        except Exception:  # any error of pandas or Arrow about a type that they cannot convert
             return pl.Object()
 
-    def _converted(self, names: list[str], rows: int | None) -> pl.DataFrame:
+    def _convert(self, names: list[str], rows: int | None) -> pl.DataFrame:
         if not names:
             return pl.DataFrame()
         frame = self._frame[names]
@@ -225,7 +227,8 @@ def table_for(data: Any) -> Table:  # noqa: ANN401 - a frame of any library
             return FrameTable(data.lazy())
         except pl.exceptions.PolarsError:
             raise InvalidArgument(
-                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. Collect it first."
+                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. "
+                "Collect it first."
             ) from None
     if module == "pandas" and name == "DataFrame":
         return PandasTable(data)
@@ -249,7 +252,7 @@ def table_in(path: Path) -> Table:
         ) from None
 
 
-def _marks(rows: int) -> pl.LazyFrame:
+def _row_marks(rows: int) -> pl.LazyFrame:
     return pl.LazyFrame().select(pl.repeat(False, rows, dtype=pl.Boolean).alias("row"))
 
 
@@ -261,12 +264,12 @@ def _check_names(names: list[str]) -> None:
 
 
 def _is_mixed(dtype: Any) -> bool:  # noqa: ANN401 - a type of pandas
-    """Whether values of several types can be in the column, or text that is no Unicode."""
+    """Whether the column can have values of several types, or text that is no Unicode."""
     return str(dtype) in ("object", "category") or getattr(dtype, "storage", None) == "python"
 
 
-def _parts_of(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
+def _read_parts(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
     if str(series.dtype) != "category":
         return [part_of(part, value) for value in series]
-    found = [part_of(part, value) for value in series.cat.categories]
-    return [found[code] if code >= 0 else None for code in series.cat.codes.tolist()]
+    parts = [part_of(part, value) for value in series.cat.categories]
+    return [parts[code] if code >= 0 else None for code in series.cat.codes.tolist()]

@@ -1,17 +1,20 @@
-"""Text files (CSV) as records, in one way for all engines: no types, no guesses, and no record that is an error.
+"""Text files (CSV) as records, in one way for all engines: no types, no guesses, and no record that is an
+error.
 
 The rules are those of RFC 4180, with an answer for everything that it leaves open:
 
-- A record ends at a line feed, or with the file. A carriage return right before belongs to the end; elsewhere it is a
+- A record ends at a line feed, or with the file. A carriage return right before belongs to the end; elsewhere
+  it is a character.
+- Fields are separated by commas. A field whose first character is a quote ends at the next single quote; two
+  quotes in it are one. What stands between that quote and the comma is appended. Any other quote is a
   character.
-- Fields are separated by commas. A field whose first character is a quote ends at the next single quote; two quotes in
-  it are one. What stands between that quote and the comma is appended. Any other quote is a character.
 - A quote that is not closed within 2²⁶ bytes is a character, so that it cannot swallow a whole file.
-- An empty line is no record. Fields that a short record lacks are missing; fields beyond the last name are dropped.
+- An empty line is no record. Fields that a short record lacks are missing; fields beyond the last name are
+  dropped.
 - Bytes that are no UTF-8 become U+FFFD. A byte-order mark at the beginning is dropped.
 
-Polars splits records that follow RFC 4180 to the letter (``text_structure`` finds them), because it has nothing to interpret
-there. The code here splits all other records. Tests compare the two.
+Polars splits records that follow RFC 4180 to the letter (``text_structure`` finds them), because it has
+nothing to interpret there. The code here splits all other records. Tests compare the two.
 """
 
 import re
@@ -39,15 +42,16 @@ _Piece = bytes | list[_Record]
 
 
 def field_names(path: Path) -> list[str]:
-    """The first record, which names the columns and is public; a column without a name cannot be asked for."""
+    """The first record, which names the columns and is public; a column without a name cannot be asked
+    for."""
     with path.open("rb") as file:
         first = _first_record(_pieces(file, _BLOCK))
     names = [field.decode("utf-8", "replace") for field in first]
     known = [name for name in names if name]
     if not known or len(set(known)) < len(known) or any("\r" in name for name in names):
         raise InvalidArgument(
-            "'data' must be a file whose first line names its columns, each differently, and whose lines end with a "
-            "line feed, and is not. Add a header, or write the file again."
+            "'data' must be a file whose first line names its columns, each differently, and whose lines "
+            "end with a line feed, and is not. Add a header, or write the file again."
         )
     return names
 
@@ -78,7 +82,8 @@ def _split_by_polars(lines: bytes, width: int, positions: dict[str, int]) -> pl.
     if not lines:
         return pl.DataFrame(schema=dict.fromkeys(positions, pl.String()))
     names = [f"column_{position + 1}" for position in range(width)]
-    # Polars takes the number of columns from the first line: one that has another number gets a header before it.
+    # Polars takes the number of columns from the first line: one that has another number gets a header before
+    # it.
     first = lines[: lines.find(b"\n") % len(lines) + 1]
     regular = b'"' not in first and first.count(b",") == width - 1
     frame = pl.read_csv(
@@ -121,8 +126,9 @@ def _pieces(file: IO[bytes], block: int) -> Iterator[_Piece]:
         structure = TextStructure(data)
         start = 0
         while start < len(data):
-            longest = len(data) - start > _LONGEST_QUOTED  # a quoted field may be longer than is allowed
-            end = structure.clear_end(start, quotes=not longest, last=last)
+            # A quoted field that is longer than allowed is possible only in more data than that.
+            quotes = len(data) - start <= _LONGEST_QUOTED
+            end = structure.clear_end(start, quotes=quotes, last=last)
             if end > start:
                 yield data[start:end]
                 start = end
@@ -135,12 +141,14 @@ def _pieces(file: IO[bytes], block: int) -> Iterator[_Piece]:
         if last:
             return
         rest = data[start:]
-        # As much again as is left: a long field is not searched from its beginning again and again.
+        # At least as much again as is left, so that a long field is searched from its beginning only a few
+        # times.
         taken = _read_lines(file, max(block, len(rest)))
 
 
 def _read_lines(file: IO[bytes], size: int) -> bytes:
-    """At most ``size`` bytes, up to a line feed near their end where there is one, so that no line is copied to the next block."""
+    """At most ``size`` bytes, up to a line feed near their end where there is one, so that no line is copied
+    to the next block."""
     start = file.tell()
     file.seek(start + max(size - _LAST_LINE, 0))
     end = file.read(min(size, _LAST_LINE)).rfind(b"\n")
@@ -149,7 +157,7 @@ def _read_lines(file: IO[bytes], size: int) -> bytes:
 
 
 def _split(data: bytes, start: int, *, last: bool, most: int | None = None) -> tuple[list[_Record], int]:
-    """The records from there on that are complete, at most so many, and where the next one begins."""
+    """At most ``most`` complete records from ``start`` on, and where the next one begins."""
     records: list[_Record] = []
     at = start
     while at < len(data) and (most is None or len(records) < most):
@@ -174,7 +182,7 @@ def _split(data: bytes, start: int, *, last: bool, most: int | None = None) -> t
 
 
 def _split_quoted(data: bytes, at: int, *, last: bool) -> tuple[_Record, int] | None:
-    """One record, field by field, and where it ends; None where it may go on beyond the data."""
+    """One record, field by field, and where the next one begins. None: it may go on beyond the data."""
     fields = []
     while True:
         inside = b""
@@ -188,18 +196,18 @@ def _split_quoted(data: bytes, at: int, *, last: bool) -> tuple[_Record, int] | 
         end = at if match is None else match.end()
         if end >= len(data) and not last:
             return None
-        after, goes_on = data[at:end], data[end : end + 1] == b","
-        fields.append(inside + (after if goes_on else after.removesuffix(b"\r")))
+        after, more_fields = data[at:end], data[end : end + 1] == b","
+        fields.append(inside + (after if more_fields else after.removesuffix(b"\r")))
         at = end + 1
-        if not goes_on:
+        if not more_fields:
             return fields, at
 
 
 def _closing_quote(data: bytes, start: int) -> int | None:
-    """Where the quote is that ends a field."""
+    """The position of the quote that ends a field."""
     at, furthest = start, start + _LONGEST_QUOTED
-    while (place := data.find(b'"', at, furthest)) >= 0:
-        if data[place + 1 : place + 2] != b'"':
-            return place
-        at = place + 2
+    while (quote := data.find(b'"', at, furthest)) >= 0:
+        if data[quote + 1 : quote + 2] != b'"':
+            return quote
+        at = quote + 2
     return None

@@ -1,12 +1,15 @@
-"""Which records of a text file follow RFC 4180 to the letter: found for a whole block at once, by positions of bytes.
+"""Which records of a text file follow RFC 4180 to the letter: found for a whole block at once, by positions
+of bytes.
 
-Outside of quotes, such records have no quote, and a carriage return only before a line feed. A quoted field begins right after
-a comma or a line feed, and ends right before a comma or the end of the record; a quote in it is doubled.
+Outside of quotes, such records have no quote, and a carriage return only before a line feed. A quoted field
+begins right after a comma or a line feed, and ends right before a comma or the end of the record; a quote in
+it is doubled.
 
-*Why parity suffices.* Count the quotes from the start of a record: those with an even number open a field, or are the second
-of a doubled pair; those with an odd number close a field, or are the first of a pair. Reading a pair as "close and open again"
-leaves the same bytes inside and outside of quotes. So the records are as above exactly when each even quote stands after a
-comma, a line feed or a quote, and each odd quote before a comma, a quote or the end of the record.
+*Why parity suffices.* Count the quotes from the start of a record: those with an even number open a field, or
+are the second of a doubled pair; those with an odd number close a field, or are the first of a pair. Reading
+a pair as "close and open again" leaves the same bytes inside and outside of quotes. So the records are as
+above exactly when each even quote stands after a comma, a line feed or a quote, and each odd quote before a
+comma, a quote or the end of the record.
 """
 
 from typing import final
@@ -25,7 +28,8 @@ _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 @final
 class TextStructure:
-    """Positions in a block of bytes. A block without quotes and carriage returns has none, and costs two searches."""
+    """Positions in a block of bytes. A block without quotes and carriage returns has none, and costs two
+    searches."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -35,7 +39,8 @@ class TextStructure:
         self._returns = self._lone_returns(codes) if b"\r" in data else (_NONE, _NONE)
 
     def clear_end(self, start: int, *, quotes: bool, last: bool) -> int:
-        """Up to where records that begin at ``start`` follow RFC 4180. Without ``quotes``, records with quotes do not.
+        """Up to where records that begin at ``start`` follow RFC 4180. Without ``quotes``, records with
+        quotes do not.
 
         The last record of a file needs no line feed if it has no quotes.
         """
@@ -53,7 +58,8 @@ class TextStructure:
         return start
 
     def _lone_returns(self, codes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Carriage returns not before a line feed: those after an even number of quotes, and those after an odd one."""
+        """Carriage returns not before a line feed: those after an even number of quotes, and those after an
+        odd one."""
         returns = np.flatnonzero(codes == _RETURN)
         lone = returns[_following(codes, returns) != _LINE_FEED]
         odd = np.searchsorted(self._quotes, lone) % 2 == 1
@@ -83,7 +89,8 @@ def _misplaced_quotes(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Quotes that stand where RFC 4180 has none, if even ones open a field, and if odd ones do.
 
-    A quote before a carriage return may close a field: whether the return belongs to the end of a line is looked at apart.
+    A quote before a carriage return may close a field: whether the return belongs to the end of a line is
+    looked at apart.
     """
     if not quotes.size:
         return _NONE, _NONE
@@ -108,7 +115,8 @@ def _first_from(positions: NDArray[np.int64], start: int, end: int) -> int:
 
 
 def _has_pair(data: bytes, pair: bytes) -> bool:
-    """Whether two bytes are in the data, one after the other. In numpy because of line feeds, on which Python's search is slow."""
+    """Whether two bytes are in the data, one after the other. In numpy because of line feeds, on which
+    Python's search is slow."""
     word = np.frombuffer(pair, dtype=np.uint16)[0]
     codes = np.frombuffer(data, dtype=np.uint8)
     words = (codes[offset : offset + (codes.size - offset) // 2 * 2].view(np.uint16) for offset in (0, 1))

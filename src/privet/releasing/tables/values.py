@@ -1,9 +1,10 @@
-"""One value at a time: what it is as a number, as a whole number, as text, and whom or what it names.
+"""One value at a time: as a number, as a whole number, as text, and as a name of a unit or a key.
 
-Every function looks at one value and at nothing else, and none raises: what a value is not, is None. Columns without a
-type of their own (``object`` of pandas) are read by these functions alone, and columns with a type are read so that they
-agree with them: whether a library gave a column a type depends on all of its rows, and one row must not change
-what the others count. So a number is the same number as bool, int, float or Decimal: 7 and 7.0 have one name.
+Every function looks at one value and at nothing else. No function raises: a value of another type gives None.
+Columns without a type of their own (``object`` of pandas) are read by these functions, and columns with a
+type are read by the same rules. The reason: whether a library gives a type to a column depends on all of its
+rows, and one row must not change what the others count. So a number is the same as bool, int, float or
+Decimal: 7 and 7.0 have one name.
 """
 
 import math
@@ -32,38 +33,40 @@ __all__ = [
     "text_of_number",
 ]
 
-_EXACT = 2**53  # whole floats up to here are shown as whole numbers
-_MOST_DIGITS = 60  # before or behind the point
-_LONGEST = 2**200  # whole numbers beyond are written in base 16: Python refuses 4,300 digits in base 10
+_EXACT = 2**53  # whole floats up to here are written as whole numbers
+_MOST_DIGITS = 60  # before or after the point
+_LARGEST = 2**200  # larger whole numbers are written in base 16: Python refuses 4,300 digits in base 10
 _WHOLE = re.compile(r"-?[0-9]+")
 _DATE = r"(?:(\d{4}-\d\d-\d\d)|1970-01-01([+-]\d{1,12}) days)"
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?"
-_Found = TypeVar("_Found")
+_Read = TypeVar("_Read")
 
 
 @final
 class ValuePart(StrEnum):
-    """What can be asked of a value of a column without a type."""
+    """What a value of a column without a type can be read as."""
 
     NUMBER = "number"
-    """A float; text is none, and is read by the engine as in any column of text."""
+    """A float. Text has none: the engine reads it as in any column of text."""
     WHOLE = "whole"
     """A whole number of 64 bits."""
     TEXT = "text"
-    """The text, if it is one."""
+    """The text of a text."""
     WRITTEN = "written"
-    """Any plain value as it is written, which public keys of text are compared with."""
+    """The text of any plain value. Public keys that are text are compared with it."""
     NAME = "name"
-    """Keys that are found, and units: equal for what is the same number, text, date or time. ``category_of`` reads it."""
+    """Keys that are discovered, and units: equal for the same number, text, date or time.
+
+    ``category_of`` decodes it."""
 
 
 def part_of(part: ValuePart, value: object) -> Any:  # noqa: ANN401 - a float, a whole number or text
-    """That part of a value, or None."""
-    return _safely(_PARTS[part], value)
+    """A value read as this part, or None."""
+    return _read_safely(_PARTS[part], value)
 
 
 def category_of(name: str) -> Category:
-    """The key that a name was made of.
+    """The key that a name encodes.
 
     >>> [category_of(part_of(ValuePart.NAME, value)) for value in (True, 7.0, 0.5, "7")]
     [True, 7, 0.5, '7']
@@ -84,17 +87,17 @@ def text_of_number(value: float | Decimal) -> str:
         near = float(value)
         if math.isfinite(near) and Decimal(repr(near)) == value:
             return text_of_number(near)
-        # With an exponent of thousands, a whole number would have as many digits: minutes for one value.
+        # An exponent of thousands would give a whole number of thousands of digits: minutes for one value.
         if abs(value.adjusted()) > _MOST_DIGITS or not value.is_finite():
             return str(value.normalize())
         return text_of_number(int(value)) if value == value.to_integral_value() else str(value.normalize())
     if isinstance(value, int):
-        return str(value) if abs(value) < _LONGEST else hex(value)
+        return str(value) if abs(value) < _LARGEST else hex(value)
     return str(int(value)) if abs(value) <= _EXACT and value == int(value) else repr(value)
 
 
 def date_text(days: int) -> str:
-    """A number of days since 1970 as a date, also where no calendar has one.
+    """A number of days since 1970 as a date, also beyond the calendar.
 
     >>> date_text(18262), date_text(2**31 - 1)
     ('2020-01-01', '1970-01-01+2147483647 days')
@@ -123,7 +126,7 @@ def instant_text(nanoseconds: int, *, utc: bool) -> str:
 
 
 def days_of(text: str) -> int | None:
-    """The days of which ``date_text`` makes this text, if there are such."""
+    """The days since 1970 that ``date_text`` writes as this text, or None."""
     match = re.fullmatch(_DATE, text, re.ASCII)
     if match is None:
         return None
@@ -135,7 +138,8 @@ def days_of(text: str) -> int | None:
 
 
 def nanoseconds_of(text: str, *, utc: bool | None) -> int | None:
-    """The nanoseconds of which ``instant_text`` makes this text, or ``clock_text`` where ``utc`` is None."""
+    """The nanoseconds that ``instant_text`` writes as this text, or None; of ``clock_text`` if ``utc`` is
+    None."""
     day, _, clock = text.rpartition(" ")
     zone = "+00:00" if utc else ""
     match = re.fullmatch(_CLOCK, clock.removesuffix(zone), re.ASCII)
@@ -143,40 +147,41 @@ def nanoseconds_of(text: str, *, utc: bool | None) -> int | None:
     if match is None or days is None:
         return None
     seconds = ((days * 24 + int(match[1])) * 60 + int(match[2])) * 60 + int(match[3])
-    found = seconds * 10**9 + int((match[4] or "").ljust(9, "0"))
-    made = clock_text(found) if utc is None else instant_text(found, utc=utc)
-    return found if made == text else None
+    nanoseconds = seconds * 10**9 + int((match[4] or "").ljust(9, "0"))
+    written = clock_text(nanoseconds) if utc is None else instant_text(nanoseconds, utc=utc)
+    return nanoseconds if written == text else None
 
 
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-def _safely(read: Callable[[object], _Found | None], value: object) -> _Found | None:
+def _read_safely(read: Callable[[object], _Read | None], value: object) -> _Read | None:
     try:
-        return read(_native(value))
-    except Exception:  # whatever a value does when it is asked, to raise it would tell that it is there
+        return read(_to_python(value))
+    except Exception:  # an object of a user may raise anything, and an error would tell that it is there
         return None
 
 
-def _native(value: object) -> object:
-    """A scalar of numpy as Python's own; every kind of missing value as None."""
+def _to_python(value: object) -> object:
+    """A numpy scalar as a Python object; every kind of missing value as None."""
     if isinstance(value, (str, bool, int)) and not isinstance(value, np.generic):
         return value
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return None if np.isnat(value) else value
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, (float, Decimal, date, np.generic)) and value != value else value  # noqa: PLR0124
+    missing = isinstance(value, (float, Decimal, date, np.generic)) and value != value  # noqa: PLR0124
+    return None if missing else value
 
 
 def _number(value: object) -> float | None:
     if not isinstance(value, (Real, Decimal, np.floating)):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
 
 
 def _whole(value: object) -> int | None:
@@ -188,7 +193,7 @@ def _whole(value: object) -> int | None:
 def _text(value: object) -> str | None:
     if not isinstance(value, str):
         return None
-    value.encode()  # a lone surrogate is no text
+    value.encode()  # raises for a lone surrogate, which is no text
     return str(value)
 
 
@@ -225,7 +230,7 @@ def _instant(value: datetime) -> str:
     plain = value.astimezone(UTC).replace(tzinfo=None) if aware else value.replace(tzinfo=None)
     days = plain.toordinal() - _EPOCH
     seconds = ((days * 24 + plain.hour) * 60 + plain.minute) * 60 + plain.second
-    nanoseconds = getattr(value, "nanosecond", 0)  # a timestamp of pandas has them
+    nanoseconds = getattr(value, "nanosecond", 0)  # of a pandas timestamp
     return instant_text(seconds * 10**9 + plain.microsecond * 1000 + nanoseconds, utc=aware)
 
 
