@@ -145,8 +145,8 @@ def test_more_rows_than_the_proof_covers_are_an_error_and_no_wrapped_sum(rows, u
     monkeypatch.setattr(aggregates, "MOST_ROWS", 6)
     frame = pl.DataFrame({"unit": range(rows), "key": ["a"] * rows, "value": [1.0] * rows})
     grouping = GROUPINGS[0 if key is None else 1]
-    measures = (Steps.fitting("value", 0.0, 1.0),)
-    totals = Aggregation(unit, grouping, measures, Contribution(), 1)
+    asked = (Steps.fitting("value", 0.0, 1.0),)
+    totals = Aggregation(unit, grouping, asked, Contribution(), 1)
     cells = CellCounts(unit, grouping, Cells("value", 0.0, 4.0, 4), Contribution(), 1)
     for engine in both(frame):
         for ask, request in ((engine.totals, totals), (engine.cells, cells)):

@@ -10,7 +10,7 @@ from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import Compose, DiscreteGaussian, DiscreteLaplace, Repeat
 from privet.releasing.engines.aggregates import Steps, weighed
-from privet.releasing.engines.packing import _by_columns, bounded_pairs
+from privet.releasing.engines.packing import _bound_by_columns, bounded_pairs
 from privet.releasing.noise_distributions import GaussianLaw, LaplaceLaw
 from privet.releasing.postprocessing import (
     MeanOfMoments,
@@ -144,7 +144,7 @@ def test_packing_keeps_the_first_groups_of_each_unit(most, wide):
             rows = here & (groups == group)
             expected.append((group, int(rows.sum()), int(values[rows].sum())))
     assert pairs_of(found, values) == sorted(expected)
-    slow = _by_columns(units, groups, order, most=most)
+    slow = _bound_by_columns(units, groups, order, most=most)
     assert pairs_of(slow, values) == sorted(expected)
 
 
