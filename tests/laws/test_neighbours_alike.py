@@ -26,7 +26,6 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
-    Engine,
     GroupBy,
     Histogram,
     Marginal,
@@ -36,6 +35,7 @@ from privet.releasing import (  # noqa: E402
     Quantile,
     ReleaseFailed,
     Sum,
+    TableEngine,
     TopK,
     Variance,
 )
@@ -234,7 +234,7 @@ def test_ten_thousand_neighbours_have_one_outcome(tmp_path):
 # --- after the spend the only outcome is the constant failure ---------------------------------------------------------
 
 
-class Breaking(Engine):
+class Breaking(TableEngine):
     """Breaks in a way of its own, and talks about a row."""
 
     def __init__(self, error):

@@ -29,10 +29,10 @@ from privet.mechanisms.grids import ONE
 from privet.randomness import SeededNoise
 from privet.releasing import Budget, GroupBy, Mean, Plan, Variance
 from privet.releasing.durable import DurableLedger
-from privet.releasing.engines.aggregates import Aggregation
-from privet.releasing.engines.choice import engine_for
+from privet.releasing.engines.aggregates import AggregateRequest
+from privet.releasing.engines.choice import choose_engine
 from privet.releasing.engines.duckdb_engine import DuckDBEngine
-from privet.releasing.executor import _combined, _measures, _on_grid
+from privet.releasing.executor import _aggregates, _combined, _on_grid
 from privet.releasing.synthetic import Categories, Domain
 
 BIG = (2**53, 2**53 + 1)
@@ -148,9 +148,9 @@ def test_an_exchange_between_groups_is_rounded_in_both(statistic):
     def steps(group, value, others):
         part = one.compiled.part
         rows = {"g": ["a"] * len(others) + ["b"] * len(others) + [group], "x": [*others, *others, value]}
-        engine = engine_for(polars.DataFrame(rows))
-        asked = Aggregation(
-            part.unit, one.compiled.grouping, _measures((noised.query,)), part.contribution, 1
+        engine = choose_engine(polars.DataFrame(rows))
+        asked = AggregateRequest(
+            part.unit, one.compiled.grouping, _aggregates((noised.query,)), part.contribution, 1
         )
         totals = engine.totals(asked)
         return [_on_grid(_combined(line, totals.sums), noised) for line in noised.query.parts]

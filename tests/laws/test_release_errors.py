@@ -21,7 +21,6 @@ from privet.releasing import (  # noqa: E402
     Budget,
     Contribution,
     Count,
-    Engine,
     GroupBy,
     Histogram,
     Mean,
@@ -30,6 +29,7 @@ from privet.releasing import (  # noqa: E402
     Quantile,
     ReleaseFailed,
     Sum,
+    TableEngine,
     TopK,
     Variance,
 )
@@ -99,7 +99,7 @@ def test_a_refusal_is_decided_without_a_row():
 # --- nothing is un-spent on a failed one -------------------------------------------------------------------------
 
 
-class Failing(Engine):
+class Failing(TableEngine):
     """Fails with a row in its message, and notes what the store held by then."""
 
     def __init__(self, store):

@@ -13,7 +13,7 @@ pl = pytest.importorskip("polars")
 
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.releasing.tables import text_files  # noqa: E402
-from privet.releasing.tables.text_files import field_names, text_batches  # noqa: E402
+from privet.releasing.tables.text_files import read_field_names, read_text_batches  # noqa: E402
 from privet.releasing.tables.text_structure import TextStructure  # noqa: E402
 
 PLAIN = st.lists(
@@ -36,8 +36,8 @@ def read(tmp_path_factory):
 
     def rows(content, block=1 << 24, wanted=("x", "y")):
         path.write_bytes(content)
-        names = field_names(path)
-        batches = list(text_batches(path, names, list(wanted), block=block))
+        names = read_field_names(path)
+        batches = list(read_text_batches(path, names, list(wanted), block=block))
         return [tuple(row) for batch in batches for row in batch.rows()]
 
     rows.path = path

@@ -10,8 +10,8 @@ from privet.releasing.answers import (
 )
 from privet.releasing.budget import Budget, Cost, FilterState, filter_state
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.choice import engine_for
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.choice import choose_engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import Plan
 from privet.releasing.questions import Part, question_key
@@ -35,7 +35,6 @@ __all__ = [
     "Contribution",
     "Cost",
     "Count",
-    "Engine",
     "ErrorKind",
     "FilterState",
     "GroupBy",
@@ -52,11 +51,12 @@ __all__ = [
     "Statistic",
     "Store",
     "Sum",
+    "TableEngine",
     "TopK",
     "Variance",
     "answer_from_plain",
     "answer_to_plain",
-    "engine_for",
+    "choose_engine",
     "filter_state",
     "question_key",
 ]

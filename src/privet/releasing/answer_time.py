@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from privet.arguments import positive
 from privet.errors import InvalidArgument
-from privet.releasing.engines.aggregates import Aggregation, CellCounts, Totals
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.aggregates import AggregateRequest, CellCountRequest, Totals
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.tables.column_kind import ColumnKind
 
 __all__ = ["LONGEST_WAIT", "AnswerTime", "CancellableEngine"]
@@ -99,10 +99,10 @@ class AnswerTime:
 
 
 @final
-class CancellableEngine(Engine):
+class CancellableEngine(TableEngine):
     """An engine that answers no more requests after ``cancel``."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: TableEngine) -> None:
         self._engine = engine
         self._cancelled = False
 
@@ -110,11 +110,11 @@ class CancellableEngine(Engine):
     def schema(self) -> Mapping[str, ColumnKind]:
         return self._engine.schema
 
-    def totals(self, request: Aggregation) -> Totals:
+    def totals(self, request: AggregateRequest) -> Totals:
         self._check()
         return self._engine.totals(request)
 
-    def cells(self, request: CellCounts) -> NDArray[np.int64]:
+    def cells(self, request: CellCountRequest) -> NDArray[np.int64]:
         self._check()
         return self._engine.cells(request)
 

@@ -12,15 +12,15 @@ from privet.randomness import NoiseSource
 from privet.releasing.answers import Answer, ErrorKind, Number, Quote, Values
 from privet.releasing.budget_split import Allotted, Noised
 from privet.releasing.engines.aggregates import (
-    Aggregation,
-    CellCounts,
+    Aggregate,
+    AggregateRequest,
+    CellCountRequest,
     Grouping,
-    Measure,
-    Rows,
+    RowCount,
     Totals,
-    Units,
+    UnitCount,
 )
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.postprocessing import Finished, Noisy
 from privet.releasing.queries import Linear, Query
 from privet.releasing.statistics import Category, GroupBy, Key, Marginal, TopK
@@ -53,7 +53,7 @@ def quoted(one: Allotted, confidence: float) -> Quote:
 class Run:
     """One pass of a plan over one table. ``salt`` keys the choice of groups for all of its statistics."""
 
-    def __init__(self, engine: Engine, noise: NoiseSource, confidence: float) -> None:
+    def __init__(self, engine: TableEngine, noise: NoiseSource, confidence: float) -> None:
         self._engine = engine
         self._noise = noise
         self._confidence = confidence
@@ -63,12 +63,12 @@ class Run:
         """Everything, with one aggregation for all statistics of one grouping."""
         found = self._discovered(plan)
         groupings = [self._grouping(one, keys) for one, keys in zip(plan, found, strict=True)]
-        wanted: dict[tuple[str, Grouping], dict[Measure, None]] = {}
+        wanted: dict[tuple[str, Grouping], dict[Aggregate, None]] = {}
         for one, grouping in zip(plan, groupings, strict=True):
             if grouping is not None and one.queries:
-                measures = _measures(tuple(noised.query for noised in one.queries))
-                wanted.setdefault(_kind(grouping), {}).update(dict.fromkeys(measures))
-        totals = {key: self._totals(plan[0], key[1], tuple(measures)) for key, measures in wanted.items()}
+                aggregates = _aggregates(tuple(noised.query for noised in one.queries))
+                wanted.setdefault(_kind(grouping), {}).update(dict.fromkeys(aggregates))
+        totals = {key: self._totals(plan[0], key[1], tuple(aggregates)) for key, aggregates in wanted.items()}
         return tuple(
             self._answer(one, shown, grouping, totals.get(_kind(grouping)) if grouping is not None else None)
             for one, shown, grouping in zip(plan, found, groupings, strict=True)
@@ -77,7 +77,7 @@ class Run:
     def _discovered(self, plan: tuple[Allotted, ...]) -> tuple["_Shown | None", ...]:
         """Which keys are shown, for each statistic that has to find them."""
         hidden = dict.fromkeys(_kind(one.compiled.grouping) for one in plan if one.discovery is not None)
-        totals = {kind: self._totals(plan[0], kind[1], (Units(),)) for kind in hidden}
+        totals = {kind: self._totals(plan[0], kind[1], (UnitCount(),)) for kind in hidden}
         shown: list[_Shown | None] = []
         for one in plan:
             if one.discovery is None or one.threshold is None:
@@ -86,7 +86,7 @@ class Run:
             found = totals[_kind(one.compiled.grouping)]
             (counts,) = self._noisy(one.discovery, found)
             # A key without units must not even get noise; engines leave it out, and this does not rely on it.
-            kept = np.flatnonzero((counts >= one.threshold) & (found.sums[Units()] > 0))
+            kept = np.flatnonzero((counts >= one.threshold) & (found.sums[UnitCount()] > 0))
             shown.append(_Shown(tuple(found.keys[place] for place in kept), counts[kept]))
         return tuple(shown)
 
@@ -97,9 +97,11 @@ class Run:
             return grouping
         return replace(grouping, keys=shown.keys) if shown.keys else None
 
-    def _totals(self, one: Allotted, grouping: Grouping, measures: tuple[Measure, ...]) -> Totals:
+    def _totals(self, one: Allotted, grouping: Grouping, aggregates: tuple[Aggregate, ...]) -> Totals:
         part = one.compiled.part
-        return self._engine.totals(Aggregation(part.unit, grouping, measures, part.contribution, self._salt))
+        return self._engine.totals(
+            AggregateRequest(part.unit, grouping, aggregates, part.contribution, self._salt)
+        )
 
     def _noisy(self, noised: Noised, totals: Totals) -> tuple[NDArray[np.float64], ...]:
         """Each number of a query, in its own unit: exact sum, rounded to the grid, plus noise."""
@@ -148,7 +150,7 @@ class Run:
         part, chooser = one.compiled.part, one.chooser
         if chooser is None:
             raise AssertionError("nothing is to be chosen")
-        request = CellCounts(part.unit, grouping, chooser.choice.cells, part.contribution, self._salt)
+        request = CellCountRequest(part.unit, grouping, chooser.choice.cells, part.contribution, self._salt)
         counts = self._engine.cells(request)
         return np.array([chooser.choose(line, self._noise) for line in counts])
 
@@ -172,14 +174,18 @@ def _kind(grouping: Grouping) -> tuple[str, Grouping]:
     return repr(grouping if found else grouping.columns), grouping
 
 
-def _measures(queries: tuple[Query, ...]) -> tuple[Measure, ...]:
+def _aggregates(queries: tuple[Query, ...]) -> tuple[Aggregate, ...]:
     return tuple(
-        dict.fromkeys(measure for query in queries for linear in query.parts for measure, _ in linear.terms)
+        dict.fromkeys(
+            aggregate for query in queries for linear in query.parts for aggregate, _ in linear.terms
+        )
     )
 
 
-def _combined(linear: Linear, sums: Mapping[Measure, NDArray[np.int64]]) -> NDArray[np.int64]:
-    reach = sum(abs(factor) * int(np.abs(sums[measure]).max(initial=0)) for measure, factor in linear.terms)
+def _combined(linear: Linear, sums: Mapping[Aggregate, NDArray[np.int64]]) -> NDArray[np.int64]:
+    reach = sum(
+        abs(factor) * int(np.abs(sums[aggregate]).max(initial=0)) for aggregate, factor in linear.terms
+    )
     parts = [sums[m].astype(object) if reach > _SAFE else sums[m] for m, _ in linear.terms]
     total = np.zeros_like(parts[0])
     for part, (_, factor) in zip(parts, linear.terms, strict=True):
@@ -210,8 +216,8 @@ def _halves(one: Allotted, confidence: float) -> tuple[float, ...]:
 def _whole(one: Allotted) -> bool:
     """Whether the answer is a count, which is shown as a whole number."""
     queries = (*one.queries, *([one.discovery] if one.discovery is not None else []))
-    measures = _measures(tuple(noised.query for noised in queries))
-    return one.chooser is None and set(measures) <= {Rows(), Units()}
+    aggregates = _aggregates(tuple(noised.query for noised in queries))
+    return one.chooser is None and set(aggregates) <= {RowCount(), UnitCount()}
 
 
 def _widened(one: Allotted, errors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,8 +16,8 @@ from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
 from privet.releasing.budget_split import Allotted, allot
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.choice import engine_for
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.choice import choose_engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.executor import Run, quoted
 from privet.releasing.failure import ReleaseFailed, contained
 from privet.releasing.questions import Part, question_key
@@ -133,7 +133,7 @@ class Plan:
         kept.use_unit_column(self.unit)
         _ = self._allotted  # takes a time that is public, and must not count
         due = None if answer_after is None else AnswerTime(answer_after)
-        engine = engine_for(data)
+        engine = choose_engine(data)
         check_columns(self.parts, engine.schema)
         questions = tuple(question_key(part, data_name) for part in self.parts)
         stored, fresh = self._sorted_out(questions, kept)
@@ -171,7 +171,7 @@ class Plan:
 
     def _answered(
         self,
-        engine: Engine,
+        engine: TableEngine,
         source: NoiseSource,
         fresh: tuple[Allotted, ...],
         ledger: Ledger,

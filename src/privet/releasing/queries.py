@@ -16,16 +16,16 @@ from typing import final
 
 from privet.releasing.engines.aggregates import (
     SHARE_STEPS,
+    Aggregate,
     Cells,
     Grouping,
     KeyColumn,
     KeyKind,
-    Measure,
-    Present,
-    Rows,
-    Share,
-    Steps,
-    Units,
+    RowCount,
+    ShareSum,
+    UnitCount,
+    ValueCount,
+    ValueSum,
 )
 from privet.releasing.postprocessing import (
     Finish,
@@ -68,14 +68,14 @@ class NoiseKind(StrEnum):
 @final
 @dataclass(frozen=True)
 class Linear:
-    """A whole-number combination of measures."""
+    """A whole-number combination of aggregates."""
 
-    terms: tuple[tuple[Measure, int], ...]
+    terms: tuple[tuple[Aggregate, int], ...]
 
     @staticmethod
-    def of(measure: Measure) -> "Linear":
-        """The measure itself."""
-        return Linear(((measure, 1),))
+    def of(aggregate: Aggregate) -> "Linear":
+        """The aggregate itself."""
+        return Linear(((aggregate, 1),))
 
 
 @final
@@ -145,7 +145,7 @@ def compiled(part: Part, kind: NoiseKind) -> Compiled:
     if grouping.keys is None:
         one_row = part.contribution.rows == 1 and isinstance(scalar, (Count, TopK))
         share = 1.0 if one_row else _DISCOVERY
-        discovery = Query((Linear.of(Units()),), bounds.number(0, 1), 1.0, share)
+        discovery = Query((Linear.of(UnitCount()),), bounds.number(0, 1), 1.0, share)
         queries = () if one_row else tuple(_reduced(query, 1 - share) for query in queries)
         choice = None if choice is None else replace(choice, fraction=1 - share)
     return Compiled(part, grouping, queries, choice, discovery, finish)
@@ -155,9 +155,9 @@ def _queries(statistic: Statistic, bounds: Bounds, kind: NoiseKind) -> tuple[tup
     rows = bounds.contribution.rows
     match statistic:
         case Count() | Histogram() | Marginal() | TopK():
-            return (Query((Linear.of(Rows()),), bounds.number(0, rows), 1.0),), Plain()
+            return (Query((Linear.of(RowCount()),), bounds.number(0, rows), 1.0),), Plain()
         case Sum(column, lower, upper):
-            steps = Steps.fitting(column, lower, upper)
+            steps = ValueSum.fitting(column, lower, upper)
             low, high = steps.bounds
             reach = _sum_reach(rows * low, rows * high, bounds, kind)
             return (Query((Linear.of(steps),), reach, 2.0**steps.exponent),), Plain()
@@ -179,7 +179,7 @@ def _sum_reach(low: int, high: int, bounds: Bounds, kind: NoiseKind) -> Reach:
 def _mean(
     column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
 ) -> tuple[tuple[Query, ...], Finish]:
-    rows, present, share = bounds.contribution.rows, Present(column), Share(column, lower, upper, 1)
+    rows, present, share = bounds.contribution.rows, ValueCount(column), ShareSum(column, lower, upper, 1)
     above = Linear.of(share)
     below = Linear(((present, SHARE_STEPS), (share, -1)))
     if kind is NoiseKind.LAPLACE:
@@ -196,8 +196,8 @@ def _mean(
 def _variance(
     column: str, lower: float, upper: float, bounds: Bounds, kind: NoiseKind
 ) -> tuple[tuple[Query, ...], Finish]:
-    rows, present = bounds.contribution.rows, Present(column)
-    share, square = Share(column, lower, upper, 1), Share(column, lower, upper, 2)
+    rows, present = bounds.contribution.rows, ValueCount(column)
+    share, square = ShareSum(column, lower, upper, 1), ShareSum(column, lower, upper, 2)
     # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for each row,
     # and four for each unit, are more than enough.
     slack = 3 * rows + 4

@@ -19,25 +19,25 @@ __all__ = [
     "MOST_ROWS",
     "SHARE_STEPS",
     "WEIGHT",
-    "Aggregation",
-    "CellCounts",
+    "Aggregate",
+    "AggregateRequest",
+    "CellCountRequest",
     "Cells",
     "Grouping",
     "KeyColumn",
     "KeyKind",
-    "Measure",
-    "Present",
-    "Rows",
-    "Share",
-    "Steps",
-    "Summed",
+    "RowAggregate",
+    "RowCount",
+    "ShareSum",
     "Sums",
     "Totals",
-    "Units",
+    "UnitCount",
+    "ValueCount",
+    "ValueSum",
+    "bound_contributions",
     "check_rows",
-    "contributed",
-    "summed_by_row",
-    "weighed",
+    "list_row_aggregates",
+    "scale_to_row_limit",
 ]
 
 SHARE_STEPS = 1 << 30
@@ -47,34 +47,34 @@ WEIGHT = 1 << 20
 MOST_ROWS = 1 << 32
 """Rows of one table, so that no sum leaves 64 bits.
 
-*Proof.* A row adds at most 2³⁰ in absolute value to any measure: 1 to a count, ``SHARE_STEPS`` to a share,
-and at most 2³⁰ to ``Steps.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within
-2³² · 2³⁰ = 2⁶². Scaling down (``weighed``) makes no sum larger. In it, a weight is at most 10⁶ < 2²⁰
-(``Contribution``): times a quotient it is below 2²⁰ · 2³⁰, and times a remainder it is below 2²⁰ · 2³².
-Engines call ``check_rows``, because a library's own limit may change. What is made of these sums afterwards
-(``running``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
+*Proof.* A row adds at most 2³⁰ in absolute value to any aggregate: 1 to a count, ``SHARE_STEPS`` to a share,
+and at most 2³⁰ to ``ValueSum.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is
+within 2³² · 2³⁰ = 2⁶². Scaling down (``scale_to_row_limit``) makes no sum larger. In it, a weight is at most
+10⁶ < 2²⁰ (``Contribution``): times a quotient it is below 2²⁰ · 2³⁰, and times a remainder it is below 2²⁰ ·
+2³². Engines call ``check_rows``, because a library's own limit may change. What is made of these sums
+afterwards (``running``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
 """
 
 
-class Measure(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
+class Aggregate(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
     """A whole number for each unit and group. An engine adds these numbers up over the units."""
 
 
 @final
 @dataclass(frozen=True)
-class Units(Measure):
+class UnitCount(Aggregate):
     """1 for each unit that is in the group."""
 
 
 @final
 @dataclass(frozen=True)
-class Rows(Measure):
+class RowCount(Aggregate):
     """The unit's number of rows in the group, at most ``rows``."""
 
 
 @final
 @dataclass(frozen=True)
-class Present(Measure):
+class ValueCount(Aggregate):
     """The unit's number of rows with a value in the column, at most ``rows``."""
 
     column: str
@@ -82,7 +82,7 @@ class Present(Measure):
 
 @final
 @dataclass(frozen=True)
-class Steps(Measure):
+class ValueSum(Aggregate):
     """The unit's sum of values, clamped to [lower, upper], in steps of 2^exponent, scaled down to ``rows``
     rows.
 
@@ -106,18 +106,18 @@ class Steps(Measure):
         return floor(self.lower * self.per_unit + 0.5), floor(self.upper * self.per_unit + 0.5)
 
     @staticmethod
-    def fitting(column: str, lower: float, upper: float) -> "Steps":
+    def fitting(column: str, lower: float, upper: float) -> "ValueSum":
         """The finest power of two at which both bounds are within 2³⁰ steps.
 
         Whole numbers lie on that grid exactly if the bounds are below 2³⁰.
         """
         _, exponent = frexp(max(abs(lower), abs(upper)))
-        return Steps(column, lower, upper, max(exponent - 30, -1000))
+        return ValueSum(column, lower, upper, max(exponent - 30, -1000))
 
 
 @final
 @dataclass(frozen=True)
-class Share(Measure):
+class ShareSum(Aggregate):
     """The unit's sum of a = (clamp(v) − lower)/(upper − lower), or of a², in 2⁻³⁰, weighed down to ``rows``
     rows."""
 
@@ -127,8 +127,8 @@ class Share(Measure):
     power: int
 
 
-Summed = Present | Steps | Share
-Sums = dict[Measure, NDArray[np.int64]]
+RowAggregate = ValueCount | ValueSum | ShareSum
+Sums = dict[Aggregate, NDArray[np.int64]]
 
 
 @final
@@ -188,19 +188,19 @@ class Cells:
 
 @final
 @dataclass(frozen=True)
-class Aggregation:
-    """A request: sums of measures in each group, over bounded units. ``salt`` keys the choice of groups."""
+class AggregateRequest:
+    """A request: sums of aggregates in each group, over bounded units. ``salt`` keys the choice of groups."""
 
     unit: str | None
     grouping: Grouping
-    measures: tuple[Measure, ...]
+    aggregates: tuple[Aggregate, ...]
     contribution: Contribution
     salt: int
 
 
 @final
 @dataclass(frozen=True)
-class CellCounts:
+class CellCountRequest:
     """A request: weighted numbers of rows in each cell of each group.
 
     A row weighs ⌊WEIGHT · min(n, rows) / n⌋, where n is its unit's number of rows with a value in the group.
@@ -228,7 +228,7 @@ def check_rows(count: int) -> None:
         raise OverflowError("more rows than 64-bit sums are proved for")
 
 
-def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def scale_to_row_limit(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """⌊total · min(rows, most) / rows⌋ without overflow: each unit's sum as if it had at most ``most``
     rows."""
     weight = np.minimum(rows, most)
@@ -238,22 +238,26 @@ def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDA
     return np.asarray(weight * quotient + weight * remainder // divisor, dtype=np.int64)
 
 
-def summed_by_row(measures: tuple[Measure, ...]) -> tuple[Summed, ...]:
-    """The measures that are sums over rows, with the counts of values by which sums are scaled."""
-    valued = [measure for measure in measures if isinstance(measure, (Present, Steps, Share))]
-    return tuple(dict.fromkeys([*(Present(measure.column) for measure in valued), *valued]))
+def list_row_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[RowAggregate, ...]:
+    """The aggregates that are sums over rows, with the counts of values by which sums are scaled."""
+    valued = [
+        aggregate for aggregate in aggregates if isinstance(aggregate, (ValueCount, ValueSum, ShareSum))
+    ]
+    return tuple(dict.fromkeys([*(ValueCount(aggregate.column) for aggregate in valued), *valued]))
 
 
-def contributed(measure: Measure, sums: Sums, sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """What each pair of a unit and a group adds to a measure: from the sums over its rows, and its number of
-    rows."""
-    match measure:
-        case Units():
+def bound_contributions(
+    aggregate: Aggregate, sums: Sums, sizes: NDArray[np.int64], most: int
+) -> NDArray[np.int64]:
+    """What each pair of a unit and a group adds to an aggregate: from the sums over its rows, and its number
+    of rows."""
+    match aggregate:
+        case UnitCount():
             return np.ones_like(sizes)
-        case Rows():
+        case RowCount():
             return np.minimum(sizes, most)
-        case Present():
-            return np.minimum(sums[measure], most)
-        case Steps(column) | Share(column):
-            return weighed(sums[measure], sums[Present(column)], most)
-    raise AssertionError(f"{type(measure).__name__} is no measure")
+        case ValueCount():
+            return np.minimum(sums[aggregate], most)
+        case ValueSum(column) | ShareSum(column):
+            return scale_to_row_limit(sums[aggregate], sums[ValueCount(column)], most)
+    raise AssertionError(f"{type(aggregate).__name__} is no aggregate")

@@ -7,22 +7,22 @@ from pathlib import Path
 from privet.arguments import shown
 from privet.errors import InvalidArgument
 from privet.paths import is_file
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.engine import TableEngine
 
-__all__ = ["engine_for"]
+__all__ = ["choose_engine"]
 
 # Columns of a compressed file are several times larger in memory, and sorting needs them a second time.
 _EXPANSION = {".parquet": 8, ".csv": 3}
 _SHARE_OF_MEMORY = 0.5
 
 
-def engine_for(data: object) -> Engine:
+def choose_engine(data: object) -> TableEngine:
     """Polars for a table that fits into memory, DuckDB for a larger file.
 
     ``data`` is a Polars frame, a pandas frame, an Arrow table, the path of a ``.csv`` or ``.parquet`` file,
     or an engine. The choice depends on the size of a file alone. All engines give the same sums.
     """
-    if isinstance(data, Engine):
+    if isinstance(data, TableEngine):
         return data
     if isinstance(data, (str, Path)):
         return _engine_for_path(Path(data))
@@ -37,7 +37,7 @@ def engine_for(data: object) -> Engine:
     )
 
 
-def _engine_for_path(path: Path) -> Engine:
+def _engine_for_path(path: Path) -> TableEngine:
     suffix = path.suffix.lower()
     if suffix not in _EXPANSION:
         raise InvalidArgument(

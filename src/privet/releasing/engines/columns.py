@@ -17,30 +17,30 @@ from typing import Any, final
 
 from privet.releasing.engines.aggregates import (
     SHARE_STEPS,
+    Aggregate,
     Cells,
     KeyColumn,
     KeyKind,
-    Measure,
-    Present,
-    Share,
-    Steps,
+    ShareSum,
+    ValueCount,
+    ValueSum,
 )
 from privet.releasing.statistics import Category
 from privet.releasing.tables.column_kind import ColumnKind
-from privet.releasing.tables.sources import Table, part_name, pl
+from privet.releasing.tables.sources import TableSource, part_name, pl
 from privet.releasing.tables.values import (
     ValuePart,
-    category_of,
-    clock_text,
-    date_text,
-    days_of,
-    instant_text,
-    nanoseconds_of,
-    part_of,
-    text_of_number,
+    decode_key,
+    format_clock,
+    format_date,
+    format_instant,
+    format_number,
+    parse_date,
+    parse_instant,
+    read_part,
 )
 
-__all__ = ["Columns", "KeyCodec", "cell", "kind_of", "row_value"]
+__all__ = ["ColumnExpressions", "KeyCodec", "cell", "kind_of", "row_value"]
 
 _BLANKS = " \t\n\r\x0b\x0c"  # those of ASCII; other blanks are ordinary characters
 _WORDS = {"true": 1.0, "false": 0.0}
@@ -82,10 +82,10 @@ def kind_of(kind: pl.DataType) -> ColumnKind:
 
 
 @final
-class Columns:
+class ColumnExpressions:
     """Expressions over a table."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSource) -> None:
         self._types, self._mixed, self._of_text = table.types, table.mixed, table.of_text
 
     def number(self, column: str) -> pl.Expr:
@@ -135,15 +135,15 @@ class Columns:
         """Keys that are not listed: each value is a number, a truth value or text, by its own type."""
         if column in self._mixed:
             name = _part(column, ValuePart.NAME)
-            return KeyCodec(name, pl.String(), lambda k: part_of(ValuePart.NAME, k), category_of)
+            return KeyCodec(name, pl.String(), lambda k: read_part(ValuePart.NAME, k), decode_key)
         own, kind = self._own(column), self._types[column]
         if kind.is_decimal():
             scale = kind.scale  # type: ignore[attr-defined]
             return KeyCodec(
                 own,
                 pl.Int128(),
-                lambda k: _parse_decimal(text_of_number(k) if not isinstance(k, str) else k, scale),
-                lambda code: category_of(f"n{_decimal_text(code, scale)}"),
+                lambda k: _parse_decimal(format_number(k) if not isinstance(k, str) else k, scale),
+                lambda code: decode_key(f"n{_decimal_text(code, scale)}"),
             )
         if kind.is_float():
             return KeyCodec(own, pl.Float64(), float, _float_key)
@@ -202,22 +202,22 @@ class Columns:
         return value.cast(_own_type(kind))
 
 
-def row_value(columns: Columns, measure: Measure) -> pl.Expr:
-    """What one row adds to a measure, as a whole number; 0 if it has no value."""
-    match measure:
-        case Present(column):
+def row_value(columns: ColumnExpressions, aggregate: Aggregate) -> pl.Expr:
+    """What one row adds to an aggregate, as a whole number; 0 if it has no value."""
+    match aggregate:
+        case ValueCount(column):
             return columns.number(column).is_not_null().cast(pl.Int64)
-        case Steps(column, lower, upper, _):
-            steps = columns.number(column).clip(float(lower), float(upper)) * measure.per_unit
-        case Share(column, lower, upper, power):
+        case ValueSum(column, lower, upper, _):
+            steps = columns.number(column).clip(float(lower), float(upper)) * aggregate.per_unit
+        case ShareSum(column, lower, upper, power):
             share = _share(columns.number(column), lower, upper)
             steps = (share if power == 1 else share * share) * float(SHARE_STEPS)
         case _:
-            raise AssertionError(f"{type(measure).__name__} is counted, not summed")
+            raise AssertionError(f"{type(aggregate).__name__} is counted, not summed")
     return (steps + 0.5).floor().cast(pl.Int64).fill_null(0)
 
 
-def cell(columns: Columns, cells: Cells) -> pl.Expr:
+def cell(columns: ColumnExpressions, cells: Cells) -> pl.Expr:
     """The number of the cell of a row's value. The upper bound is in the last cell."""
     share = _share(columns.number(cells.column), cells.lower, cells.upper)
     return (share * float(cells.count)).floor().clip(0, cells.count - 1).cast(pl.Int64)
@@ -277,11 +277,11 @@ def _own_type(kind: pl.DataType) -> pl.DataType:
 
 
 def _float_key(number: float) -> Category:
-    return category_of(f"n{text_of_number(number)}")
+    return decode_key(f"n{format_number(number)}")
 
 
 def _unicode_text(key: str) -> str | None:
-    text: str | None = part_of(ValuePart.TEXT, key)
+    text: str | None = read_part(ValuePart.TEXT, key)
     return text
 
 
@@ -290,26 +290,26 @@ def _text_codec(kind: pl.DataType) -> tuple[Callable[[str], Any], Callable[[Any]
     if kind == pl.Boolean:
         return {"true": True, "false": False}.get, lambda code: "true" if code else "false"
     if kind == pl.Date:
-        return days_of, date_text
+        return parse_date, format_date
     if kind == pl.Time:
-        return lambda text: nanoseconds_of(text, utc=None), clock_text
+        return lambda text: parse_instant(text, utc=None), format_clock
     if isinstance(kind, pl.Datetime):
         step, utc = _NANOSECONDS[kind.time_unit], kind.time_zone is not None
 
         def parse(text: str) -> int | None:
-            nanoseconds = nanoseconds_of(text, utc=utc)
+            nanoseconds = parse_instant(text, utc=utc)
             if nanoseconds is None or nanoseconds % step:
                 return None
             return _in_range(nanoseconds // step, -(2**63), 2**63)
 
-        return parse, lambda code: instant_text(code * step, utc=utc)
+        return parse, lambda code: format_instant(code * step, utc=utc)
     if kind.is_decimal():
         scale = kind.scale  # type: ignore[attr-defined]
         return partial(_parse_decimal, scale=scale), partial(_decimal_text, scale=scale)
     if kind.is_float():
-        return _parse_float, text_of_number
+        return _parse_float, format_number
     least, beyond = _RANGES.get(type(kind), (-(2**63), 2**63))
-    return lambda text: _in_range(_parse_int(text), least, beyond), text_of_number
+    return lambda text: _in_range(_parse_int(text), least, beyond), format_number
 
 
 def _in_range(code: int | None, least: int, beyond: int) -> int | None:
@@ -317,18 +317,18 @@ def _in_range(code: int | None, least: int, beyond: int) -> int | None:
 
 
 def _parse_int(text: str) -> int | None:
-    number = category_of(f"n{text}") if len(text) < _LONGEST_NUMBER else None
-    return number if type(number) is int and text_of_number(number) == text else None
+    number = decode_key(f"n{text}") if len(text) < _LONGEST_NUMBER else None
+    return number if type(number) is int and format_number(number) == text else None
 
 
 def _parse_float(text: str) -> float | None:
-    key = category_of(f"n{text}") if len(text) < _LONGEST_NUMBER else None
+    key = decode_key(f"n{text}") if len(text) < _LONGEST_NUMBER else None
     number = float(key) if isinstance(key, (int, float)) else None
-    return number if number is not None and text_of_number(number) == text else None
+    return number if number is not None and format_number(number) == text else None
 
 
 def _decimal_text(code: int, scale: int) -> str:
-    return text_of_number(Decimal(code).scaleb(-scale))
+    return format_number(Decimal(code).scaleb(-scale))
 
 
 def _parse_decimal(text: str, scale: int) -> int | None:
@@ -340,4 +340,4 @@ def _parse_decimal(text: str, scale: int) -> int | None:
         )
     except (InvalidOperation, ValueError, OverflowError):
         return None
-    return whole if whole is not None and text_of_number(number) == text and abs(whole) < 2**127 else None
+    return whole if whole is not None and format_number(number) == text and abs(whole) < 2**127 else None

@@ -19,25 +19,25 @@ from privet.errors import MissingPackage
 from privet.private_folders import private_folder
 from privet.releasing.engines.aggregates import (
     WEIGHT,
-    Aggregation,
-    CellCounts,
-    Measure,
-    Present,
-    Rows,
-    Share,
-    Steps,
-    Summed,
+    Aggregate,
+    AggregateRequest,
+    CellCountRequest,
+    RowAggregate,
+    RowCount,
+    ShareSum,
     Totals,
-    Units,
+    UnitCount,
+    ValueCount,
+    ValueSum,
     check_rows,
-    summed_by_row,
+    list_row_aggregates,
 )
 from privet.releasing.engines.columns import cell, row_value
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.engines.packing import ORDER_BITS
 from privet.releasing.engines.rows import RowSource
 from privet.releasing.tables.column_kind import ColumnKind
-from privet.releasing.tables.sources import Table, pl, table_for, table_in
+from privet.releasing.tables.sources import TableSource, open_data, open_file, pl
 
 try:
     import duckdb
@@ -54,48 +54,50 @@ _BATCH = 1 << 17  # rows
 
 
 @final
-class DuckDBEngine(Engine):
+class DuckDBEngine(TableEngine):
     """Over a ``.csv`` or ``.parquet`` file, a frame, or an Arrow table."""
 
-    def __init__(self, data: Path | Table | Any) -> None:  # noqa: ANN401 - a frame of any library
+    def __init__(self, data: Path | TableSource | Any) -> None:  # noqa: ANN401 - a frame of any library
         if isinstance(data, Path):
-            data = table_in(data)
-        self._source = RowSource(data if isinstance(data, Table) else table_for(data))
+            data = open_file(data)
+        self._source = RowSource(data if isinstance(data, TableSource) else open_data(data))
         self._cancelled = Event()
 
     @property
     def schema(self) -> Mapping[str, ColumnKind]:
         return self._source.schema
 
-    def totals(self, request: Aggregation) -> Totals:
-        summed = summed_by_row(request.measures)
-        names: dict[Summed, str] = {measure: f"value{number}" for number, measure in enumerate(summed)}
-        values = [row_value(self._source.columns, measure).alias(name) for measure, name in names.items()]
+    def totals(self, request: AggregateRequest) -> Totals:
+        summed = list_row_aggregates(request.aggregates)
+        names: dict[RowAggregate, str] = {
+            aggregate: f"value{number}" for number, aggregate in enumerate(summed)
+        }
+        values = [row_value(self._source.columns, aggregate).alias(name) for aggregate, name in names.items()]
         frame, keys = self._source.rows(request, values, in_memory=False)
         over_rows = [f"CAST(sum({name}) AS BIGINT) AS {name}" for name in names.values()]
         if request.unit is None:
             given = f'SELECT "group", {", ".join(["count(*) AS n", *over_rows])} FROM given GROUP BY "group"'
-            parts = [names[m] if isinstance(m, Summed) else "n" for m in request.measures]
+            parts = [names[m] if isinstance(m, RowAggregate) else "n" for m in request.aggregates]
         else:
             given = _pair_query(request, over_rows, bounded="order" in frame.collect_schema())
             most = request.contribution.rows
-            parts = [_contribution_sql(measure, names, most) for measure in request.measures]
+            parts = [_contribution_sql(aggregate, names, most) for aggregate in request.aggregates]
         sums = ", ".join(f"CAST(sum({part}) AS BIGINT)" for part in parts)
         lines = _query(frame, f'SELECT "group", {sums} FROM ({given}) GROUP BY "group"', self._cancelled)
-        totals = {measure: np.zeros(len(keys), dtype=np.int64) for measure in request.measures}
+        totals = {aggregate: np.zeros(len(keys), dtype=np.int64) for aggregate in request.aggregates}
         for group, *line in lines:
-            for measure, total in zip(request.measures, line, strict=True):
-                totals[measure][group] = total
+            for aggregate, total in zip(request.aggregates, line, strict=True):
+                totals[aggregate][group] = total
         if request.grouping.keys is not None:
             return Totals(keys, totals)
         # A key that no unit counts in is left out: with noise alone it would show that a unit has it.
         counts = np.zeros(len(keys), dtype=bool)
         counts[[group for group, *_ in lines]] = True
         return Totals(
-            tuple(compress(keys, counts)), {measure: total[counts] for measure, total in totals.items()}
+            tuple(compress(keys, counts)), {aggregate: total[counts] for aggregate, total in totals.items()}
         )
 
-    def cells(self, request: CellCounts) -> NDArray[np.int64]:
+    def cells(self, request: CellCountRequest) -> NDArray[np.int64]:
         cell_number = cell(self._source.columns, request.cells).alias("cell")
         counts = np.zeros((len(request.grouping.keys or ()), request.cells.count), dtype=np.int64)
         frame, _ = self._source.rows(request, [cell_number], ("cell",), in_memory=False)
@@ -140,14 +142,14 @@ def _query(frame: pl.LazyFrame, query: str, cancelled: Event) -> list[tuple[Any,
     return lines
 
 
-def _rank_condition(request: Aggregation | CellCounts, rank: str) -> str:
+def _rank_condition(request: AggregateRequest | CellCountRequest, rank: str) -> str:
     """The condition for a group of a unit to count: the first groups in the order of the hash, as in
     ``packing``."""
     order = f'"order" >> {64 - ORDER_BITS}, "group"'
     return f"QUALIFY {rank}() OVER (PARTITION BY unit ORDER BY {order}) <= {request.contribution.groups}"
 
 
-def _pair_query(request: Aggregation, over_rows: list[str], *, bounded: bool) -> str:
+def _pair_query(request: AggregateRequest, over_rows: list[str], *, bounded: bool) -> str:
     """A query: one line for each pair of a unit and a group that counts."""
     order = ['any_value("order") AS "order"'] if bounded else []
     columns = ", ".join(['unit, "group", count(*) AS n', *order, *over_rows])
@@ -155,7 +157,7 @@ def _pair_query(request: Aggregation, over_rows: list[str], *, bounded: bool) ->
     return f"SELECT * FROM ({pairs}) {_rank_condition(request, 'row_number')}" if bounded else pairs
 
 
-def _cell_query(request: CellCounts, *, bounded: bool) -> str:
+def _cell_query(request: CellCountRequest, *, bounded: bool) -> str:
     """A query: the rows in each cell, each with the weight of its pair of a unit and a group."""
     order = ', any_value("order") AS "order"' if bounded else ""
     lines = f'SELECT unit, "group", cell, count(*) AS c{order} FROM given GROUP BY unit, "group", cell'
@@ -165,23 +167,23 @@ def _cell_query(request: CellCounts, *, bounded: bool) -> str:
     return f'SELECT "group", cell, CAST(sum(c * ({weight})) AS BIGINT) FROM ({chosen}) GROUP BY 1, 2'
 
 
-def _contribution_sql(measure: Measure, values: Mapping[Summed, str], most: int) -> str:
+def _contribution_sql(aggregate: Aggregate, values: Mapping[RowAggregate, str], most: int) -> str:
     """What each pair of a unit and a group adds, as an SQL expression."""
-    match measure:
-        case Units():
+    match aggregate:
+        case UnitCount():
             return "1"
-        case Rows():
+        case RowCount():
             return f"least(n, {most})"
-        case Present():
-            return f"least({values[measure]}, {most})"
-        case Steps(column) | Share(column):
-            present, total = values[Present(column)], values[measure]
+        case ValueCount():
+            return f"least({values[aggregate]}, {most})"
+        case ValueSum(column) | ShareSum(column):
+            present, total = values[ValueCount(column)], values[aggregate]
             # Division of whole numbers rounds towards zero, so the sum is shifted to be non-negative.
             # Quotient and remainder are scaled apart, because an overflow would be an error that depends on a
             # row.
-            least = measure.bounds[0] if isinstance(measure, Steps) else 0
+            least = aggregate.bounds[0] if isinstance(aggregate, ValueSum) else 0
             above, weight = f"({total} - ({least}) * {present})", f"least({present}, {most})"
             remainder = f"{weight} * ({above} % {present}) // {present}"
             whole = f"{weight} * ({above} // {present} + ({least})) + {remainder}"
             return f"CASE WHEN {present} = 0 THEN 0 ELSE {whole} END"
-    raise AssertionError(f"{type(measure).__name__} is no measure")
+    raise AssertionError(f"{type(aggregate).__name__} is no aggregate")

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.releasing.engines.aggregates import Aggregation, CellCounts, Totals
+from privet.releasing.engines.aggregates import AggregateRequest, CellCountRequest, Totals
 from privet.releasing.tables.column_kind import ColumnKind
 
-__all__ = ["Engine"]
+__all__ = ["TableEngine"]
 
 
-class Engine(ABC):
+class TableEngine(ABC):
     """Runs bounded aggregations over one table. Its results are private, and so are its error messages."""
 
     @property
@@ -21,11 +21,11 @@ class Engine(ABC):
         """Names and kinds of the columns. It reads no row."""
 
     @abstractmethod
-    def totals(self, request: Aggregation) -> Totals:
+    def totals(self, request: AggregateRequest) -> Totals:
         """The sums that the request asks for. Public keys keep their order; others are sorted."""
 
     @abstractmethod
-    def cells(self, request: CellCounts) -> NDArray[np.int64]:
+    def cells(self, request: CellCountRequest) -> NDArray[np.int64]:
         """Weighted counts: a line for each public key, a column for each cell."""
 
     def cancel(self) -> None:  # noqa: B027 - an engine without batches has nothing to do

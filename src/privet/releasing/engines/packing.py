@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDER_BITS", "Pairs", "bounded_pairs"]
+__all__ = ["ORDER_BITS", "UnitGroupPairs", "bound_pairs"]
 
 # Fixed. The bits that are left of a word depend on the other units, and then the choice would, too.
 ORDER_BITS = 20
@@ -20,7 +20,7 @@ _WORD = 64
 
 @final
 @dataclass(frozen=True)
-class Pairs:
+class UnitGroupPairs:
     """The pairs of a unit and a group that count: group and number of rows of each.
 
     ``rows`` has the positions of the rows, pair after pair. A pair begins in it at its ``starts``.
@@ -40,14 +40,14 @@ class Pairs:
         return np.asarray(np.add.reduceat(values[self.rows], self.starts), dtype=np.int64)
 
 
-def bounded_pairs(
+def bound_pairs(
     units: NDArray[np.uint64],
     groups: NDArray[np.unsignedinteger],
     order: NDArray[np.uint64] | None,
     *,
     most: int,
     keep_rows: bool,
-) -> Pairs:
+) -> UnitGroupPairs:
     """The pairs of a unit and a group; with ``order``, the ``most`` first pairs of each unit.
 
     Only the first 20 bits of ``order`` count. Pairs of one unit that are equal in them are in the order of
@@ -56,7 +56,7 @@ def bounded_pairs(
     """
     if units.size == 0:
         none = np.zeros(0, dtype=np.int64)
-        return Pairs(none, none, none, none if keep_rows else None)
+        return UnitGroupPairs(none, none, none, none if keep_rows else None)
     order_bits = 0 if order is None else ORDER_BITS
     group_bits = int(groups.max()).bit_length()
     unit_bits, row_bits = int(units.max()).bit_length(), _bit_count(units.size)
@@ -98,7 +98,7 @@ def _bound_by_two_sorts(
     group_bits: int,
     *,
     most: int,
-) -> Pairs:
+) -> UnitGroupPairs:
     """The same if the position of a row fits into the word, too: no indirect sort is needed.
 
     A sort of (unit, group, row) finds the pairs. A sort of (unit, order, pair) ranks them, with pairs
@@ -116,7 +116,7 @@ def _bound_by_two_sorts(
     codes = np.bitwise_and(first, np.uint64((1 << group_bits) - 1)).view(np.int64)
     sizes = np.diff(starts, append=words.size)
     if order is None:
-        return Pairs(codes, sizes, starts, rows)
+        return UnitGroupPairs(codes, sizes, starts, rows)
     np.right_shift(first, np.uint64(group_bits), out=first)
     np.left_shift(first, np.uint64(ORDER_BITS), out=first)
     np.bitwise_or(first, order[rows[starts]] >> np.uint64(_WORD - ORDER_BITS), out=first)
@@ -125,7 +125,9 @@ def _bound_by_two_sorts(
     counts = np.ones(starts.size, dtype=bool)
     counts[pairs[most:][first[most:] == first[:-most]]] = False
     counted = sizes[counts]
-    return Pairs(codes[counts], counted, np.cumsum(counted) - counted, rows[np.repeat(counts, sizes)])
+    return UnitGroupPairs(
+        codes[counts], counted, np.cumsum(counted) - counted, rows[np.repeat(counts, sizes)]
+    )
 
 
 def _sort_with_positions(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
@@ -148,7 +150,7 @@ def _bound_by_columns(
     order: NDArray[np.uint64] | None,
     *,
     most: int,
-) -> Pairs:
+) -> UnitGroupPairs:
     """The same by a sort on several columns, if 64 bits are too few."""
     order = None if order is None else order >> np.uint64(_WORD - ORDER_BITS)
     columns = (groups, units) if order is None else (groups, order, units)
@@ -177,10 +179,10 @@ def _keep_first(
     rows: NDArray[np.int64] | None,
     *,
     most: int | None,
-) -> Pairs:
+) -> UnitGroupPairs:
     sizes = np.diff(starts, append=total)
     if most is None:
-        return Pairs(codes, sizes, starts, rows)
+        return UnitGroupPairs(codes, sizes, starts, rows)
     # Owners are sorted. So a pair is beyond the first ``most`` of its unit if the pair ``most`` before it has
     # the same owner.
     counts = np.ones(starts.size, dtype=bool)
@@ -188,4 +190,4 @@ def _keep_first(
     if rows is not None:
         rows = rows[np.repeat(counts, sizes)]
     sizes = sizes[counts]
-    return Pairs(codes[counts], sizes, np.cumsum(sizes) - sizes, rows)
+    return UnitGroupPairs(codes[counts], sizes, np.cumsum(sizes) - sizes, rows)

@@ -14,68 +14,68 @@ from numpy.typing import NDArray
 
 from privet.releasing.engines.aggregates import (
     WEIGHT,
-    Aggregation,
-    CellCounts,
-    Measure,
+    Aggregate,
+    AggregateRequest,
+    CellCountRequest,
     Sums,
     Totals,
+    bound_contributions,
     check_rows,
-    contributed,
-    summed_by_row,
+    list_row_aggregates,
 )
 from privet.releasing.engines.columns import cell, row_value
-from privet.releasing.engines.engine import Engine
-from privet.releasing.engines.packing import Pairs, bounded_pairs
+from privet.releasing.engines.engine import TableEngine
+from privet.releasing.engines.packing import UnitGroupPairs, bound_pairs
 from privet.releasing.engines.rows import Keys, RowSource
 from privet.releasing.tables.column_kind import ColumnKind
-from privet.releasing.tables.sources import Table, pl, table_for, table_in
+from privet.releasing.tables.sources import TableSource, open_data, open_file, pl
 
 __all__ = ["PolarsEngine"]
 
 
 @final
-class PolarsEngine(Engine):
+class PolarsEngine(TableEngine):
     """Over a table that fits into memory."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSource) -> None:
         self._source = RowSource(table)
 
     @staticmethod
     def over(data: Any) -> "PolarsEngine":  # noqa: ANN401 - a frame of any library
         """A Polars or pandas frame, or an Arrow table."""
-        return PolarsEngine(table_for(data))
+        return PolarsEngine(open_data(data))
 
     @staticmethod
     def of_path(path: Path) -> "PolarsEngine":
         """A Parquet or CSV file."""
-        return PolarsEngine(table_in(path))
+        return PolarsEngine(open_file(path))
 
     @property
     def schema(self) -> Mapping[str, ColumnKind]:
         return self._source.schema
 
-    def totals(self, request: Aggregation) -> Totals:
-        summed = summed_by_row(request.measures)
-        named = {f"value{number}": measure for number, measure in enumerate(summed)}
-        values = [row_value(self._source.columns, measure).alias(name) for name, measure in named.items()]
+    def totals(self, request: AggregateRequest) -> Totals:
+        summed = list_row_aggregates(request.aggregates)
+        named = {f"value{number}": aggregate for number, aggregate in enumerate(summed)}
+        values = [row_value(self._source.columns, aggregate).alias(name) for name, aggregate in named.items()]
         if request.unit is None:
             return self._of_rows(request, named, values)
         if request.grouping.single:
             return self._of_units(request, named, values)
         rows, keys = self._pair_rows(request, values)
         sizes, most = rows.pairs.sizes, request.contribution.rows
-        per_pair: Sums = {measure: rows.pairs.sums(rows.column(name)) for name, measure in named.items()}
+        per_pair: Sums = {aggregate: rows.pairs.sums(rows.column(name)) for name, aggregate in named.items()}
         return Totals(
             keys,
             {
-                measure: _sum_by_group(
-                    rows.pairs.groups, contributed(measure, per_pair, sizes, most), len(keys)
+                aggregate: _sum_by_group(
+                    rows.pairs.groups, bound_contributions(aggregate, per_pair, sizes, most), len(keys)
                 )
-                for measure in request.measures
+                for aggregate in request.aggregates
             },
         )
 
-    def cells(self, request: CellCounts) -> NDArray[np.int64]:
+    def cells(self, request: CellCountRequest) -> NDArray[np.int64]:
         cell_number = cell(self._source.columns, request.cells).alias("cell")
         counts = np.zeros((len(request.grouping.keys or ()), request.cells.count), dtype=np.int64)
         if request.unit is None:
@@ -97,39 +97,51 @@ class PolarsEngine(Engine):
     def cancel(self) -> None:
         self._source.cancel()
 
-    def _of_rows(self, request: Aggregation, named: Mapping[str, Measure], values: list[pl.Expr]) -> Totals:
+    def _of_rows(
+        self, request: AggregateRequest, named: Mapping[str, Aggregate], values: list[pl.Expr]
+    ) -> Totals:
         """Totals if every row is a unit, so that there is nothing to bound."""
         frame, keys = self._source.rows(request, values, in_memory=False)
         table = frame.group_by("group").agg(*_size_and_sums(named)).collect(engine="streaming")
         groups, sizes = table["group"].to_numpy().astype(np.int64), table["size"].to_numpy()
         check_rows(int(sizes.sum()))
-        sums: Sums = {measure: table[name].to_numpy() for name, measure in named.items()}
+        sums: Sums = {aggregate: table[name].to_numpy() for name, aggregate in named.items()}
         return Totals(
             keys,
             {
-                measure: _sum_by_group(groups, sums.get(measure, sizes), len(keys))
-                for measure in request.measures
+                aggregate: _sum_by_group(groups, sums.get(aggregate, sizes), len(keys))
+                for aggregate in request.aggregates
             },
         )
 
-    def _of_units(self, request: Aggregation, named: Mapping[str, Measure], values: list[pl.Expr]) -> Totals:
+    def _of_units(
+        self, request: AggregateRequest, named: Mapping[str, Aggregate], values: list[pl.Expr]
+    ) -> Totals:
         """Totals of one group: to group by the unit is enough to bound it."""
         frame, keys = self._source.rows(request, values, in_memory=False)
         table = frame.group_by("unit").agg(*_size_and_sums(named)).drop("unit").collect(engine="streaming")
         sizes, most = table["size"].to_numpy(), request.contribution.rows
         check_rows(int(sizes.sum()))
-        per_unit: Sums = {measure: table[name].to_numpy() for name, measure in named.items()}
-        sums = {measure: contributed(measure, per_unit, sizes, most).sum() for measure in request.measures}
-        return Totals(keys, {measure: np.array([total], dtype=np.int64) for measure, total in sums.items()})
+        per_unit: Sums = {aggregate: table[name].to_numpy() for name, aggregate in named.items()}
+        sums = {
+            aggregate: bound_contributions(aggregate, per_unit, sizes, most).sum()
+            for aggregate in request.aggregates
+        }
+        return Totals(
+            keys, {aggregate: np.array([total], dtype=np.int64) for aggregate, total in sums.items()}
+        )
 
     def _pair_rows(
-        self, request: Aggregation | CellCounts, values: list[pl.Expr], required: tuple[str, ...] = ()
+        self,
+        request: AggregateRequest | CellCountRequest,
+        values: list[pl.Expr],
+        required: tuple[str, ...] = (),
     ) -> tuple["_PairedRows", Keys]:
         """The rows, sorted into the pairs of a unit and a group that count."""
         frame, keys = self._source.rows(request, values, required, in_memory=True)
         rows = frame.collect(engine="streaming")
         check_rows(rows.height)
-        pairs = bounded_pairs(
+        pairs = bound_pairs(
             _unit_numbers(rows["unit"]),
             rows["group"].to_numpy(),
             rows["order"].to_numpy() if "order" in rows.columns else None,
@@ -148,13 +160,13 @@ class PolarsEngine(Engine):
 @dataclass(frozen=True)
 class _PairedRows:
     table: pl.DataFrame
-    pairs: Pairs
+    pairs: UnitGroupPairs
 
     def column(self, name: str) -> NDArray[np.int64]:
         return self.table[name].to_numpy()
 
 
-def _size_and_sums(named: Mapping[str, Measure]) -> list[pl.Expr]:
+def _size_and_sums(named: Mapping[str, Aggregate]) -> list[pl.Expr]:
     size = pl.len().cast(pl.Int64).alias("size")
     return [size, pl.col(*named).sum()] if named else [size]
 

@@ -7,11 +7,11 @@ nothing else.
 from collections.abc import Mapping
 from typing import final
 
-from privet.releasing.engines.aggregates import Aggregation, CellCounts
-from privet.releasing.engines.columns import Columns, KeyCodec, kind_of
+from privet.releasing.engines.aggregates import AggregateRequest, CellCountRequest
+from privet.releasing.engines.columns import ColumnExpressions, KeyCodec, kind_of
 from privet.releasing.statistics import Category
 from privet.releasing.tables.column_kind import ColumnKind
-from privet.releasing.tables.sources import Table, pl
+from privet.releasing.tables.sources import TableSource, pl
 
 __all__ = ["Keys", "RowSource"]
 
@@ -22,9 +22,9 @@ Keys = tuple[tuple[Category, ...], ...]
 class RowSource:
     """The rows of a table, as a request needs them."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSource) -> None:
         self._table = table
-        self.columns = Columns(table)
+        self.columns = ColumnExpressions(table)
 
     @property
     def schema(self) -> Mapping[str, ColumnKind]:
@@ -37,7 +37,7 @@ class RowSource:
 
     def rows(
         self,
-        request: Aggregation | CellCounts,
+        request: AggregateRequest | CellCountRequest,
         values: list[pl.Expr],
         required: tuple[str, ...] = (),
         *,

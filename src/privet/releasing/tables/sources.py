@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, final
 
 from privet.errors import InvalidArgument, MissingPackage
-from privet.releasing.tables.values import ValuePart, part_of
+from privet.releasing.tables.values import ValuePart, read_part
 
 try:
     import polars as pl
@@ -21,18 +21,18 @@ except ImportError as missing:
         "Tables need the package 'polars', and it is not installed. Run: pip install 'privet[tables]'."
     ) from missing
 
-from privet.releasing.tables.text_files import field_names, text_batches
+from privet.releasing.tables.text_files import read_field_names, read_text_batches
 
 __all__ = [
-    "ArrowTable",
-    "FrameTable",
-    "PandasTable",
-    "Table",
-    "TextTable",
+    "ArrowSource",
+    "FrameSource",
+    "PandasSource",
+    "TableSource",
+    "TextFileSource",
+    "open_data",
+    "open_file",
     "part_name",
     "pl",
-    "table_for",
-    "table_in",
 ]
 
 _PART_TYPES = {
@@ -49,7 +49,7 @@ def part_name(column: str, part: ValuePart) -> str:
     return f"{column}\x00{part}"
 
 
-class Table(ABC):
+class TableSource(ABC):
     """A table whose columns are read when they are needed."""
 
     @property
@@ -83,7 +83,7 @@ class Table(ABC):
 
 
 @final
-class FrameTable(Table):
+class FrameSource(TableSource):
     """A Polars frame, lazy or not; a Parquet file is one too."""
 
     def __init__(self, frame: pl.LazyFrame) -> None:
@@ -99,7 +99,7 @@ class FrameTable(Table):
 
 
 @final
-class ArrowTable(Table):
+class ArrowSource(TableSource):
     """An Arrow table. Its rows are converted when they are read, which is after they are paid for."""
 
     def __init__(self, table: Any) -> None:  # noqa: ANN401 - pyarrow is not imported here
@@ -125,12 +125,12 @@ class ArrowTable(Table):
 
 
 @final
-class TextTable(Table):
+class TextFileSource(TableSource):
     """A CSV file. All columns are text, because guessing types would look at the rows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._names = field_names(path)
+        self._names = read_field_names(path)
         self._cancelled = Event()
 
     @property
@@ -147,7 +147,7 @@ class TextTable(Table):
         def read_batches(
             columns: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _size: int | None
         ) -> Iterator[pl.DataFrame]:
-            for batch in text_batches(self._path, self._names, wanted if columns is None else columns):
+            for batch in read_text_batches(self._path, self._names, wanted if columns is None else columns):
                 if cancelled.is_set():
                     raise RuntimeError("the scan was cancelled")
                 yield batch if predicate is None else batch.filter(predicate)
@@ -160,7 +160,7 @@ class TextTable(Table):
 
 
 @final
-class PandasTable(Table):
+class PandasSource(TableSource):
     """A pandas frame."""
 
     def __init__(self, frame: Any) -> None:  # noqa: ANN401 - pandas is not imported here
@@ -219,32 +219,32 @@ class PandasTable(Table):
         return converted
 
 
-def table_for(data: Any) -> Table:  # noqa: ANN401 - a frame of any library
+def open_data(data: Any) -> TableSource:  # noqa: ANN401 - a frame of any library
     """The table that a Polars or pandas frame, or an Arrow table, is."""
     module, name = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, (pl.DataFrame, pl.LazyFrame)):
         try:
-            return FrameTable(data.lazy())
+            return FrameSource(data.lazy())
         except pl.exceptions.PolarsError:
             raise InvalidArgument(
                 "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. "
                 "Collect it first."
             ) from None
     if module == "pandas" and name == "DataFrame":
-        return PandasTable(data)
+        return PandasSource(data)
     if module == "pyarrow" and name in ("Table", "RecordBatch"):
-        return ArrowTable(data)
+        return ArrowSource(data)
     raise InvalidArgument(
         f"'data' must be a table, got a value of type {name}. Make it a frame with named columns."
     )
 
 
-def table_in(path: Path) -> Table:
+def open_file(path: Path) -> TableSource:
     """The table in a Parquet or CSV file."""
     try:
         if path.suffix.lower() == ".parquet":
-            return FrameTable(pl.scan_parquet(path, glob=False))
-        return TextTable(path)
+            return FrameSource(pl.scan_parquet(path, glob=False))
+        return TextFileSource(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise InvalidArgument(
             f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "
@@ -270,6 +270,6 @@ def _is_mixed(dtype: Any) -> bool:  # noqa: ANN401 - a type of pandas
 
 def _read_parts(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
     if str(series.dtype) != "category":
-        return [part_of(part, value) for value in series]
-    parts = [part_of(part, value) for value in series.cat.categories]
+        return [read_part(part, value) for value in series]
+    parts = [read_part(part, value) for value in series.cat.categories]
     return [parts[code] if code >= 0 else None for code in series.cat.codes.tolist()]

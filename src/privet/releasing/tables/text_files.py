@@ -27,7 +27,7 @@ import polars as pl
 from privet.errors import InvalidArgument
 from privet.releasing.tables.text_structure import TextStructure, remove_empty_lines
 
-__all__ = ["field_names", "text_batches"]
+__all__ = ["read_field_names", "read_text_batches"]
 
 _BLOCK = 1 << 23  # bytes that are read at once, few enough for a cache
 _FIRST_BLOCK = 1 << 14  # enough for a header: opening a table must not take longer where it has more rows
@@ -41,7 +41,7 @@ _Record = list[bytes]
 _Piece = bytes | list[_Record]
 
 
-def field_names(path: Path) -> list[str]:
+def read_field_names(path: Path) -> list[str]:
     """The first record, which names the columns and is public; a column without a name cannot be asked
     for."""
     with path.open("rb") as file:
@@ -56,7 +56,7 @@ def field_names(path: Path) -> list[str]:
     return names
 
 
-def text_batches(
+def read_text_batches(
     path: Path, names: list[str], wanted: list[str], *, block: int = _BLOCK
 ) -> Iterator[pl.DataFrame]:
     """The wanted columns of all records after the first, as text, block by block."""

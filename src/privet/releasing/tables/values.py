@@ -23,14 +23,14 @@ from privet.releasing.statistics import Category
 
 __all__ = [
     "ValuePart",
-    "category_of",
-    "clock_text",
-    "date_text",
-    "days_of",
-    "instant_text",
-    "nanoseconds_of",
-    "part_of",
-    "text_of_number",
+    "decode_key",
+    "format_clock",
+    "format_date",
+    "format_instant",
+    "format_number",
+    "parse_date",
+    "parse_instant",
+    "read_part",
 ]
 
 _EXACT = 2**53  # whole floats up to here are written as whole numbers
@@ -57,18 +57,18 @@ class ValuePart(StrEnum):
     NAME = "name"
     """Keys that are discovered, and units: equal for the same number, text, date or time.
 
-    ``category_of`` decodes it."""
+    ``decode_key`` decodes it."""
 
 
-def part_of(part: ValuePart, value: object) -> Any:  # noqa: ANN401 - a float, a whole number or text
+def read_part(part: ValuePart, value: object) -> Any:  # noqa: ANN401 - a float, a whole number or text
     """A value read as this part, or None."""
     return _read_safely(_PARTS[part], value)
 
 
-def category_of(name: str) -> Category:
+def decode_key(name: str) -> Category:
     """The key that a name encodes.
 
-    >>> [category_of(part_of(ValuePart.NAME, value)) for value in (True, 7.0, 0.5, "7")]
+    >>> [decode_key(read_part(ValuePart.NAME, value)) for value in (True, 7.0, 0.5, "7")]
     [True, 7, 0.5, '7']
     """
     kind, written = name[0], name[1:]
@@ -77,29 +77,29 @@ def category_of(name: str) -> Category:
     return _number_or_text(written) if kind == "n" else written
 
 
-def text_of_number(value: float | Decimal) -> str:
+def format_number(value: float | Decimal) -> str:
     """A number in its shortest form; a whole one without a point, whatever its type.
 
-    >>> [text_of_number(x) for x in (7, 7.0, -0.0, 0.1, 1e300, Decimal("1.50"))]
+    >>> [format_number(x) for x in (7, 7.0, -0.0, 0.1, 1e300, Decimal("1.50"))]
     ['7', '7', '0', '0.1', '1e+300', '1.5']
     """
     if isinstance(value, Decimal):
         near = float(value)
         if math.isfinite(near) and Decimal(repr(near)) == value:
-            return text_of_number(near)
+            return format_number(near)
         # An exponent of thousands would give a whole number of thousands of digits: minutes for one value.
         if abs(value.adjusted()) > _MOST_DIGITS or not value.is_finite():
             return str(value.normalize())
-        return text_of_number(int(value)) if value == value.to_integral_value() else str(value.normalize())
+        return format_number(int(value)) if value == value.to_integral_value() else str(value.normalize())
     if isinstance(value, int):
         return str(value) if abs(value) < _LARGEST else hex(value)
     return str(int(value)) if abs(value) <= _EXACT and value == int(value) else repr(value)
 
 
-def date_text(days: int) -> str:
+def format_date(days: int) -> str:
     """A number of days since 1970 as a date, also beyond the calendar.
 
-    >>> date_text(18262), date_text(2**31 - 1)
+    >>> format_date(18262), format_date(2**31 - 1)
     ('2020-01-01', '1970-01-01+2147483647 days')
     """
     try:
@@ -108,25 +108,25 @@ def date_text(days: int) -> str:
         return f"1970-01-01{days:+d} days"
 
 
-def clock_text(nanoseconds: int) -> str:
+def format_clock(nanoseconds: int) -> str:
     """A number of nanoseconds since midnight as a time, with a fraction of 0, 6 or 9 digits."""
     seconds, fraction = divmod(nanoseconds, 10**9)
     digits = f".{fraction:09d}" if fraction % 1000 else f".{fraction // 1000:06d}" if fraction else ""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{digits}"
 
 
-def instant_text(nanoseconds: int, *, utc: bool) -> str:
+def format_instant(nanoseconds: int, *, utc: bool) -> str:
     """A number of nanoseconds since 1970 as date and time.
 
-    >>> instant_text(1_500_000_000, utc=True)
+    >>> format_instant(1_500_000_000, utc=True)
     '1970-01-01 00:00:01.500000+00:00'
     """
     days, rest = divmod(nanoseconds, 86_400 * 10**9)
-    return f"{date_text(days)} {clock_text(rest)}{'+00:00' if utc else ''}"
+    return f"{format_date(days)} {format_clock(rest)}{'+00:00' if utc else ''}"
 
 
-def days_of(text: str) -> int | None:
-    """The days since 1970 that ``date_text`` writes as this text, or None."""
+def parse_date(text: str) -> int | None:
+    """The days since 1970 that ``format_date`` writes as this text, or None."""
     match = re.fullmatch(_DATE, text, re.ASCII)
     if match is None:
         return None
@@ -134,21 +134,21 @@ def days_of(text: str) -> int | None:
         days = int(match[2]) if match[1] is None else date.fromisoformat(match[1]).toordinal() - _EPOCH
     except ValueError:
         return None
-    return days if date_text(days) == text else None
+    return days if format_date(days) == text else None
 
 
-def nanoseconds_of(text: str, *, utc: bool | None) -> int | None:
-    """The nanoseconds that ``instant_text`` writes as this text, or None; of ``clock_text`` if ``utc`` is
+def parse_instant(text: str, *, utc: bool | None) -> int | None:
+    """The nanoseconds that ``format_instant`` writes as this text, or None; of ``format_clock`` if ``utc`` is
     None."""
     day, _, clock = text.rpartition(" ")
     zone = "+00:00" if utc else ""
     match = re.fullmatch(_CLOCK, clock.removesuffix(zone), re.ASCII)
-    days = 0 if utc is None else days_of(day)
+    days = 0 if utc is None else parse_date(day)
     if match is None or days is None:
         return None
     seconds = ((days * 24 + int(match[1])) * 60 + int(match[2])) * 60 + int(match[3])
     nanoseconds = seconds * 10**9 + int((match[4] or "").ljust(9, "0"))
-    written = clock_text(nanoseconds) if utc is None else instant_text(nanoseconds, utc=utc)
+    written = format_clock(nanoseconds) if utc is None else format_instant(nanoseconds, utc=utc)
     return nanoseconds if written == text else None
 
 
@@ -207,19 +207,19 @@ def _name(value: object) -> str | None:
         case bool():
             return "btrue" if value else "bfalse"
         case int() | float() | Decimal():
-            written = text_of_number(value)
+            written = format_number(value)
             return f"t{written}" if isinstance(_number_or_text(written), str) else f"n{written}"
         case str():
             return f"t{_text(value)}"
         case datetime():
             return f"t{_instant(value)}"
         case date():
-            return f"t{date_text(value.toordinal() - _EPOCH)}"
+            return f"t{format_date(value.toordinal() - _EPOCH)}"
         case np.datetime64():
-            return f"t{instant_text(_nanoseconds(value), utc=False)}"
+            return f"t{format_instant(_nanoseconds(value), utc=False)}"
         case time() if value.tzinfo is None:
             whole = (value.hour * 60 + value.minute) * 60 + value.second
-            return f"t{clock_text(whole * 10**9 + value.microsecond * 1000)}"
+            return f"t{format_clock(whole * 10**9 + value.microsecond * 1000)}"
         case UUID():
             return f"t{value}"
     return None
@@ -231,7 +231,7 @@ def _instant(value: datetime) -> str:
     days = plain.toordinal() - _EPOCH
     seconds = ((days * 24 + plain.hour) * 60 + plain.minute) * 60 + plain.second
     nanoseconds = getattr(value, "nanosecond", 0)  # of a pandas timestamp
-    return instant_text(seconds * 10**9 + plain.microsecond * 1000 + nanoseconds, utc=aware)
+    return format_instant(seconds * 10**9 + plain.microsecond * 1000 + nanoseconds, utc=aware)
 
 
 def _nanoseconds(value: np.datetime64) -> int:
@@ -248,7 +248,7 @@ def _number_or_text(written: str) -> Category:
         number = float(written)
     except ValueError:
         return written
-    return number if text_of_number(number) == written else written
+    return number if format_number(number) == written else written
 
 
 _PARTS: dict[ValuePart, Callable[[object], Any]] = {
