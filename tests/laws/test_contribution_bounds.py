@@ -35,17 +35,17 @@ from privet.releasing.engines import (  # noqa: E402
 )
 from privet.releasing.engines import polars_engine as engine_polars  # noqa: E402
 from privet.releasing.engines.aggregates import (  # noqa: E402
-    Aggregation,
-    CellCounts,
+    AggregateRequest,
+    CellCountRequest,
     Cells,
     Grouping,
     KeyColumn,
-    Present,
-    Rows,
-    Share,
+    RowCount,
     ShareFactor,
-    Steps,
-    Units,
+    ShareSum,
+    UnitCount,
+    ValueCount,
+    ValueSum,
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
@@ -156,7 +156,7 @@ def test_neighbours_are_as_close_as_the_events_say(kind, tables, adjacency, rows
     for statistic in STATISTICS:
         one = calibrated_statistic(statistic, rows, groups, adjacency, kind)
         grouping, measures = one.compiled.grouping, _measures(one.compiled.queries.sums)
-        request = Aggregation("unit", grouping, measures, Contribution(rows, groups), SALT)
+        request = AggregateRequest("unit", grouping, measures, Contribution(rows, groups), SALT)
         for engine, other in zip(here, there, strict=True):
             before, after = engine.totals(request), other.totals(request)
             for noisy in one.queries:
@@ -183,27 +183,27 @@ def test_both_engines_add_up_to_the_same(tables, rows):
     """Where every group of a unit counts, nothing is left to the choice, and the sums are equal to the last step."""
     others, first, second = tables
     polars, duck = engines(others + first + second)
-    measures = (
-        Units(),
-        Rows(),
-        Present(("value",)),
-        Steps.fitting("value", -7.3, 100.0),
-        Share((ShareFactor("value", 0.0, 100.0),)),
-        Share((ShareFactor("value", -3.0, 10.0, 2),)),
-        Present(("value", "flag")),
-        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0, 0))),
-        Share((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0))),
+    wanted = (
+        UnitCount(),
+        RowCount(),
+        ValueCount(("value",)),
+        ValueSum.fitting("value", -7.3, 100.0),
+        ShareSum((ShareFactor("value", 0.0, 100.0),)),
+        ShareSum((ShareFactor("value", -3.0, 10.0, 2),)),
+        ValueCount(("value", "flag")),
+        ShareSum((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0, 0))),
+        ShareSum((ShareFactor("value", 0.0, 100.0), ShareFactor("flag", 0.0, 2.0))),
     )
     text = Grouping((KeyColumn("key"),), None)
     for unit, contribution in (("unit", Contribution(rows, 10)), (None, Contribution())):
         for grouping in (Grouping(), text, _listed(KEYS)):
-            request = Aggregation(unit, grouping, measures, contribution, SALT)
+            request = AggregateRequest(unit, grouping, wanted, contribution, SALT)
             left, right = polars.totals(request), duck.totals(request)
             assert left.keys == right.keys
-            for measure in measures:
-                assert left.sums[measure].tolist() == right.sums[measure].tolist(), measure
+            for aggregate in wanted:
+                assert left.sums[aggregate].tolist() == right.sums[aggregate].tolist(), aggregate
         for grouping in (Grouping(), _listed(KEYS)):
-            request = CellCounts(unit, grouping, Cells("value", 0.0, 100.0, 16), contribution, SALT)
+            request = CellCountRequest(unit, grouping, Cells("value", 0.0, 100.0, 16), contribution, SALT)
             assert polars.cells(request).tolist() == duck.cells(request).tolist()
 
 
@@ -222,7 +222,7 @@ def test_a_quantile_tells_neighbours_apart_by_no_more_than_its_epsilon(tables, r
             statistic = GroupBy("key", Quantile("value", 0.8, 0.0, 100.0, 16), KEYS)
             question = Question("q", statistic, "unit", Contribution(rows, groups), adjacency)
             (one,) = split_budget((question,), (1.0,), Budget(epsilon=2.0))
-            request = CellCounts(
+            request = CellCountRequest(
                 "unit", one.compiled.grouping, one.chooser.choice.cells, question.contribution, SALT
             )
             losses = [
@@ -247,17 +247,17 @@ def test_a_person_with_a_million_rows_counts_as_one(build):
         {"unit": np.full(many, 10**9), "key": ["a", "b"] * (many // 2), "value": np.full(many, 99.0)}
     )
     here, there = build(pl.concat([crowd, heavy])), build(crowd)
-    steps = Steps.fitting("value", 0.0, 100.0)
+    steps = ValueSum.fitting("value", 0.0, 100.0)
     for contribution in (Contribution(), Contribution(3, 2)):
         for grouping, groups in ((Grouping(), 1), (_listed(KEYS), contribution.groups)):
-            request = Aggregation("unit", grouping, (Units(), Rows(), steps), contribution, SALT)
+            request = AggregateRequest("unit", grouping, (UnitCount(), RowCount(), steps), contribution, SALT)
             left, right = here.totals(request), there.totals(request)
-            moves = {m: left.sums[m] - right.sums[m] for m in request.measures}
-            assert moves[Units()].sum() == groups
-            assert moves[Rows()].sum() == groups * contribution.rows
-            assert moves[Rows()].max() == contribution.rows
+            moves = {m: left.sums[m] - right.sums[m] for m in request.aggregates}
+            assert moves[UnitCount()].sum() == groups
+            assert moves[RowCount()].sum() == groups * contribution.rows
+            assert moves[RowCount()].max() == contribution.rows
             assert moves[steps].max() == contribution.rows * 99 * 2**23
-        cells = CellCounts("unit", Grouping(), Cells("value", 0.0, 100.0, 8), contribution, SALT)
+        cells = CellCountRequest("unit", Grouping(), Cells("value", 0.0, 100.0, 8), contribution, SALT)
         move = here.cells(cells) - there.cells(cells)
         assert 0 < move.sum() <= contribution.rows * aggregates.WEIGHT
 
@@ -271,8 +271,8 @@ def test_a_choice_of_groups_depends_on_its_own_unit_only():
         names = rng.integers(-(2**62), 2**62, crowd).tolist()
         rows = [(name, 1.0, f"z{rng.integers(0, 5000)}", True) for name in names] + mine
         for engine in engines(rows):
-            request = Aggregation(
-                "unit", Grouping((KeyColumn("key"),), None), (Units(),), Contribution(1, 3), SALT
+            request = AggregateRequest(
+                "unit", Grouping((KeyColumn("key"),), None), (UnitCount(),), Contribution(1, 3), SALT
             )
             found = engine.totals(request)
             sets.append({key[0] for key in found.keys} & set("qrstuvw"))
@@ -288,9 +288,9 @@ def test_choices_are_spread_over_the_groups():
     )
     grouping = Grouping((KeyColumn("key"),), None)
     for engine in (PolarsEngine.over(table), DuckDBEngine(table.to_arrow())):
-        counts = engine.totals(Aggregation("unit", grouping, (Units(),), Contribution(1, 2), SALT)).sums[
-            Units()
-        ]
+        counts = engine.totals(
+            AggregateRequest("unit", grouping, (UnitCount(),), Contribution(1, 2), SALT)
+        ).sums[UnitCount()]
         assert counts.sum() == 2 * units
         assert np.abs(counts - units / 5).max() < 6 * math.sqrt(units * 0.2 * 0.8)
 
@@ -304,29 +304,29 @@ def _unclamped_polars(monkeypatch):
 
 
 def _free(columns, measure):
-    name, *_ = measure.columns if isinstance(measure, Present) else measure.present.columns
+    name, *_ = measure.columns if isinstance(measure, ValueCount) else measure.present.columns
     value = columns.number(name)
-    if isinstance(measure, Present):
+    if isinstance(measure, ValueCount):
         return value.is_not_null().cast(pl.Int64)
     return (value.fill_null(0).clip(-1e12, 1e12) * 1024.0).floor().cast(pl.Int64)
 
 
 def _no_weighing(monkeypatch):
-    monkeypatch.setattr(aggregates, "weighed", lambda total, rows, most: total)
+    monkeypatch.setattr(aggregates, "scale_to_row_limit", lambda total, rows, most: total)
 
 
 def _no_row_limit(monkeypatch):
-    original = aggregates.contributed
+    original = aggregates.bound_contributions
     monkeypatch.setattr(
-        engine_polars, "contributed", lambda m, sums, sizes, most: original(m, sums, sizes, 10**9)
+        engine_polars, "bound_contributions", lambda m, sums, sizes, most: original(m, sums, sizes, 10**9)
     )
 
 
 def _no_group_limit(monkeypatch):
-    original = engine_polars.bounded_pairs
+    original = engine_polars.bound_pairs
     monkeypatch.setattr(
         engine_polars,
-        "bounded_pairs",
+        "bound_pairs",
         lambda u, g, o, most, keep_rows: original(u, g, o, most=99, keep_rows=keep_rows),
     )
 
@@ -352,7 +352,7 @@ def _law_on_polars():
     for statistic in STATISTICS:
         one = calibrated_statistic(statistic, 2, 2, adjacency, NoiseKind.LAPLACE)
         measures = _measures(one.compiled.queries.sums)
-        request = Aggregation("unit", one.compiled.grouping, measures, Contribution(2, 2), SALT)
+        request = AggregateRequest("unit", one.compiled.grouping, measures, Contribution(2, 2), SALT)
         before, after = here.totals(request), there.totals(request)
         for noisy in one.queries:
             assert covered(moves(noisy, before, after), noisy, adjacency)

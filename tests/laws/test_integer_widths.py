@@ -26,14 +26,14 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
     MOST_ROWS,
     SHARE_STEPS,
     WEIGHT,
-    Aggregation,
-    CellCounts,
+    AggregateRequest,
+    CellCountRequest,
     Cells,
     Grouping,
     KeyColumn,
     KeyKind,
-    Steps,
-    weighed,
+    ValueSum,
+    scale_to_row_limit,
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
@@ -56,7 +56,7 @@ def both(frame):
 def test_cells_hold_more_weight_than_32_bits(rows, unit, grouping):
     """2³² is 4,096 rows of weight 2²⁰ in one cell."""
     frame = pl.DataFrame({"unit": range(rows), "key": ["a"] * rows, "value": [1.0] * rows})
-    request = CellCounts(unit, grouping, Cells("value", 0.0, 4.0, 4), Contribution(), 1)
+    request = CellCountRequest(unit, grouping, Cells("value", 0.0, 4.0, 4), Contribution(), 1)
     for engine in both(frame):
         counts = engine.cells(request)
         assert counts.dtype == np.int64
@@ -86,7 +86,7 @@ def test_a_median_of_many_rows_is_the_median():
 def test_weighing_down_is_exact(total, rows, most):
     rows = min(rows, MOST_ROWS)
     total = max(min(total, rows * 2**30), -rows * 2**30)  # what so many rows can add up to
-    (found,) = weighed(np.array([total]), np.array([rows]), most)
+    (found,) = scale_to_row_limit(np.array([total]), np.array([rows]), most)
     assert int(found) == total * min(rows, most) // rows
 
 
@@ -150,7 +150,7 @@ def test_utilities_of_a_quantile_are_exact(counts, steps):
 def test_no_value_of_a_row_leaves_its_bound():
     """What the proof at ``MOST_ROWS`` rests on: a row adds at most 2³⁰ steps, whatever bounds are asked for."""
     for lower, upper in ((0.0, 1.0), (-1e290, 0.0), (1e-290, 2e-290), (-5.0, 2.0**40), (0.1, 1 / 3)):
-        low, high = Steps.fitting("v", lower, upper).bounds
+        low, high = ValueSum.fitting("v", lower, upper).bounds
         assert max(abs(low), abs(high)) <= 2**30
     assert MOST_ROWS * max(2**30, SHARE_STEPS, WEIGHT) <= INT64
     assert (
@@ -165,9 +165,9 @@ def test_more_rows_than_the_proof_covers_are_an_error_and_no_wrapped_sum(rows, u
     monkeypatch.setattr(aggregates, "MOST_ROWS", 6)
     frame = pl.DataFrame({"unit": range(rows), "key": ["a"] * rows, "value": [1.0] * rows})
     grouping = GROUPINGS[0 if key is None else 1]
-    measures = (Steps.fitting("value", 0.0, 1.0),)
-    totals = Aggregation(unit, grouping, measures, Contribution(), 1)
-    cells = CellCounts(unit, grouping, Cells("value", 0.0, 4.0, 4), Contribution(), 1)
+    asked = (ValueSum.fitting("value", 0.0, 1.0),)
+    totals = AggregateRequest(unit, grouping, asked, Contribution(), 1)
+    cells = CellCountRequest(unit, grouping, Cells("value", 0.0, 4.0, 4), Contribution(), 1)
     for engine in both(frame):
         for ask, request in ((engine.totals, totals), (engine.cells, cells)):
             if rows <= 6:

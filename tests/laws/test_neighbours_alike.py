@@ -27,7 +27,6 @@ from privet.releasing import (  # noqa: E402
     Contribution,
     Count,
     Covariance,
-    Engine,
     GroupBy,
     Histogram,
     Marginal,
@@ -37,13 +36,14 @@ from privet.releasing import (  # noqa: E402
     ReleaseFailed,
     ReleasePlan,
     Sum,
+    TableEngine,
     TopK,
     Variance,
     budget_split,
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
-from privet.releasing.engines.engine import ColumnKind  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
+from privet.releasing.tables.column_kind import ColumnKind  # noqa: E402
 
 HOSTILE = [
     None, math.nan, math.inf, -0.0, 1e308, 5e-324, True, 0, 7, -(2**63), 2**63, 2**64, 10**400, 10**5000, "", "a", "1", "1_000",
@@ -236,7 +236,7 @@ def test_ten_thousand_neighbours_have_one_outcome(tmp_path):
 # --- after the spend the only outcome is the constant failure ---------------------------------------------------------
 
 
-class Breaking(Engine):
+class Breaking(TableEngine):
     """Breaks in a way of its own, and talks about a row."""
 
     def __init__(self, error):

@@ -29,9 +29,10 @@ from privet.mechanisms.grids import ONE
 from privet.randomness import SeededNoise
 from privet.releasing import Budget, Covariance, GroupBy, Mean, ReleasePlan, Variance
 from privet.releasing.durable import DurableLedger
-from privet.releasing.engines.aggregates import Aggregation
+from privet.releasing.engines.aggregates import AggregateRequest
+from privet.releasing.engines.choice import choose_engine
 from privet.releasing.engines.duckdb_engine import DuckDBEngine
-from privet.releasing.engines.engine import engine_for
+from privet.releasing.engines.engine import choose_engine
 from privet.releasing.executor import _combine, _measures, _round_to_grid
 from privet.releasing.synthetic import Categories, Domain
 
@@ -152,8 +153,8 @@ def test_an_exchange_between_groups_is_rounded_in_both(statistic):
         question = one.compiled.question
         values = [*others, *others, value]
         rows = {"g": ["a"] * len(others) + ["b"] * len(others) + [group], "x": values, "y": values[::-1]}
-        engine = engine_for(polars.DataFrame(rows))
-        asked = Aggregation(
+        engine = choose_engine(polars.DataFrame(rows))
+        asked = AggregateRequest(
             question.unit, one.compiled.grouping, _measures((noisy.query,)), question.contribution, 1
         )
         totals = engine.totals(asked)

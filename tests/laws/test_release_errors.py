@@ -22,7 +22,6 @@ from privet.releasing import (  # noqa: E402
     Contribution,
     Count,
     Covariance,
-    Engine,
     GroupBy,
     Histogram,
     Mean,
@@ -31,6 +30,7 @@ from privet.releasing import (  # noqa: E402
     ReleaseFailed,
     ReleasePlan,
     Sum,
+    TableEngine,
     TopK,
     Variance,
     budget_split,
@@ -101,7 +101,7 @@ def test_a_refusal_is_decided_without_a_row():
 # --- nothing is un-spent on a failed one -------------------------------------------------------------------------
 
 
-class Failing(Engine):
+class Failing(TableEngine):
     """Fails with a row in its message, and notes what the store held by then."""
 
     def __init__(self, store):

@@ -23,31 +23,31 @@ pytest.importorskip("duckdb")
 from privet.releasing.contribution import Contribution  # noqa: E402
 from privet.releasing.engines.aggregates import (  # noqa: E402
     WEIGHT,
-    Aggregation,
-    CellCounts,
+    AggregateRequest,
+    CellCountRequest,
     Cells,
     Grouping,
     KeyColumn,
     KeyKind,
-    Present,
-    Rows,
-    Share,
+    RowCount,
     ShareFactor,
-    Steps,
-    Units,
+    ShareSum,
+    UnitCount,
+    ValueCount,
+    ValueSum,
 )
-from privet.releasing.engines.columns import Columns  # noqa: E402
+from privet.releasing.engines.columns import ColumnExpressions  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
-from privet.releasing.tables.sources import PandasTable, table_for  # noqa: E402
+from privet.releasing.tables.sources import PandasSource, open_data  # noqa: E402
 from privet.releasing.tables.values import (  # noqa: E402
     ValuePart,
-    category_of,
-    date_text,
-    days_of,
-    instant_text,
-    nanoseconds_of,
-    part_of,
+    decode_key,
+    format_date,
+    format_instant,
+    parse_date,
+    parse_instant,
+    read_part,
 )
 
 BOOLS = [True, False, None]
@@ -97,7 +97,12 @@ PUBLIC = {
     KeyKind.REAL: (0.0, 1.0, 0.5, 7.0),
     KeyKind.BOOLEAN: (True, False),
 }
-NUMBERS = (Rows(), Present(("c",)), Steps.fitting("c", -5.0, 100.0), Share((ShareFactor("c", 0.0, 10.0, 2),)))
+NUMBERS = (
+    RowCount(),
+    ValueCount(("c",)),
+    ValueSum.fitting("c", -5.0, 100.0),
+    ShareSum((ShareFactor("c", 0.0, 10.0, 2),)),
+)
 
 
 def counted(engine, *, numbers=True):
@@ -106,22 +111,22 @@ def counted(engine, *, numbers=True):
 
     def add(request):
         found = engine.totals(request)
-        for measure, sums in found.sums.items():
+        for aggregate, sums in found.sums.items():
             for key, number in zip(found.keys, sums.tolist(), strict=True):
                 named = tuple((type(part).__name__, repr(part)) for part in key)
-                total[repr(request.grouping.columns), named, repr(measure)] += number
+                total[repr(request.grouping.columns), named, repr(aggregate)] += number
 
     bounds = Contribution()
-    add(Aggregation(None, Grouping(), NUMBERS if numbers else (Rows(),), bounds, 1))
+    add(AggregateRequest(None, Grouping(), NUMBERS if numbers else (RowCount(),), bounds, 1))
     for kind, keys in PUBLIC.items():
         add(
-            Aggregation(
-                None, Grouping((KeyColumn("c", kind),), tuple((k,) for k in keys)), (Rows(),), bounds, 1
+            AggregateRequest(
+                None, Grouping((KeyColumn("c", kind),), tuple((k,) for k in keys)), (RowCount(),), bounds, 1
             )
         )
-    add(Aggregation(None, Grouping((KeyColumn("c"),), None), (Units(),), bounds, 1))
+    add(AggregateRequest(None, Grouping((KeyColumn("c"),), None), (UnitCount(),), bounds, 1))
     if numbers:
-        cells = engine.cells(CellCounts(None, Grouping(), Cells("c", 0.0, 8.0, 4), bounds, 1))
+        cells = engine.cells(CellCountRequest(None, Grouping(), Cells("c", 0.0, 8.0, 4), bounds, 1))
         total.update({("cell", place): count // WEIGHT for place, count in enumerate(cells[0].tolist())})
     return Counter({key: number for key, number in total.items() if number})
 
@@ -156,8 +161,8 @@ def test_rows_are_counted_whatever_the_type_of_their_columns():
     ]
     for table in tables:
         for make in ENGINES.values():
-            found = make(table).totals(Aggregation(None, Grouping(), (Rows(),), Contribution(), 1))
-            assert found.sums[Rows()].tolist() == [3]
+            found = make(table).totals(AggregateRequest(None, Grouping(), (RowCount(),), Contribution(), 1))
+            assert found.sums[RowCount()].tolist() == [3]
 
 
 def is_refused(frame):
@@ -274,14 +279,14 @@ def test_a_text_file_counts_as_a_column_of_text(tmp_path):
 
 
 def units_in(table, make=PolarsEngine.over):
-    asked = Aggregation("c", Grouping(), (Units(),), Contribution(), 1)
-    return int(make(table).totals(asked).sums[Units()][0])
+    asked = AggregateRequest("c", Grouping(), (UnitCount(),), Contribution(), 1)
+    return int(make(table).totals(asked).sums[UnitCount()][0])
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_two_units_are_one_or_two_whoever_else_is_there(container):
     build, draw = CONTAINERS[container], random.Random(container)
-    names = {place: part_of(ValuePart.NAME, value) for place, value in enumerate(MIXED)}
+    names = {place: read_part(ValuePart.NAME, value) for place, value in enumerate(MIXED)}
     for _ in range(12):
         places = draw.choices(range(len(MIXED)), k=6)
         classes = {names[place] for place in places if names[place] is not None}
@@ -314,7 +319,7 @@ def test_units_that_differ_stay_apart(column):
 def test_one_unit_moves_a_sum_by_no_more_than_was_charged():
     """Times that a library writes alike: three people with values of both signs were one, and moved by 1.8 for 1."""
     people = pl.Series([3_600_000_000_001, 3_600_000_000_002, 3_600_000_000_003]).cast(pl.Time)
-    steps = Steps.fitting("x", -0.9, 0.9)
+    steps = ValueSum.fitting("x", -0.9, 0.9)
     for make in ENGINES.values():
         sums = []
         for kept in ([0, 1, 2], [0, 1]):
@@ -322,7 +327,7 @@ def test_one_unit_moves_a_sum_by_no_more_than_was_charged():
             sums.append(
                 int(
                     make(frame)
-                    .totals(Aggregation("c", Grouping(), (steps,), Contribution(), 1))
+                    .totals(AggregateRequest("c", Grouping(), (steps,), Contribution(), 1))
                     .sums[steps][0]
                 )
             )
@@ -345,10 +350,12 @@ def test_the_two_zeros_are_one_key():
         for frame in (pl.DataFrame({"c": values}), objects(values), objects([*values, "x"])):
             for make in ENGINES.values():
                 found = make(frame).totals(
-                    Aggregation(None, Grouping((KeyColumn("c"),), None), (Units(),), Contribution(), 1)
+                    AggregateRequest(
+                        None, Grouping((KeyColumn("c"),), None), (UnitCount(),), Contribution(), 1
+                    )
                 )
                 keys = dict(
-                    zip((repr(key[0]) for key in found.keys), found.sums[Units()].tolist(), strict=True)
+                    zip((repr(key[0]) for key in found.keys), found.sums[UnitCount()].tolist(), strict=True)
                 )
                 assert (keys["0"], keys["1.5"]) == (2, 1)
 
@@ -360,7 +367,9 @@ def test_true_and_false_in_a_text_file_are_one_and_zero(tmp_path):
         sums = (
             make(path)
             .totals(
-                Aggregation(None, Grouping(), (Present(("c",)), Steps.fitting("c", 0, 1)), Contribution(), 1)
+                AggregateRequest(
+                    None, Grouping(), (ValueCount(("c",)), ValueSum.fitting("c", 0, 1)), Contribution(), 1
+                )
             )
             .sums
         )
@@ -390,25 +399,27 @@ def test_a_key_that_was_found_is_found_again(kind):
         objects(MIXED),
     ]
     for table in columns:
-        source = table_for(table)
-        codec = Columns(source).key(KeyColumn("c", kind))
+        source = open_data(table)
+        codec = ColumnExpressions(source).key(KeyColumn("c", kind))
         engine = PolarsEngine(source)
         found = engine.totals(
-            Aggregation(None, Grouping((KeyColumn("c", kind),), None), (Units(),), Contribution(), 1)
+            AggregateRequest(None, Grouping((KeyColumn("c", kind),), None), (UnitCount(),), Contribution(), 1)
         )
         codes = [codec.encode(key[0]) for key in found.keys]
         assert None not in codes
         assert len(set(codes)) == len(codes)
         again = engine.totals(
-            Aggregation(None, Grouping((KeyColumn("c", kind),), found.keys), (Rows(),), Contribution(), 1)
+            AggregateRequest(
+                None, Grouping((KeyColumn("c", kind),), found.keys), (RowCount(),), Contribution(), 1
+            )
         )
-        assert again.sums[Rows()].tolist() == found.sums[Units()].tolist()
+        assert again.sums[RowCount()].tolist() == found.sums[UnitCount()].tolist()
 
 
 def test_days_and_instants_are_written_and_read():
     draw = random.Random(1)
     for days in [0, -1, 2**31 - 1, -(2**31), *(draw.randrange(-(10**6), 4 * 10**6) for _ in range(50))]:
-        assert days_of(date_text(days)) == days
+        assert parse_date(format_date(days)) == days
     for instant in [
         0,
         1,
@@ -419,10 +430,10 @@ def test_days_and_instants_are_written_and_read():
         *(draw.randrange(-(2**63), 2**63) for _ in range(50)),
     ]:
         for utc in (True, False):
-            assert nanoseconds_of(instant_text(instant, utc=utc), utc=utc) == instant
+            assert parse_instant(format_instant(instant, utc=utc), utc=utc) == instant
     for text in ("2020-1-1", "2020-01-01T00:00:00", "2020-01-01 00:00", "x", "", "2020-13-01", "٢٠٢٠-01-01"):
-        assert days_of(text) is None
-        assert nanoseconds_of(text, utc=False) is None
+        assert parse_date(text) is None
+        assert parse_instant(text, utc=False) is None
 
 
 def test_no_value_makes_an_error():
@@ -439,26 +450,28 @@ def test_no_value_makes_an_error():
 
     for value in [*MIXED, 1j, Hostile("x"), Number(3.0), float, ..., np.array([1]), pd.Series([1])]:
         for part in ValuePart:
-            found = part_of(part, value)
+            found = read_part(part, value)
             assert found is None or isinstance(found, (str, float, int))
-        name = part_of(ValuePart.NAME, value)
-        assert name is None or isinstance(category_of(name), (str, int, float))
+        name = read_part(ValuePart.NAME, value)
+        assert name is None or isinstance(decode_key(name), (str, int, float))
 
 
 def test_an_object_column_that_became_one_by_a_single_record():
     """The cases that were found: one None among booleans, one text among floats."""
     flags = [True, False, True] * 100
     floats = [1.0, 2.0, 1.0] * 100
-    steps = Steps.fitting("c", 0.0, 1.0)
+    steps = ValueSum.fitting("c", 0.0, 1.0)
     for extra in (None, "text", math.nan, b"x"):
-        table = PandasTable(inferred([*flags, extra]))
+        table = PandasSource(inferred([*flags, extra]))
         assert table.types["c"] == pl.String
-        sums = PolarsEngine(table).totals(Aggregation(None, Grouping(), (steps,), Contribution(), 1)).sums
+        sums = (
+            PolarsEngine(table).totals(AggregateRequest(None, Grouping(), (steps,), Contribution(), 1)).sums
+        )
         assert int(sums[steps][0]) == 200 * 2**29
         for kind, keys in ((KeyKind.WHOLE, (1, 2)), (KeyKind.REAL, (1.0, 2.0)), (KeyKind.TEXT, ("1", "2"))):
             grouping = Grouping((KeyColumn("c", kind),), tuple((key,) for key in keys))
             for frame in (inferred([*floats, extra]), inferred(floats)):
                 found = PolarsEngine.over(frame).totals(
-                    Aggregation(None, grouping, (Rows(),), Contribution(), 1)
+                    AggregateRequest(None, grouping, (RowCount(),), Contribution(), 1)
                 )
-                assert found.sums[Rows()].tolist() == [200, 100]
+                assert found.sums[RowCount()].tolist() == [200, 100]

@@ -8,7 +8,7 @@ from privet.cli.parser import arguments_from
 from privet.cli.release_words import plan_of
 from privet.errors import InvalidArgument
 from privet.releasing import Contribution, Covariance, GroupBy
-from privet.releasing.engines.aggregates import SHARE_STEPS, Grouping, Present
+from privet.releasing.engines.aggregates import SHARE_STEPS, Grouping, ValueCount
 from privet.releasing.postprocessing import NoisySum
 from privet.releasing.queries import NoiseKind
 from privet.releasing.sensitivity import UnitBounds
@@ -55,7 +55,7 @@ def test_other_words_are_refused_as_they_were_written(words):
 
 
 def rounded_sums(a, b, weights):
-    """Sums of a unit's rows as engines make them: each share rounded, then each sum weighed down and rounded down."""
+    """Sums of a unit's rows as engines make them: each share rounded, then each sum scale_to_row_limit down and rounded down."""
 
     def total(shares):
         steps = np.floor(shares * SHARE_STEPS + 0.5).astype(np.int64)
@@ -78,7 +78,7 @@ def moves(statistic, kind, rows, a, b):
                     factor
                     * (
                         count
-                        if isinstance(measure, Present)
+                        if isinstance(measure, ValueCount)
                         else sums[tuple(share.power for share in measure.factors)]
                     )
                     for measure, factor in combination.terms

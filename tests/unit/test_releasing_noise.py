@@ -9,8 +9,7 @@ import pytest
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import Compose, DiscreteGaussian, DiscreteLaplace, Repeat
-from privet.releasing.engines.aggregates import Steps, weighed
-from privet.releasing.engines.packing import _by_columns, bounded_pairs
+from privet.releasing.engines.aggregates import ValueSum, scale_to_row_limit
 from privet.releasing.noise_distributions import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from privet.releasing.postprocessing import NoisySum
 from privet.releasing.statistics.mean import MeanOfMoments, MeanOfParts
@@ -84,7 +83,7 @@ def test_a_threshold_is_the_smallest_that_holds(noise, groups):
 
 def test_bounds_of_steps_bound_every_step():
     for lower, upper in ((-7.3, 100.0), (0.1, 0.3), (-1e-9, 1e200), (5, 6)):
-        steps = Steps.fitting("x", lower, upper)
+        steps = ValueSum.fitting("x", lower, upper)
         low, high = steps.bounds
         assert max(abs(low), abs(high)) <= 2**30
         assert max(abs(low), abs(high)) > 2**28
@@ -93,7 +92,7 @@ def test_bounds_of_steps_bound_every_step():
 
 
 def test_whole_numbers_lie_on_the_grid():
-    steps = Steps.fitting("x", 0, 1000)
+    steps = ValueSum.fitting("x", 0, 1000)
     assert steps.bounds == (0, 1000 * 2**-steps.exponent)
 
 
@@ -102,14 +101,14 @@ def test_weighing_is_exact_and_never_beyond():
     rows = rng.integers(0, 50, 500)
     totals = rng.integers(-(2**30), 2**30, 500) * rows
     for most in (1, 3, 60):
-        found = weighed(totals, rows, most)
+        found = scale_to_row_limit(totals, rows, most)
         for total, count, value in zip(totals.tolist(), rows.tolist(), found.tolist(), strict=True):
             assert value == (math.floor(Fraction(total * min(count, most), count)) if count else 0)
 
 
 def test_weighing_a_person_with_very_many_rows_does_not_overflow():
     rows, total = np.array([10**9]), np.array([10**9 * 2**30])
-    assert weighed(total, rows, 1000).tolist() == [1000 * 2**30]
+    assert scale_to_row_limit(total, rows, 1000).tolist() == [1000 * 2**30]
 
 
 # --- packing -----------------------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ def test_packing_keeps_the_first_groups_of_each_unit(most, wide):
         0x165667B19E3779F9
     )
     values = rng.integers(0, 100, 800)
-    found = bounded_pairs(units, groups, order, most=most, keep_rows=True)
+    found = bound_pairs(units, groups, order, most=most, keep_rows=True)
     expected = []
     for unit in set(units.tolist()):
         here = units == unit
@@ -142,15 +141,15 @@ def test_packing_keeps_the_first_groups_of_each_unit(most, wide):
             rows = here & (groups == group)
             expected.append((group, int(rows.sum()), int(values[rows].sum())))
     assert pairs_of(found, values) == sorted(expected)
-    slow = _by_columns(units, groups, order, most=most)
+    slow = _bound_by_columns(units, groups, order, most=most)
     assert pairs_of(slow, values) == sorted(expected)
 
 
 def test_packing_without_a_bound_and_without_rows():
     units, groups = np.array([5, 5, 9], dtype=np.uint64), np.array([1, 0, 0], dtype=np.uint64)
-    found = bounded_pairs(units, groups, None, most=1, keep_rows=False)
+    found = bound_pairs(units, groups, None, most=1, keep_rows=False)
     assert (found.groups.tolist(), found.sizes.tolist(), found.rows) == ([0, 1, 0], [1, 1, 1], None)
-    nothing = bounded_pairs(units[:0], groups[:0], None, most=1, keep_rows=True)
+    nothing = bound_pairs(units[:0], groups[:0], None, most=1, keep_rows=True)
     assert nothing.sums(np.zeros(0, dtype=np.int64)).size == 0
 
 

@@ -33,9 +33,9 @@ from privet.releasing import (  # noqa: E402
     Variance,
     answer_from_plain,
     answer_to_plain,
-    engine_for,
+    choose_engine,
 )
-from privet.releasing.engines import engine  # noqa: E402
+from privet.releasing.engines import choice  # noqa: E402
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 
@@ -270,9 +270,9 @@ def test_names_that_the_engines_use_themselves_are_names_like_others():
 def test_a_large_file_goes_to_duckdb(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     frames().write_parquet(path)
-    assert isinstance(engine_for(path), PolarsEngine)
-    monkeypatch.setattr(engine, "_memory", lambda: 1000.0)
-    assert isinstance(engine_for(path), DuckDBEngine)
+    assert isinstance(choose_engine(path), PolarsEngine)
+    monkeypatch.setattr(choice, "_memory_bytes", lambda: 1000.0)
+    assert isinstance(choose_engine(path), DuckDBEngine)
 
 
 def test_answers_are_the_same_after_json():

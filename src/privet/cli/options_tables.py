@@ -74,6 +74,13 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         "--groups-per-person", type=parse_count, metavar="N", help="with --group-by (default: 1)"
     )
     command.add_argument(
+        "--answer-after",
+        type=parse_number,
+        metavar="SECONDS",
+        help="answer this many seconds after the table is opened, whatever is in it, and fail if it takes longer: "
+        "a defence against timing",
+    )
+    command.add_argument(
         "--confidence", type=parse_number, metavar="P", help="of the error bars (default: 0.95)"
     )
     command.add_argument("--adjacency", metavar="R", help="add-remove (the default), replace-one or zero-out")

@@ -83,7 +83,7 @@ def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Names
         before = len(store.ledger)
         simplefilter("ignore")  # an engine's warning may quote a row
         simplefilter("always", AnswersNotKept)
-        released = _run(plan, path, store)
+        released = _run(plan, path, store, arguments.answer_after)
     spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
     if spent != _planned_ledger(plan):
         with suppress(PrivetError):  # the cost of the whole plan bounds that of a part from above
@@ -158,11 +158,11 @@ def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
         yield held
 
 
-def _run(plan: ReleasePlan, path: Path, store: Store) -> Released:
+def _run(plan: ReleasePlan, path: Path, store: Store, answer_after: float | None) -> Released:
     write_progress(f"Reading {path.name} …")
     try:
         with _silent_engine():
-            return plan.run(path, store=store, data_name=str(resolved(path)))
+            return plan.run(path, store=store, data_name=str(resolved(path)), answer_after=answer_after)
     except PrivetError:
         raise
     except Exception:

@@ -22,7 +22,7 @@ from privet.errors import InvalidArgument, MissingPackage, Unreadable
 from privet.paths import is_file
 from privet.randomness import experiment
 from privet.releasing.statistics.option_words import read_categories, read_number
-from privet.releasing.synthetic import AIM, MST, MWEM, Bins, Categories, Domain, Synthetic, all_marginals
+from privet.releasing.synthetic import AIM, MST, MWEM, Bins, Categories, Domain, SyntheticData, all_marginals
 from privet.releasing.synthetic.domain import Column
 
 __all__ = ["run"]
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def _tell(
-    arguments: argparse.Namespace, released: Synthetic, rows: int, out: Path, ledger_path: Path
+    arguments: argparse.Namespace, released: SyntheticData, rows: int, out: Path, ledger_path: Path
 ) -> CliAnswer:
     guarantee = account(released.ledger)
     question = GuaranteeQuery(guarantee, arguments.delta or 0.0, arguments.adjacency is None)
@@ -148,20 +148,20 @@ def _read_column(option: str, words: str) -> Column:
 def _read_columns(path: Path, domain: Domain, unit: str | None) -> Mapping[str, Any]:
     """The columns of the domain: numbers for bins; values as they are for categories, from text in a CSV file."""
     try:
-        from privet.releasing.engines.columns import Columns
-        from privet.releasing.tables.sources import table_in
+        from privet.releasing.engines.columns import ColumnExpressions
+        from privet.releasing.tables.sources import open_file
     except ImportError:
         raise MissingPackage(
             "privet synthesize needs the package 'polars', which is not installed. Run pip install 'privet[tables]'."
         ) from None
-    table = table_in(path)
+    table = open_file(path)
     names = [*domain.names, *([] if unit is None else [unit])]
     missing = [name for name in names if name not in table.types]
     if missing:
         raise InvalidArgument(
             f"The table must have a column {missing[0]!r}, and does not. Check the spelling."
         )
-    numbers = Columns(table)
+    numbers = ColumnExpressions(table)
     frame = table.scan(names).with_columns(
         numbers.number(column.name).alias(column.name)
         for column in domain.columns

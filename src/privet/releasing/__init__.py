@@ -21,7 +21,8 @@ from privet.releasing.answers import (
 )
 from privet.releasing.budget import Budget, FilterState, PrivacyCost, filter_state
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.engine import Engine, engine_for
+from privet.releasing.engines.choice import choose_engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import ReleasePlan
 from privet.releasing.questions import Question, question_key
@@ -64,11 +65,12 @@ __all__ = [
     "Statistic",
     "Store",
     "Sum",
+    "TableEngine",
     "TopK",
     "Variance",
     "answer_from_plain",
     "answer_to_plain",
-    "engine_for",
+    "choose_engine",
     "filter_state",
     "question_key",
 ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import final
 
-from privet.releasing.engines.aggregates import Grouping, Units
+from privet.releasing.engines.aggregates import Grouping, UnitCount
 from privet.releasing.queries import LinearCombination, NoiseKind, StatisticQueries, SumQuery
 from privet.releasing.questions import Question
 from privet.releasing.sensitivity import UnitBounds
@@ -44,6 +44,6 @@ def compile_question(question: Question, kind: NoiseKind) -> CompiledStatistic:
         return CompiledStatistic(question, grouping, queries, None)
     answered = contribution.rows == 1 and statistic.counts_rows
     share = 1.0 if answered else _DISCOVERY_SHARE
-    discovery = SumQuery((LinearCombination.of(Units()),), bounds.one_number(0, 1), 1.0, share)
+    discovery = SumQuery((LinearCombination.of(UnitCount()),), bounds.one_number(0, 1), 1.0, share)
     rest = replace(queries, sums=()) if answered else queries.at_share(1 - share)
     return CompiledStatistic(question, grouping, rest, discovery)

@@ -12,15 +12,15 @@ from privet.randomness import NoiseSource
 from privet.releasing.answers import Answer, ErrorKind, Quote
 from privet.releasing.budget_split import CalibratedStatistic, NoisyQuery
 from privet.releasing.engines.aggregates import (
-    Aggregation,
-    CellCounts,
+    Aggregate,
+    AggregateRequest,
+    CellCountRequest,
     Grouping,
-    Measure,
-    Rows,
+    RowCount,
     Totals,
-    Units,
+    UnitCount,
 )
-from privet.releasing.engines.engine import Engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.keys import Category, Number, Values
 from privet.releasing.postprocessing import Estimates, NoisySum
 from privet.releasing.quantiles import CellChooser
@@ -63,7 +63,7 @@ class _DiscoveredKeys:
 class Executor:
     """One pass of a plan over one table. ``salt`` keys the choice of groups for all of its statistics."""
 
-    def __init__(self, engine: Engine, noise: NoiseSource, confidence: float) -> None:
+    def __init__(self, engine: TableEngine, noise: NoiseSource, confidence: float) -> None:
         self._engine = engine
         self._noise = noise
         self._confidence = confidence
@@ -73,12 +73,12 @@ class Executor:
         """All answers, with one aggregation for all statistics of one grouping."""
         discovered = self._discover_keys(plan)
         groupings = [_answered_grouping(*pair) for pair in zip(plan, discovered, strict=True)]
-        measures: dict[tuple[str, Grouping], dict[Measure, None]] = {}
+        aggregates: dict[tuple[str, Grouping], dict[Aggregate, None]] = {}
         for statistic, grouping in zip(plan, groupings, strict=True):
             if grouping is not None and statistic.queries:
                 needed = _measures(tuple(noisy.query for noisy in statistic.queries))
-                measures.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
-        totals = {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in measures.items()}
+                aggregates.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
+        totals = {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in aggregates.items()}
         return tuple(
             self._answer_one(
                 statistic, keys, grouping, totals.get(_identity(grouping)) if grouping is not None else None
@@ -91,7 +91,7 @@ class Executor:
         hidden = dict.fromkeys(
             _identity(statistic.compiled.grouping) for statistic in plan if statistic.discovery is not None
         )
-        totals = {identity: self._totals(plan[0], identity[1], (Units(),)) for identity in hidden}
+        totals = {identity: self._totals(plan[0], identity[1], (UnitCount(),)) for identity in hidden}
         discovered: list[_DiscoveredKeys | None] = []
         for statistic in plan:
             if statistic.discovery is None or statistic.threshold is None:
@@ -100,16 +100,16 @@ class Executor:
             units = totals[_identity(statistic.compiled.grouping)]
             (counts,) = self._add_noise(statistic.discovery, units)
             # A key without units must not even get noise. Engines leave it out, and this does not rely on it.
-            passed = np.flatnonzero((counts >= statistic.threshold) & (units.sums[Units()] > 0))
+            passed = np.flatnonzero((counts >= statistic.threshold) & (units.sums[UnitCount()] > 0))
             discovered.append(_DiscoveredKeys(tuple(units.keys[index] for index in passed), counts[passed]))
         return tuple(discovered)
 
     def _totals(
-        self, statistic: CalibratedStatistic, grouping: Grouping, measures: tuple[Measure, ...]
+        self, statistic: CalibratedStatistic, grouping: Grouping, aggregates: tuple[Aggregate, ...]
     ) -> Totals:
         question = statistic.compiled.question
         return self._engine.totals(
-            Aggregation(question.unit, grouping, measures, question.contribution, self._salt)
+            AggregateRequest(question.unit, grouping, aggregates, question.contribution, self._salt)
         )
 
     def _add_noise(self, noisy: NoisyQuery, totals: Totals) -> tuple[NDArray[np.float64], ...]:
@@ -173,7 +173,7 @@ class Executor:
     ) -> NDArray[np.float64]:
         question = statistic.compiled.question
         counts = self._engine.cells(
-            CellCounts(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
+            CellCountRequest(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
         )
         return np.array([chooser.choose(line, self._noise) for line in counts])
 
@@ -196,21 +196,26 @@ def _identity(grouping: Grouping) -> tuple[str, Grouping]:
     return repr(grouping if untyped else grouping.columns), grouping
 
 
-def _measures(queries: tuple[SumQuery, ...]) -> tuple[Measure, ...]:
+def _measures(queries: tuple[SumQuery, ...]) -> tuple[Aggregate, ...]:
     return tuple(
         dict.fromkeys(
-            measure for query in queries for combination in query.numbers for measure, _ in combination.terms
+            aggregate
+            for query in queries
+            for combination in query.numbers
+            for aggregate, _ in combination.terms
         )
     )
 
 
-def _combine(combination: LinearCombination, sums: Mapping[Measure, NDArray[np.int64]]) -> NDArray[np.int64]:
+def _combine(
+    combination: LinearCombination, sums: Mapping[Aggregate, NDArray[np.int64]]
+) -> NDArray[np.int64]:
     largest = sum(
-        abs(factor) * int(np.abs(sums[measure]).max(initial=0)) for measure, factor in combination.terms
+        abs(factor) * int(np.abs(sums[aggregate]).max(initial=0)) for aggregate, factor in combination.terms
     )
     total = np.zeros_like(sums[combination.terms[0][0]], dtype=object if largest > _SAFE else None)
-    for measure, factor in combination.terms:
-        total = total + (sums[measure].astype(object) if largest > _SAFE else sums[measure]) * factor
+    for aggregate, factor in combination.terms:
+        total = total + (sums[aggregate].astype(object) if largest > _SAFE else sums[aggregate]) * factor
     return total
 
 
@@ -236,8 +241,8 @@ def _half_widths(statistic: CalibratedStatistic, confidence: float) -> tuple[flo
 def _is_count(statistic: CalibratedStatistic) -> bool:
     """Whether the answer is a count, which is shown as a whole number."""
     discovery = () if statistic.discovery is None else (statistic.discovery,)
-    measures = _measures(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
-    return statistic.chooser is None and set(measures) <= {Rows(), Units()}
+    aggregates = _measures(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
+    return statistic.chooser is None and set(aggregates) <= {RowCount(), UnitCount()}
 
 
 def _widen(statistic: CalibratedStatistic, errors: NDArray[np.float64]) -> NDArray[np.float64]:

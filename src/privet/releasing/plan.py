@@ -11,11 +11,13 @@ from privet.errors import InvalidArgument
 from privet.events import Compose, Event
 from privet.ledger import Entry, Ledger
 from privet.randomness import NoiseSource, SecureNoise
+from privet.releasing.answer_time import AnswerTime, CancellableEngine
 from privet.releasing.answers import Answer, Quote, Released
 from privet.releasing.budget import Budget
 from privet.releasing.budget_split import CalibratedStatistic, split_budget
 from privet.releasing.contribution import Contribution
-from privet.releasing.engines.engine import Engine, engine_for
+from privet.releasing.engines.choice import choose_engine
+from privet.releasing.engines.engine import TableEngine
 from privet.releasing.executor import Executor, quote_statistic
 from privet.releasing.failure import ReleaseFailed, contain_errors
 from privet.releasing.questions import Question, question_key
@@ -40,7 +42,8 @@ class ReleasePlan:
     user, or of one record where there is no unit column, unless another is given.
 
     *Guarantee*: all answers together are within ``budget`` under the adjacency, for an adversary who sees all
-    of them. *Leaks*: how long the release took, and whether an engine failed.
+    of them. *Leaks*: how long the release took, unless ``run`` is given ``answer_after``; and whether an
+    engine failed.
 
     >>> from privet.releasing import Count, Mean
     >>> plan = ReleasePlan(
@@ -107,11 +110,15 @@ class ReleasePlan:
         noise: NoiseSource | None = None,
         store: Store | None = None,
         data_name: str = "data",
+        answer_after: float | None = None,
     ) -> Released:
         """Answer all questions, after the store has written down what they cost.
 
         If the store has an answer that is at least as accurate as the one asked for, then it is given again
         and costs nothing. A more accurate answer costs its full price and replaces the stored one.
+
+        With ``answer_after``, an answer that needs rows, or its failure, comes this many seconds after the
+        table is opened, whatever is in the table (``answer_time``). Work that takes longer fails.
 
         ``InvalidArgument`` and ``BudgetExceeded`` mean that nothing was spent. ``ReleaseFailed`` means that
         it was.
@@ -128,7 +135,9 @@ class ReleasePlan:
         if not isinstance(data_name, str):
             raise InvalidArgument(f"'data_name' must be text, got {shown(data_name)}. Name the table.")
         store.use_unit_column(self.unit)
-        engine = engine_for(data)
+        _ = self._calibrated  # this time depends on public parameters only, so it does not count
+        due = None if answer_after is None else AnswerTime(answer_after)
+        engine = choose_engine(data)
         check_columns(self.questions, engine.schema)
         keys = tuple(question_key(question, data_name) for question in self.questions)
         answers, fresh = self._look_up(keys, store)
@@ -136,8 +145,10 @@ class ReleasePlan:
             entries = tuple(
                 Entry(statistic.compiled.question.label, statistic.event) for statistic in fresh.values()
             )
+            if due is not None:
+                due.check_not_over()
             ledger = store.spend(entries, caveats=source.caveats)
-            new = self._execute(engine, source, tuple(fresh.values()), ledger)
+            new = self._execute(engine, source, tuple(fresh.values()), ledger, due)
             bought = dict(zip(fresh, new, strict=True))
             store.keep(bought)
             answers.update(bought)
@@ -165,12 +176,25 @@ class ReleasePlan:
         return {key: answer for key, answer in stored.items() if key not in fresh}, fresh
 
     def _execute(
-        self, engine: Engine, source: NoiseSource, fresh: tuple[CalibratedStatistic, ...], ledger: Ledger
+        self,
+        engine: TableEngine,
+        source: NoiseSource,
+        fresh: tuple[CalibratedStatistic, ...],
+        ledger: Ledger,
+        due: AnswerTime | None,
     ) -> tuple[Answer, ...]:
-        with contain_errors():
-            return Executor(engine, source, self.confidence).answer(fresh)
-        # Outside of the handler, so that the engine's own error is not attached as its context.
-        raise ReleaseFailed(ledger)
+        cancellable = CancellableEngine(engine)
+
+        def answer() -> tuple[Answer, ...] | None:
+            with contain_errors():
+                return Executor(cancellable, source, self.confidence).answer(fresh)
+            return None
+
+        answers = answer() if due is None else due.run(answer, cancellable.cancel)
+        if answers is None:
+            # Outside of the handler, so that the engine's own error is not attached as its context.
+            raise ReleaseFailed(ledger)
+        return answers
 
     def _label(self, answers: Mapping[str, Answer], keys: tuple[str, ...], fresh: set[str]) -> list[Answer]:
         """One answer for each label; all but the first of the same question are marked as stored."""

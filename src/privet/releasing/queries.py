@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import final
 
-from privet.releasing.engines.aggregates import Cells, Measure
+from privet.releasing.engines.aggregates import Aggregate, Cells
 from privet.releasing.postprocessing import PlainSums, PostProcessing
 from privet.releasing.sensitivity import Sensitivity
 
@@ -26,14 +26,14 @@ class NoiseKind(StrEnum):
 @final
 @dataclass(frozen=True)
 class LinearCombination:
-    """A sum of measures with whole-number factors."""
+    """A sum of aggregates with whole-number factors."""
 
-    terms: tuple[tuple[Measure, int], ...]
+    terms: tuple[tuple[Aggregate, int], ...]
 
     @staticmethod
-    def of(measure: Measure) -> "LinearCombination":
-        """The measure itself."""
-        return LinearCombination(((measure, 1),))
+    def of(aggregate: Aggregate) -> "LinearCombination":
+        """The aggregate itself."""
+        return LinearCombination(((aggregate, 1),))
 
 
 @final

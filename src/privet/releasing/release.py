@@ -24,12 +24,15 @@ def release(
     rows: int = 1,
     groups: int = 1,
     store: Store | None = None,
+    answer_after: float | None = None,
 ) -> Released:
     """Several statistics of one table, in equal shares of one budget.
 
     ``unit`` names the column that says whose row it is; None makes every row a person of its own. At most
-    ``rows`` rows and ``groups`` groups of each unit count. ``ReleasePlan`` has everything else: weights,
-    another adjacency, a quote first.
+    ``rows`` rows and ``groups`` groups of each unit count. With ``answer_after`` the answer comes so many
+    seconds after the table is opened, whatever is in it, and work that takes longer fails: the defence
+    against the timing side channel. ``ReleasePlan`` has everything else: weights, another adjacency, a
+    quote first.
 
     *Guarantee*: all answers together are (ε, δ)-DP under add-remove adjacency of one user, or of one record.
 
@@ -52,4 +55,4 @@ def release(
         budget=Budget(epsilon=epsilon, delta=delta),
         contribution=Contribution(rows=rows, groups=groups),
     )
-    return plan.run(data, store=store)
+    return plan.run(data, store=store, answer_after=answer_after)

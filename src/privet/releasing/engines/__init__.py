@@ -1,7 +1,8 @@
 """Engines: bounded sums of whole numbers over a table.
 
-``aggregates`` says what a plan asks of an engine, ``columns`` and ``rows`` bring values into the one form that all engines read, ``engine``
-chooses the engine for a table. ``polars_engine`` works in memory (over ``packing``), ``duckdb_engine`` on files of any size.
+``aggregates`` says what a plan asks of an engine, and ``engine`` what an engine must do. ``columns`` and
+``rows`` bring values into the one form that all engines read. ``choice`` chooses the engine for a table:
+``polars_engine`` works in memory (over ``packing``), ``duckdb_engine`` on files of any size.
 
-A new engine is a module here and one line in ``engine``. It must give the same sums as the others.
+A new engine is a module here and one line in ``choice``. It must give the same sums as the others.
 """

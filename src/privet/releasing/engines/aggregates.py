@@ -1,6 +1,6 @@
-"""What a plan asks of an engine: sums of whole numbers, after contributions were bounded.
+"""What a plan asks of an engine: sums of whole numbers over bounded contributions.
 
-An engine knows rows, units and groups. It knows no noise and no budget. What it returns is private.
+An engine knows rows, units and groups. It knows no noise and no budget. Its results are private.
 """
 
 from abc import ABC
@@ -19,60 +19,62 @@ __all__ = [
     "MOST_ROWS",
     "SHARE_STEPS",
     "WEIGHT",
-    "Aggregation",
-    "CellCounts",
+    "Aggregate",
+    "AggregateRequest",
+    "CellCountRequest",
     "Cells",
     "Grouping",
     "KeyColumn",
     "KeyKind",
-    "Measure",
-    "Present",
-    "Rows",
-    "Share",
+    "RowAggregate",
+    "RowCount",
     "ShareFactor",
-    "Steps",
-    "Summed",
+    "ShareSum",
     "Sums",
     "Totals",
-    "Units",
+    "UnitCount",
+    "ValueCount",
+    "ValueSum",
+    "bound_contributions",
     "check_rows",
-    "contributed",
-    "summed_by_row",
-    "weighed",
+    "list_row_aggregates",
+    "scale_to_row_limit",
 ]
 
-SHARE_STEPS = 1 << 30  # the interval [lower, upper] in steps
-WEIGHT = 1 << 20  # of one row in a cell, so that a unit with a million rows still counts
+SHARE_STEPS = 1 << 30
+"""Steps in the interval [lower, upper] of a share."""
+WEIGHT = 1 << 20
+"""The weight of one row in a cell: so large that a unit with a million rows still counts."""
 MOST_ROWS = 1 << 32
 """Rows of one table, so that no sum leaves 64 bits.
 
-*Proof.* A row adds at most 2³⁰ in absolute value to any measure: 1 to a count, ``SHARE_STEPS`` to a share, and at most
-2³⁰ to ``Steps.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
+*Proof.* A row adds at most 2³⁰ in absolute value to any aggregate: 1 to a count, ``SHARE_STEPS`` to a share, and at most
+2³⁰ to ``ValueSum.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
 down makes no sum larger. Within it, a weight is at most 10⁶ < 2²⁰ (``Contribution``): times a quotient it is below
 2²⁰ · 2³⁰, and times a rest it is below 2²⁰ · 2³². Engines call ``check_rows``, because a library's own limit may move.
 What is made of these sums afterwards (``executor``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
 """
 
 
-class Measure(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
-    """A whole number for each unit and group, and its bounds; an engine adds them up over the units."""
+class Aggregate(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
+    """A whole number for each unit and group. An engine adds these numbers up over the units."""
 
 
 @final
 @dataclass(frozen=True)
-class Units(Measure):
+class UnitCount(Aggregate):
     """1 for each unit that is in the group."""
 
 
 @final
 @dataclass(frozen=True)
-class Rows(Measure):
+class RowCount(Aggregate):
     """The unit's number of rows in the group, at most ``rows``."""
 
 
 @final
 @dataclass(frozen=True)
-class Present(Measure):
+class ValueCount(Aggregate):
     """The unit's number of rows with a value in each of the columns, at most ``rows``."""
 
     columns: tuple[str, ...]
@@ -80,11 +82,12 @@ class Present(Measure):
 
 @final
 @dataclass(frozen=True)
-class Steps(Measure):
-    """The unit's sum of values, clamped to [lower, upper], in steps of 2^exponent, weighed down to ``rows`` rows.
+class ValueSum(Aggregate):
+    """The unit's sum of values, clamped to [lower, upper], in steps of 2^exponent, scaled down to ``rows``
+    rows.
 
-    A value v counts ⌊clamp(v)/step + ½⌋ steps. Division by a power of two and rounding are monotone in float64,
-    so the bounds, put through the same function, bound every value's steps.
+    A value v counts ⌊clamp(v)/step + ½⌋ steps. Division by a power of two and rounding are monotone in
+    float64. So the steps of the bounds bound the steps of every value.
     """
 
     column: str
@@ -94,7 +97,7 @@ class Steps(Measure):
 
     @property
     def per_unit(self) -> float:
-        """How many steps are in 1."""
+        """The number of steps in 1."""
         return 2.0**-self.exponent
 
     @property
@@ -103,18 +106,18 @@ class Steps(Measure):
         return floor(self.lower * self.per_unit + 0.5), floor(self.upper * self.per_unit + 0.5)
 
     @property
-    def present(self) -> Present:
+    def present(self) -> ValueCount:
         """The rows that have a value."""
-        return Present((self.column,))
+        return ValueCount((self.column,))
 
     @staticmethod
-    def fitting(column: str, lower: float, upper: float) -> "Steps":
-        """The finest power of two that leaves the larger bound within 2³⁰ steps.
+    def fitting(column: str, lower: float, upper: float) -> "ValueSum":
+        """The finest power of two at which both bounds are within 2³⁰ steps.
 
-        Whole numbers lie on that grid exactly, as long as the bounds are below 2³⁰.
+        Whole numbers lie on that grid exactly if the bounds are below 2³⁰.
         """
         _, exponent = frexp(max(abs(lower), abs(upper)))
-        return Steps(column, lower, upper, max(exponent - 30, -1000))
+        return ValueSum(column, lower, upper, max(exponent - 30, -1000))
 
 
 @final
@@ -133,8 +136,8 @@ class ShareFactor:
 
 @final
 @dataclass(frozen=True)
-class Share(Measure):
-    """The unit's sum of a product of shares, in 2⁻³⁰, weighed down to ``rows`` rows.
+class ShareSum(Aggregate):
+    """The unit's sum of a product of shares, in 2⁻³⁰, scale_to_row_limit down to ``rows`` rows.
 
     The sum is over the rows that have a value in the column of every factor, so that a and ab are about the same rows.
     """
@@ -142,18 +145,18 @@ class Share(Measure):
     factors: tuple[ShareFactor, ...]
 
     @property
-    def present(self) -> Present:
+    def present(self) -> ValueCount:
         """The rows that have all values."""
-        return Present(tuple(factor.column for factor in self.factors))
+        return ValueCount(tuple(factor.column for factor in self.factors))
 
 
-Summed = Present | Steps | Share
-Sums = dict[Measure, NDArray[np.int64]]
+RowAggregate = ValueCount | ValueSum | ShareSum
+Sums = dict[Aggregate, NDArray[np.int64]]
 
 
 @final
 class KeyKind(StrEnum):
-    """As what the values of a column are compared with public keys."""
+    """The type as which the values of a column are compared with public keys."""
 
     TEXT = "text"
     WHOLE = "whole"
@@ -170,7 +173,7 @@ class KeyKind(StrEnum):
 @final
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column of a group's key; without a kind, values are taken as the column has them."""
+    """A column of a group's key. Without a kind, a value is the key that it is in its own type."""
 
     column: str
     kind: KeyKind | None = None
@@ -179,7 +182,8 @@ class KeyColumn:
 @final
 @dataclass(frozen=True)
 class Grouping:
-    """The groups: those of the public keys, those that the table has, or one of all rows (no columns)."""
+    """The groups: one for each public key, one for each key in the table (``keys`` is None), or one of all
+    rows (no columns)."""
 
     columns: tuple[KeyColumn, ...] = ()
     keys: tuple[tuple[Category, ...], ...] | None = ((),)
@@ -190,14 +194,14 @@ class Grouping:
         return not self.columns
 
     def bounding(self, contribution: Contribution) -> bool:
-        """Whether a unit can be in more groups than may count."""
+        """Whether a unit can be in more groups than count."""
         return self.keys is None or len(self.keys) > contribution.groups
 
 
 @final
 @dataclass(frozen=True)
 class Cells:
-    """Equal cells of a public interval, and the column whose values fall into them."""
+    """A public interval in cells of equal width, and the column whose values fall into them."""
 
     column: str
     lower: float
@@ -207,20 +211,20 @@ class Cells:
 
 @final
 @dataclass(frozen=True)
-class Aggregation:
-    """Measures to be summed in each group, after each unit was bounded. ``salt`` keys the choice of groups."""
+class AggregateRequest:
+    """A request: sums of aggregates in each group, over bounded units. ``salt`` keys the choice of groups."""
 
     unit: str | None
     grouping: Grouping
-    measures: tuple[Measure, ...]
+    aggregates: tuple[Aggregate, ...]
     contribution: Contribution
     salt: int
 
 
 @final
 @dataclass(frozen=True)
-class CellCounts:
-    """Weighted numbers of rows in each cell of each group.
+class CellCountRequest:
+    """A request: weighted numbers of rows in each cell of each group.
 
     A row weighs ⌊WEIGHT · min(n, rows) / n⌋, where n is its unit's number of rows with a value in the group.
     """
@@ -235,46 +239,52 @@ class CellCounts:
 @final
 @dataclass(frozen=True)
 class Totals:
-    """Private sums, for each key. Public keys come in their order and are all there."""
+    """Private sums for each key. Public keys are all there, in their order."""
 
     keys: tuple[tuple[Category, ...], ...]
     sums: Sums
 
 
 def check_rows(count: int) -> None:
-    """Fail where a table has more rows than the proof at ``MOST_ROWS`` covers, instead of a sum that wraps around."""
+    """Fail for a table with more rows than the proof at ``MOST_ROWS`` covers: a sum might wrap around."""
     if count > MOST_ROWS:
         raise OverflowError("more rows than 64-bit sums are proved for")
 
 
-def weighed(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """⌊total · min(rows, most) / rows⌋ without overflow: each unit's sum as if it had at most ``most`` rows."""
+def scale_to_row_limit(total: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """⌊total · min(rows, most) / rows⌋ without overflow: each unit's sum as if it had at most ``most``
+    rows."""
     weight = np.minimum(rows, most)
     divisor = np.maximum(rows, 1)
     quotient = total // divisor
-    rest = total - quotient * divisor
-    return np.asarray(weight * quotient + weight * rest // divisor, dtype=np.int64)
+    remainder = total - quotient * divisor
+    return np.asarray(weight * quotient + weight * remainder // divisor, dtype=np.int64)
 
 
-def summed_by_row(measures: tuple[Measure, ...]) -> tuple[Summed, ...]:
-    """The measures for which rows have values, with the counts of values that they are weighed by."""
-    valued = [measure for measure in measures if isinstance(measure, (Present, Steps, Share))]
+def list_row_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[RowAggregate, ...]:
+    """The aggregates for which rows have values, with the counts of values that they are scale_to_row_limit by."""
+    valued = [
+        aggregate for aggregate in aggregates if isinstance(aggregate, (ValueCount, ValueSum, ShareSum))
+    ]
     return tuple(dict.fromkeys([*map(_present, valued), *valued]))
 
 
-def _present(measure: Summed) -> Present:
-    return measure if isinstance(measure, Present) else measure.present
+def _present(aggregate: RowAggregate) -> ValueCount:
+    return aggregate if isinstance(aggregate, ValueCount) else aggregate.present
 
 
-def contributed(measure: Measure, sums: Sums, sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """What each pair of a unit and a group adds, from the sums over its rows and its number of rows."""
-    match measure:
-        case Units():
+def bound_contributions(
+    aggregate: Aggregate, sums: Sums, sizes: NDArray[np.int64], most: int
+) -> NDArray[np.int64]:
+    """What each pair of a unit and a group adds to an aggregate: from the sums over its rows, and its number
+    of rows."""
+    match aggregate:
+        case UnitCount():
             return np.ones_like(sizes)
-        case Rows():
+        case RowCount():
             return np.minimum(sizes, most)
-        case Present():
-            return np.minimum(sums[measure], most)
-        case Steps() | Share():
-            return weighed(sums[measure], sums[measure.present], most)
-    raise AssertionError(f"{type(measure).__name__} is no measure")
+        case ValueCount():
+            return np.minimum(sums[aggregate], most)
+        case ValueSum() | ShareSum():
+            return scale_to_row_limit(sums[aggregate], sums[aggregate.present], most)
+    raise AssertionError(f"{type(aggregate).__name__} is no aggregate")

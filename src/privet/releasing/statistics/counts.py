@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privet.arguments import shown, whole
 from privet.errors import InvalidArgument
-from privet.releasing.engines.aggregates import Grouping, KeyColumn, KeyKind, Rows
+from privet.releasing.engines.aggregates import Grouping, KeyColumn, KeyKind, RowCount
 from privet.releasing.keys import Category, Number, Values
 from privet.releasing.queries import LinearCombination, NoiseKind, StatisticQueries, SumQuery
 from privet.releasing.sensitivity import UnitBounds
@@ -236,7 +236,7 @@ class TopK(KeyedCount):
 
 def _row_counts(bounds: UnitBounds) -> StatisticQueries:
     sensitivity = bounds.one_number(0, bounds.contribution.rows)
-    return StatisticQueries((SumQuery((LinearCombination.of(Rows()),), sensitivity, 1.0),))
+    return StatisticQueries((SumQuery((LinearCombination.of(RowCount()),), sensitivity, 1.0),))
 
 
 def _by_categories(column: str, categories: tuple[Category, ...]) -> Grouping:

@@ -16,7 +16,7 @@ import numpy as np
 
 from privet.errors import InvalidArgument
 from privet.releasing.answers import ErrorKind
-from privet.releasing.engines.aggregates import SHARE_STEPS, Present, Share, ShareFactor
+from privet.releasing.engines.aggregates import SHARE_STEPS, ShareFactor, ShareSum, ValueCount
 from privet.releasing.postprocessing import (
     Estimates,
     Floats,
@@ -39,7 +39,7 @@ __all__ = ["Covariance", "CovarianceOfMoments", "CovarianceOfParts"]
 class Covariance(Scalar):
     """The population covariance of two columns, whose values are clamped to [lower, upper] of each.
 
-    Rows in which either value is missing do not count.
+    RowCount in which either value is missing do not count.
 
     >>> Covariance("age", 0, 100, "income", 0, 200_000).subject
     'age income'
@@ -67,7 +67,7 @@ class Covariance(Scalar):
         return RequiredColumn(self.x, numeric=True), RequiredColumn(self.y, numeric=True)
 
     def queries(self, bounds: UnitBounds, kind: NoiseKind) -> StatisticQueries:
-        rows, present = bounds.contribution.rows, Present((self.x, self.y))
+        rows, present = bounds.contribution.rows, ValueCount((self.x, self.y))
         x_share, y_share, product = self._share(1, 0), self._share(0, 1), self._share(1, 1)
         most, area = rows * SHARE_STEPS, (self.x_upper - self.x_lower) * (self.y_upper - self.y_lower)
         if kind is NoiseKind.LAPLACE:
@@ -79,7 +79,7 @@ class Covariance(Scalar):
             )
             # The parts add up to SHARE_STEPS for each row, exactly. Rounding is monotone, so only the first
             # part can be negative: by 1 for a row (three roundings of ½ each), and by 1 more for a unit that
-            # is weighed down.
+            # is scale_to_row_limit down.
             query = SumQuery(parts, bounds.several_numbers(most + 2 * (rows + 1)), 1 / SHARE_STEPS)
             return StatisticQueries((query,), postprocessing=CovarianceOfParts(area))
         centered_x = LinearCombination(((x_share, 2), (present, -SHARE_STEPS)))
@@ -88,7 +88,7 @@ class Covariance(Scalar):
             ((product, 4), (x_share, -2), (y_share, -2), (present, SHARE_STEPS))
         )
         # Roundings of ½, times 4 + 2 + 2, for each row, and of less than 1 downwards for a unit that is
-        # weighed down.
+        # scale_to_row_limit down.
         wide = most + 4 * (rows + 1)
         queries = (
             SumQuery((LinearCombination.of(present),), bounds.one_number(0, rows), 1.0, 1 / 4),
@@ -98,8 +98,8 @@ class Covariance(Scalar):
         )
         return StatisticQueries(queries, postprocessing=CovarianceOfMoments(area))
 
-    def _share(self, x_power: int, y_power: int) -> Share:
-        return Share(
+    def _share(self, x_power: int, y_power: int) -> ShareSum:
+        return ShareSum(
             (
                 ShareFactor(self.x, self.x_lower, self.x_upper, x_power),
                 ShareFactor(self.y, self.y_lower, self.y_upper, y_power),

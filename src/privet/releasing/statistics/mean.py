@@ -14,7 +14,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet.releasing.answers import ErrorKind
-from privet.releasing.engines.aggregates import SHARE_STEPS, Present, Share, ShareFactor
+from privet.releasing.engines.aggregates import SHARE_STEPS, ShareFactor, ShareSum, ValueCount
 from privet.releasing.postprocessing import (
     Estimates,
     NoisySum,
@@ -38,8 +38,8 @@ class Mean(BoundedScalar):
     option: ClassVar[str] = "mean"
 
     def queries(self, bounds: UnitBounds, kind: NoiseKind) -> StatisticQueries:
-        rows, present = bounds.contribution.rows, Present((self.column,))
-        share = Share((ShareFactor(self.column, self.lower, self.upper),))
+        rows, present = bounds.contribution.rows, ValueCount((self.column,))
+        share = ShareSum((ShareFactor(self.column, self.lower, self.upper),))
         most = rows * SHARE_STEPS
         if kind is NoiseKind.LAPLACE:
             below = LinearCombination(((present, SHARE_STEPS), (share, -1)))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from privet.releasing.engines.aggregates import Steps
+from privet.releasing.engines.aggregates import ValueSum
 from privet.releasing.queries import LinearCombination, NoiseKind, StatisticQueries, SumQuery
 from privet.releasing.sensitivity import Sensitivity, UnitBounds
 from privet.releasing.statistics.statistic import BoundedScalar
@@ -19,7 +19,7 @@ class Sum(BoundedScalar):
     option: ClassVar[str] = "sum"
 
     def queries(self, bounds: UnitBounds, kind: NoiseKind) -> StatisticQueries:
-        steps, rows = Steps.fitting(self.column, self.lower, self.upper), bounds.contribution.rows
+        steps, rows = ValueSum.fitting(self.column, self.lower, self.upper), bounds.contribution.rows
         low, high = steps.bounds
         sensitivity = _smallest_sensitivity(rows * low, rows * high, bounds, kind)
         return StatisticQueries((SumQuery((LinearCombination.of(steps),), sensitivity, 2.0**steps.exponent),))

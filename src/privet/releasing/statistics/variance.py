@@ -11,7 +11,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet.releasing.answers import ErrorKind
-from privet.releasing.engines.aggregates import SHARE_STEPS, Present, Share, ShareFactor
+from privet.releasing.engines.aggregates import SHARE_STEPS, ShareFactor, ShareSum, ValueCount
 from privet.releasing.postprocessing import (
     Estimates,
     Floats,
@@ -39,11 +39,11 @@ class Variance(BoundedScalar):
         check_squared_bounds(self.column, self.lower, self.upper)
 
     def queries(self, bounds: UnitBounds, kind: NoiseKind) -> StatisticQueries:
-        rows, present = bounds.contribution.rows, Present((self.column,))
-        share = Share((ShareFactor(self.column, self.lower, self.upper),))
-        square = Share((ShareFactor(self.column, self.lower, self.upper, 2),))
+        rows, present = bounds.contribution.rows, ValueCount((self.column,))
+        share = ShareSum((ShareFactor(self.column, self.lower, self.upper),))
+        square = ShareSum((ShareFactor(self.column, self.lower, self.upper, 2),))
         most = rows * SHARE_STEPS
-        # Shares and squares are rounded one by one, and rounded down when a unit is weighed: three steps for
+        # Shares and squares are rounded one by one, and rounded down when a unit is scale_to_row_limit: three steps for
         # each row, and four for each unit, are more than enough.
         slack = 3 * rows + 4
         if kind is NoiseKind.LAPLACE:

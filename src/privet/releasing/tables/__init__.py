@@ -1,7 +1,8 @@
 """Tables: where rows come from and what a value means.
 
-``sources`` opens frames, Arrow tables and files, ``text_files`` is the only reader of CSV, ``values`` gives each value one meaning by a declared
-type, ``schema`` checks the columns that a plan needs before anything is spent.
+``sources`` opens frames, Arrow tables and files. ``text_files`` is the only reader of CSV, over
+``text_structure``. ``values`` gives each value one meaning by a declared type. ``schema`` checks the columns
+that a plan needs before anything is spent, by the ``column_kind`` of each.
 
 A new file format or container is a source in ``sources``.
 """

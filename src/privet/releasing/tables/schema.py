@@ -1,11 +1,12 @@
-"""Does the table have the columns that a plan needs? Asked of the schema, which is public, before anything is spent."""
+"""Does the table have the columns that a plan needs? Asked of the schema, which is public, before anything is
+spent."""
 
 from collections.abc import Mapping
 
 from privet.errors import InvalidArgument
-from privet.releasing.engines.engine import ColumnKind
 from privet.releasing.questions import Question
 from privet.releasing.statistics import RequiredColumn
+from privet.releasing.tables.column_kind import ColumnKind
 
 __all__ = ["check_columns"]
 

@@ -1,34 +1,38 @@
-"""Where rows come from. A table knows the types of its columns before a row is read, and reads rows when it is asked.
+"""Where rows come from. A table knows the types of its columns before it reads a row.
 
-A column of pandas that has no type of its own (``object``, categories) is *mixed*: it is read value by value (``values``), as
-the parts that a question needs. Each part is a column under a name of its own.
+A pandas column without a type of its own (``object``, categories) is *mixed*: it is read value by value
+(``values``), as the parts that a request needs. Each part is a column with its own name.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any, final
 
 from privet.errors import InvalidArgument, MissingPackage
-from privet.releasing.tables.values import ValuePart, part_of
+from privet.releasing.tables.values import ValuePart, read_part
 
 try:
     import polars as pl
+    from polars.io.plugins import register_io_source
 except ImportError as missing:
     raise MissingPackage(
         "Tables need the package 'polars', and it is not installed. Run: pip install 'privet[tables]'."
     ) from missing
 
+from privet.releasing.tables.text_files import read_field_names, read_text_batches
+
 __all__ = [
-    "ArrowTable",
-    "FrameTable",
-    "PandasTable",
-    "Table",
-    "TextTable",
+    "ArrowSource",
+    "FrameSource",
+    "PandasSource",
+    "TableSource",
+    "TextFileSource",
+    "open_data",
+    "open_file",
     "part_name",
     "pl",
-    "table_for",
-    "table_in",
 ]
 
 _PART_TYPES = {
@@ -41,12 +45,12 @@ _PART_TYPES = {
 
 
 def part_name(column: str, part: ValuePart) -> str:
-    """What a part of a mixed column is called."""
+    """The name of the column that holds a part of a mixed column."""
     return f"{column}\x00{part}"
 
 
-class Table(ABC):
-    """The columns that are asked for, when they are asked for."""
+class TableSource(ABC):
+    """A table whose columns are read when they are needed."""
 
     @property
     @abstractmethod
@@ -55,12 +59,13 @@ class Table(ABC):
 
     @property
     def mixed(self) -> frozenset[str]:
-        """Columns without a type, of which parts are asked for."""
+        """Columns without a type of their own. Only their parts can be scanned."""
         return frozenset()
 
     @property
     def of_text(self) -> bool:
-        """Whether it is a text file, where an empty field is no value and what is no UTF-8 was replaced."""
+        """Whether it is a text file: an empty field is a missing value, and U+FFFD replaces what is no
+        UTF-8."""
         return False
 
     @abstractmethod
@@ -68,14 +73,17 @@ class Table(ABC):
         """These columns, or parts of mixed ones."""
 
     def row_marks(self) -> pl.LazyFrame:
-        """A column ``row`` that is as long as the table, for questions that need no other."""
+        """A column ``row`` that is as long as the table, for requests that need no other column."""
         name = next(iter(self.types), None)
-        # Under a name of our own: one of the table's may be one that an engine cannot have.
+        # With a fixed name, because an engine may not accept every name of the table.
         return pl.LazyFrame() if name is None else self.scan([name]).select(pl.first().is_null().alias("row"))
+
+    def cancel(self) -> None:  # noqa: B027 - a table in memory has nothing to stop
+        """Let the scans that run now fail at their next batch of rows."""
 
 
 @final
-class FrameTable(Table):
+class FrameSource(TableSource):
     """A Polars frame, lazy or not; a Parquet file is one too."""
 
     def __init__(self, frame: pl.LazyFrame) -> None:
@@ -91,8 +99,8 @@ class FrameTable(Table):
 
 
 @final
-class ArrowTable(Table):
-    """An Arrow table. Its rows are converted when they are read, and not before they are paid for."""
+class ArrowSource(TableSource):
+    """An Arrow table. Its rows are converted when they are read, which is after they are paid for."""
 
     def __init__(self, table: Any) -> None:  # noqa: ANN401 - pyarrow is not imported here
         names = list(table.schema.names)
@@ -102,7 +110,7 @@ class ArrowTable(Table):
         for name in names:
             try:
                 self._types[name] = pl.DataFrame(table.slice(0, 0).select([name])).schema[name]
-            except Exception:  # whatever Polars or Arrow raise for a type that they do not share
+            except Exception:  # any error of Polars or Arrow about a type that only one of them has
                 self._types[name] = pl.Object()
 
     @property
@@ -113,18 +121,17 @@ class ArrowTable(Table):
         return pl.DataFrame(self._table.select(list(names))).lazy()
 
     def row_marks(self) -> pl.LazyFrame:
-        return _marks(self._table.num_rows)
+        return _row_marks(self._table.num_rows)
 
 
 @final
-class TextTable(Table):
-    """A CSV file: text throughout, because to guess types would be to look at the rows."""
+class TextFileSource(TableSource):
+    """A CSV file. All columns are text, because guessing types would look at the rows."""
 
     def __init__(self, path: Path) -> None:
-        from privet.releasing.tables.text_files import field_names
-
         self._path = path
-        self._names = field_names(path)
+        self._names = read_field_names(path)
+        self._cancelled = Event()
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:
@@ -135,29 +142,31 @@ class TextTable(Table):
         return True
 
     def scan(self, names: Iterable[str]) -> pl.LazyFrame:
-        from polars.io.plugins import register_io_source
+        wanted, cancelled = list(names), self._cancelled
 
-        wanted = list(names)
-        return register_io_source(self._batches, schema={name: pl.String() for name in wanted})
+        def read_batches(
+            columns: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _size: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for batch in read_text_batches(self._path, self._names, wanted if columns is None else columns):
+                if cancelled.is_set():
+                    raise RuntimeError("the scan was cancelled")
+                yield batch if predicate is None else batch.filter(predicate)
 
-    def _batches(
-        self, columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
-    ) -> Iterator[pl.DataFrame]:
-        from privet.releasing.tables.text_files import text_batches
+        return register_io_source(read_batches, schema=dict.fromkeys(wanted, pl.String()))
 
-        wanted = list(self.types) if columns is None else columns
-        for batch in text_batches(self._path, self._names, wanted):
-            yield batch if predicate is None else batch.filter(predicate)
+    def cancel(self) -> None:
+        self._cancelled.set()
+        self._cancelled = Event()
 
 
 @final
-class PandasTable(Table):
+class PandasSource(TableSource):
     """A pandas frame."""
 
     def __init__(self, frame: Any) -> None:  # noqa: ANN401 - pandas is not imported here
         names = [name for name in frame.columns if isinstance(name, str)]
         _check_names(names)
-        if any("\x00" in name for name in names):  # which parts of mixed columns are named with
+        if any("\x00" in name for name in names):  # ``part_name`` needs this character
             raise InvalidArgument(
                 "'data' must have columns whose names have no character of code 0, and one has. Rename it."
             )
@@ -178,28 +187,29 @@ class PandasTable(Table):
         for name in names:
             column, _, part = name.rpartition("\x00")
             if column in self._mixed and name not in self._types:
-                values = _parts_of(self._frame[column], ValuePart(part))
+                values = _read_parts(self._frame[column], ValuePart(part))
                 parts.append(pl.Series(name, values, _PART_TYPES[ValuePart(part)]))
             else:
                 plain.append(name)
-        frame = self._converted(plain, None)
+        frame = self._convert(plain, None)
         if not parts:
             return frame.lazy()
         return (frame.with_columns(parts) if plain else pl.DataFrame(parts)).lazy()
 
     def row_marks(self) -> pl.LazyFrame:
-        return _marks(len(self._frame))
+        return _row_marks(len(self._frame))
 
     def _type(self, name: str) -> pl.DataType:
-        """The type that a column is read as, without a look at its rows; an object where Polars has none."""
+        """The type as which a column is read. It looks at no row, and is Object if Polars has no such
+        type."""
         if name in self._mixed:
             return pl.String()
         try:
-            return self._converted([name], 0).schema[name]
-        except Exception:  # whatever pandas or Arrow raise for a type that they cannot convert
+            return self._convert([name], 0).schema[name]
+        except Exception:  # any error of pandas or Arrow about a type that they cannot convert
             return pl.Object()
 
-    def _converted(self, names: list[str], rows: int | None) -> pl.DataFrame:
+    def _convert(self, names: list[str], rows: int | None) -> pl.DataFrame:
         if not names:
             return pl.DataFrame()
         frame = self._frame[names]
@@ -209,31 +219,32 @@ class PandasTable(Table):
         return converted
 
 
-def table_for(data: Any) -> Table:  # noqa: ANN401 - a frame of any library
+def open_data(data: Any) -> TableSource:  # noqa: ANN401 - a frame of any library
     """The table that a Polars or pandas frame, or an Arrow table, is."""
     module, name = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, (pl.DataFrame, pl.LazyFrame)):
         try:
-            return FrameTable(data.lazy())
+            return FrameSource(data.lazy())
         except pl.exceptions.PolarsError:
             raise InvalidArgument(
-                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. Collect it first."
+                "'data' must be a frame whose columns are known, and Polars cannot resolve this plan. "
+                "Collect it first."
             ) from None
     if module == "pandas" and name == "DataFrame":
-        return PandasTable(data)
+        return PandasSource(data)
     if module == "pyarrow" and name in ("Table", "RecordBatch"):
-        return ArrowTable(data)
+        return ArrowSource(data)
     raise InvalidArgument(
         f"'data' must be a table, got a value of type {name}. Make it a frame with named columns."
     )
 
 
-def table_in(path: Path) -> Table:
+def open_file(path: Path) -> TableSource:
     """The table in a Parquet or CSV file."""
     try:
         if path.suffix.lower() == ".parquet":
-            return FrameTable(pl.scan_parquet(path, glob=False))
-        return TextTable(path)
+            return FrameSource(pl.scan_parquet(path, glob=False))
+        return TextFileSource(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise InvalidArgument(
             f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "
@@ -241,7 +252,7 @@ def table_in(path: Path) -> Table:
         ) from None
 
 
-def _marks(rows: int) -> pl.LazyFrame:
+def _row_marks(rows: int) -> pl.LazyFrame:
     return pl.LazyFrame().select(pl.repeat(False, rows, dtype=pl.Boolean).alias("row"))
 
 
@@ -253,12 +264,12 @@ def _check_names(names: list[str]) -> None:
 
 
 def _is_mixed(dtype: Any) -> bool:  # noqa: ANN401 - a type of pandas
-    """Whether values of several types can be in the column, or text that is no Unicode."""
+    """Whether the column can have values of several types, or text that is no Unicode."""
     return str(dtype) in ("object", "category") or getattr(dtype, "storage", None) == "python"
 
 
-def _parts_of(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
+def _read_parts(series: Any, part: ValuePart) -> list[Any]:  # noqa: ANN401 - a column of pandas
     if str(series.dtype) != "category":
-        return [part_of(part, value) for value in series]
-    found = [part_of(part, value) for value in series.cat.categories]
-    return [found[code] if code >= 0 else None for code in series.cat.codes.tolist()]
+        return [read_part(part, value) for value in series]
+    parts = [read_part(part, value) for value in series.cat.categories]
+    return [parts[code] if code >= 0 else None for code in series.cat.codes.tolist()]
