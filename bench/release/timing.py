@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 import polars as pl
 
-from privet.releasing import Budget, Contribution, Count, GroupBy, Plan, ReleaseFailed, Sum
+from privet.releasing import Budget, Contribution, Count, GroupBy, ReleaseFailed, ReleasePlan, Sum
 
 KEYS = 100
 
@@ -28,7 +28,7 @@ KEYS = 100
 def main() -> None:
     options = _options()
     with_person, without = _tables(int(options.rows), options.person)
-    plan = Plan(
+    plan = ReleasePlan(
         statistics=(
             ("count", GroupBy("key", Count(), tuple(range(KEYS)))),
             ("sum", GroupBy("key", Sum("value", 0.0, 100.0), tuple(range(KEYS)))),
@@ -48,7 +48,7 @@ def main() -> None:
                 _report(title, answer_after, times, failures)
 
 
-def _releasing(plan: Plan, answer_after: float | None) -> Callable[[object], bool]:
+def _releasing(plan: ReleasePlan, answer_after: float | None) -> Callable[[object], bool]:
     """Whether a release of the data was answered."""
 
     def release(data: object) -> bool:

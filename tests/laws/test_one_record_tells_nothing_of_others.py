@@ -32,8 +32,7 @@ from privet.releasing.durable import DurableLedger
 from privet.releasing.engines.aggregates import AggregateRequest
 from privet.releasing.engines.choice import choose_engine
 from privet.releasing.engines.duckdb_engine import DuckDBEngine
-from privet.releasing.engines.engine import choose_engine
-from privet.releasing.executor import _combine, _measures, _round_to_grid
+from privet.releasing.executor import _aggregates, _combine, _round_to_grid
 from privet.releasing.synthetic import Categories, Domain
 
 BIG = (2**53, 2**53 + 1)
@@ -155,7 +154,7 @@ def test_an_exchange_between_groups_is_rounded_in_both(statistic):
         rows = {"g": ["a"] * len(others) + ["b"] * len(others) + [group], "x": values, "y": values[::-1]}
         engine = choose_engine(polars.DataFrame(rows))
         asked = AggregateRequest(
-            question.unit, one.compiled.grouping, _measures((noisy.query,)), question.contribution, 1
+            question.unit, one.compiled.grouping, _aggregates((noisy.query,)), question.contribution, 1
         )
         totals = engine.totals(asked)
         return [_round_to_grid(_combine(line, totals.sums), noisy) for line in noisy.query.numbers]

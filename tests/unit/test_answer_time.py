@@ -15,14 +15,14 @@ from privet.adjacency import AddRemove, Unit  # noqa: E402
 from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.randomness import SeededNoise  # noqa: E402
-from privet.releasing import Budget, Count, MemoryStore, Plan, ReleaseFailed, TableEngine  # noqa: E402
+from privet.releasing import Budget, Count, MemoryStore, ReleaseFailed, ReleasePlan, TableEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 from privet.releasing.release import release  # noqa: E402
 from privet.releasing.tables import sources  # noqa: E402
 from privet.releasing.tables.column_kind import ColumnKind  # noqa: E402
 
 TABLE = pl.DataFrame({"u": [1, 2, 3]})
-PLAN = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
+PLAN = ReleasePlan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
 ON_DUCKDB = "privet.releasing.engines.duckdb_engine"
 LATE = 1.0  # seconds that a busy machine may be late
 
@@ -149,8 +149,8 @@ def test_an_exception_that_ends_the_program_comes_through():
 INTERRUPTED = """
 import signal, sys, polars as pl
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from privet.releasing import Budget, Count, Plan
-plan = Plan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
+from privet.releasing import Budget, Count, ReleasePlan
+plan = ReleasePlan(statistics=(("n", Count()),), unit="u", budget=Budget(epsilon=1.0))
 plan.quote()
 print("ready", flush=True)
 try:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privet.adjacency import AddRemove, ReplaceOne
-from privet.cli.parser import arguments_from
+from privet.cli.parser import parse_arguments
 from privet.cli.release_words import plan_of
 from privet.errors import InvalidArgument
 from privet.releasing import Contribution, Covariance, GroupBy
@@ -36,9 +36,9 @@ def test_what_makes_no_sense_is_refused_with_its_fix(arguments, message):
 
 def test_its_words_are_two_columns_with_bounds():
     words = ["release", "t.csv", "--covariance", "age:0:100;a:b:-5:5", "--epsilon", "1"]
-    ((label, statistic),) = plan_of(arguments_from(words)).statistics
+    ((label, statistic),) = plan_of(parse_arguments(words)).statistics
     assert (label, statistic) == ("covariance age a:b", Covariance("age", 0, 100, "a:b", -5, 5))
-    ((label, statistic),) = plan_of(arguments_from([*words, "--group-by", "city:a,b"])).statistics
+    ((label, statistic),) = plan_of(parse_arguments([*words, "--group-by", "city:a,b"])).statistics
     assert label == "covariance age a:b by city"
     assert isinstance(statistic, GroupBy)
 

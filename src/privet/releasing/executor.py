@@ -76,7 +76,7 @@ class Executor:
         aggregates: dict[tuple[str, Grouping], dict[Aggregate, None]] = {}
         for statistic, grouping in zip(plan, groupings, strict=True):
             if grouping is not None and statistic.queries:
-                needed = _measures(tuple(noisy.query for noisy in statistic.queries))
+                needed = _aggregates(tuple(noisy.query for noisy in statistic.queries))
                 aggregates.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
         totals = {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in aggregates.items()}
         return tuple(
@@ -196,7 +196,7 @@ def _identity(grouping: Grouping) -> tuple[str, Grouping]:
     return repr(grouping if untyped else grouping.columns), grouping
 
 
-def _measures(queries: tuple[SumQuery, ...]) -> tuple[Aggregate, ...]:
+def _aggregates(queries: tuple[SumQuery, ...]) -> tuple[Aggregate, ...]:
     return tuple(
         dict.fromkeys(
             aggregate
@@ -241,7 +241,7 @@ def _half_widths(statistic: CalibratedStatistic, confidence: float) -> tuple[flo
 def _is_count(statistic: CalibratedStatistic) -> bool:
     """Whether the answer is a count, which is shown as a whole number."""
     discovery = () if statistic.discovery is None else (statistic.discovery,)
-    aggregates = _measures(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
+    aggregates = _aggregates(tuple(noisy.query for noisy in (*statistic.queries, *discovery)))
     return statistic.chooser is None and set(aggregates) <= {RowCount(), UnitCount()}
 
 
