@@ -49,7 +49,7 @@ from privet.releasing.engines.aggregates import (  # noqa: E402
 )
 from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
-from privet.releasing.executor import _combine, _measures, _round_to_grid  # noqa: E402
+from privet.releasing.executor import _aggregates, _combine, _round_to_grid  # noqa: E402
 from privet.releasing.noise_distributions import DiscreteLaplaceNoise  # noqa: E402
 from privet.releasing.queries import NoiseKind  # noqa: E402
 from privet.releasing.questions import Question  # noqa: E402
@@ -155,7 +155,7 @@ def test_neighbours_are_as_close_as_the_events_say(kind, tables, adjacency, rows
     here, there = engines(others + first), engines(others + without)
     for statistic in STATISTICS:
         one = calibrated_statistic(statistic, rows, groups, adjacency, kind)
-        grouping, measures = one.compiled.grouping, _measures(one.compiled.queries.sums)
+        grouping, measures = one.compiled.grouping, _aggregates(one.compiled.queries.sums)
         request = AggregateRequest("unit", grouping, measures, Contribution(rows, groups), SALT)
         for engine, other in zip(here, there, strict=True):
             before, after = engine.totals(request), other.totals(request)
@@ -351,7 +351,7 @@ def _law_on_polars():
     here, there = PolarsEngine.over(frame(others + mine)), PolarsEngine.over(frame(others))
     for statistic in STATISTICS:
         one = calibrated_statistic(statistic, 2, 2, adjacency, NoiseKind.LAPLACE)
-        measures = _measures(one.compiled.queries.sums)
+        measures = _aggregates(one.compiled.queries.sums)
         request = AggregateRequest("unit", one.compiled.grouping, measures, Contribution(2, 2), SALT)
         before, after = here.totals(request), there.totals(request)
         for noisy in one.queries:

@@ -10,7 +10,7 @@ from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import Compose, DiscreteGaussian, DiscreteLaplace, Repeat
 from privet.releasing.engines.aggregates import ValueSum, scale_to_row_limit
-from privet.releasing.engines.packing import bound_pairs
+from privet.releasing.engines.packing import _bound_by_columns, bound_pairs
 from privet.releasing.noise_distributions import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from privet.releasing.postprocessing import NoisySum
 from privet.releasing.statistics.mean import MeanOfMoments, MeanOfParts
