@@ -1,4 +1,6 @@
-"""Pages that come from outside of docs/: their links are those of the repository, and are made those of the site."""
+"""Pages that come from outside of docs/: their links are those of the repository, and are made those of the
+site.
+"""
 
 import re
 from typing import Any

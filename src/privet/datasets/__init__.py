@@ -1,1 +1,3 @@
-"""Real data that ships inside packages which people install anyway: nothing is downloaded. One module for each set."""
+"""Real data that comes inside of packages from PyPI, so that nothing is downloaded. One module for each
+set.
+"""
