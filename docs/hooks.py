@@ -1,4 +1,4 @@
-"""Pages that come from elsewhere: whole files of the repository, and notebooks of the tutorials.
+"""Pages that come from elsewhere: whole files of the repository, and notebooks of the tutorials. Search without a network.
 
 Links in files of the repository lead to places in the repository. Here they are changed to those of the site.
 """
@@ -9,12 +9,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["on_page_markdown"]
+__all__ = ["on_page_markdown", "on_post_page", "on_post_template"]
 
 _DOCS = Path(__file__).parent
 _OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _INCLUDED = re.compile(r'^--8<-- "([A-Z]+\.md)"$', re.MULTILINE)
 _NOTEBOOK = re.compile(r"^<!-- notebook: ([\w-]+\.ipynb) -->$", re.MULTILINE)
+_SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme would fetch for search from the disk
+_OWN_SHIM = "assets/offline-search.js"
 _LINK = re.compile(r"\]\((?:\.\./|docs/)?([\w.-]+\.md)(#[\w-]+)?\)")
 
 
@@ -27,6 +29,16 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN
     included = _INCLUDED.sub(lambda found: Path(found[1]).read_text(encoding="utf-8"), markdown)
     included = _NOTEBOOK.sub(lambda found: _shown(folder / found[1]), included)
     return included if "/" in page.file.src_uri else _LINK.sub(_moved, included)
+
+
+def on_post_page(output: str, page: Any, **_: object) -> str:  # noqa: ANN401 - a page of mkdocs
+    """Search from the disk by a script of our own: nothing is fetched."""
+    return output.replace(_SHIM, "../" * page.url.count("/") + _OWN_SHIM)
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    """The same for the page that is shown where there is none."""
+    return output_content.replace(_SHIM, _OWN_SHIM)
 
 
 def _shown(path: Path) -> str:

@@ -202,6 +202,16 @@ def test_the_site_asks_nothing_of_the_network():
         assert not re.search(r"https?:|@import|url\(", style.read_text(encoding="utf-8"))
 
 
+def test_search_from_the_disk_fetches_nothing():
+    hooks = _module("hooks")
+    asked = f'<script src="{hooks._SHIM}"></script>'
+    for url, own in (("index.html", "assets/"), ("tutorials/account.html", "../assets/")):
+        page = type("Page", (), {"url": url})
+        assert hooks.on_post_page(asked, page=page) == f'<script src="{own}offline-search.js"></script>'
+    assert hooks.on_post_template(asked) == '<script src="assets/offline-search.js"></script>'
+    assert (_DOCS / hooks._OWN_SHIM).exists()
+
+
 def test_doctests_are_fenced_in_the_reference():
     fenced = (
         pytest.importorskip("griffe", reason="docstrings are read by griffe") and _module("docstrings").fenced
