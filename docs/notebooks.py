@@ -31,8 +31,9 @@ def execute(notebook: dict[str, Any]) -> dict[str, Any]:
                 exec(compile("".join(cell["source"]), f"cell {count}", "exec"), names)
             text = printed.getvalue().splitlines(keepends=True)
             output = {"name": "stdout", "output_type": "stream", "text": text}
-            cell = {**cell, "execution_count": count, "outputs": [output] if text else []}
-        cells.append(cell)
+            cells.append({**cell, "execution_count": count, "outputs": [output] if text else []})
+        else:
+            cells.append(cell)
     return {**notebook, "cells": cells}
 
 
