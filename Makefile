@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help demo test slow lint docs bench faults clean
 
@@ -59,19 +59,19 @@ $(BIN)/python:
 	@echo "Making $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 
-# A stamp is newer than pyproject.toml once what that file asks for is installed.
-$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+# A stamp is newer than pyproject.toml and constraints.txt once what they ask for is installed.
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Privet and what the demo needs into $(VENV) …"
 	@$(PIP) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Privet and the tools for its tests into $(VENV) …"
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed-demo
 
 # Signatures and docstrings are read from the sources, so none of Privet's own dependencies beyond the core is needed.
-$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV) …"
 	@$(PIP) --editable '.[docs]'
 	@touch $@

@@ -1,7 +1,9 @@
 """Run every example, and write the gallery from what it says and draws: ``python docs/gallery.py``.
 
-It needs ``.[examples]``. The noise is seeded, so that the page does not change when nothing has changed; whoever runs an example
-gets fresh noise. The audit's picture is taken of its report by Chromium, where that is installed. Pictures are kept in docs/pictures, so that building the site needs neither numpy nor a plotting library.
+It needs ``.[examples]``. The noise is seeded, so that the page does not change when nothing has changed;
+whoever runs an example gets fresh noise. The audit's picture is taken of its report by Chromium, where that
+is installed. Pictures are kept in docs/pictures, so that building the site needs neither numpy nor a plotting
+library.
 """
 
 import contextlib

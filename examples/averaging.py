@@ -1,8 +1,8 @@
 """Ask the same question a thousand times, and average: the noise goes away. The ledger is what stops it.
 
-Each answer has Laplace noise of scale 10 at ε = 0.1. The mean of K answers is off by about 14/√K, so after a thousand
-the secret is out. But every answer is charged before it is given, and the budget allows ten. Whoever asks again gets
-the stored answer, which is the same, and costs nothing.
+Each answer has Laplace noise of scale 10 at ε = 0.1. The mean of K answers is off by about 14/√K, so after a
+thousand the secret is out. But every answer is charged before it is given, and the budget allows ten. Whoever
+asks again gets the stored answer, which is the same, and costs nothing.
 
     python examples/averaging.py [folder]
 """
@@ -59,7 +59,9 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
 
 
 def _with_a_ledger(count: DiscreteLaplace, noise: NoiseSource) -> tuple[privet.Ledger, int, str]:
-    """Answers until the budget is spent: the ledger, how many answers there were, and the words of the refusal."""
+    """Answers until the budget is spent: the ledger, how many answers there were, and the words of the
+    refusal.
+    """
     ledger, given = privet.Ledger(count.adjacency), 0
     while True:
         try:

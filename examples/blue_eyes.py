@@ -1,7 +1,8 @@
-"""How many people here have blue eyes? A count with Laplace noise at ε = 0.1: the noise is the same for every village.
+"""How many people here have blue eyes? A count with Laplace noise at ε = 0.1: the noise is the same for every
+village.
 
-One person more moves a count by 1, however many people there are. So the noise has scale 1/ε = 10, in a school of
-fifty as in a town of fifty thousand; it is the *relative* error that falls.
+One person more moves a count by 1, however many people there are. So the noise has scale 1/ε = 10, in a
+school of fifty as in a town of fifty thousand; it is the *relative* error that falls.
 
     python examples/blue_eyes.py [folder]
 """

@@ -1,11 +1,12 @@
 """The cost of privacy: how much worse a private linear model is, against the number of rows and against ε.
 
-Theory (Bassily, Smith & Thakurta 2014) says that the excess of the mean loss over the best in a ball of radius R can be
-kept below a constant times R√(d ln 1/δ)/(nε), and that for some data it cannot be kept lower. Such worst data are built here: the
-few people who have something to say are as many as the noise hides, and all others cancel out. There the cost falls with
-a slope of −1, as the theory has it. Kind data have many people in every direction. There the noise moves the
-weights about the bottom of a bowl, so that the cost falls with the square, (√d/nε)², for whoever regularises little
-enough; output perturbation must regularise, and is held by that.
+Theory (Bassily, Smith & Thakurta 2014) says that the excess of the mean loss over the best in a ball of
+radius R can be kept below a constant times R√(d ln 1/δ)/(nε), and that for some data it cannot be kept lower.
+Such worst data are built here: the few people who have something to say are as many as the noise hides, and
+all others cancel out. There the cost falls with a slope of −1, as the theory has it. Kind data have many
+people in every direction. There the noise moves the weights about the bottom of a bowl, so that the cost
+falls with the square, (√d/nε)², for whoever regularises little enough; output perturbation must regularise,
+and is held by that.
 
     python examples/cost_of_privacy.py [folder]
 """
@@ -52,7 +53,8 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
     header = ("excess of the mean loss, over R", *(f"{epsilon:g}" for epsilon in EPSILONS), "slope")
     show(f"Against ε, {FIXED_ROWS:,} rows", header, _table(EPSILONS, by_epsilon))
     print(
-        "\nSlopes are of the right half. Theory: −1 for the worst data, and −2 for kind data once the noise is small."
+        "\nSlopes are of the right half. Theory: −1 for the worst data, and −2 for kind data once the noise is "
+        "small."
     )
 
     figure, (left, right) = panels(2)
@@ -104,7 +106,9 @@ def _kind(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _worst(count: int, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """σ√d people who agree on a direction, and others in pairs that cancel out: signal and noise are equally long."""
+    """σ√d people who agree on a direction, and others in pairs that cancel out: signal and noise are equally
+    long.
+    """
     direction = np.full(DIMENSION, 1 / math.sqrt(DIMENSION))
     agree = min(2 * round(0.5 * scale * math.sqrt(DIMENSION)), count)
     signs = np.where(np.arange(count) % 2 == 0, 1.0, -1.0)
@@ -115,11 +119,13 @@ def _worst(count: int, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def _prepared(count: int, epsilon: float) -> dict[str, PreparedFit]:
     """Each solver with its public numbers, which come from n, d, ε, δ and R alone."""
     scale = _scale(epsilon)
-    # Noise of σ/nλ in each of d weights costs at most ½β d (σ/nλ)², β = ¼; regularising ½λR². The sum is least here:
+    # Noise of σ/nλ in each of d weights costs at most ½β d (σ/nλ)², β = ¼; regularising ½λR². The sum is
+    # least here:
     output = (0.5 * DIMENSION * (scale / count) ** 2 / RADIUS**2) ** (1 / 3)
-    # A random tilt b costs at most ‖b‖²/2Λ, Λ = nλ, and ‖b‖ is about σ√d; regularising ½ΛR². The sum is least here:
+    # A random tilt b costs at most ‖b‖²/2Λ, Λ = nλ, and ‖b‖ is about σ√d; regularising ½ΛR². The sum is
+    # least here:
     objective = scale * math.sqrt(DIMENSION) / (RADIUS * count)
-    # Rows in all directions have a curvature of at most β/d: steps half as long as the longest that are stable.
+    # Rows in all directions have a curvature of at most β/d: steps half as long as the longest stable ones.
     descent = NoisySGD(steps=60, radius=RADIUS, step_size=4.0 * DIMENSION, momentum=0.0)
     # Where the loss is a plane, one long step goes where the noisy mean of the people points.
     one_step = NoisySGD(steps=1, radius=SMALL_RADIUS, step_size=1e6)

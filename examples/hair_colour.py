@@ -1,7 +1,7 @@
 """Which hair colour is the most frequent? A choice among public answers, at ε = 0.1.
 
-Only the winner is published, so only the winner is paid for. The exponential mechanism errs with a probability that
-falls exponentially in the lead: here 1 − 4·exp(−5) = 0.973 of all releases say "dark".
+Only the winner is published, so only the winner is paid for. The exponential mechanism errs with a
+probability that falls exponentially in the lead: here 1 − 4·exp(−5) = 0.973 of all releases say "dark".
 
     python examples/hair_colour.py [folder]
 """

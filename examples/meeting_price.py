@@ -1,8 +1,9 @@
 """What should a ticket to the meeting cost? Where noise on the answer fails, and choosing with noise works.
 
-Two people would come: one would pay 3 €, the other 4 €. At 3 € both come and 6 € are made; at 3.01 € only one comes.
-The profit jumps. The best price plus a little noise is therefore often one of the worst prices. The exponential
-mechanism does not add noise to the price; it chooses among public prices, the better the likelier.
+Two people would come: one would pay 3 €, the other 4 €. At 3 € both come and 6 € are made; at 3.01 € only one
+comes. The profit jumps. The best price plus a little noise is therefore often one of the worst prices. The
+exponential mechanism does not add noise to the price; it chooses among public prices, the better the
+likelier.
 
     python examples/meeting_price.py [folder]
 """

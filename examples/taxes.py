@@ -1,7 +1,7 @@
-"""Did you cheat on your taxes? Randomised response: nobody needs to trust anybody, and the share is found all the same.
+"""Did you cheat on your taxes? With randomised response nobody needs to trust anybody.
 
-Everybody tosses a coin. Heads: tell the truth. Tails: toss again and say yes on heads, no on tails. So a yes proves
-nothing about the person who says it, while the share of cheats among all is 2·(share of yeses) − ½.
+Everybody tosses a coin. Heads: tell the truth. Tails: toss again and say yes on heads, no on tails. So a yes
+proves nothing about the person who says it, while the share of cheats among all is 2·(share of yeses) − ½.
 
     python examples/taxes.py [folder]
 """
@@ -27,7 +27,8 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
     coin = RandomizedResponse.biased(0.25, adjacency=privet.ReplaceOne())
     cost = privet.account(coin.event, adjacency=coin.adjacency).epsilon(delta=0.0)
     print(
-        f"Two coins: the truth with probability {coin.truth}, ε = ln 3 = {cost:.4f} for everybody who answers."
+        f"Two coins: the truth with probability {coin.truth}, ε = ln 3 = {cost:.4f} for everybody who "
+        "answers."
     )
 
     people = experiment(1).random(max(SIZES)) < CHEATS

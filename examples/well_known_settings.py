@@ -1,8 +1,10 @@
-"""What do trainings leak whose settings are well known? Certified from both sides, beside what was published of them.
+"""What do trainings leak whose settings are well known? Certified from both sides, beside what was published
+of them.
 
-Three settings of DP-SGD on MNIST come from the tutorial of TensorFlow Privacy, each with its ε. The same trainings leak less than
-was said: Rényi moments prove more than they need to, and the privacy-loss distribution is exact up to its last digits. Then the
-same 500 answers by four theorems, and what a target ε costs in noise.
+Three settings of DP-SGD on MNIST come from the tutorial of TensorFlow Privacy, each with its ε. The same
+trainings leak less than was said: Rényi moments prove more than they need to, and the privacy-loss
+distribution is exact up to its last digits. Then the same 500 answers by four theorems, and what a target ε
+costs in noise.
 
     python examples/well_known_settings.py [folder]
 """
@@ -27,7 +29,9 @@ ALONG = (1, 2, 4, 7, 12, 20, 35, 60, 100)  # epochs
 
 
 class Published(NamedTuple):
-    """A training whose ε has been published, in tensorflow/privacy, tutorials/README.md, "Select Parameters"."""
+    """A training whose ε has been published, in tensorflow/privacy, tutorials/README.md, "Select
+    Parameters".
+    """
 
     noise_multiplier: float
     epochs: int

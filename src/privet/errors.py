@@ -21,6 +21,11 @@ A message is one sentence that names what was got and what is needed, and one th
 No message depends on private data.
 """
 
+import re
+import shlex
+import sys
+from pathlib import Path
+
 __all__ = [
     "BudgetExceeded",
     "ContradictoryBounds",
@@ -63,7 +68,34 @@ class Unreadable(PrivetError, ValueError):
 
 
 class MissingPackage(PrivetError, ImportError):
-    """A package that only this question needs is not installed."""
+    """A package that only this question needs is not installed.
+
+    The message names ``pip install 'privet[extra]'``. Where Privet runs from a clone, the command for the clone is added: it
+    calls the Python that is running, and takes the builds of constraints.txt.
+    """
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        extra = re.search(r"pip install 'privet\[(\w+)\]'", message)
+        in_clone = "" if extra is None else _install_in_clone(extra[1])
+        return f"{message} In this clone: {in_clone}" if in_clone else message
+
+
+def _install_in_clone(extra: str) -> str:
+    root = Path(__file__).resolve().parents[2]
+    if not ((root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file()):
+        return ""
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-c",
+        str(root / "constraints.txt"),
+        "-e",
+        f"{root}[{extra}]",
+    ]
+    return shlex.join(words)
 
 
 class ProgramFailed(PrivetError):

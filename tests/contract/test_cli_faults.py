@@ -169,7 +169,7 @@ def test_every_path_of_every_command_has_a_sentence(
     form, endings, odd_paths, table, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(
-        "privet.cli.demo.affairs", lambda: (_ for _ in ()).throw(privet.errors.NotProved("It ran."))
+        "privet.cli.demo.injuries", lambda: (_ for _ in ()).throw(privet.errors.NotProved("It ran."))
     )
     scores, report = tmp_path / "scores.csv", tmp_path / "report.json"
     scores.write_text("score\n1\n2\n3\n")

@@ -227,6 +227,31 @@ def test_nothing_is_wider_than_a_phone(browser, several, width):
         assert max(widths) <= width
 
 
+def test_a_phone_shows_every_column_of_the_comparison(browser, several):
+    """As one card for each model; any other table that is wider than the screen says that it scrolls."""
+    screen(browser, 390)
+    opened(browser, several)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    cells = browser.execute_script(
+        "return [...document.querySelectorAll('.overview td')].map(c => "
+        "[c.getBoundingClientRect().left, c.getBoundingClientRect().right, c.dataset.column, getComputedStyle(c, '::before').content])"
+    )
+    assert len(cells) == 3 * 7
+    for left, right, column, shown in cells:
+        assert 0 <= left < right <= 390
+        assert column
+        assert shown == f'"{column}"'
+    browser.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 50))"
+    )
+    hints = browser.execute_script(
+        "return [...document.querySelectorAll('.scrolls')].filter(b => b.offsetWidth).map(b => "
+        "[b.scrollWidth > b.clientWidth + 1, getComputedStyle(b, '::before').content.includes('Scroll sideways')])"
+    )
+    assert any(wide for wide, _ in hints)
+    assert all(wide == hinted for wide, hinted in hints)
+
+
 def test_paper_has_all_models_in_light(browser, several):
     look(browser, "dark")
     opened(browser, several)

@@ -1,7 +1,8 @@
-"""``privet demo``: a plain model that leaks and private ones that hold what was proved, on a survey that is at hand.
+"""``privet demo``: a random forest that leaks, and private networks that are as accurate and keep within what
+was proved.
 
-Offline, and in less than two minutes on two cores. All models are attacked alike. Noise and canaries are fresh each time, so
-figures of private models differ from run to run.
+It works offline and takes less than a minute on two cores. All models are attacked alike. Noise and canaries
+are fresh each time, so the figures of private models differ from run to run.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from privet.cli.exit_codes import ExitCode
 from privet.cli.output import CliAnswer, fixed_down, fixed_up, paragraph, percent, table, write_progress
 from privet.cli.report_file import report_file
 from privet.cli.saving import Saved, save_report
-from privet.datasets.affairs import affairs
+from privet.datasets.injuries import injuries
 from privet.fingerprints import FingerprintKey
 from privet.pipeline import audit
 from privet.reporting import ModelAudit, Origin, Report
@@ -26,21 +27,22 @@ _DELTA = 1e-5
 _EPSILONS = (8.0, 3.0, 1.0)
 _REFERENCES = 12
 _FPR = 1e-3
+_FOREST = "Random forest"
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
     """Train, attack, bound from both sides; one table and the report."""
     out = report_file(arguments.out)
-    import privet.training  # noqa: F401 - which says what to install where torch is missing
+    import privet.training  # noqa: F401 - says what to install where torch is missing
     from privet.cli.demo_models import one_thread
 
-    began, records, key = time.monotonic(), affairs(), FingerprintKey.generate()
+    began, records, key = time.monotonic(), injuries(), FingerprintKey.generate()
     with one_thread():
         audits = tuple(_audits(records, key))
     report = Report(
         audits=audits,
         origin=Origin(command="privet demo", version=__version__, seed=_SEED),
-        title="What four models of one survey leak",
+        title="What four models of the same claims leak",
         key=key,
     )
     write_progress("Writing the report …")
@@ -64,30 +66,31 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
-    """The plain model, then the private ones, each attacked with references made by its own recipe."""
-    from privet.cli.demo_models import Private, halves, plain_recipe
+    """Audits of the forest and then of the private networks, each with reference models made by its own
+    recipe.
+    """
+    from privet.cli.demo_models import PrivateNetwork, forest_recipe, split_by_coin
 
-    members, others = halves(records, _SEED)
-    plain = plain_recipe()
-    _tell(1, "Plain model")
-    fitted = plain.fit(members.inputs, members.known_labels, _SEED)
-    found = audit(
-        fitted,
+    members, others = split_by_coin(records, _SEED)
+    forest = forest_recipe()
+    _tell(1, _FOREST)
+    report = audit(
+        forest.fit(members.inputs, members.known_labels, _SEED),
         members,
         others,
-        name="Plain model",
-        recipe=plain,
+        name=_FOREST,
+        recipe=forest,
         references=_REFERENCES,
         delta=_DELTA,
         seed=_SEED,
         key=key,
     )
-    yield found.audits[0]
-    for place, epsilon in enumerate(_EPSILONS, start=2):
-        private, name = Private(epsilon, _DELTA), f"Private model, ε = {epsilon:g}"
-        _tell(place, name)
-        trained = private.trained(members.inputs, members.known_labels, _SEED)
-        found = audit(
+    yield report.audits[0]
+    for number, epsilon in enumerate(_EPSILONS, start=2):
+        private, name = PrivateNetwork(epsilon, _DELTA), f"Private network, ε = {epsilon:g}"
+        _tell(number, name)
+        trained = private.train(members.inputs, members.known_labels, _SEED)
+        report = audit(
             trained,
             members,
             others,
@@ -98,32 +101,35 @@ def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
             seed=_SEED,
             key=key,
         )
-        yield found.audits[0]
+        yield report.audits[0]
 
 
-def _tell(place: int, name: str) -> None:
+def _tell(number: int, name: str) -> None:
     write_progress(
-        f"[{place}/{1 + len(_EPSILONS)}] {name}: training it and {_REFERENCES} reference models, attacking …"
+        f"[{number}/{1 + len(_EPSILONS)}] {name}: training it and {_REFERENCES} reference models, attacking …"
     )
 
 
 def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> list[str]:
+    confidence = percent(report.audits[0].confidence)
     notes = (
-        f"Attack: the strongest of three that see the model's confidences and compare with {_REFERENCES} models which the "
-        "attacker trained in the same way. By chance its AUC is 0.5.",
-        f"Accuracy is on records that were not trained on. TPR at {percent(_FPR)}: the share of members that the attack finds, where it "
-        f"names {percent(_FPR)} of the others too.",
-        f"ε at δ = {_DELTA:g}. On records: at least this, at {percent(report.audits[0].confidence)} confidence, by these attacks. "
-        f"On canaries: at least this, by an adversary who sees every step of the training. Proved: at most this, by any attack.",
-        "The plain model trains until it knows records by heart. Stopped early it would leak less too, and nothing would bound it.",
-        "The number of epochs was chosen by trials on this survey, which a proof of one training does not cover. Noise is fresh: "
-        "private models differ from run to run.",
+        "Attack: the strongest of three that see the model's confidences and compare them with those of "
+        f"{_REFERENCES} models which the attacker trained in the same way. Guessing has an AUC of 0.5.",
+        f"Accuracy is on records that were not trained on. TPR at {percent(_FPR)}: the share of members that "
+        f"the attack finds when it also accuses {percent(_FPR)} of the others.",
+        f"ε at δ = {_DELTA:g}. On records: at least this, at {confidence} confidence, by these attacks. On "
+        "canaries: at least this, by an adversary who sees every step of the training. Proved: at most this, "
+        "by any attack.",
+        "The forest has scikit-learn's default settings. A network of this size without noise leaks far less "
+        "than the forest (AUC 0.52 to 0.56 after 5 to 100 epochs), but nothing bounds what it leaks.",
+        "The number of epochs was chosen by trials on these records, which the proof of one training does not "
+        "cover. Noise is fresh: private networks differ from run to run.",
     )
     return [
         paragraph(
-            f"{len(records):,} women told a magazine about their marriage, and whether they had had an affair. Models learn to tell "
-            f"the answer; a fair coin decided who was trained on, and attacks guess the coin. Always saying no is right for "
-            f"{100 * majority:.1f} % of them."
+            f"{len(records):,} workers were hurt at work. From the injury, the medical bills and the wage, "
+            "models predict who is off work for more than four weeks. A fair coin for each worker decided who "
+            f"is trained on, and attacks guess the coin. Always answering no is right for {100 * majority:.1f} %."
         ),
         table(
             [

@@ -117,6 +117,19 @@
     drawAll();
   }
 
+  // On a phone the comparison becomes one card for each model, whose lines carry the names of the columns. Any other table that is
+  // wider than the screen says that it scrolls.
+  for (const table of document.querySelectorAll("table.overview")) {
+    const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    for (const row of table.tBodies[0].rows)
+      [...row.cells].forEach((cell, column) => (cell.dataset.column = names[column]));
+    table.classList.add("labelled");
+  }
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.toggleAttribute("data-wide", target.scrollWidth > target.clientWidth + 1);
+  });
+  document.querySelectorAll(".scrolls").forEach((box) => sizes.observe(box));
+
   let resizing;
   let width = innerWidth;
   addEventListener("resize", () => {
