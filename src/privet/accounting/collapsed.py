@@ -9,7 +9,7 @@ import numpy as np
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.gridded import below, loss_range, polygon
 from privet.accounting.lattice import Grid, Part, summed
-from privet.accounting.pairs import FinitePair, GaussianPair, Nodes, Pair, Reals
+from privet.accounting.pairs import DiscreteLaplacePair, FinitePair, GaussianPair, Nodes, Pair, Reals
 
 __all__ = ["EnvelopePair", "as_pair", "larger"]
 
@@ -83,7 +83,7 @@ def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
     """The law of the summed loss, where all parts have few losses; None where there would be many."""
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:
-        if not isinstance(pair, FinitePair):
+        if not isinstance(pair, FinitePair | DiscreteLaplacePair):
             return None
         left, (power, power_masses) = count, pair.law()
         while left and losses.size * power.size <= _FEW:
