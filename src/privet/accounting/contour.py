@@ -29,6 +29,7 @@ __all__ = [
     "Saddle",
     "chernoff_peak",
     "contours",
+    "laid_out",
     "saddle_for_delta",
     "saddle_for_epsilon",
     "solve",
@@ -192,11 +193,11 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
     """Lines for one question, the cheapest first and then those with more nodes and more digits.
 
     Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
-    little below needs far fewer nodes, at the price of digits that cancel.
+    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see ``truncated``.
     """
-    if not any(pair.smooth for pair, _ in composition.parts):
+    if composition.is_many or not any(pair.smooth for pair, _ in composition.parts):
         return
-    layout = _laid_out(composition, saddle)
+    layout = laid_out(composition, saddle)
     if layout is None:
         return
     chernoff, reach, usable, widths, order = layout
@@ -211,7 +212,7 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
             yield laid
 
 
-def _laid_out(composition: Composition, saddle: Saddle) -> "Layout | None":
+def laid_out(composition: Composition, saddle: Saddle) -> "Layout | None":
     """Where lines may cross the real axis, how wide their windows must be, and which is the cheapest."""
     chernoff = _chernoff(composition, saddle.point)
     bulk = derivatives(composition, float(chernoff.points[0])) if chernoff.points.size else None
@@ -252,11 +253,11 @@ def _laid(
     terms, noise = np.zeros(0, dtype=np.complex128), np.zeros(0)
     count, cut = max(int(reach / step), 24), None
     while terms.size + count <= _MOST_NODES:
-        span = range(terms.size, terms.size + count)
-        laid = line(composition, point, step, span)
+        places = terms.size + np.arange(count)
+        laid = line(composition, point, step, places)
         if laid is None:
             break
-        s = point + 1j * step * np.arange(span.start, span.stop)
+        s = point + 1j * step * places
         terms = np.concatenate([terms, np.exp(laid.values - k.value) / (s * (s + 1))])
         noise = np.concatenate([noise, laid.error])
         size = np.abs(terms)

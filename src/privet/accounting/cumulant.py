@@ -1,15 +1,16 @@
 """The cumulant K(s) = Σ Tᵢ ln E[exp(s Lᵢ)] of a composition, on the real axis and along a vertical line."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.accounting.families import Atoms, Exponentials, Family, Places, Waves
+from privet.accounting.families import Atoms, Exponentials, Family, Places, Real, Waves
 from privet.accounting.gridded import coarse_nodes
 from privet.accounting.mixtures import Mixtures
 from privet.accounting.pairs import (
@@ -24,9 +25,10 @@ from privet.accounting.pairs import (
 from privet.accounting.sampled import SampledPair
 from privet.accounting.tilted import DIGITS, Complexes, log1p, tilted, turned_sums
 
-__all__ = ["Composition", "Derivatives", "Line", "derivatives", "line", "moduli", "points_along", "round_off"]
+__all__ = ["Composition", "Derivatives", "Line", "derivatives", "line", "moduli", "round_off"]
 
 _LARGEST_RULE = 1e7  # multiplications that one line may cost
+_FEW_STEPS = 3  # between the two ends of a discrete Laplace law, which are summed up
 _MANY = 16  # different pairs from which on families answer for them
 
 
@@ -92,8 +94,8 @@ class Composition:
 
 def _kind(pair: Pair) -> tuple[str, int] | None:
     """The family of a pair, with its number of losses in powers of two where they are summed up."""
-    if isinstance(pair, LaplacePair | DiscreteLaplacePair):
-        return "exponentials", 0
+    if isinstance(pair, LaplacePair) or (isinstance(pair, DiscreteLaplacePair) and pair.shift > _FEW_STEPS):
+        return "exponentials", int(isinstance(pair, LaplacePair))
     if isinstance(pair, DiscreteGaussianPair) and pair.scale >= Waves.narrowest:
         return "waves", 0
     if isinstance(pair, AtomicPair) and pair.law()[0].size <= Atoms.most:
@@ -121,7 +123,7 @@ class Derivatives(NamedTuple):
 
 
 class Line(NamedTuple):
-    """K(c + i k h) for k = 0 … n − 1, with a bound on its float64 error."""
+    """K(c + i k h) for some k, with a bound on its float64 error."""
 
     values: Complexes
     error: NDArray[np.float64]
@@ -170,18 +172,17 @@ def round_off(composition: Composition, point: float) -> float:
     return float(error)
 
 
-def line(composition: Composition, point: float, step: float, span: range) -> Line | None:
-    """K(c + i k h) for k in a range from a multiple of its length; None when that would take too long."""
-    places = np.arange(span.start, span.stop)
+def line(composition: Composition, point: float, step: float, places: Places) -> Line | None:
+    """K(c + i k h) for some k, best in a row; None when that would take too long."""
     offsets = step * places
     if composition.is_many:
-        found = points_along(composition, point, step, places)
+        found = _of_families(composition, point, step, places)
         if found is None:
             return None
         values, error = found
         parts = composition.sorted_out[2]
     else:
-        values, error = np.zeros(len(span), dtype=np.complex128), np.zeros(len(span))
+        values, error = np.zeros(len(places), dtype=np.complex128), np.zeros(len(places))
         parts = composition.parts
     for pair, times in parts:
         if isinstance(pair, GaussianPair):
@@ -190,11 +191,11 @@ def line(composition: Composition, point: float, step: float, span: range) -> Li
             values += part
             error += np.abs(part)
             continue
-        rule = pair.nodes(point, step * span.stop, DIGITS + np.log(times))
-        if rule is None or rule.losses.size * len(span) > _LARGEST_RULE:
+        rule = pair.nodes(point, float(offsets.max()) + step, DIGITS + np.log(times))
+        if rule is None or rule.losses.size * len(places) > _LARGEST_RULE:
             return None
         weight, excess = tilted(rule, point)
-        moments = excess + turned_sums(weight, rule.losses, step, span)
+        moments = excess + turned_sums(weight, rule.losses, step, places)
         values += times * log1p(moments)
         size = np.abs(1.0 + moments)
         drift = float(weight @ np.abs(rule.losses))
@@ -202,14 +203,17 @@ def line(composition: Composition, point: float, step: float, span: range) -> Li
     return Line(values, 4 * np.finfo(float).eps * (error + 4.0))
 
 
-def points_along(
+def _of_families(
     composition: Composition, point: float, step: float, places: Places
 ) -> tuple[Complexes, Reals] | None:
-    """K(c + ikh) of the Gaussian pairs and of those that have a family, and its error in units of 4 · 2⁻⁵²."""
+    """K(c + ikh) of the Gaussian pairs and of those that have a family, and its error in units of 4 · 2⁻⁵².
+
+    Where a factor is all round-off, what it is at most stands for it, with an error that holds for whatever it is.
+    """
     square, families, _ = composition.sorted_out
     s = point + 1j * step * places
     values = 0.5 * square * s * (s + 1)
-    error = np.abs(values)
+    error, ceiling = np.abs(values), values.real
     unit = 4 * np.finfo(float).eps
     for family in families:
         for rows in family.rows(len(places)):
@@ -221,32 +225,52 @@ def points_along(
             values = values + counts @ logs
             size = np.maximum(np.abs(1.0 + moments), 1e-300)
             error = error + counts @ (rough / size / unit + np.abs(logs))
+            ceiling = ceiling + counts @ np.log(size + rough)
+    lost = ~(error * unit < 0.5)
+    values[lost], error[lost] = ceiling[lost], 2 / unit
     return values, error
 
 
-def moduli(composition: Composition, point: float, step: float, places: Places, most: int) -> Reals | None:
-    """ln of a bound on |exp(K(c + ikh) − K(c))|: that of ``most`` of the pairs, because no factor exceeds 1."""
+def moduli(
+    composition: Composition,
+    point: float,
+    step: float,
+    places: Places,
+    most: int,
+    largest: Reals,
+    small: float,
+) -> Reals | None:
+    """``largest`` times a bound on |exp(K(c + ikh) − K(c))|, for some k.
+
+    The bound is that of ``most`` of the pairs at most, because no factor exceeds 1; and of fewer where these add up to
+    ``small``. Half of them are those with the widest laws, the others are evenly spread, so that not all lie on one lattice.
+    """
     square, families, _ = composition.sorted_out
-    bound = -0.5 * square * (step * places) ** 2
-    share = max(1, most // max(1, len(families)))
-    for family in families:
-        real = family.real(point)
-        if real is None:
-            return None
-        for row in _widest(family.counts * real.variance, share):
-            found = family.along(point, step, places, slice(row, row + 1))
-            if found is None:
-                break
-            moments, rough = found
-            size = np.maximum((np.abs(1.0 + moments) + rough)[0], 1e-300)
-            level = np.log1p(real.excess[row] - real.error[row])
-            bound = bound + family.counts[row] * np.minimum(np.log(size) - level, 0.0)
+    bound = largest * np.exp(np.maximum(-0.5 * square * (step * places) ** 2, -700.0))
+    for family, row, real in _widest(families, point, most):
+        if float(bound.sum()) < small:
+            break
+        found = family.along(point, step, places, slice(row, row + 1))
+        if found is None:
+            continue
+        size = (np.abs(1.0 + found[0]) + found[1])[0] / (1 + real.excess[row] - real.error[row])
+        count = float(family.counts[row])
+        bound = bound * (np.minimum(size, 1.0) if count == 1 else np.minimum(size, 1.0) ** count)
     return np.asarray(bound)
 
 
-def _widest(spread: Reals, most: int) -> list[int]:
-    """Half of them those with the widest laws, the others evenly among the rest: not all of them on one lattice."""
-    order = np.argsort(-spread)
-    rest = order[most // 2 :]
-    chosen = np.concatenate([order[: most // 2], rest[:: max(1, -(-rest.size // (most - most // 2)))]])
-    return [int(row) for row in chosen[:most]]
+def _widest(families: tuple[Family, ...], point: float, most: int) -> Iterator[tuple[Family, int, Real]]:
+    found = [(family, family.real(point)) for family in families]
+    table = [
+        (float(spread), family, row, real)
+        for family, real in found
+        if real is not None
+        for row, spread in enumerate(family.counts * real.variance)
+    ]
+    table.sort(key=lambda entry: -entry[0])
+    wide, rest = table[: most // 2], table[most // 2 :]
+    spread_out = rest[:: max(1, -(-len(rest) // (most - most // 2)))]
+    for wider, other in zip_longest(wide, spread_out):
+        for entry in (wider, other):
+            if entry is not None:
+                yield entry[1], entry[2], entry[3]

@@ -6,12 +6,13 @@ analytic the path may be moved to z = x + i a(x), and
     |∫ w exp(itℓ) dz| ≤ ∫ |w(z)| exp(−t Im ℓ(z)) |dz|,
 
 which falls in t wherever Im ℓ ≥ 0. So one number bounds the transform at every frequency from t on. The path
-a = τ ℓ′(x) is close to the best one; every τ that keeps clear of the zeros of Λ, at Im z = π/μ, is valid.
+a = b ℓ′/(ℓ′ + λ) is close to the best one for a large λ where t is small, and for a small λ where t is large; every path
+that keeps clear of the zeros of Λ, at Im z = π/μ, is valid.
 
 Losses with atoms, or pairs of which nothing is known, do not fade: the bound is 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,7 +28,9 @@ Analytic: TypeAlias = Callable[[Complexes], Complexes]
 
 _FEWEST, _MOST = 400, 4000  # points on a path
 _CLEAR = 0.9  # of the way to the nearest zero of Λ
-_BENDS = np.array([0.3, 1.0, 3.0])  # of the path that is the best one for a small loss
+_BENDS = (0.3, 1.0, 3.0)  # of the path that is the best one for a small loss
+_RISES = (0.1, 0.5, 1.5, 3.0)
+_LEVELS = (1.0, 1e-1, 1e-2, 1e-4)  # λ, of the steepest ℓ′
 _ROUND_OFF = 1e-9
 
 
@@ -112,10 +115,19 @@ def _share(x: Reals, mu: float, rate: float) -> Reals:
     return np.asarray(expit(mu * (x - 0.5 * mu) + np.log(rate) - np.log1p(-rate)))
 
 
-def _bends(mu: float, steepest: float, frequency: float) -> list[float]:
-    """Some τ. A loss ℓ = k exp(μz) has its best path at about t/(1 + μ²), as long as that keeps clear of the zeros."""
-    most = _CLEAR * np.pi / (mu * steepest)
-    return sorted({float(min(bend * frequency / (1 + mu * mu), most)) for bend in _BENDS})
+def _paths(slope: Reals, curvature: Reals, mu: float, frequency: float) -> Iterator[tuple[Reals, Reals]]:
+    """Some a(x) and a′(x). A loss k exp(μz) has its best path at about a = ℓ′ t/(1 + μ²), while that is small."""
+    steepest = float(slope.max())
+    most = _CLEAR * np.pi / mu
+    for bend in _BENDS:
+        rise = bend * frequency / (1 + mu * mu)
+        if rise * steepest <= most:
+            yield rise * slope, rise * curvature
+    for level in _LEVELS:
+        below = slope + level * steepest
+        for rise in _RISES:
+            rise = min(rise, most)
+            yield rise * slope / below, rise * level * steepest * curvature / below**2
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
@@ -127,12 +139,12 @@ def _faded(law: _Law, frequency: float) -> float:
     total = np.exp(level - top).sum()
     slope, curvature = law.slope(x)
     best = 0.0
-    for bend in _bends(law.mu, float(slope.max()), frequency):
-        z = x + 1j * bend * slope
+    for rise, tilt in _paths(slope, curvature, law.mu, frequency):
+        z = x + 1j * rise
         turned = law.loss(z).imag
         if np.any(turned < 0):  # round-off, or a branch of the logarithm: this path proves nothing
             continue
-        held = np.exp(law.weight(z).real - top - frequency * turned) * np.hypot(1.0, bend * curvature)
+        held = np.exp(law.weight(z).real - top - frequency * turned) * np.hypot(1.0, tilt)
         bound = float(np.log(held.sum() / total))
         if np.isfinite(bound):
             best = min(best, bound + _ROUND_OFF)
@@ -155,10 +167,9 @@ def _half_faded(mu: float, rate: float, point: float, place: float, frequency: f
     atom = max(1.0 - float(spread @ (height * (1 + np.exp(plain)))), 0.0)
     total = atom + sum(float(spread @ (height * np.exp(power * plain))) for power in (point + 1, -point))
     best = 0.0
-    for bend in _bends(mu, mu * float(share.max()), frequency):
-        rise = bend * mu * share
+    for rise, tilt in _paths(mu * share, mu**2 * share * (1 - share), mu, frequency):
         z = x + 1j * rise
-        stretched = spread * np.hypot(1.0, bend * mu**2 * share * (1 - share))
+        stretched = spread * np.hypot(1.0, tilt)
         ends = [end + 1j * np.linspace(0.0, up, 60) for end, up in ((start, rise[0]), (stop, rise[-1]))]
         bound = atom
         for power in (point + 1, -point):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, LaplacePair, Nodes, Pair, Reals
-from privet.accounting.tilted import Complexes, tilted, turn
+from privet.accounting.tilted import Complexes, tilted, turned_sums
 
 __all__ = ["Atoms", "Exponentials", "Family", "Real", "Stacked", "Waves"]
 
@@ -248,28 +248,11 @@ class Stacked(Family):
         if rule is None:
             return None
         weight, excess = tilted(rule, point)
-        turned = _turned_rows(weight, rule.losses, step, places)
+        turned = turned_sums(weight, rule.losses, step, places)
         moments = excess[:, None] + turned
         drift = (weight * np.abs(rule.losses)).sum(axis=1)[:, None]
         error = 4 * EPS * (drift * (step * places) + np.abs(moments) + 400 * np.abs(excess)[:, None])
         return moments, error
-
-
-def _turned_rows(weight: Reals, losses: Reals, step: float, places: Places) -> Complexes:
-    """Σ w (exp(i k h ℓ) − 1) for every row and every k; for k in a row, as a product over k = start + block · a + b."""
-    start, count = int(places[0]), len(places)
-    if int(places[-1]) - start != count - 1 or losses.shape[1] < 4:
-        total = np.zeros((len(weight), count), dtype=np.complex128)
-        for column in range(losses.shape[1]):
-            total += weight[:, column, None] * turn(losses[:, column, None] * (step * places))
-        return total
-    block = int(np.ceil(np.sqrt(count)))
-    fine = turn(losses[:, None, :] * (step * np.arange(block))[:, None])
-    starts = start + block * np.arange(-(-count // block))
-    coarse = turn(losses[:, None, :] * (step * starts)[:, None]) * weight[:, None, :]
-    ends = (fine @ weight[:, :, None])[:, None, :, 0]
-    total = coarse @ fine.swapaxes(1, 2) + coarse.sum(axis=2)[:, :, None] + ends
-    return np.asarray(total.reshape(len(weight), -1)[:, :count])
 
 
 @final

@@ -315,8 +315,8 @@ def _alike(losses: Reals, masses: Reals, reverse: Reals) -> bool:
     """Whether a law is its own mirror image, up to the round-off of exp."""
     unsure = 4 * np.finfo(float).eps * (1 + np.abs(losses).max(initial=0.0))
     return bool(
-        np.allclose(losses, -losses[::-1], rtol=unsure, atol=0)
-        and np.allclose(masses, reverse[::-1], rtol=unsure, atol=0)
+        np.all(np.abs(losses + losses[::-1]) <= unsure * np.abs(losses))
+        and np.all(np.abs(masses - reverse[::-1]) <= unsure * reverse[::-1])
     )
 
 

@@ -12,6 +12,7 @@ __all__ = ["DIGITS", "Complexes", "log1p", "tilted", "turn", "turned_sums"]
 
 Complexes: TypeAlias = NDArray[np.complex128]
 
+_LONG = 256  # losses of a rule, from which on the rows are taken one by one
 DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
 
 
@@ -43,19 +44,26 @@ def _second_order(losses: NDArray[np.float64], point: float) -> NDArray[np.float
     return total
 
 
-def turned_sums(
-    weight: NDArray[np.float64], losses: NDArray[np.float64], step: float, span: range
-) -> Complexes:
-    """Σ w (exp(i k h ℓ) − 1) for k in the range, as one matrix product over k = start + block · a + b."""
-    block = int(np.ceil(np.sqrt(len(span))))
-    heavy = weight > 1e-19 * weight.max()
-    weight, losses = weight[heavy], losses[heavy]  # the others are below the round-off of these
-    fine = turn(np.outer(np.arange(block) * step, losses))
-    starts = span.start + block * np.arange(-(-len(span) // block))
-    coarse = turn(np.outer(starts * step, losses))
-    weighted = coarse * weight
-    total = weighted @ fine.T + weighted.sum(axis=1)[:, None] + (fine @ weight)[None, :]
-    return np.asarray(total.ravel()[: len(span)])
+def turned_sums(weight: Reals, losses: Reals, step: float, places: NDArray[np.int64]) -> Complexes:
+    """Σ w (exp(i k h ℓ) − 1) for every k, and for every row of several; for k in a row, as a product over k = start + block · a + b."""
+    if weight.ndim == 1:
+        heavy = weight > 1e-19 * weight.max()  # the others are below the round-off of these
+        return np.asarray(turned_sums(weight[None, heavy], losses[None, heavy], step, places)[0])
+    if len(weight) > 1 and losses.shape[1] > _LONG:
+        return np.stack([turned_sums(*row, step, places) for row in zip(weight, losses, strict=True)])
+    start, count = int(places[0]), len(places)
+    if losses.shape[1] < 4 or int(places[-1]) - start != count - 1:
+        total = np.zeros((len(weight), count), dtype=np.complex128)
+        for column in range(losses.shape[1]):
+            total += weight[:, column, None] * turn(losses[:, column, None] * (step * places))
+        return total
+    block = int(np.ceil(np.sqrt(count)))
+    fine = turn(losses[:, None, :] * (step * np.arange(block))[:, None])
+    starts = start + block * np.arange(-(-count // block))
+    coarse = turn(losses[:, None, :] * (step * starts)[:, None]) * weight[:, None, :]
+    ends = (fine @ weight[:, :, None])[:, None, :, 0]
+    total = coarse @ fine.swapaxes(1, 2) + coarse.sum(axis=2)[:, :, None] + ends
+    return np.asarray(total.reshape(len(weight), -1)[:, :count])
 
 
 def turn(angle: NDArray[np.float64]) -> Complexes:
