@@ -1,5 +1,6 @@
 """``account``: the tightest guarantee that can be proved for a ledger, and by which accountant."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -179,15 +180,18 @@ def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, 
     return spent, adjacency, frozenset()
 
 
-def _leaves(event: Event) -> list[Event]:
-    match event:
-        case Compose(parts) | Parallel(parts):
-            return [leaf for part in parts for leaf in _leaves(part)]
-        case Repeat(inner, _):
-            return _leaves(inner)
-        case Poisson() | FixedSize():
-            return []  # a sampled choice has no bounded range that the Rényi accountant could use
-    return [event]
+def _leaves(event: Event) -> Iterator[Event]:
+    todo = [event]
+    while todo:
+        match todo.pop():
+            case Compose(parts) | Parallel(parts):
+                todo.extend(parts)
+            case Repeat(inner, _):
+                todo.append(inner)
+            case Poisson() | FixedSize():
+                pass  # a sampled choice has no bounded range that the Rényi accountant could use
+            case leaf:
+                yield leaf
 
 
 def _chooses(event: Event) -> bool:
