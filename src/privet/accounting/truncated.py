@@ -29,8 +29,8 @@ from privet.accounting.tilted import Complexes
 __all__ = ["truncated"]
 
 _NEAR = 1 << 12  # nodes at which all pairs may be evaluated in a row
-_FAR = (1 << 14, 1 << 18)
-_BOUNDING = (24, 40)  # pairs whose factors bound a term, for either
+_FAR = 1 << 18
+_BOUNDING = 40  # pairs whose factors bound a term
 _BLOCK = 1 << 15
 _FADED = 1e-12  # what is left out, relative to the first term, that needs no more nodes
 _SMALL = 1e-15  # relative to the first term
@@ -65,15 +65,10 @@ def truncated(composition: Composition, saddle: Saddle) -> Contour | None:
     near = sum_of.near(max(int(layout.reach / step), 24))
     if near is None:
         return None
-    first = float(np.abs(near.terms[0]))
-    best = near
-    for far, bounding in zip(_FAR, _BOUNDING, strict=True):
-        if best.cut < _ENOUGH * first:
-            break
-        found = sum_of.far(near, far, bounding)
-        if found is None:
-            break
-        best = found if found.cut < best.cut else best
+    first, best = float(np.abs(near.terms[0])), near
+    if near.cut > _ENOUGH * first:
+        found = sum_of.far(near)
+        best = found if found is not None and found.cut < near.cut else near
     if not best.cut < _LOOSE * first:
         return None
     noise = best.noise + 2 * round_off(composition, point)
@@ -107,29 +102,30 @@ class _Sum:
                 return found
             count, before = found.places.size, found.cut
 
-    def far(self, near: _Nodes, stop: int, bounding: int) -> _Nodes | None:
-        """The nodes up to ``stop`` by the factors of a few pairs, and by all pairs where these do not suffice."""
-        beyond, bounds = self._beyond(stop), []
-        for start in range(near.places.size, stop, _BLOCK):
-            places = np.arange(start, min(start + _BLOCK, stop))
+    def far(self, near: _Nodes) -> _Nodes | None:
+        """The nodes up to the last one by the factors of a few pairs, and by all pairs where these do not suffice."""
+        beyond, bounds = self._beyond(_FAR), []
+        for start in range(near.places.size, _FAR, _BLOCK):
+            places = np.arange(start, min(start + _BLOCK, _FAR))
             offsets = self.step * places
             most = 1 / (np.hypot(self.point, offsets) * offsets)
-            small = _SHARE * beyond * (places.size / stop)
-            found = moduli(self.composition, self.point, self.step, places, bounding, most, small)
+            small = _SHARE * beyond * (places.size / _FAR)
+            found = moduli(self.composition, self.point, self.step, places, _BOUNDING, most, small)
             if found is None:
                 return None
             bounds.append(found)
         bound = np.concatenate(bounds) if bounds else np.zeros(0)
         affordable = min(_AFTER_ALL, int(_WORK / len(self.composition.parts)))
         order = np.argsort(-bound)[:affordable]
-        telling = np.sort(order[bound[order] > _SMALL * np.abs(near.terms[0])])
-        cut = float(bound.sum() - bound[telling].sum()) + beyond
-        if telling.size == 0:
-            return near._replace(cut=cut)
+        left = bound.sum() - np.cumsum(bound[order])
+        telling = np.sort(order[: int(np.count_nonzero(left > _SHARE * beyond)) + 1])
+        if float(bound.sum()) <= _SHARE * beyond:
+            return near._replace(cut=float(bound.sum()) + beyond)
         added = self._at(near.places.size + telling)
         if added is None:
             return near._replace(cut=float(bound.sum()) + beyond)
-        return _joined(near, added, cut)
+        bound[telling] = 0.0
+        return _joined(near, added, float(bound.sum()) + beyond)
 
     def _at(self, places: Places) -> _Nodes | None:
         found = line(self.composition, self.point, self.step, places)
