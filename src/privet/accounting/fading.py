@@ -22,16 +22,16 @@ from privet.accounting.pairs import GaussianPair, Pair, Reals
 from privet.accounting.sampled import Cut, FixedSizePair, ReplacedGaussianPair, SampledPair, SampledSwapped
 from privet.accounting.tilted import Complexes, log1p
 
-__all__ = ["log_fading"]
+__all__ = ["CLEAR", "LEVELS", "RISES", "ROUND_OFF", "log_fading"]
 
 Analytic: TypeAlias = Callable[[Complexes], Complexes]
 
 _FEWEST, _MOST = 400, 4000  # points on a path
-_CLEAR = 0.9  # of the way to the nearest zero of Λ
+CLEAR = 0.9  # of the way to the nearest zero of Λ
 _BENDS = (0.3, 1.0, 3.0)  # of the path that is the best one for a small loss
-_RISES = (0.1, 0.5, 1.5, 3.0)
-_LEVELS = (1.0, 1e-1, 1e-2, 1e-4)  # λ, of the steepest ℓ′
-_ROUND_OFF = 1e-9
+RISES = (0.1, 0.5, 1.5, 3.0)
+LEVELS = (1.0, 1e-1, 1e-2, 1e-4)  # λ, of the steepest ℓ′
+ROUND_OFF = 1e-9
 
 
 class _Law(NamedTuple):
@@ -118,14 +118,14 @@ def _share(x: Reals, mu: float, rate: float) -> Reals:
 def _paths(slope: Reals, curvature: Reals, mu: float, frequency: float) -> Iterator[tuple[Reals, Reals]]:
     """Some a(x) and a′(x). A loss k exp(μz) has its best path at about a = ℓ′ t/(1 + μ²), while that is small."""
     steepest = float(slope.max())
-    most = _CLEAR * np.pi / mu
+    most = CLEAR * np.pi / mu
     for bend in _BENDS:
         rise = bend * frequency / (1 + mu * mu)
         if rise * steepest <= most:
             yield rise * slope, rise * curvature
-    for level in _LEVELS:
+    for level in LEVELS:
         below = slope + level * steepest
-        for rise in _RISES:
+        for rise in RISES:
             rise = min(rise, most)
             yield rise * slope / below, rise * level * steepest * curvature / below**2
 
@@ -147,7 +147,7 @@ def _faded(law: _Law, frequency: float) -> float:
         held = np.exp(law.weight(z).real - top - frequency * turned) * np.hypot(1.0, tilt)
         bound = float(np.log(held.sum() / total))
         if np.isfinite(bound):
-            best = min(best, bound + _ROUND_OFF)
+            best = min(best, bound + ROUND_OFF)
     return best
 
 
@@ -177,7 +177,7 @@ def _half_faded(mu: float, rate: float, point: float, place: float, frequency: f
             for end in ends:
                 bound += float(_height(end, loss, power, frequency).sum() * end[-1].imag / 59) / np.sqrt(2 * np.pi)
         if bound < total and np.all(loss(z).imag >= 0):
-            best = min(best, float(np.log(bound / total)) + _ROUND_OFF)
+            best = min(best, float(np.log(bound / total)) + ROUND_OFF)
     return best
 
 

@@ -57,6 +57,11 @@ class Family(ABC):
         None where that would take too long.
         """
 
+    def log_fading(self, point: float, frequency: float) -> float:
+        """ln of a bound on Π |M(c + it)/M(c)| over all pairs and uses, for every |t| at or above ``frequency``."""
+        del point, frequency
+        return 0.0
+
     def rows(self, columns: int) -> list[slice]:
         """The pairs in groups that fit into memory with this many columns."""
         size = max(1, _MOST_NUMBERS // (columns * self.numbers(columns)))

@@ -1,19 +1,22 @@
 """Many Gaussians on Poisson samples at once: the rules of ``sampled.py`` for all of them, a row for each."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import final
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr
 
+from privet.accounting.fading import CLEAR, LEVELS, RISES, ROUND_OFF
 from privet.accounting.families import Stacked
 from privet.accounting.pairs import GaussianPair, Nodes, Pair, Reals
 from privet.accounting.sampled import SampledPair, SampledSwapped
-from privet.accounting.tilted import DIGITS
+from privet.accounting.tilted import DIGITS, Complexes, log1p
 
 __all__ = ["Mixtures"]
 
 _MOST_NODES = 1 << 14  # of one rule
+_ON_PATH = 300  # points
 
 
 @final
@@ -62,6 +65,49 @@ class Mixtures(Stacked):
             return Nodes(log_weights + losses, -losses, missing_p, missing_q)
         return Nodes(log_weights, losses, missing_q, missing_p)
 
+    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    def log_fading(self, point: float, frequency: float) -> float:
+        """By the shifted path of ``fading.py``: that of a group is the best one of a pair in its middle."""
+        power, total = -point if self._swapped else point + 1, 0.0
+        for rows in self.rows(1):
+            low, high = self._support(power, rows)
+            x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _ON_PATH)
+            middle = len(x) // 2
+            share = expit(self._mu[rows, None] * (x - 0.5 * self._mu[rows, None]) + self._odds(rows))
+            found = [
+                (self._faded(x, share, power, frequency, path, rows, slice(middle, middle + 1))[0], path)
+                for path in product(RISES, LEVELS)
+            ]
+            best = min(found)[1]
+            faded = self._faded(x, share, power, frequency, best, rows, slice(None))
+            total += float(self.counts[rows] @ faded)
+        return total
+
+    def _odds(self, rows: slice) -> Reals:
+        rate = self._rate[rows, None]
+        return np.asarray(np.log(rate) - np.log1p(-rate))
+
+    def _faded(
+        self, x: Reals, share: Reals, power: float, frequency: float, path: tuple[float, float], rows: slice, some: slice
+    ) -> Reals:
+        """ln of the bound of some pairs, by the path a = b share/(share + λ)."""
+        x, share = x[some], share[some]
+        mu, rate = self._mu[rows][some, None], self._rate[rows][some, None]
+        rise, level = np.minimum(path[0], CLEAR * np.pi / mu), path[1]
+        height = rise * share / (share + level)
+        slope = rise * level * mu * share * (1 - share) / (share + level) ** 2
+        z = x + 1j * height
+        loss = _analytic_loss(mu * (z - 0.5 * mu), rate)
+        place, edge = self._place[rows][some, None], self._edge[rows][some, None]
+        cut = np.where(np.isinf(place), 0.0, log_ndtr((place - x) / edge))
+        flat = -0.5 * x * x + power * _mixed(mu * (x - 0.5 * mu), rate) + cut
+        moved = (-0.5 * z * z + power * loss).real + cut + np.where(np.isinf(place), 0.0, 0.5 * (height / edge) ** 2)
+        top = flat.max(axis=1, keepdims=True)
+        held = (np.exp(moved - top - frequency * loss.imag) * np.hypot(1.0, slope)).sum(axis=1)
+        bound = np.log(held / np.exp(flat - top).sum(axis=1)) + ROUND_OFF
+        valid = np.all(loss.imag >= 0, axis=1) & np.isfinite(bound)
+        return np.where(valid, np.minimum(bound, 0.0), 0.0)
+
     def _kept(self, z: Reals, rows: slice) -> Reals:
         place = self._place[rows, None]
         return np.where(np.isinf(place), 0.0, log_ndtr((place - z) / self._edge[rows, None]))
@@ -93,6 +139,14 @@ class Mixtures(Stacked):
         last = np.minimum(z.shape[1] - kept[:, ::-1].argmax(axis=1), z.shape[1] - 1)
         index = np.arange(len(z))
         return np.minimum(z[index, first], -reach), np.maximum(z[index, last], mu[:, 0] + reach)
+
+
+def _analytic_loss(inner: Complexes, rate: Reals) -> Complexes:
+    """ln(1 − q + q exp u) for complex u."""
+    large = inner.real > 0
+    small = log1p(rate * np.expm1(np.where(large, 0.0, inner)))
+    far = inner + np.log(rate + (1 - rate) * np.exp(-np.where(large, inner, 0.0)))
+    return np.where(large, far, small)
 
 
 def _mixed(loss: Reals, rate: Reals) -> Reals:

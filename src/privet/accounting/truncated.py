@@ -13,7 +13,6 @@ Each part is certified. With the usual window of about 20 standard deviations, w
 the relative gap of ε, and less where there is Gaussian noise among the pairs; it does not grow with their number.
 """
 
-import heapq
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -22,8 +21,8 @@ import numpy as np
 from privet.accounting.contour import Contour, Saddle, laid_out
 from privet.accounting.cumulant import Composition, derivatives, line, moduli, round_off
 from privet.accounting.fading import log_fading
-from privet.accounting.families import Places
-from privet.accounting.pairs import GaussianPair, Reals
+from privet.accounting.families import Atoms, Places, Stacked
+from privet.accounting.pairs import Reals
 from privet.accounting.tilted import Complexes
 
 __all__ = ["truncated"]
@@ -37,6 +36,7 @@ _SMALL = 1e-15  # relative to the first term
 _AFTER_ALL = 1 << 11  # nodes at which all pairs are evaluated after all
 _WORK = 2e7  # pairs × nodes of one question
 _FADING = 32  # pairs that are asked how far they have faded
+_NOTHING = -60.0  # ln of what has faded to nothing
 _SHARE = 0.05  # of what is beyond: no more pairs are asked to bound what is far
 _ENOUGH = 1e-9  # what is left out, relative to the first term: no more is needed
 _LOOSE = 1.0  # the same: the line is of use
@@ -121,7 +121,10 @@ class _Sum:
         telling = np.sort(order[: int(np.count_nonzero(left > _SHARE * beyond)) + 1])
         if float(bound.sum()) <= _SHARE * beyond:
             return near._replace(cut=float(bound.sum()) + beyond)
-        added = self._at(near.places.size + telling)
+        # Rules of quadrature are long at high frequencies; other families take any.
+        families, single = self.composition.sorted_out[1:]
+        is_quick = not single and all(not isinstance(family, Stacked) or isinstance(family, Atoms) for family in families)
+        added = self._at(near.places.size + telling) if is_quick else None
         if added is None:
             return near._replace(cut=float(bound.sum()) + beyond)
         bound[telling] = 0.0
@@ -136,12 +139,14 @@ class _Sum:
         return _Nodes(places, terms, found.error, np.inf)
 
     def _beyond(self, count: int) -> float:
-        """Σ 1/(kh)² from a node on, times what some of the pairs have faded to for good."""
-        frequency, parts = self.step * count, self.composition.parts
-        if len(parts) > _FADING:
-            smooth = [part for part in parts if part[0].smooth]
-            parts = tuple(heapq.nlargest(_FADING, smooth, key=lambda part: (isinstance(part[0], GaussianPair), part[1])))
-        faded = sum(times * log_fading(pair, self.point, frequency) for pair, times in parts)
+        """Σ 1/(kh)² from a node on, times what the pairs have faded to for good, as far as that is known."""
+        frequency = self.step * count
+        square, families, single = self.composition.sorted_out
+        faded = -0.5 * square * frequency**2
+        if faded > _NOTHING:
+            faded += sum(family.log_fading(self.point, frequency) for family in families)
+        for pair, times in single[:_FADING]:
+            faded += times * log_fading(pair, self.point, frequency) if faded > _NOTHING else 0.0
         return float(np.exp(max(faded, -700.0)) / (self.step**2 * (count - 1)))
 
 
