@@ -13,7 +13,7 @@ from typing import final
 
 from privet.accounting import PrivacyLoss, account
 from privet.accounting.filtering import Filtered, Spending, choose_filter
-from privet.accounting.fold import fold
+from privet.accounting.tallying import spending_of, tallied
 from privet.arguments import finite, positive
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
@@ -72,7 +72,7 @@ def extended(
     after answers was not fixed beforehand: the ledger is marked and has a record of it, because no filter is valid for that.
     """
     rule = ledger.filter
-    after = replace(ledger, entries=(*ledger.entries, *entries), caveats=ledger.caveats | caveats)
+    after = ledger.extended(tuple(entries), caveats=caveats)
     if not entries:
         return after
     if budget is not None and rule is not None and _differs(rule, budget):
@@ -93,7 +93,8 @@ def extended(
                 f"Ask for what was answered already, which costs nothing."
             )
         meter = Filtered(rule)
-        spent = _spent(meter, after)
+        tally = tallied(rule, after)
+        spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         limit = budget if rule is None else rule
         assert limit is not None
@@ -102,10 +103,10 @@ def extended(
             f"{unknown} Nothing was spent."
         ) from unknown
     if meter.permits(spent):
-        return replace(after, filter=rule)
+        return after.with_tally(tally)
     if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
         return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
-    raise BudgetExceeded(_refusal(meter, spent, _spent(meter, ledger)))
+    raise BudgetExceeded(_refusal(meter, spent, spending_of(tallied(rule, ledger))))
 
 
 def changed_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
@@ -127,7 +128,8 @@ def changed_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> L
     try:
         rule = _fixed(budget, ledger.entries[:1], ledger)
         meter = Filtered(rule)
-        spent = _spent(meter, ledger)
+        tally = tallied(rule, ledger)
+        spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         raise BudgetExceeded(
             f"What was spent is not proved to be within {_shown(budget)}: {unknown} Nothing was changed."
@@ -137,7 +139,7 @@ def changed_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> L
             f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above the budget {_shown(budget)}; "
             f"nothing was changed. Give at least that: what was answered cannot be taken back."
         )
-    return replace(_with_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule)
+    return replace(_with_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule, tally=tally)
 
 
 def _with_change(ledger: Ledger, before: Filter | None, after: Filter, reason: str, place: int) -> Ledger:
@@ -162,7 +164,7 @@ def filter_state(ledger: Ledger) -> FilterState | None:
     if isinstance(ledger.filter, OneRequestFilter):
         return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
     meter = Filtered(ledger.filter)
-    spent = _spent(meter, ledger)
+    spent = spending_of(tallied(ledger.filter, ledger))
     return FilterState(filter=ledger.filter, reached=meter.reached(spent), remaining=meter.remaining(spent))
 
 
@@ -194,13 +196,6 @@ def _differs(rule: Filter, budget: Budget | Filter) -> bool:
     if isinstance(budget, Filter):
         return rule != budget
     return (rule.epsilon, rule.delta) != (budget.epsilon, budget.delta)
-
-
-def _spent(meter: Filtered, ledger: Ledger) -> Spending:
-    total = meter.zero()
-    for entry in ledger.entries:
-        total = meter.join(total, fold(meter, entry.event, ledger.adjacency))
-    return total
 
 
 def _refusal(meter: Filtered, after: Spending, before: Spending) -> str:
