@@ -184,17 +184,23 @@ def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, 
 
 
 def _leaves(event: Event) -> Iterator[Event]:
-    todo = [event]
+    """The unsampled looks at the data, each object once."""
+    todo, seen = [event], {id(event)}
     while todo:
+        inside: tuple[Event, ...] = ()
         match todo.pop():
             case Compose(parts) | Parallel(parts):
-                todo.extend(parts)
+                inside = parts
             case Repeat(inner, _):
-                todo.append(inner)
+                inside = (inner,)
             case Poisson() | FixedSize():
                 pass  # a sampled choice has no bounded range that the Rényi accountant could use
             case leaf:
                 yield leaf
+        for part in inside:
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo.append(part)
 
 
 def _chooses(event: Event) -> bool:

@@ -23,7 +23,7 @@ from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
 from privet.accounting.pairs import DiscreteGaussianPair, GaussianPair, Pair
 from privet.accounting.sampled import SampledPair
-from privet.accounting.truncated import truncated
+from privet.accounting.truncated import TwoLines, truncated
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
@@ -72,9 +72,9 @@ def delta_bounds(
     if found.relative_gap < enough:
         return found
     if composition.is_many:
-        line_of_many = truncated(capped, saddle)
-        if line_of_many is not None:
-            inner = line_of_many.delta(epsilon)
+        lines = truncated(capped, saddle)
+        if lines is not None:
+            inner = lines.delta(epsilon)
             found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
         if found.relative_gap < max(enough, _OF_MANY) or len(composition.parts) > _TOO_MANY:
             return found
@@ -115,9 +115,9 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         if found.relative_gap < _TIGHT:
             return found
     if composition.is_many:
-        line_of_many = truncated(capped, saddle)
-        if line_of_many is not None:
-            found = _both(found, _line_epsilon(line_of_many, saddle, delta - lost, delta - capped.infinity))
+        lines = truncated(capped, saddle)
+        if lines is not None:
+            found = _both(found, _lines_epsilon(lines, saddle, delta - lost, delta - capped.infinity))
         if found.relative_gap < _OF_MANY or (len(composition.parts) > _TOO_MANY and np.isfinite(found.upper)):
             return found
     for size in _GRID_SIZES:
@@ -331,6 +331,14 @@ def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> I
     if lower is not None:
         lower = _verified(lower, most, lambda epsilon: line.delta(epsilon).lower, above=False)
     return Interval(max(lower or 0.0, 0.0), np.inf if upper is None else max(upper, 0.0))
+
+
+def _lines_epsilon(lines: TwoLines, saddle: Saddle, most: float, least: float) -> Interval:
+    below = _line_epsilon(lines.below, saddle, most, least)
+    if lines.above is lines.below:
+        return below
+    above = _line_epsilon(lines.above, saddle, most, least)
+    return Interval(below.lower, min(below.upper, above.upper))
 
 
 def _crossing(line: Contour, start: float, delta: float, bound: Callable[[float], float]) -> float | None:

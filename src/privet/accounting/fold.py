@@ -60,40 +60,67 @@ class Accountant(ABC, Generic[Cost]):
 
 
 def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Cost:
-    """The cost of a whole tree, however deep. Each part is priced once, also where it stands in several places."""
-    priced: dict[int, Cost] = {}
-    todo: list[tuple[Event, bool]] = [(event, False)]
+    """The cost of a whole tree, however deep, in one pass: each part is priced once, however often it stands in the tree.
+
+    ``Repeat`` and ``Compose`` around each other are one composition of what is inside of them, with counts that multiply.
+    """
+    whole: dict[int, Cost] = {}  # of the tree, and of each part of a Parallel
+    todo: list[Event] = [event]
+    composed: dict[int, list[tuple[Event, int]]] = {}
     while todo:
-        part, is_ready = todo.pop()
-        if id(part) in priced:
+        root = todo[-1]
+        if id(root) in whole:
+            todo.pop()
             continue
-        inner = _inner(part)
-        if inner and not is_ready:
-            if isinstance(part, Parallel):
-                _check_disjoint(part, adjacency)
+        if id(root) not in composed:
+            composed[id(root)] = _composed(root)
+            for each, _ in composed[id(root)]:
+                if isinstance(each, Parallel):
+                    _check_disjoint(each, adjacency)
+                    todo.extend(reversed(each.parts))
+            if todo[-1] is not root:
+                continue
+        costs = [
+            (
+                accountant.worst_of(whole[id(part)] for part in each.parts)
+                if isinstance(each, Parallel)
+                else accountant.atom(each, adjacency),
+                times,
+            )
+            for each, times in composed[id(root)]
+        ]
+        powers = [accountant.power(cost, times) if times > 1 else cost for cost, times in costs]
+        whole[id(root)] = powers[0] if len(powers) == 1 else accountant.joined(powers)
+        todo.pop()
+    return whole[id(event)]
+
+
+def _composed(root: Event) -> list[tuple[Event, int]]:
+    """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it stands."""
+    order: list[Event] = []  # every part after those inside of it
+    seen: set[int] = set()
+    todo: list[tuple[Event, bool]] = [(root, False)]
+    while todo:
+        part, is_left = todo.pop()
+        if is_left:
+            order.append(part)
+        elif id(part) not in seen:
+            seen.add(id(part))
             todo.append((part, True))
-            todo.extend((each, False) for each in reversed(inner))
-            continue
-        costs = (priced[id(each)] for each in inner)
-        match part:
-            case Repeat(_, times):
-                priced[id(part)] = accountant.power(next(costs), times)
-            case Compose():
-                priced[id(part)] = accountant.joined(costs)
-            case Parallel():
-                priced[id(part)] = accountant.worst_of(costs)
-            case _:
-                priced[id(part)] = accountant.atom(part, adjacency)
-    return priced[id(event)]
+            todo.extend((each, False) for each, _ in reversed(_inner(part)))
+    counts = {id(root): 1}
+    for part in reversed(order):
+        for each, times in _inner(part):
+            counts[id(each)] = counts.get(id(each), 0) + times * counts[id(part)]
+    return [(part, counts[id(part)]) for part in order if not isinstance(part, Repeat | Compose)]
 
 
-def _inner(event: Event) -> tuple[Event, ...]:
-    """What the fold looks into; a sampled event is one atom."""
+def _inner(event: Event) -> tuple[tuple[Event, int], ...]:
     match event:
-        case Repeat(inner, _):
-            return (inner,)
-        case Compose(parts) | Parallel(parts):
-            return parts
+        case Repeat(inner, times):
+            return ((inner, times),)
+        case Compose(parts):
+            return tuple((part, 1) for part in parts)
     return ()
 
 

@@ -57,13 +57,18 @@ def _draws_fixed_size(event: Event) -> bool:
 
 
 def _parts(event: Event) -> Iterator[Event]:
-    """The event, all that is inside of it, and so on, however deep."""
-    todo = [event]
+    """The event, all that is inside of it, and so on, however deep; each object once."""
+    todo, seen = [event], {id(event)}
     while todo:
         part = todo.pop()
         yield part
+        inside: tuple[Event, ...] = ()
         match part:
             case events.Compose(parts) | events.Parallel(parts):
-                todo.extend(parts)
+                inside = parts
             case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
-                todo.append(inner)
+                inside = (inner,)
+        for each in inside:
+            if id(each) not in seen:
+                seen.add(id(each))
+                todo.append(each)
