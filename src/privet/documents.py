@@ -15,7 +15,7 @@ from privet.arguments import shown
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Event
 
-__all__ = ["event_from_json", "event_to_json", "from_plain", "only", "opened", "to_plain"]
+__all__ = ["event_from_json", "event_to_json", "from_plain", "is_whole", "only", "opened", "to_plain"]
 
 FORMAT = "privet-event"
 VERSION = 1
@@ -41,6 +41,7 @@ _KINDS: dict[str, type[Event]] = {
     "parallel": events.Parallel,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _NAMES}  # type: ignore[arg-type]
 
 
 def to_plain(event: Event) -> dict[str, Any]:
@@ -51,6 +52,13 @@ def to_plain(event: Event) -> dict[str, Any]:
 def from_plain(node: object) -> Event:
     """The event that ``to_plain`` wrote."""
     return _event(node, 0)
+
+
+def is_whole(node: object) -> bool:
+    """Whether a plain event that was read has all of its fields, so that ``to_plain`` would write it as it stands."""
+    if isinstance(node, Mapping):
+        return len(node) == len(_FIELDS[_KINDS[node["kind"]]]) + 1 and all(map(is_whole, node.values()))
+    return not isinstance(node, list) or all(map(is_whole, node))
 
 
 def event_to_json(event: Event) -> str:
@@ -109,10 +117,7 @@ def _written(event: Event, depth: int) -> dict[str, Any]:
         raise InvalidArgument(
             f"'event' must be at most {_DEEPEST} events deep, and is deeper. Join the parts in one Compose."
         )
-    fields = {
-        field.name: _plain(getattr(event, field.name), depth)
-        for field in dataclasses.fields(event)  # type: ignore[arg-type]
-    }
+    fields = {name: _plain(getattr(event, name), depth) for name in _FIELDS[type(event)]}
     return {"kind": _NAMES[type(event)], **fields}
 
 
@@ -138,8 +143,9 @@ def _event(node: object, depth: int) -> Event:
             f"'kind' must be one of {', '.join(_KINDS)}, got {shown(node['kind'])}. "
             f"Read the document with the version of Privet that wrote it."
         )
-    known = tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
-    only({name: None for name in node if name != "kind"}, f"'{node['kind']}'", known)
+    known = _FIELDS[kind]
+    if len(node) != len(known) + 1 or not all(name in node for name in known):
+        only({name: None for name in node if name != "kind"}, f"'{node['kind']}'", known)
     given = {name: _read(value, depth) for name, value in node.items() if name != "kind"}
     try:
         return kind(**given)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -10,11 +10,12 @@ from privet.adjacency import Adjacency, Unit, adjacency_from_name
 from privet.arguments import shown
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
-from privet.documents import from_plain, only, opened, to_plain
+from privet.documents import from_plain, is_whole, only, opened, to_plain
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 from privet.filters import Filter, filter_from_plain, filter_to_plain
 from privet.lineage import Head, canonical, chained, checked_identity, sealed
+from privet.tallies import Tally
 
 __all__ = ["Entry", "Ledger"]
 
@@ -22,7 +23,7 @@ FORMAT = "privet-ledger"
 VERSION = 1
 _FIELDS = (
     *("format", "version", "adjacency", "unit", "unit_column", "caveats", "filter", "changes", "entries"),
-    "lineage",
+    *("lineage", "tally"),
 )
 
 
@@ -61,7 +62,8 @@ class Ledger:
 
     ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no budget. ``changes`` tells of
     budgets that came or changed later. ``unit_column`` is the column that says whose row it is, where that is known.
-    ``identity`` is the number of a ledger in a file; with it, the ledger has a chain of hashes (see ``lineage``).
+    ``identity`` is the number of a ledger in a file; with it, the ledger has a chain of hashes (see ``lineage``). ``tally`` is what its
+    filter has added up, a cache that says nothing of its own (see ``tallies``); two ledgers are equal whatever their tallies are.
     """
 
     adjacency: Adjacency
@@ -71,6 +73,7 @@ class Ledger:
     unit_column: str | None = None
     changes: tuple[BudgetChange, ...] = ()
     identity: str | None = None
+    tally: Tally | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -102,6 +105,8 @@ class Ledger:
             raise InvalidArgument(
                 f"'changes' must be a tuple of budget changes, got {shown(self.changes)}. Leave it out for none."
             )
+        if self.tally is not None and not isinstance(self.tally, Tally):
+            raise InvalidArgument(f"'tally' must be a tally or None, got {shown(self.tally)}. Leave it out.")
         places = [change.place for change in self.changes]
         if places != sorted(places) or (places and places[-1] > len(self.entries)):
             raise InvalidArgument(
@@ -118,7 +123,28 @@ class Ledger:
 
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
-        return replace(self, entries=(*self.entries, Entry(label, event)), caveats=self.caveats | caveats)
+        return self.extended((Entry(label, event),), caveats=caveats)
+
+    def extended(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
+        """A ledger with these entries more. What this one was checked for is not checked again."""
+        added = Ledger(self.adjacency, entries, caveats)
+        known: tuple[str, ...] | None = self.__dict__.get("_digests")
+        if known is not None:
+            known += chained(known[-1], [entry.text for entry in entries], hashed=True)[1:]
+        return self._like(known, entries=self.entries + added.entries, caveats=self.caveats | added.caveats)
+
+    def with_tally(self, tally: Tally) -> "Ledger":
+        """The same ledger, whose filter has added up this."""
+        return self._like(self.__dict__.get("_digests"), filter=tally.rule, tally=tally)
+
+    def _like(self, digests: tuple[str, ...] | None, **changed: object) -> "Ledger":
+        """This ledger with other fields that were checked already."""
+        after = object.__new__(Ledger)
+        after.__dict__.update(self.__dict__, **changed)
+        after.__dict__.pop("_digests", None)
+        if digests is not None:
+            after.__dict__["_digests"] = digests
+        return after
 
     def __add__(self, other: "Ledger") -> "Ledger":
         """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of both.
@@ -205,6 +231,8 @@ class Ledger:
         fields = self._fields()
         if self.identity is not None:
             fields["lineage"] = self._lineage()
+            if self.tally is not None and self.tally.entries == len(self):
+                fields["tally"] = self.tally.to_plain(self._digests[-1])
         lines = [f'  "{name}": {json.dumps(value)},' for name, value in fields.items()]
         rows = ",".join(f"\n    {entry.text}" for entry in self.entries)
         return "\n".join(["{", *lines, f'  "entries": [{rows}{chr(10) + "  " if rows else ""}]', "}"])
@@ -234,7 +262,7 @@ class Ledger:
         if lineage is not None and not isinstance(lineage, dict):
             raise Unreadable("'lineage' must be an object with 'id', 'head' and 'seal'. Restore the file.")
         adjacency = adjacency_from_name(str(document.get("adjacency")), str(document.get("unit")))
-        entries = tuple(_entry(row) for row in rows)
+        entries = tuple(map(_entry, rows))
         try:
             ledger = Ledger(
                 adjacency,
@@ -247,11 +275,16 @@ class Ledger:
             )
         except InvalidArgument as wrong:
             raise Unreadable(f"A ledger must have fields in their range: {wrong} Check the file.") from wrong
-        if lineage is not None and lineage != ledger._lineage():
+        if lineage is None:
+            return ledger
+        if lineage != ledger._lineage():
             raise Unreadable(
                 "The entries of a ledger must be those that its chain of hashes was made of, and are not: it was damaged, cut or edited. "
                 "Restore the file from a backup."
             )
+        tally = Tally.from_plain(document.get("tally"), ledger.filter, ledger._digests[-1])
+        if tally is not None and tally.entries == len(ledger):
+            ledger.__dict__["tally"] = tally
         return ledger
 
 
@@ -259,4 +292,8 @@ def _entry(row: object) -> Entry:
     if not isinstance(row, dict) or not isinstance(row.get("label"), str):
         raise Unreadable("An entry must be an object with a 'label' and an 'event'. Check the file.")
     only(row, "An entry", ("label", "event"))
-    return Entry(row["label"], from_plain(row.get("event")))
+    node = row.get("event")
+    entry = Entry(row["label"], from_plain(node))
+    if is_whole(node):
+        entry.__dict__["text"] = canonical(row)  # the same text, without writing the event down again
+    return entry

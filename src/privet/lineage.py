@@ -14,6 +14,7 @@ secret. Whoever may write the folder may lie; the budget binds people who cannot
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,14 +68,17 @@ def fresh_identity() -> str:
     return secrets.token_hex(_IDENTITY // 2)
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
 def canonical(value: object) -> str:
     """The one JSON text of a plain value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
-def chained(start: str, links: Iterable[str]) -> tuple[str, ...]:
-    """The digest at the start, and after each link."""
-    digest = hashlib.sha256(start.encode()).hexdigest()
+def chained(start: str, links: Iterable[str], *, hashed: bool = False) -> tuple[str, ...]:
+    """The digest at the start, and after each link; where ``hashed``, the start is the digest of an earlier link."""
+    digest = start if hashed else hashlib.sha256(start.encode()).hexdigest()
     found = [digest]
     for link in links:
         digest = hashlib.sha256(f"{digest}\n{link}".encode()).hexdigest()
@@ -96,5 +100,8 @@ def checked_identity(found: object) -> str:
     return found
 
 
+_HEXADECIMAL = re.compile("[0-9a-f]*")
+
+
 def _is_hexadecimal(text: str, digits: int) -> bool:
-    return len(text) == digits and set(text) <= set("0123456789abcdef")
+    return len(text) == digits and _HEXADECIMAL.fullmatch(text) is not None

@@ -14,7 +14,7 @@ from privet.accounting import Advanced, Basic, Concentrated, Optimal, PrivacyLos
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.filtering import Filtered, renyi_filter
-from privet.accounting.pairs import DiscreteGaussianPair, FinitePair, discrete_laplace, randomized_response
+from privet.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, FinitePair, randomized_response
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.bounds import Interval
 from privet.caveats import Caveat
@@ -207,9 +207,11 @@ def test_randomized_response_is_its_own_mirror_image(epsilon, delta):
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 1), (0.1, 3), (1e4, 7), (2.0, 50)])
 def test_discrete_laplace_is_its_own_mirror_image(scale, shift):
-    pair = discrete_laplace(scale, shift)
+    pair = DiscreteLaplacePair(scale, shift)
+    losses, masses = pair.law()
     assert pair.swapped() == pair
-    assert sum(pair.masses) == pytest.approx(1.0, rel=1e-12)
+    assert masses.sum() == pytest.approx(1.0, rel=1e-12)
+    assert (masses * np.exp(-losses))[::-1] == pytest.approx(masses, rel=1e-12)
 
 
 def test_missing_masses_change_places():
@@ -235,9 +237,10 @@ def test_sampling_a_pair_loses_no_mass():
 @pytest.mark.parametrize("scale", [1e3, 1e5])
 def test_profiles_of_many_atoms_do_not_cancel(scale):
     """Near its end a profile is 1e-12 of the masses that it was the difference of."""
-    pair = discrete_laplace(scale, 3)
+    pair = DiscreteLaplacePair(scale, 3)
     epsilon = 3 / scale * (1 - 1e-6)
-    exact = pair.masses[-1] * -math.expm1(epsilon - pair.losses[-1])
+    losses, masses = pair.law()
+    exact = masses[-1] * -math.expm1(epsilon - losses[-1])
     assert float(pair.delta(np.array([epsilon]))[0]) == pytest.approx(exact, rel=1e-9)
 
 

@@ -10,11 +10,11 @@ from privet import events
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity
 from privet.accounting.pairs import (
     DiscreteGaussianPair,
+    DiscreteLaplacePair,
     FinitePair,
     GaussianPair,
     LaplacePair,
     Pair,
-    discrete_laplace,
     randomized_response,
 )
 from privet.accounting.sampled import FixedSizePair, ReplacedGaussianPair, SampledPair
@@ -197,7 +197,7 @@ def _sampled(pair: Pair, rate: float) -> Pair:
             return SampledPair(base, inner_rate * rate)
         case FinitePair():
             return pair.sampled(rate)
-        case DiscreteGaussianPair():
+        case DiscreteGaussianPair() | DiscreteLaplacePair():
             losses, masses = pair.law()
             _few(losses.size)
             return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), 0.0, pair.unmet).sampled(rate)
@@ -254,10 +254,10 @@ def _few(atoms: int) -> None:
         )
 
 
-def _discrete_laplace(scale: float, shift: int) -> FinitePair:
+def _discrete_laplace(scale: float, shift: int) -> DiscreteLaplacePair:
     bounded_loss(shift / scale)
     _few(shift + 1)
-    return discrete_laplace(scale, shift)
+    return DiscreteLaplacePair(scale, shift)
 
 
 def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair:

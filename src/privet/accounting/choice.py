@@ -1,12 +1,14 @@
 """``account``: the tightest guarantee that can be proved for a ledger, and by which accountant."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from privet.accounting.filtering import Filtered
+from privet.accounting.filtering import Filtered, Spending
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, Renyi
+from privet.accounting.tallying import spending_of, tallied
 from privet.accounting.theorems import Basic, Pure
 from privet.adjacency import Adjacency
 from privet.bounds import Interval, enclosure
@@ -64,8 +66,9 @@ def _accounted(
     event, relation, caveats = _opened(spent, adjacency)
     kept = None if accountant is not None else _kept_by(spent)
     if kept is not None:
-        accountant = kept
-    elif Caveat.ADAPTIVE_PARAMETERS in caveats:
+        keeper, held = kept
+        return Guarantee(keeper.curve(held), relation, keeper.name, caveats | keeper.caveats(held))
+    if Caveat.ADAPTIVE_PARAMETERS in caveats:
         accountant = _adaptive(event, relation, accountant)
     if accountant is not None:
         cost = fold(accountant, event, relation)
@@ -93,7 +96,7 @@ def fixed_price(ledger: Ledger, accountant: Accountant[Any] | None = None) -> Gu
     return account(replace(ledger, filter=None), accountant=accountant)
 
 
-def _kept_by(spent: Ledger | Event) -> Filtered | None:
+def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
     """The filter that proves the guarantee of a ledger, where the ledger has one that was fixed in time and keeps to it.
 
     A filter at δ = 0 is left out: there the sum of the ε so far holds on every way, and is the smaller. A single request
@@ -105,7 +108,8 @@ def _kept_by(spent: Ledger | Event) -> Filtered | None:
     if rule.delta == 0 or isinstance(rule, OneRequestFilter):
         return None
     kept = Filtered(rule)
-    return kept if kept.permits(fold(kept, spent.event, spent.adjacency)) else None
+    held = spending_of(tallied(rule, spent))
+    return (kept, held) if kept.permits(held) else None
 
 
 def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:
@@ -179,15 +183,24 @@ def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, 
     return spent, adjacency, frozenset()
 
 
-def _leaves(event: Event) -> list[Event]:
-    match event:
-        case Compose(parts) | Parallel(parts):
-            return [leaf for part in parts for leaf in _leaves(part)]
-        case Repeat(inner, _):
-            return _leaves(inner)
-        case Poisson() | FixedSize():
-            return []  # a sampled choice has no bounded range that the Rényi accountant could use
-    return [event]
+def _leaves(event: Event) -> Iterator[Event]:
+    """The unsampled looks at the data, each object once."""
+    todo, seen = [event], {id(event)}
+    while todo:
+        inside: tuple[Event, ...] = ()
+        match todo.pop():
+            case Compose(parts) | Parallel(parts):
+                inside = parts
+            case Repeat(inner, _):
+                inside = (inner,)
+            case Poisson() | FixedSize():
+                pass  # a sampled choice has no bounded range that the Rényi accountant could use
+            case leaf:
+                yield leaf
+        for part in inside:
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo.append(part)
 
 
 def _chooses(event: Event) -> bool:

@@ -1,17 +1,16 @@
 """A whole composition as one pair, for where a theorem wants a pair: sampling it, or splitting the data."""
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.gridded import below, loss_range, polygon
 from privet.accounting.lattice import Grid, Part, summed
-from privet.accounting.pairs import FinitePair, GaussianPair, Nodes, Pair, Reals
+from privet.accounting.pairs import DiscreteLaplacePair, FinitePair, Pair, Reals
 
-__all__ = ["EnvelopePair", "as_pair", "larger"]
+__all__ = ["as_pair"]
 
 _ATOMS = 1 << 13
 _FAR = 34.0
@@ -19,48 +18,6 @@ _NEGLIGIBLE = 1e-18  # part of a profile that may be beyond the grid
 _ROUND_OFF = 1e-15
 _FEW = 1 << 16  # sums of two losses that are written out
 _SAME = 1e-12  # losses that differ by less, relative to 1 + loss, are one loss
-
-
-@final
-@dataclass(frozen=True)
-class EnvelopePair(Pair):
-    """The larger of two profiles: dominates both, whichever of the two a unit meets."""
-
-    first: Pair
-    second: Pair
-
-    @property
-    def infinity(self) -> float:
-        return max(self.first.infinity, self.second.infinity)
-
-    @property
-    def largest_loss(self) -> float | None:
-        both = self.first.largest_loss, self.second.largest_loss
-        return None if both[0] is None or both[1] is None else max(both[0], both[1])
-
-    def delta(self, epsilon: Reals) -> Reals:
-        both = [pair.delta(epsilon) + pair.infinity for pair in (self.first, self.second)]
-        return np.maximum(np.maximum(*both) - self.infinity, 0.0)
-
-    def tail(self, epsilon: Reals) -> Reals:
-        first, second = (pair.delta(epsilon) + pair.infinity for pair in (self.first, self.second))
-        return np.where(first >= second, self.first.tail(epsilon), self.second.tail(epsilon))
-
-    def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
-        return None
-
-    def swapped(self) -> "EnvelopePair":
-        return EnvelopePair(self.first.swapped(), self.second.swapped())
-
-
-def larger(first: Pair, second: Pair) -> Pair:
-    """A pair that dominates both; one of the two where that is plain to see."""
-    match first, second:
-        case GaussianPair(one), GaussianPair(other):
-            return first if one >= other else second
-        case _ if first == second:
-            return first
-    return EnvelopePair(first, second)
 
 
 @np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
@@ -83,7 +40,7 @@ def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
     """The law of the summed loss, where all parts have few losses; None where there would be many."""
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:
-        if not isinstance(pair, FinitePair):
+        if not isinstance(pair, FinitePair | DiscreteLaplacePair):
             return None
         left, (power, power_masses) = count, pair.law()
         while left and losses.size * power.size <= _FEW:

@@ -3,6 +3,7 @@
 Each method gives an enclosure of the truth; two enclosures of one number are intersected.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,8 +21,9 @@ from privet.accounting.contour import (
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
-from privet.accounting.pairs import GaussianPair
+from privet.accounting.pairs import DiscreteGaussianPair, GaussianPair, Pair
 from privet.accounting.sampled import SampledPair
+from privet.accounting.truncated import TwoLines, truncated
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
@@ -33,6 +35,8 @@ _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked agai
 _SMALLEST_DELTA = 1e-200
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
 _TIGHT = 5e-7  # relative gap of ε up to which no further method is asked
+_OF_MANY = 1e-4  # the same, of a composition of many different pairs
+_TOO_MANY = 200  # different pairs, for which no grid is laid
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
 _SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch
@@ -67,6 +71,13 @@ def delta_bounds(
             break
     if found.relative_gap < enough:
         return found
+    if composition.is_many:
+        lines = truncated(capped, saddle)
+        if lines is not None:
+            inner = lines.delta(epsilon)
+            found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
+        if found.relative_gap < max(enough, _OF_MANY) or len(composition.parts) > _TOO_MANY:
+            return found
     for size in _GRID_SIZES:
         found = _both(found, _grid_delta(composition, capped, saddle, size, epsilon))
         if found.relative_gap < enough or (tight > _TIGHT and found.relative_gap < _SKETCHED):
@@ -102,6 +113,12 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     for line in contours(capped, saddle):
         found = _both(found, _line_epsilon(line, saddle, delta - lost, delta - capped.infinity))
         if found.relative_gap < _TIGHT:
+            return found
+    if composition.is_many:
+        lines = truncated(capped, saddle)
+        if lines is not None:
+            found = _both(found, _lines_epsilon(lines, saddle, delta - lost, delta - capped.infinity))
+        if found.relative_gap < _OF_MANY or (len(composition.parts) > _TOO_MANY and np.isfinite(found.upper)):
             return found
     for size in _GRID_SIZES:
         found = _both(found, _grid_epsilon(composition, capped, saddle, size, delta))
@@ -182,9 +199,24 @@ def _jumps(
 
 
 def _distance(composition: Composition) -> float:
-    """An upper bound of δ(0): total variation distances of the parts add up at most."""
+    """An upper bound of δ(0): total variation distances of the parts add up at most.
+
+    For many pairs, by what bounds theirs in turn: a largest loss (randomised response dominates the pair), or Pinsker's
+    inequality with the divergence μ²/2 of a discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
+    """
+    if composition.is_many:
+        return sum(count * _distance_at_most(pair) for pair, count in composition.parts)
     zero = np.zeros(1)
     return sum(count * (float(pair.delta(zero)[0]) + pair.infinity) for pair, count in composition.parts)
+
+
+def _distance_at_most(pair: Pair) -> float:
+    if isinstance(pair, DiscreteGaussianPair):
+        return 0.5 * pair.shift / pair.scale
+    largest = pair.largest_loss
+    if largest is not None and pair.swapped() is pair:
+        return math.tanh(0.5 * max(largest, 0.0)) + pair.infinity
+    return float(pair.delta(np.zeros(1))[0]) + pair.infinity
 
 
 @_QUIET
@@ -299,6 +331,14 @@ def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> I
     if lower is not None:
         lower = _verified(lower, most, lambda epsilon: line.delta(epsilon).lower, above=False)
     return Interval(max(lower or 0.0, 0.0), np.inf if upper is None else max(upper, 0.0))
+
+
+def _lines_epsilon(lines: TwoLines, saddle: Saddle, most: float, least: float) -> Interval:
+    below = _line_epsilon(lines.below, saddle, most, least)
+    if lines.above is lines.below:
+        return below
+    above = _line_epsilon(lines.above, saddle, most, least)
+    return Interval(below.lower, min(below.upper, above.upper))
 
 
 def _crossing(line: Contour, start: float, delta: float, bound: Callable[[float], float]) -> float | None:

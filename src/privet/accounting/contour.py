@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.accounting.cumulant import Composition, Derivatives, derivatives, line
+from privet.accounting.fading import log_fading
 from privet.bounds import Interval
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Saddle",
     "chernoff_peak",
     "contours",
+    "laid_out",
     "saddle_for_delta",
     "saddle_for_epsilon",
     "solve",
@@ -35,6 +37,8 @@ __all__ = [
 
 _ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound on the value
 _DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
+_FADED = 1e-12  # what terms beyond the last may add up to, relative to the first: no more are needed
+_LOOSE = 1e-2  # the same: a line is of use
 _MOST_NODES = 1 << 14
 _LARGEST_TILT = 1e14
 _NEAR = np.array([0.6, 0.8, 0.92, 1.0, 1.02, 1.2, 2.0])  # points to look at, × saddle
@@ -50,6 +54,7 @@ class Contour:
     point: float
     step: float
     level: float  # K(c)
+    places: NDArray[np.int64]  # k of the points c + ikh
     terms: NDArray[np.complex128]  # exp(K(s) − K(c)) / (s (s + 1))
     noise: NDArray[np.float64]  # relative float64 error of each term
     cut: float  # what the terms beyond the last one sum to at most
@@ -57,7 +62,7 @@ class Contour:
 
     def delta(self, epsilon: float) -> Interval:
         """Lower and upper bound of δ(ε), mass at infinity not included."""
-        offsets = self.step * np.arange(self.terms.size)
+        offsets = self.step * self.places
         turned = (self.terms * np.exp(-1j * epsilon * offsets)).real
         shift = abs(self.level) + self.point * abs(epsilon)
         noise = self.noise + 4 * np.finfo(float).eps * (1 + shift + offsets * abs(epsilon))
@@ -69,7 +74,7 @@ class Contour:
 
     def slope(self, epsilon: float) -> float:
         """dδ/dε = −exp(ε) Q[L > ε], to steer by; no bound is made of it."""
-        offsets = self.step * np.arange(self.terms.size)
+        offsets = self.step * self.places
         s = self.point + 1j * offsets
         turned = (-s * self.terms * np.exp(-1j * epsilon * offsets)).real
         scale = float(np.exp(self.level - self.point * epsilon)) * self.step / np.pi
@@ -188,18 +193,14 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
     """Lines for one question, the cheapest first and then those with more nodes and more digits.
 
     Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
-    little below needs far fewer nodes, at the price of digits that cancel.
+    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see ``truncated``.
     """
-    if not any(pair.smooth for pair, _ in composition.parts):
+    if composition.is_many or not any(pair.smooth for pair, _ in composition.parts):
         return
-    chernoff = _chernoff(composition, saddle.point)
-    bulk = derivatives(composition, float(chernoff.points[0])) if chernoff.points.size else None
-    if bulk is None:
+    layout = laid_out(composition, saddle)
+    if layout is None:
         return
-    reach = 8.5 / float(np.sqrt(bulk.curvature + 0.1 / saddle.point**2))
-    usable = chernoff.points[chernoff.points < 1.001 * saddle.point]
-    widths = [chernoff.window(float(c), saddle.epsilon, saddle.log_delta - _ALIAS) for c in usable]
-    order = np.argsort(np.array(widths) * (1 + 0.01 * np.arange(len(widths))[::-1]))
+    chernoff, reach, usable, widths, order = layout
     closest = 0
     for attempt, place in enumerate(order[:3]):
         if place < closest or not reach * widths[place] < 2 * np.pi * _MOST_NODES:
@@ -211,6 +212,29 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
             yield laid
 
 
+def laid_out(composition: Composition, saddle: Saddle) -> "Layout | None":
+    """Where lines may cross the real axis, how wide their windows must be, and which is the cheapest."""
+    chernoff = _chernoff(composition, saddle.point)
+    bulk = derivatives(composition, float(chernoff.points[0])) if chernoff.points.size else None
+    if bulk is None:
+        return None
+    reach = 8.5 / float(np.sqrt(bulk.curvature + 0.1 / saddle.point**2))
+    usable = chernoff.points[chernoff.points < 1.001 * saddle.point]
+    widths = [chernoff.window(float(c), saddle.epsilon, saddle.log_delta - _ALIAS) for c in usable]
+    order = np.argsort(np.array(widths) * (1 + 0.01 * np.arange(len(widths))[::-1]))
+    return Layout(chernoff, reach, usable, widths, [int(place) for place in order])
+
+
+class Layout(NamedTuple):
+    """Points on the real axis, their windows, the cheapest first; and how far up the terms reach, about."""
+
+    chernoff: Chernoff
+    reach: float
+    points: NDArray[np.float64]
+    widths: list[float]
+    order: list[int]
+
+
 def _laid(
     composition: Composition,
     point: float,
@@ -219,26 +243,45 @@ def _laid(
     decayed: float,
     chernoff: Chernoff,
 ) -> Contour | None:
-    """The line at ``point``, long enough for its terms to have died out."""
+    """The line at ``point``, long enough for its terms to have died out, for good.
+
+    A term that is small does not say that later ones are: losses on a lattice have a transform that comes back.
+    """
     k = derivatives(composition, point)
     if k is None:
         return None
     terms, noise = np.zeros(0, dtype=np.complex128), np.zeros(0)
-    count = max(int(reach / step), 24)
+    count, cut = max(int(reach / step), 24), None
     while terms.size + count <= _MOST_NODES:
-        span = range(terms.size, terms.size + count)
-        laid = line(composition, point, step, span)
+        places = terms.size + np.arange(count)
+        laid = line(composition, point, step, places)
         if laid is None:
-            return None
-        s = point + 1j * step * np.arange(span.start, span.stop)
+            break
+        s = point + 1j * step * places
         terms = np.concatenate([terms, np.exp(laid.values - k.value) / (s * (s + 1))])
         noise = np.concatenate([noise, laid.error])
         size = np.abs(terms)
-        tail = float(size[-max(terms.size // 8, 4) :].max())
+        tail, cut = float(size[-max(terms.size // 8, 4) :].max()), None
         if tail < decayed * size[0]:
-            return Contour(point, step, k.value, terms, noise, tail * terms.size, chernoff)
+            cut = _beyond(composition, point, step, terms.size)
+            if cut < _FADED * size[0]:
+                break
         count = terms.size
-    return None
+    if cut is None:
+        cut = _beyond(composition, point, step, terms.size) if terms.size else np.inf
+    if not cut < _LOOSE * np.abs(terms[:1]).max(initial=0.0):
+        return None
+    return Contour(point, step, k.value, np.arange(terms.size), terms, noise, cut, chernoff)
+
+
+def _beyond(composition: Composition, point: float, step: float, count: int) -> float:
+    """What all terms from this one on add up to at most.
+
+    |exp(K(s) − K(c))| is at most 1, and less where pairs have faded for good; and Σ 1/|s (s + 1)| ≤ Σ 1/(kh)².
+    """
+    frequency = step * count
+    faded = sum(times * log_fading(pair, point, frequency) for pair, times in composition.parts)
+    return float(np.exp(max(faded, -700.0)) / (step * step * (count - 1)))
 
 
 def chernoff_peak(c: float) -> float:

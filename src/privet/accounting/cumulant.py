@@ -1,22 +1,35 @@
 """The cumulant K(s) = Σ Tᵢ ln E[exp(s Lᵢ)] of a composition, on the real axis and along a vertical line."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privet.accounting.families import Atoms, Exponentials, Family, Places, Real, Waves
 from privet.accounting.gridded import coarse_nodes
-from privet.accounting.pairs import GaussianPair, Nodes, Pair
+from privet.accounting.mixtures import Mixtures
+from privet.accounting.pairs import (
+    AtomicPair,
+    DiscreteGaussianPair,
+    DiscreteLaplacePair,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    Reals,
+)
+from privet.accounting.sampled import SampledPair
+from privet.accounting.tilted import DIGITS, Complexes, log1p, tilted, turned_sums
 
-__all__ = ["Composition", "Derivatives", "Line", "derivatives", "line"]
+__all__ = ["Composition", "Derivatives", "Line", "derivatives", "line", "moduli", "round_off"]
 
-Complexes = NDArray[np.complex128]
-
-_DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
 _LARGEST_RULE = 1e7  # multiplications that one line may cost
+_FEW_STEPS = 3  # between the two ends of a discrete Laplace law, which are summed up
+_MANY = 16  # different pairs from which on families answer for them
 
 
 @final
@@ -37,20 +50,68 @@ class Composition:
         gaussian = [(GaussianPair(math.sqrt(square)), 1)] if square > 0 else []
         return Composition((*gaussian, *others))
 
+    @property
+    def is_many(self) -> bool:
+        """Whether there are so many different pairs that what is done for each of them one by one takes long."""
+        return len(self.parts) > _MANY
+
     def swapped(self) -> "Composition":
         """The other order of neighbours."""
-        return Composition(tuple((pair.swapped(), count) for pair, count in self.parts))
+        return self._swapped
+
+    @cached_property
+    def _swapped(self) -> "Composition":
+        parts = tuple((pair.swapped(), count) for pair, count in self.parts)
+        alike = all(one is other for (one, _), (other, _) in zip(self.parts, parts, strict=True))
+        return self if alike else Composition(parts)
 
     def capped(self, mass: float, edge: float = 0.15) -> "Composition":
         """Without the largest losses: at most ``mass`` of P in all moves to infinity."""
         share = mass / max(1, sum(count for _, count in self.parts))
-        return Composition(tuple((pair.capped(share, edge), count) for pair, count in self.parts))
+        parts = tuple((pair.capped(share, edge), count) for pair, count in self.parts)
+        alike = all(one is other for (one, _), (other, _) in zip(self.parts, parts, strict=True))
+        return self if alike else Composition(parts)
 
-    @property
+    @cached_property
     def infinity(self) -> float:
         """The probability under P that any of the losses is +∞."""
         kept = sum(count * np.log1p(-pair.infinity) for pair, count in self.parts)
         return float(-np.expm1(kept)) + 0.0  # never −0
+
+    @cached_property
+    def sorted_out(self) -> tuple[float, tuple[Family, ...], tuple[tuple[Pair, int], ...]]:
+        """Σμ² of the Gaussian pairs, the families of the others, and the pairs that belong to none."""
+        square, kinds, single = 0.0, {}, []  # type: ignore[var-annotated]
+        for pair, count in self.parts:
+            if isinstance(pair, GaussianPair):
+                square += count * pair.mu**2
+            elif (kind := _kind(pair)) is not None:
+                kinds.setdefault(kind, []).append((pair, count))
+            else:
+                single.append((pair, count))
+        return square, tuple(_MAKERS[kind[0]](parts) for kind, parts in kinds.items()), tuple(single)
+
+
+def _kind(pair: Pair) -> tuple[str, int] | None:
+    """The family of a pair, with its number of losses in powers of two where they are summed up."""
+    if isinstance(pair, LaplacePair) or (isinstance(pair, DiscreteLaplacePair) and pair.shift > _FEW_STEPS):
+        return "exponentials", int(isinstance(pair, LaplacePair))
+    if isinstance(pair, DiscreteGaussianPair) and pair.scale >= Waves.narrowest:
+        return "waves", 0
+    if isinstance(pair, AtomicPair) and pair.law()[0].size <= Atoms.most:
+        return "atoms", pair.law()[0].size.bit_length()
+    if Mixtures.is_one(pair):
+        return ("mixtures", 0) if isinstance(pair, SampledPair) else ("swapped mixtures", 0)
+    return None
+
+
+_MAKERS = {
+    "exponentials": Exponentials.of,
+    "waves": Waves.of,
+    "atoms": Atoms.of,
+    "mixtures": lambda parts: Mixtures(parts, swapped=False),
+    "swapped mixtures": lambda parts: Mixtures(parts, swapped=True),
+}
 
 
 class Derivatives(NamedTuple):
@@ -62,7 +123,7 @@ class Derivatives(NamedTuple):
 
 
 class Line(NamedTuple):
-    """K(c + i k h) for k = 0 … n − 1, with a bound on its float64 error."""
+    """K(c + i k h) for some k, with a bound on its float64 error."""
 
     values: Complexes
     error: NDArray[np.float64]
@@ -71,97 +132,145 @@ class Line(NamedTuple):
 def derivatives(composition: Composition, point: float) -> Derivatives | None:
     """K(c), K′(c), K″(c) for c > 0; None when a pair has no rule there."""
     total = np.zeros(3)
-    for pair, count in composition.parts:
+    parts = composition.parts
+    if composition.is_many:
+        square, families, parts = composition.sorted_out
+        total += square * np.array([0.5 * point * (point + 1), point + 0.5, 1.0])
+        for family in families:
+            found = family.real(point)
+            if found is None:
+                return None
+            table = np.stack([np.log1p(found.excess), found.mean, found.variance])
+            total += table @ family.counts
+    for pair, count in parts:
         if isinstance(pair, GaussianPair):
             square = pair.mu**2
             total += count * np.array([0.5 * square * point * (point + 1), square * (point + 0.5), square])
             continue
-        rule = pair.nodes(point, 0.0, _DIGITS + np.log(count)) or coarse_nodes(pair)
-        weight, excess = _tilted(rule, point)
-        moment = 1.0 + excess
+        rule = pair.nodes(point, 0.0, DIGITS + np.log(count)) or coarse_nodes(pair)
+        weight, excess = tilted(rule, point)
+        moment = 1.0 + float(excess)
         if not 0 < moment < 1e300:
             return None
         mean = float(weight @ rule.losses) / moment
         square = float(weight @ (rule.losses - mean) ** 2) / moment
-        total += count * np.array([np.log1p(excess), mean, square])
+        total += count * np.array([np.log1p(float(excess)), mean, square])
     return Derivatives(*map(float, total)) if np.all(np.isfinite(total)) else None
 
 
-def line(composition: Composition, point: float, step: float, span: range) -> Line | None:
-    """K(c + i k h) for k in a range from a multiple of its length; None when that would take too long."""
-    offsets = step * np.arange(span.start, span.stop)
-    values = np.zeros(len(span), dtype=np.complex128)
-    error = np.zeros(len(span))
-    for pair, times in composition.parts:
+def round_off(composition: Composition, point: float) -> float:
+    """A bound on the float64 error of K(c), for many different pairs."""
+    square, families, single = composition.sorted_out
+    total = square * point * (point + 1) + sum(count for _, count in single)
+    error = 16 * np.finfo(float).eps * total
+    for family in families:
+        found = family.real(point)
+        if found is None:
+            return np.inf
+        each = found.error / (1 + found.excess) + 4 * np.finfo(float).eps * np.abs(np.log1p(found.excess))
+        error += float(family.counts @ each)
+    return float(error)
+
+
+def line(composition: Composition, point: float, step: float, places: Places) -> Line | None:
+    """K(c + i k h) for some k, best in a row; None when that would take too long."""
+    offsets = step * places
+    if composition.is_many:
+        found = _of_families(composition, point, step, places)
+        if found is None:
+            return None
+        values, error = found
+        parts = composition.sorted_out[2]
+    else:
+        values, error = np.zeros(len(places), dtype=np.complex128), np.zeros(len(places))
+        parts = composition.parts
+    for pair, times in parts:
         if isinstance(pair, GaussianPair):
             s = point + 1j * offsets
             part = 0.5 * times * pair.mu**2 * s * (s + 1)
             values += part
             error += np.abs(part)
             continue
-        rule = pair.nodes(point, step * span.stop, _DIGITS + np.log(times))
-        if rule is None or rule.losses.size * len(span) > _LARGEST_RULE:
+        rule = pair.nodes(point, float(offsets.max()) + step, DIGITS + np.log(times))
+        if rule is None or rule.losses.size * len(places) > _LARGEST_RULE:
             return None
-        weight, excess = _tilted(rule, point)
-        moments = excess + _turned_sums(weight, rule.losses, step, span)
-        values += times * _log1p(moments)
+        weight, excess = tilted(rule, point)
+        moments = excess + turned_sums(weight, rule.losses, step, places)
+        values += times * log1p(moments)
         size = np.abs(1.0 + moments)
         drift = float(weight @ np.abs(rule.losses))
         error += times * (drift * offsets + np.abs(moments) + 400 * abs(excess)) / np.maximum(size, 1e-300)
     return Line(values, 4 * np.finfo(float).eps * (error + 4.0))
 
 
-def _tilted(rule: Nodes, point: float) -> tuple[NDArray[np.float64], float]:
-    """Weights of E_Q Λ^(1+c) f, and E_Q Λ^(1+c) − 1 without the cancellation of its leading terms.
+def _of_families(
+    composition: Composition, point: float, step: float, places: Places
+) -> tuple[Complexes, Reals] | None:
+    """K(c + ikh) of the Gaussian pairs and of those that have a family, and its error in units of 4 · 2⁻⁵².
 
-    What E_Q 1 and E_Q Λ are is known, so only Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order, is summed.
+    Where a factor is all round-off, what it is at most stands for it, with an error that holds for whatever it is.
     """
-    log_weights, losses, missing_q, missing_p = rule
-    weight = np.exp(np.minimum(log_weights + (point + 1) * losses, 705.0))
-    base = np.exp(log_weights)
-    gained = base * np.exp(np.minimum(losses, 700.0))
-    steep = point * losses > 1.0
-    grown = np.where(steep, weight - gained, gained * np.expm1(np.where(steep, 0.0, point * losses)))
-    excess = grown - point * np.where(losses < 1.0, base * np.expm1(np.minimum(losses, 1.0)), gained - base)
-    small = (np.abs(losses) * (point + 1) < 1e-2) & (np.abs(losses) < 1e-2)
-    excess[small] = base[small] * _second_order(losses[small], point)
-    missing = missing_q + (point + 1) * (missing_p - missing_q)
-    return weight, float(excess.sum()) - missing
+    square, families, _ = composition.sorted_out
+    s = point + 1j * step * places
+    values = 0.5 * square * s * (s + 1)
+    error, ceiling = np.abs(values), values.real
+    unit = 4 * np.finfo(float).eps
+    for family in families:
+        for rows in family.rows(len(places)):
+            found = family.along(point, step, places, rows)
+            if found is None:
+                return None
+            moments, rough = found
+            logs, counts = log1p(moments), family.counts[rows]
+            values = values + counts @ logs
+            size = np.maximum(np.abs(1.0 + moments), 1e-300)
+            error = error + counts @ (rough / size / unit + np.abs(logs))
+            ceiling = ceiling + counts @ np.log(size + rough)
+    lost = ~(error * unit < 0.5)
+    values[lost], error[lost] = ceiling[lost], 2 / unit
+    return values, error
 
 
-def _second_order(losses: NDArray[np.float64], point: float) -> NDArray[np.float64]:
-    """exp((1+c) ℓ) − 1 − (1+c)(exp ℓ − 1) by its series, whose coefficients are ((1+c)ⁿ − (1+c))/n!."""
-    total, power, factorial = np.zeros_like(losses), losses.copy(), 1.0
-    for order in range(2, 9):
-        power, factorial = power * losses, factorial * order
-        total += (1 + point) * math.expm1((order - 1) * math.log1p(point)) / factorial * power
-    return total
+def moduli(
+    composition: Composition,
+    point: float,
+    step: float,
+    places: Places,
+    most: int,
+    largest: Reals,
+    small: float,
+) -> Reals | None:
+    """``largest`` times a bound on |exp(K(c + ikh) − K(c))|, for some k.
+
+    The bound is that of ``most`` of the pairs at most, because no factor exceeds 1; and of fewer where these add up to
+    ``small``. Half of them are those with the widest laws, the others are evenly spread, so that not all lie on one lattice.
+    """
+    square, families, _ = composition.sorted_out
+    bound = largest * np.exp(np.maximum(-0.5 * square * (step * places) ** 2, -700.0))
+    for family, row, real in _widest(families, point, most):
+        if float(bound.sum()) < small:
+            break
+        found = family.along(point, step, places, slice(row, row + 1))
+        if found is None:
+            continue
+        size = (np.abs(1.0 + found[0]) + found[1])[0] / (1 + real.excess[row] - real.error[row])
+        count = float(family.counts[row])
+        bound = bound * (np.minimum(size, 1.0) if count == 1 else np.minimum(size, 1.0) ** count)
+    return np.asarray(bound)
 
 
-def _turned_sums(
-    weight: NDArray[np.float64], losses: NDArray[np.float64], step: float, span: range
-) -> Complexes:
-    """Σ w (exp(i k h ℓ) − 1) for k in the range, as one matrix product over k = start + block · a + b."""
-    block = int(np.ceil(np.sqrt(len(span))))
-    heavy = weight > 1e-19 * weight.max()
-    weight, losses = weight[heavy], losses[heavy]  # the others are below the round-off of these
-    fine = _turn(np.outer(np.arange(block) * step, losses))
-    starts = span.start + block * np.arange(-(-len(span) // block))
-    coarse = _turn(np.outer(starts * step, losses))
-    weighted = coarse * weight
-    total = weighted @ fine.T + weighted.sum(axis=1)[:, None] + (fine @ weight)[None, :]
-    return np.asarray(total.ravel()[: len(span)])
-
-
-def _turn(angle: NDArray[np.float64]) -> Complexes:
-    """exp(i angle) − 1 with a small relative error."""
-    half = np.sin(0.5 * angle)
-    return np.asarray(-2.0 * half * half + 1j * np.sin(angle))
-
-
-def _log1p(z: Complexes) -> Complexes:
-    """ln(1 + z); numpy's own loses the small part of a complex argument."""
-    real, imag = z.real, z.imag
-    with np.errstate(divide="ignore"):
-        modulus = 0.5 * np.log1p(np.maximum(real * (2 + real) + imag * imag, -1.0))
-    return np.asarray(modulus + 1j * np.arctan2(imag, 1 + real))
+def _widest(families: tuple[Family, ...], point: float, most: int) -> Iterator[tuple[Family, int, Real]]:
+    found = [(family, family.real(point)) for family in families]
+    table = [
+        (float(spread), family, row, real)
+        for family, real in found
+        if real is not None
+        for row, spread in enumerate(family.counts * real.variance)
+    ]
+    table.sort(key=lambda entry: -entry[0])
+    wide, rest = table[: most // 2], table[most // 2 :]
+    spread_out = rest[:: max(1, -(-len(rest) // (most - most // 2)))]
+    for wider, other in zip_longest(wide, spread_out):
+        for entry in (wider, other):
+            if entry is not None:
+                yield entry[1], entry[2], entry[3]

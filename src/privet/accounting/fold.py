@@ -1,6 +1,7 @@
 """The one fold over events. An accountant prices, joins and repeats; only ``power`` ever sees a count."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import reduce
 from typing import ClassVar, Generic, TypeVar
 
@@ -41,6 +42,14 @@ class Accountant(ABC, Generic[Cost]):
     def worst(self, first: Cost, second: Cost) -> Cost:
         """What bounds either, when a unit is in only one of the two parts."""
 
+    def joined(self, costs: Iterable[Cost]) -> Cost:
+        """What all of these cost on the same data; an accountant whose costs grow as they add up has a quicker way."""
+        return reduce(self.join, costs, self.zero())
+
+    def worst_of(self, costs: Iterable[Cost]) -> Cost:
+        """What bounds each of these, of which there is at least one."""
+        return reduce(self.worst, costs)
+
     @abstractmethod
     def curve(self, cost: Cost) -> Curve:
         """The guarantee that follows."""
@@ -51,26 +60,80 @@ class Accountant(ABC, Generic[Cost]):
 
 
 def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Cost:
-    """The cost of a whole tree."""
+    """The cost of a whole tree, however deep, in one pass: each part is priced once, however often it stands in the tree.
+
+    ``Repeat`` and ``Compose`` around each other are one composition of what is inside of them, with counts that multiply.
+    """
+    whole: dict[int, Cost] = {}  # of the tree, and of each part of a Parallel
+    todo: list[Event] = [event]
+    composed: dict[int, list[tuple[Event, int]]] = {}
+    while todo:
+        root = todo[-1]
+        if id(root) in whole:
+            todo.pop()
+            continue
+        if id(root) not in composed:
+            composed[id(root)] = _composed(root)
+            for each, _ in composed[id(root)]:
+                if isinstance(each, Parallel):
+                    _check_disjoint(each, adjacency)
+                    todo.extend(reversed(each.parts))
+            if todo[-1] is not root:
+                continue
+        costs = [
+            (
+                accountant.worst_of(whole[id(part)] for part in each.parts)
+                if isinstance(each, Parallel)
+                else accountant.atom(each, adjacency),
+                times,
+            )
+            for each, times in composed[id(root)]
+        ]
+        powers = [accountant.power(cost, times) if times > 1 else cost for cost, times in costs]
+        whole[id(root)] = powers[0] if len(powers) == 1 else accountant.joined(powers)
+        todo.pop()
+    return whole[id(event)]
+
+
+def _composed(root: Event) -> list[tuple[Event, int]]:
+    """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it stands."""
+    order: list[Event] = []  # every part after those inside of it
+    seen: set[int] = set()
+    todo: list[tuple[Event, bool]] = [(root, False)]
+    while todo:
+        part, is_left = todo.pop()
+        if is_left:
+            order.append(part)
+        elif id(part) not in seen:
+            seen.add(id(part))
+            todo.append((part, True))
+            todo.extend((each, False) for each, _ in reversed(_inner(part)))
+    counts = {id(root): 1}
+    for part in reversed(order):
+        for each, times in _inner(part):
+            counts[id(each)] = counts.get(id(each), 0) + times * counts[id(part)]
+    return [(part, counts[id(part)]) for part in order if not isinstance(part, Repeat | Compose)]
+
+
+def _inner(event: Event) -> tuple[tuple[Event, int], ...]:
     match event:
         case Repeat(inner, times):
-            return accountant.power(fold(accountant, inner, adjacency), times)
+            return ((inner, times),)
         case Compose(parts):
-            costs = (fold(accountant, part, adjacency) for part in parts)
-            return reduce(accountant.join, costs, accountant.zero())
-        case Parallel(parts):
-            if isinstance(adjacency, ReplaceOne) and len(parts) > 1:
-                raise NotProved(
-                    "Parallel composition is proved where a unit is in one part only, and under replace-one "
-                    "adjacency a unit may leave one part and enter another. Account under add-remove or "
-                    "zero-out adjacency."
-                )
-            if isinstance(adjacency, ZeroOut) and len(parts) > 1 and not zeroed_is_absent(event):
-                raise NotProved(
-                    "Parallel composition under zero-out adjacency is proved for noisy sums only, because the split may "
-                    "look at a unit, so that a zeroed unit leaves its part and shows in another. Account under "
-                    "add-remove adjacency."
-                )
-            return reduce(accountant.worst, (fold(accountant, part, adjacency) for part in parts))
-        case _:
-            return accountant.atom(event, adjacency)
+            return tuple((part, 1) for part in parts)
+    return ()
+
+
+def _check_disjoint(event: Parallel, adjacency: Adjacency) -> None:
+    if isinstance(adjacency, ReplaceOne) and len(event.parts) > 1:
+        raise NotProved(
+            "Parallel composition is proved where a unit is in one part only, and under replace-one "
+            "adjacency a unit may leave one part and enter another. Account under add-remove or "
+            "zero-out adjacency."
+        )
+    if isinstance(adjacency, ZeroOut) and len(event.parts) > 1 and not zeroed_is_absent(event):
+        raise NotProved(
+            "Parallel composition under zero-out adjacency is proved for noisy sums only, because the split may "
+            "look at a unit, so that a zeroed unit leaves its part and shows in another. Account under "
+            "add-remove adjacency."
+        )

@@ -23,6 +23,7 @@ from privet.accounting.normal import gaussian_delta
 __all__ = [
     "AtomicPair",
     "DiscreteGaussianPair",
+    "DiscreteLaplacePair",
     "FinitePair",
     "GaussianPair",
     "LaplacePair",
@@ -30,7 +31,6 @@ __all__ = [
     "Nodes",
     "Pair",
     "Reals",
-    "discrete_laplace",
     "randomized_response",
 ]
 
@@ -315,8 +315,8 @@ def _alike(losses: Reals, masses: Reals, reverse: Reals) -> bool:
     """Whether a law is its own mirror image, up to the round-off of exp."""
     unsure = 4 * np.finfo(float).eps * (1 + np.abs(losses).max(initial=0.0))
     return bool(
-        np.allclose(losses, -losses[::-1], rtol=unsure, atol=0)
-        and np.allclose(masses, reverse[::-1], rtol=unsure, atol=0)
+        np.all(np.abs(losses + losses[::-1]) <= unsure * np.abs(losses))
+        and np.all(np.abs(masses - reverse[::-1]) <= unsure * reverse[::-1])
     )
 
 
@@ -378,15 +378,42 @@ def _discrete_gaussian(scale: float, shift: int) -> tuple[Reals, Reals, float]:
     return (2 * x + shift) * (0.5 * shift / scale**2), heights / total, unmet
 
 
-def discrete_laplace(scale: float, shift: int) -> FinitePair:
-    """The two-sided geometric law around ``shift`` against that around 0.
+@final
+@dataclass(frozen=True)
+class DiscreteLaplacePair(AtomicPair):
+    """The two-sided geometric law around ``shift`` against that around 0; symmetric.
 
     The loss is (|x| − |x − shift|)/scale: ± shift/scale in the tails, and in steps of 2/scale between.
     """
-    steps = np.arange(shift + 1)
-    masses = np.exp(-(shift - steps) / scale) / (1 + np.exp(-1 / scale))
-    masses[1:-1] *= -np.expm1(-1 / scale)
-    return FinitePair(_floats((2 * steps - shift) / scale), _floats(masses), 0.0, 0.0)
+
+    scale: float
+    shift: int
+
+    @property
+    def lattice(self) -> Lattice:
+        return Lattice(-self.largest_loss, 2 / self.scale)
+
+    @property
+    def largest_loss(self) -> float:
+        return self.shift / self.scale
+
+    @property
+    def unmet(self) -> float:
+        return 0.0
+
+    def law(self) -> tuple[Reals, Reals]:
+        return self._law
+
+    @cached_property
+    def _law(self) -> tuple[Reals, Reals]:
+        steps = np.arange(self.shift + 1)
+        masses = np.exp(-(self.shift - steps) / self.scale) / (1 + np.exp(-1 / self.scale))
+        masses[1:-1] *= -np.expm1(-1 / self.scale)
+        held = masses > 0
+        return ((2 * steps - self.shift) / self.scale)[held], masses[held]
+
+    def swapped(self) -> "DiscreteLaplacePair":
+        return self
 
 
 def randomized_response(epsilon: float, delta: float = 0.0) -> FinitePair:

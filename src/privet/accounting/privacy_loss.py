@@ -1,6 +1,6 @@
 """The accountant of privacy-loss distributions: exact up to a certified gap, for every event with a pair."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet.accounting.atoms import Atom, exchanged, fixed_size, leaf, poisson, visible_sample
-from privet.accounting.collapsed import as_pair, larger
+from privet.accounting.collapsed import as_pair
 from privet.accounting.composed import (
     chernoff_delta,
     delta_bounds,
@@ -18,6 +18,7 @@ from privet.accounting.composed import (
     sight_delta,
 )
 from privet.accounting.cumulant import Composition, derivatives
+from privet.accounting.envelopes import largest
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.lattice import Grid, compose
 from privet.accounting.pairs import FinitePair, Pair
@@ -65,11 +66,18 @@ class PrivacyLoss(Accountant[Spent]):
         return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
 
     def join(self, first: Spent, second: Spent) -> Spent:
-        return Spent(
-            _added(first.upper, second.upper),
-            _added(first.lower, second.lower),
-            first.caveats | second.caveats,
-        )
+        return self.joined((first, second))
+
+    def joined(self, costs: Iterable[Spent]) -> Spent:
+        upper: dict[Pair, int] = {}
+        lower: dict[Pair, int] = {}
+        caveats: set[Caveat] = set()
+        for cost in costs:
+            for total, counts in ((upper, cost.upper), (lower, cost.lower)):
+                for pair, count in counts.items():
+                    total[pair] = total.get(pair, 0) + count
+            caveats |= cost.caveats
+        return Spent(upper, lower, frozenset(caveats))
 
     def power(self, cost: Spent, times: int) -> Spent:
         return Spent(
@@ -79,9 +87,15 @@ class PrivacyLoss(Accountant[Spent]):
         )
 
     def worst(self, first: Spent, second: Spent) -> Spent:
-        upper = larger(_single(first.upper, above=True), _single(second.upper, above=True))
-        lower = max(first.lower, second.lower, key=_weight)
-        return Spent({upper: 1}, lower, first.caveats | second.caveats)
+        return self.worst_of((first, second))
+
+    def worst_of(self, costs: Iterable[Spent]) -> Spent:
+        parts = list(costs)
+        if len(parts) == 1:
+            return parts[0]
+        upper = largest(dict.fromkeys(_single(cost.upper, above=True) for cost in parts))
+        lower = max({id(cost.lower): cost.lower for cost in parts}.values(), key=_weight)
+        return Spent({upper: 1}, lower, frozenset[Caveat]().union(*(cost.caveats for cost in parts)))
 
     def curve(self, cost: Spent) -> Curve:
         return PrivacyLossCurve(Composition.of(cost.upper), Composition.of(cost.lower))
@@ -253,10 +267,6 @@ def _ways(composition: Composition) -> list[Composition]:
     """Both orders of neighbours, or one where they are alike."""
     other = composition.swapped()
     return [composition] if other == composition else [composition, other]
-
-
-def _added(first: Mapping[Pair, int], second: Mapping[Pair, int]) -> dict[Pair, int]:
-    return {pair: first.get(pair, 0) + second.get(pair, 0) for pair in {**first, **second}}
 
 
 def _single(counts: Mapping[Pair, int], *, above: bool) -> Pair:

@@ -1,7 +1,7 @@
 """The composition theorems of the textbooks: they know of an event only that it is (ε, δ)-DP."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -185,7 +185,14 @@ class _Counted(Accountant[Claims]):
         return {claim_of(event, adjacency): 1}
 
     def join(self, first: Claims, second: Claims) -> Claims:
-        return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
+        return self.joined((first, second))
+
+    def joined(self, costs: Iterable[Claims]) -> Claims:
+        total: dict[Claim, int] = {}
+        for claims in costs:
+            for claim, count in claims.items():
+                total[claim] = total.get(claim, 0) + count
+        return total
 
     def power(self, cost: Claims, times: int) -> Claims:
         return {key: times * count for key, count in cost.items()}

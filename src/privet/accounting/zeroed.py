@@ -24,6 +24,9 @@ _SUMS = (
 )
 
 
+_AROUND = (events.Compose, events.Parallel, events.Poisson, events.FixedSize, events.Repeat)
+
+
 def adds_contributions(event: Event) -> bool:
     """Whether the event only looks at sums of the units' contributions, of everybody or of a sample."""
     return all(isinstance(leaf, _SUMS) for leaf in _leaves(event))
@@ -44,20 +47,28 @@ def zeroed_is_absent(event: Event) -> bool:
 
 def _leaves(event: Event) -> Iterator[Event]:
     """The looks at the data that the event is made of, without how often and of which sample."""
-    match event:
-        case events.Compose(parts) | events.Parallel(parts):
-            for part in parts:
-                yield from _leaves(part)
-        case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
-            yield from _leaves(inner)
-        case _:
-            yield event
+    for part in _parts(event):
+        if not isinstance(part, _AROUND):
+            yield part
 
 
 def _draws_fixed_size(event: Event) -> bool:
-    match event:
-        case events.Compose(parts) | events.Parallel(parts):
-            return any(map(_draws_fixed_size, parts))
-        case events.Poisson(_, inner) | events.Repeat(inner, _):
-            return _draws_fixed_size(inner)
-    return isinstance(event, events.FixedSize)
+    return any(isinstance(part, events.FixedSize) for part in _parts(event))
+
+
+def _parts(event: Event) -> Iterator[Event]:
+    """The event, all that is inside of it, and so on, however deep; each object once."""
+    todo, seen = [event], {id(event)}
+    while todo:
+        part = todo.pop()
+        yield part
+        inside: tuple[Event, ...] = ()
+        match part:
+            case events.Compose(parts) | events.Parallel(parts):
+                inside = parts
+            case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
+                inside = (inner,)
+        for each in inside:
+            if id(each) not in seen:
+                seen.add(id(each))
+                todo.append(each)

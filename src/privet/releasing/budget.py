@@ -14,7 +14,7 @@ from typing import final
 
 from privet.accounting import PrivacyLoss, account
 from privet.accounting.filtering import Filtered, Spending, choose_filter
-from privet.accounting.fold import fold
+from privet.accounting.tallying import spending_of, tallied
 from privet.arguments import finite, positive
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
@@ -75,7 +75,7 @@ def extend_ledger(
     records it and carries a caveat.
     """
     rule = ledger.filter
-    after = replace(ledger, entries=(*ledger.entries, *entries), caveats=ledger.caveats | caveats)
+    after = ledger.extended(tuple(entries), caveats=caveats)
     if not entries:
         return after
     if budget is not None and rule is not None and _differs(rule, budget):
@@ -97,7 +97,8 @@ def extend_ledger(
                 f"nothing was spent. Ask for what was answered already, which costs nothing."
             )
         meter = Filtered(rule)
-        spent = _sum_spending(meter, after)
+        tally = tallied(rule, after)
+        spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         limit = budget if rule is None else rule
         assert limit is not None
@@ -106,10 +107,10 @@ def extend_ledger(
             f"{limit.delta:g}: {unknown} Nothing was spent."
         ) from unknown
     if meter.permits(spent):
-        return replace(after, filter=rule)
+        return after.with_tally(tally)
     if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
         return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
-    raise BudgetExceeded(_refusal(meter, spent, _sum_spending(meter, ledger)))
+    raise BudgetExceeded(_refusal(meter, spent, spending_of(tallied(rule, ledger))))
 
 
 def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
@@ -134,7 +135,8 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
     try:
         rule = _choose_rule(budget, ledger.entries[:1], ledger)
         meter = Filtered(rule)
-        spent = _sum_spending(meter, ledger)
+        tally = tallied(rule, ledger)
+        spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         raise BudgetExceeded(
             f"What was spent is not proved to be within {_limit_text(budget)}: {unknown} Nothing was changed."
@@ -145,7 +147,7 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
             f"the budget {_limit_text(budget)}; nothing was changed. Give at least that: what was answered "
             f"cannot be taken back."
         )
-    return replace(_record_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule)
+    return replace(_record_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule, tally=tally)
 
 
 def _record_change(ledger: Ledger, before: Filter | None, after: Filter, reason: str, entries: int) -> Ledger:
@@ -170,7 +172,7 @@ def filter_state(ledger: Ledger) -> FilterState | None:
     if isinstance(ledger.filter, OneRequestFilter):
         return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
     meter = Filtered(ledger.filter)
-    spent = _sum_spending(meter, ledger)
+    spent = spending_of(tallied(ledger.filter, ledger))
     return FilterState(filter=ledger.filter, reached=meter.reached(spent), remaining=meter.remaining(spent))
 
 
@@ -202,13 +204,6 @@ def _differs(rule: Filter, budget: Budget | Filter) -> bool:
     if isinstance(budget, Filter):
         return rule != budget
     return (rule.epsilon, rule.delta) != (budget.epsilon, budget.delta)
-
-
-def _sum_spending(meter: Filtered, ledger: Ledger) -> Spending:
-    total = meter.zero()
-    for entry in ledger.entries:
-        total = meter.join(total, fold(meter, entry.event, ledger.adjacency))
-    return total
 
 
 def _refusal(meter: Filtered, after: Spending, before: Spending) -> str:

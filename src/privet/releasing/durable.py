@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
@@ -46,6 +46,7 @@ from privet.releasing.store import Store, with_unit_column
 __all__ = ["AnswersNotKept", "DurableLedger", "HeldLedger", "stored_ledger"]
 
 _FORMAT, _VERSION = "privet-answer", 2
+Row: TypeAlias = Mapping[str, Any]  # a line of the answers that was read
 _WITH_RECEIPTS = 1  # lines of 0.1.0, which repeat the entries that paid for them
 
 
@@ -121,7 +122,7 @@ class HeldLedger(Store):
         path: Path,
         ledger: Ledger,
         budget: Budget | Filter | None,
-        kept: dict[str, Answer],
+        kept: dict[str, Answer | Row],
         content: bytes | None,
     ) -> None:
         self._path = path
@@ -150,7 +151,15 @@ class HeldLedger(Store):
         return self._ledger
 
     def recall(self, question: str) -> Answer | None:
-        return self._kept.get(question)
+        found = self._kept.get(question)
+        if found is None or isinstance(found, Answer):
+            return found
+        try:
+            answer = answer_from_plain(found["label"], found["answer"])
+        except PrivetError:
+            return None  # lost: who asks pays again
+        self._kept[question] = answer
+        return answer
 
     def spend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> Ledger:
         with self._one_at_a_time:
@@ -282,9 +291,9 @@ def _check_adjacency(ledger: Ledger, adjacency: Adjacency) -> None:
         )
 
 
-def _kept(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer]:
-    """The last answer to each question. A line that is none was cut by a crash, and is passed over."""
-    found: dict[str, Answer] = {}
+def _kept(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer | Row]:
+    """The last answer to each question, as it stands there. A line that is none was cut by a crash, and is passed over."""
+    found: dict[str, Answer | Row] = {}
     for line in (content or b"").decode(errors="replace").split("\n"):
         row = _row(line)
         if row is None:
@@ -295,14 +304,11 @@ def _kept(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer
                 f"spent is not known. Restore the ledger from a backup; if you removed it because the data is "
                 f"new, move the answers away too."
             )
-        try:
-            found[row["question"]] = answer_from_plain(row["label"], row["answer"])
-        except PrivetError:
-            found.pop(row["question"], None)  # lost: the next who asks pays again
+        found[row["question"]] = row
     return found
 
 
-def _row(line: str) -> Mapping[str, Any] | None:
+def _row(line: str) -> Row | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -321,7 +327,7 @@ def _row(line: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _is_paid(ledger: Ledger, row: Mapping[str, Any]) -> bool:
+def _is_paid(ledger: Ledger, row: Row) -> bool:
     """Whether the ledger holds what the answer cost: it is at the state that paid for it, or beyond."""
     if row["version"] == _WITH_RECEIPTS:
         return all(_is_in(ledger, receipt) for receipt in row["paid"])

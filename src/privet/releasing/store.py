@@ -35,7 +35,7 @@ def check_unit_column(ledger: Ledger, column: str | None) -> None:
 def with_unit_column(ledger: Ledger, column: str | None) -> Ledger:
     """The ledger with the column that it is spent for, if it had none; a ledger of other people is refused."""
     check_unit_column(ledger, column)
-    return ledger if column is None else replace(ledger, unit_column=column)
+    return ledger if column in (None, ledger.unit_column) else replace(ledger, unit_column=column)
 
 
 class Store(ABC):
