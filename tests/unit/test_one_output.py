@@ -118,7 +118,7 @@ class TestWhatIsNotSaid:
         hidden = Last(body(), by_hand)
         for ask in (lambda: see(hidden).log_confidences(ROWS), lambda: audit(hidden, MEMBERS, OTHERS)):
             with pytest.raises(
-                InvalidArgument, match=r"'gives' must be said.*Outputs.PROBABILITIES.*Outputs.LOGITS"
+                InvalidArgument, match=r"'gives' must be given.*Outputs.PROBABILITIES.*Outputs.LOGITS"
             ):
                 ask()
 
@@ -136,7 +136,7 @@ class TestWhatIsNotSaid:
     def test_a_logit_seen_once_settles_it(self):
         view = see(Last(nn.Identity(), lambda x: x[:, :1]))
         inside = ROWS[(ROWS[:, 0] > 0) & (ROWS[:, 0] < 1)]
-        with pytest.raises(InvalidArgument, match="'gives' must be said"):
+        with pytest.raises(InvalidArgument, match="'gives' must be given"):
             view.log_confidences(inside)
         view.log_confidences(ROWS)
         assert view.log_confidences(inside).shape == (len(inside), 2)

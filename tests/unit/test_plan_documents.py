@@ -129,7 +129,7 @@ def test_the_text_of_0_1_0_has_the_fields_of_then():
     assert repr_of_0_1_0(parts) == (
         "Plan(population=1000, sampling=PartSampling(parts=4, rate=0.2), steps=40, "
         "noise_multiplier=0.30000000000000004, clip_bound=1.0, adjacency=AddRemove(unit=<Unit.RECORD: 'record'>), "
-        "correlation=BandedNoise(coefficients=(1.0, 0.7)), adaptive=None, micro_batch=None, augmentations=1, law=Normal(), "
+        "correlation=Banded(coefficients=(1.0, 0.7)), adaptive=None, micro_batch=None, augmentations=1, law=Normal(), "
         "encoding=None)"
     )
     assert repr_of_0_1_0(planned(size_is_public=True)) is None

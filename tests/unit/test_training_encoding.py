@@ -138,7 +138,7 @@ def test_the_event_is_that_of_normal_noise_and_the_caveats_say_so():
     assert isinstance(ledger.entries[0].event, Repeat)
     assert isinstance(ledger.entries[0].event.inner, Poisson)
     assert {Caveat.UNVETTED, Caveat.WORST_OF_CLASS} <= ledger.caveats
-    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).spread)
+    assert plan.standard_deviation == pytest.approx(3.0 * Student(4.0).relative_deviation)
     normal = TrainingPlan(
         population=1000, sampling=PoissonSampling(0.1), steps=5, noise_multiplier=2.0, clip_bound=1.5
     )

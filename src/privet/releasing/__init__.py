@@ -47,7 +47,6 @@ __all__ = [
     "Contribution",
     "Count",
     "Covariance",
-    "Engine",
     "ErrorKind",
     "FilterState",
     "GroupBy",
