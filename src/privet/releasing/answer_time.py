@@ -87,7 +87,8 @@ class AnswerTime:
         try:
             thread.join(max(self._due - time.monotonic(), 0.0))
             # Looked at once, before the wait: work that ends a moment too late has no answer.
-            result, error = (results or [None])[0], (errors or [None])[0]
+            result = results[0] if results else None
+            error = errors[0] if errors else None
             while (left := self._due - time.monotonic()) > 0:
                 time.sleep(left)
         finally:
