@@ -152,7 +152,7 @@ def test_a_label_out_of_range_is_seen_by_every_thread(bad):
         labels[place] = bad
         arguments[4] = labels
         assert not outcome(loop, 3, *arguments)[0]
-    assert outcome(*[CASES["cross entropy"][0], 3, *CASES["entropy"][1:]])[0]
+    assert outcome(*[CASES["cross entropy"][0], 3, *CASES["cross entropy"][1:]])[0]
 
 
 class Flat:
