@@ -1,6 +1,7 @@
 """A clipped sum is that of a loop over the examples, or is refused, for models that nobody here thought of.
 
-The oracle is a loop: one example at a time through the plain model, autograd in float64, norm, clip, add. See ``model_zoo`` for the models.
+The oracle is a loop: one example at a time through the plain model, autograd in float64, norm, clip, add. See
+``model_zoo`` for the models.
 """
 
 import importlib.util
@@ -112,7 +113,7 @@ def test_sums_are_those_of_a_loop_from_any_first_lot(seed):
 @pytest.mark.parametrize("entry", zoo.COUPLED, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("sizes", [(6,), (3, 9)], ids=str)
 def test_examples_that_depend_on_each_other_are_refused(entry, sizes):
-    """The company is drawn at random, so a coupling can escape a run: in under 30 % of runs here. Twelve runs miss it with probability below 1e-6."""
+    """The half is random, so a run can miss a coupling: below 30 % here. Twelve runs miss it below 1e-6."""
     for _ in range(12):
         try:
             distance(entry, 3, sizes)

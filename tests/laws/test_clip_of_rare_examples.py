@@ -1,8 +1,9 @@
-"""A clip holds for examples that come late and are rare: models that treat them apart from those that the first lots had.
+"""The clip holds for rare examples that come late, in models that treat them in another way.
 
-An example with a flag is moved to another row of the batch, or uses positions that no other example uses. Lots 1, 2, 4 and 8, which are certified
-in any case, have no such example; lots 3, 5, 6 and 7 have two. So a layout that was proved on common examples must not be used on them. The oracle
-is a loop over single examples in float64.
+An example with a flag is moved to another row of the batch, or uses positions that no other example uses.
+Lots 1, 2, 4 and 8, which are certified in any case, have no such example; lots 3, 5, 6 and 7 have two. So a
+layout that was proved on common examples must not be used on them. The oracle is a loop over single examples
+in float64.
 """
 
 import pytest
@@ -162,7 +163,7 @@ def rows_of(model, inputs, targets):
 
 
 def worst_error(function, lots=8, size=6, since=1):
-    """The largest distance of a clipped sum from that of the loop, in clip bounds; an optimiser steps in between."""
+    """The largest distance of a clipped sum from that of the loop, in clip bounds, with optimiser steps."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = Model(function).double()
@@ -203,7 +204,7 @@ def test_sums_are_those_of_a_loop_when_rare_examples_come(function):
 
 
 def test_positions_that_come_late_do_not_stop_the_run():
-    """Lot 3 went without a certificate, and was right: what does not fit in lot 5 is at positions that were zero until then."""
+    """Lot 3 had no certificate, and was right: the rows that moved in lot 5 were zero until then."""
     assert worst_error(two_streams, since=5) < 1e-5
 
 

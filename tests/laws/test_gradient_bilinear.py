@@ -1,4 +1,4 @@
-"""nn.Bilinear: exact against a loop over the examples, handled by its tap, and certified as rarely as other layers."""
+"""nn.Bilinear: exact against a loop over the examples, by its tap, and certified as rarely as others."""
 
 import pytest
 import torch

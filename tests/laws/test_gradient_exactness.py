@@ -656,7 +656,8 @@ def test_ignored_tokens_are_counted_within_an_example():
     targets[0, 1:] = 0
     targets[1] = 0
     assert error(model, (ids,), targets, loss) < 3e-6
-    # A neighbour with other ignored tokens moves the sum by what it adds itself, and by no more than the bound.
+    # A neighbour with other ignored tokens moves the sum by what it adds itself, and by no more than the
+    # bound.
     sums = ClippedSums(model, loss, Flat(1.0))
     both, one = sums.layout.zeros(), sums.layout.zeros()
     sums.add((ids,), targets, both)
@@ -785,7 +786,7 @@ def test_the_mutations_start_from_no_error():
 
 
 def refused_or_wrong(monkeypatch):
-    """The engine itself sees that norms are not those of examples alone; without that look, the sum is wrong."""
+    """The coupling test sees that norms are not those of examples alone; without it, the sum is wrong."""
     with pytest.raises(CrossExample, match="alone"):
         mutated_error()
     monkeypatch.setattr(couplings.CouplingTests, "require_same_alone", lambda *args: None)

@@ -1,8 +1,8 @@
-"""The law of the noise on buffers. Every check has a false-alarm rate of 10⁻⁹ or less, so it is never run twice.
+"""The distribution of the noise on buffers. Every check has a false-alarm rate of 10⁻⁹ or less.
 
-With n = 2¹⁹ numbers the checks see, with a chance of over 99.9 %: a mean off by 0.013 σ, a variance off by 2 %, a fourth
-moment off by 2 %, a distance of 0.007 between the distribution functions, and tails beyond 4 σ that are 3 times too heavy
-or absent.
+With n = 2¹⁹ numbers the checks see, with a chance of over 99.9 %: a mean off by 0.013 σ, a variance off by 2
+%, a fourth moment off by 2 %, a distance of 0.007 between the distribution functions, and tails beyond 4 σ
+that are 3 times too heavy or absent.
 """
 
 import math
@@ -122,7 +122,7 @@ def covariance(stream, steps, width):
 
 @pytest.mark.parametrize("column", [(1.0, 0.5, 0.375), (2.0, 1.0)])
 def test_banded_noise_has_the_covariance_of_its_matrix(column):
-    """(CᵀC)⁻¹ from 40,000 coordinates: false alarm 2·10⁻⁸ over all entries, finds an entry that is off by 5 %."""
+    """(CᵀC)⁻¹ from 40,000 coordinates: false alarm 2·10⁻⁸ over all entries; finds an error of 5 %."""
     steps, width = 6, 40_000
     matrix = sum(value * np.eye(steps, k=-place) for place, value in enumerate(column))
     expected = 4.0 * np.linalg.inv(matrix.T @ matrix)
@@ -137,7 +137,7 @@ def test_banded_noise_has_the_covariance_of_its_matrix(column):
 
 @pytest.mark.parametrize("efficient", [False, True])
 def test_tree_noise_has_the_variance_of_its_nodes(efficient):
-    """Running sums of 40,000 coordinates: false alarm 10⁻⁸ over all steps, finds a variance that is off by 5 %."""
+    """Running sums of 40,000 coordinates: false alarm 10⁻⁸ over all steps; finds a variance 5 % off."""
     steps, width = 8, 40_000
     stream = TreeNoise(efficient).stream(width, 2.0, SecureNoise())
     total = torch.zeros(width, dtype=torch.float64)

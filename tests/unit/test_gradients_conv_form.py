@@ -1,4 +1,4 @@
-"""Per-example gradients of convolutions by compiled loops: every shape that they take, beside autograd on one example at a time."""
+"""Per-example gradients of convolutions by compiled loops, against autograd on one example at a time."""
 
 import pytest
 import torch

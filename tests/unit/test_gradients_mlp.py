@@ -1,4 +1,4 @@
-"""Chains of matrix products go past autograd: only where that is the same, and never by what was learnt of another model."""
+"""MLPs bypass autograd: only where the result is the same, and never with facts about another model."""
 
 import math
 
@@ -56,7 +56,7 @@ def check(sums, model, loss, x, y):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """How many lots went as a chain."""
+    """One entry for each lot that was computed as an MLP."""
     seen = []
     usual = mlp_form.MLP.write_sums
 
@@ -70,7 +70,7 @@ def passes(monkeypatch):
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh, nn.Sigmoid])
 @pytest.mark.parametrize("frozen", ["none", "0.weight", "3.bias", "2.0.weight", "all of 0"])
-def test_chains_are_as_exact_as_loops(activation, frozen, passes):
+def test_mlps_are_as_exact_as_loops(activation, frozen, passes):
     model = mlp(activation)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name != frozen and not (frozen == "all of 0" and name.startswith("0")))
@@ -174,7 +174,7 @@ def test_numbers_that_are_not_finite_add_nothing(bad, passes):
 
 
 def test_the_ones_that_backward_starts_from_are_fresh(passes):
-    """Where a loss is an output itself its gradient is them, and it is scaled in place: by factors that differ from 1."""
+    """Where a loss is an output itself, they are its gradient, and are scaled in place by factors below 1."""
     model, (x, y) = nn.Linear(5, 1), data()
 
     def loss(outputs, targets):

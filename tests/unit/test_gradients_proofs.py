@@ -1,4 +1,4 @@
-"""The certificate of a division of rows among examples: its codes, when it is due, and what it does when rows do not fit."""
+"""Certificates of which rows belong to which example: codes, when one is due, and rows that do not match."""
 
 import pytest
 import torch
@@ -148,7 +148,7 @@ def test_graphs_that_may_move_rows_are_certified_in_every_lot(name, pool, monkey
     ids=["last-of-each", "gather", "some", "top", "sorted", "product", "time-major"],
 )
 def test_what_stays_within_an_example_is_not(pool, monkeypatch):
-    """60 examples, so that the first lot picks each of 3 positions twice (less comes once in 10⁹ runs): positions that were not shown are certified."""
+    """60 examples, so that the first lot picks each of 3 positions twice (fails once in 10⁹ runs)."""
     model = Model(lambda s, x: s.b(pool(s.a(x).tanh())), a=nn.Linear(4, 6), b=nn.Linear(6, 3))
     counts = runs(model, lots_of(8, 3, 4, size=60), monkeypatch=monkeypatch)
     assert not any(counts[4:7])
@@ -178,7 +178,7 @@ def test_another_graph_is_certified(monkeypatch):
 
 
 def test_a_layout_that_changes_unseen_stops_the_run(monkeypatch):
-    """The order of rows follows the values, and nothing that would see it is at work: the next certificate does."""
+    """The order of rows depends on values, and what would see it is off: the next certificate sees it."""
     monkeypatch.setattr(row_moves.RowMoves, "keep_rows", lambda *args: True)
     monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
 
@@ -201,7 +201,7 @@ def test_a_layout_that_changes_unseen_stops_the_run(monkeypatch):
 
 
 def test_layouts_that_no_row_shows_are_not_taken_for_proved(monkeypatch):
-    """A head that starts at zero: the first lot shows nothing of the layer, so the next is certified as well."""
+    """With a head of zeros the first lot shows nothing of the layer, so the next is certified as well."""
     model = Model(
         lambda s, x: s.b(s.a(x.transpose(0, 1).reshape(-1, 4))[: len(x)]),
         a=nn.Linear(4, 6),
@@ -253,7 +253,7 @@ def test_a_graph_has_a_law_in_the_number_of_examples():
 
 
 def test_a_position_is_certified_until_two_of_its_rows_were_shown(monkeypatch):
-    """The second token counts for examples with a flag alone; the first of them are certified, the others are not."""
+    """The second token counts only for examples with a flag. The first of them are certified."""
     model = Model(
         lambda s, x: s.b((h := s.a(x[:, :2]).tanh())[:, 0] + x[:, 2, :1] * h[:, 1]),
         a=nn.Linear(4, 6),

@@ -1,4 +1,4 @@
-"""Compiled loops on several of torch's threads: every loop gives what it gives on one, whatever the number is."""
+"""Compiled loops on several of torch's threads: every loop gives the same as on one thread."""
 
 import os
 import signal
@@ -50,7 +50,8 @@ def cases():
     tokens, rows = numbers(17, 35, 20), numbers(17, 35, 33)
     found = {
         "layer_norm_sums": (
-            loops.layer_norm_sums, tokens, numbers(17, 35), numbers(17, 35), numbers(17, 35, 20), numbers(17, 20), numbers(17, 20),
+            loops.layer_norm_sums, tokens, numbers(17, 35), numbers(17, 35), numbers(17, 35, 20),
+            numbers(17, 20), numbers(17, 20),
         ),
     }  # fmt: skip
     grams = load_kernels("gram_loops")
@@ -60,15 +61,24 @@ def cases():
         found["gram_squares, tokens first"] = (grams.gram_squared_norms, *first, True, 0.0, norms)
     return found | {
         "embedding_squared_norms": (loops.embedding_squared_norms, ids, numbers(17, 6, 5), 3, 600, norms),
-        "add_embedding_rows": (loops.add_embedding_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(600, 5)),
+        "add_embedding_rows": (
+            loops.add_embedding_rows, ids, numbers(17, 6, 5), numbers(17), 3, numbers(600, 5),
+        ),
         "copy_windows": (loops.copy_windows, numbers(17, 8, 12), 2, 2, numbers(17, 3, 5, 4, 4)),
         "lstm_forward": (loops.lstm_forward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 5), 1),
         "lstm_backward": (
-            loops.lstm_backward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 4, 5), numbers(17, 5), numbers(17, 5), 1,
+            loops.lstm_backward, gates, cells, numbers(2, 17, 5), numbers(2, 17, 4, 5),
+            numbers(17, 5), numbers(17, 5), 1,
         ),
-        "entropy": (mlp_loops.cross_entropy_gradient, x, no_matrix, nothing, g, labels, 7, 1.0, 1.0, norms),
-        "entropy, thin": (mlp_loops.cross_entropy_gradient, x, numbers(40, 9), numbers(40), g, labels, 7, 1.0, 0.0, norms),
-        "add_layer_squared_norms": (mlp_loops.add_layer_squared_norms, x, numbers(17, 40), g, 2, 1.0, 1.0, norms),
+        "cross entropy": (
+            mlp_loops.cross_entropy_gradient, x, no_matrix, nothing, g, labels, 7, 1.0, 1.0, norms,
+        ),
+        "cross entropy with the last layer": (
+            mlp_loops.cross_entropy_gradient, x, numbers(40, 9), numbers(40), g, labels, 7, 1.0, 0.0, norms,
+        ),
+        "add_layer_squared_norms": (
+            mlp_loops.add_layer_squared_norms, x, numbers(17, 40), g, 2, 1.0, 1.0, norms,
+        ),
         "add_linear_squared_norms": (mlp_loops.add_linear_squared_norms, x, g, 1.0, 1.0, norms),
         "scale_and_sum": (mlp_loops.scale_and_sum, numbers(17, 130), numbers(17), numbers(130), False),
         "scale, and no sum": (mlp_loops.scale_and_sum, numbers(17, 130), numbers(17), nothing, True),
@@ -136,13 +146,13 @@ def test_gram_norms_of_every_size(tokens, widths):
 
 @pytest.mark.parametrize("bad", [-1, 40])
 def test_a_label_out_of_range_is_seen_by_every_thread(bad):
-    loop, *arguments = CASES["entropy"]
+    loop, *arguments = CASES["cross entropy"]
     for place in (0, 8, 16):
         labels = arguments[4].copy()
         labels[place] = bad
         arguments[4] = labels
         assert not outcome(loop, 3, *arguments)[0]
-    assert outcome(*[CASES["entropy"][0], 3, *CASES["entropy"][1:]])[0]
+    assert outcome(*[CASES["cross entropy"][0], 3, *CASES["cross entropy"][1:]])[0]
 
 
 class Flat:
@@ -168,15 +178,22 @@ class Last(nn.Module):
 
 
 MODELS = {
-    "a chain": (lambda: nn.Sequential(nn.Linear(300, 60), nn.ReLU(), nn.Linear(60, 3)), lambda: torch.randn(200, 300)),
+    "an MLP": (
+        lambda: nn.Sequential(nn.Linear(300, 60), nn.ReLU(), nn.Linear(60, 3)),
+        lambda: torch.randn(200, 300),
+    ),
     "thin": (lambda: nn.Linear(300, 3), lambda: torch.randn(200, 300)),
     "text": (Text, lambda: torch.randint(0, 50, (200, 20))),
     "sentences": (
-        lambda: nn.Sequential(nn.Embedding(50, 40), nn.LayerNorm(40), nn.Linear(40, 60), nn.GELU(), nn.Linear(60, 3), Last()),
+        lambda: nn.Sequential(
+            nn.Embedding(50, 40), nn.LayerNorm(40), nn.Linear(40, 60), nn.GELU(), nn.Linear(60, 3), Last()
+        ),
         lambda: torch.randint(0, 50, (100, 20)),
     ),
     "images": (
-        lambda: nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(800, 3)),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(800, 3)
+        ),
         lambda: torch.randn(64, 1, 28, 28),
     ),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """The private parts of torch that Privet needs: each is named here, and no module but one uses any.
 
-Tested with torch 2.13.0 (``TESTED_VERSIONS``). A torch without one of these parts fails the test of that name.
+Tested with torch 2.13.0 (``TESTED_VERSIONS``). A torch without one of these parts fails the test of that
+name.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""AES in compiled loops: the published examples, the package ``cryptography`` beside it, and every width of instruction."""
+"""AES in compiled loops: published examples, the package ``cryptography``, and every width of instruction."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ SCALES = (np.float32(2**20), np.float32(2**20), np.float32(2.0**-20))
 
 
 def test_noise_in_the_loop_is_made_of_the_stream():
-    """The same numbers as from the same bits by the loop that is given its bits; chunk 1 begins at block 768."""
+    """The loop that takes its bits makes the same numbers from the same bits; chunk 1 starts at block 768."""
     kernels = pytest.importorskip("privet.training.noise.normal_kernels")
     secret = np.arange(3, dtype=np.uint64)
     found = np.zeros(4 * kernels.CHUNK, dtype=np.float32)

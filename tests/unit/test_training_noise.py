@@ -1,4 +1,4 @@
-"""Noise on a buffer: grid, dither, tails, seeds, and what is refused. Its law is in tests/statistical."""
+"""Noise on a buffer: grid, dither, tails, seeds and refusals. Its distribution is in tests/statistical."""
 
 import math
 
@@ -126,7 +126,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
 @with_numba
 @pytest.mark.parametrize("size", [1, 2, 3, 2047, 2048, 2049, 4095, 4097, 10_001])
 def test_a_buffer_is_a_beginning_of_a_longer_one_up_to_its_last_chunk(size):
-    """Chunks have 2,048 numbers; of the last, the two halves are drawn as pairs, and an odd number is no other case."""
+    """Chunks have 2,048 numbers. The halves of the last chunk are drawn as pairs, also for odd sizes."""
     scale = 1.0, grid_spacing(1.0), SeededNoise(3), 1.0
     short, long = np.zeros(size, dtype=np.float32), np.zeros(12_288, dtype=np.float32)
     compiled_normals.add_normal(short, *scale)

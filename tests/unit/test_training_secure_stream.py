@@ -15,7 +15,7 @@ ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
 @pytest.mark.parametrize("sizes", [(64,), (8, 24, 8), (1 << 17, 16, 3 << 17)])
 def test_the_stream_is_that_of_the_counter_mode(sizes):
-    """GCM with a nonce of 96 bits encrypts by counters that begin at 2; 1 is for the tag (NIST SP 800-38D)."""
+    """GCM with a nonce of 96 bits starts its counter at 2; 1 is for the tag (NIST SP 800-38D)."""
     key, nonce = bytes(range(16)), bytes(range(100, 112))
     stream = CipherNoise(key, nonce, frozenset())
     found = [stream.bits(size // 8).tobytes() for size in sizes]
