@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import ClassVar, final
 
 from privet.errors import Unreadable
+from privet.public_calls import check_public_calls
 
 __all__ = ["AddRemove", "Adjacency", "ReplaceOne", "Unit", "ZeroOut", "adjacency_from_name"]
 
@@ -93,3 +94,6 @@ def adjacency_from_name(relation: str, unit: str = "record") -> Adjacency:
             f"'unit' must be one of {', '.join(Unit)}, got {unit!r}. Name what one contribution is of."
         )
     return _KINDS[relation](Unit(unit))
+
+
+check_public_calls(__name__)

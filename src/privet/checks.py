@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
 
+from privet.public_calls import check_public_calls
+
 __all__ = ["Check", "Outcome"]
 
 
@@ -25,3 +27,6 @@ class Check:
     outcome: Outcome
     finding: str
     advice: str = ""
+
+
+check_public_calls(__name__)

@@ -17,6 +17,7 @@ from typing import final
 
 from privet.arguments import at_least, finite, fraction, halves, open_fraction, positive, whole
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BandedNoise",
@@ -384,3 +385,6 @@ def _check_correlated(noise: float, steps: int, separation: int, participations:
             f"'participations' = {participations} with 'separation' = {separation} must fit into "
             f"'steps' = {steps}, and does not. Lower the participations or raise the steps."
         )
+
+
+check_public_calls(__name__)

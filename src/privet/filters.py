@@ -17,6 +17,7 @@ from typing import Any, ClassVar, final
 from privet.arguments import finite, positive, shown
 from privet.documents import only
 from privet.errors import InvalidArgument, Unreadable
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BasicFilter",
@@ -163,3 +164,6 @@ def _check_claims(claims: float, delta: float) -> None:
             f"'claims' must be at least 0 and below 'delta' = {delta!r}, got {claims!r}. Half of it is a fair share; where "
             f"nothing has a δ of its own, 0 is."
         )
+
+
+check_public_calls(__name__)

@@ -41,6 +41,7 @@ import numpy as np
 
 from privet.errors import Unreadable
 from privet.ledger import Ledger
+from privet.public_calls import check_public_calls
 from privet.record_hashes import combined_hash, record_hashes
 from privet.scores import Records
 from privet.views import Numbers
@@ -212,3 +213,6 @@ def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
                 yield from _sources(part, f"{place}/")
         else:
             yield place, part.read_bytes()
+
+
+check_public_calls(__name__)

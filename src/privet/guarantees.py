@@ -22,6 +22,7 @@ from privet.bounds import EpsilonBound, Interval, Side, enclosure
 from privet.caveats import Caveat
 from privet.ceilings import Ceiling, lowest_ceiling
 from privet.errors import InvalidArgument, NotProved, PrivetError
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "Ceiling",
@@ -333,3 +334,6 @@ def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
 def _plain(found: Interval) -> Interval:
     """Python's own floats: a numpy scalar in a report or a document is a surprise."""
     return Interval(float(found.lower), float(found.upper))
+
+
+check_public_calls(__name__)

@@ -15,6 +15,7 @@ from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 from privet.filters import Filter, filter_from_plain, filter_to_plain
 from privet.lineage import Head, canonical, chained, checked_identity, sealed
+from privet.public_calls import check_public_calls
 
 __all__ = ["Entry", "Ledger"]
 
@@ -252,3 +253,6 @@ def _entry(row: object) -> Entry:
         raise Unreadable("An entry must be an object with a 'label' and an 'event'. Check the file.")
     only(row, "An entry", ("label", "event"))
     return Entry(row["label"], from_plain(row.get("event")))
+
+
+check_public_calls(__name__)

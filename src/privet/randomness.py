@@ -15,6 +15,7 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.caveats import Caveat
+from privet.public_calls import check_public_calls
 
 __all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "experiment"]
 
@@ -78,3 +79,6 @@ class SeededNoise(NoiseSource):
 def experiment(seed: int) -> np.random.Generator:
     """Randomness of an experiment: reproducible, and never used as privacy noise."""
     return np.random.default_rng(whole("seed", seed, least=0))
+
+
+check_public_calls(__name__)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.record_hashes import Hashes, record_hashes
 from privet.views import Labels, Numbers, Rows
 
@@ -305,3 +306,6 @@ def _whole_labels(labels: Labels, count: int) -> Labels:
             "with scikit-learn by np.searchsorted(model.classes_, labels)."
         )
     return found.astype(np.int64)
+
+
+check_public_calls(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "Adversary",
@@ -141,3 +142,6 @@ def scaled(log_confidences: Numbers, labels: Labels) -> Numbers:
         rest = np.log(np.exp(others - top).sum(axis=1)) + top[:, 0]
     phi: Numbers = np.clip(chosen, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
     return phi
+
+
+check_public_calls(__name__)

@@ -28,6 +28,7 @@ from privet.attacks.shokri import Shokri
 from privet.attacks.signals import Query, identity, signal, signals
 from privet.attacks.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BASE",
@@ -76,3 +77,6 @@ __all__ = [
     "signal",
     "signals",
 ]
+
+
+check_public_calls(__name__)

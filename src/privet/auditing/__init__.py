@@ -34,6 +34,7 @@ from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import Split
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "EVERYBODY",
@@ -66,3 +67,6 @@ __all__ = [
     "most_at_risk",
     "over_targets",
 ]
+
+
+check_public_calls(__name__)

@@ -15,6 +15,8 @@ Sensitivity follows from a bounded query, score or utility and from the adjacenc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from privet.public_calls import check_public_calls
+
 _HOMES = {
     "DiscreteGaussian": "gaussian",
     "Gaussian": "gaussian",
@@ -102,3 +104,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+check_public_calls(__name__)

@@ -1,5 +1,6 @@
 """Tables → bounded contributions → several statistics under one ledger."""
 
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import (
     Answer,
     ErrorKind,
@@ -59,3 +60,6 @@ __all__ = [
     "filter_state",
     "question_key",
 ]
+
+
+check_public_calls(__name__)

@@ -39,6 +39,7 @@ from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.lineage import Head, fresh_identity
 from privet.paths import is_folder
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
 from privet.releasing.budget import Budget, changed_budget, extended
 from privet.releasing.store import Store, with_unit_column
@@ -340,3 +341,6 @@ def _is_in(ledger: Ledger, receipt: object) -> bool:
             ):  # an event that this version does not know is in no ledger that it reads
                 return ledger.entries[place] == Entry(label, from_plain(event))
     return False
+
+
+check_public_calls(__name__)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from privet.errors import MissingPackage
+from privet.public_calls import check_public_calls
 
 try:
     import torch as _torch  # noqa: F401
@@ -166,3 +167,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+check_public_calls(__name__)

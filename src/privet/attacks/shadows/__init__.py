@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from privet.errors import MissingPackage
+from privet.public_calls import check_public_calls
 
 if TYPE_CHECKING:
     from privet.attacks.shadows.choice import Choice, Estimate, choose
@@ -107,3 +108,6 @@ def __getattr__(name: str) -> object:
         raise MissingPackage(
             f"{name} needs the package 'torch', which is not installed. Run pip install 'privet[torch]'."
         ) from None
+
+
+check_public_calls(__name__)

@@ -11,6 +11,7 @@ answers and samples are post-processing; its ledger holds every look at the data
 ((2, 3), 4)
 """
 
+from privet.public_calls import check_public_calls
 from privet.releasing.synthetic.aim import AIM
 from privet.releasing.synthetic.descent import MirrorDescent
 from privet.releasing.synthetic.domain import Bins, Categories, Column, Domain
@@ -38,3 +39,6 @@ __all__ = [
     "Workload",
     "all_marginals",
 ]
+
+
+check_public_calls(__name__)
