@@ -8,11 +8,13 @@ __all__ = ["at_least", "finite", "fraction", "halves", "open_fraction", "positiv
 
 
 def shown(value: object) -> str:
-    """A value in a message: its repr, cut where it is long, and a word where Python refuses to write it."""
+    """A value in a message: its repr, cut where it is long, and a word where it cannot be written."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
         return f"a value of type {type(value).__name__} that is too long to show"
+    except Exception:  # an object whose repr fails
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 

@@ -1,7 +1,7 @@
 """Public calls are checked once, at the door: arguments of the wrong type get the library's own error.
 
 ``check_public_calls(__name__)`` at the end of a public module wraps the functions and classes of its ``__all__``. A new public name is checked
-on the day it is added. The checks follow the type hints (``hint_checks``), which are resolved at the first call.
+on the day it is added. The checks follow the type hints (``type_hints``), which are resolved at the first call.
 
 What is *not* checked: properties, private methods, named tuples, exceptions, and the constructors of scikit-learn estimators, which must take
 everything and refuse in ``fit``. Calls inside of Privet that import a function from its own module do not pass the door.
@@ -9,17 +9,23 @@ everything and refuse in ``fit``. Calls inside of Privet that import a function 
 *Leaks*: a message names the argument and the type of what was got, and never its value.
 """
 
+import collections.abc
 import enum
 import functools
 import inspect
+import os
 import sys
+import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from privet.errors import InvalidArgument, PrivetError
-from privet.hint_checks import Mismatch, Reader, reader_for
+from privet.type_hints import Mismatch, Reader, reader_for
 
 __all__ = ["check_public_calls", "checked_modules"]
 
@@ -110,10 +116,11 @@ def _methods(kind: type) -> Iterator[tuple[str, object]]:
 class _Readers:
     """The readers of a function's parameters, resolved when it is first called."""
 
-    __slots__ = ("named", "names", "positional", "rest", "rest_named")
+    __slots__ = ("arrays", "named", "names", "positional", "rest", "rest_named")
 
-    def __init__(self, function: types.FunctionType, skipped: int) -> None:
+    def __init__(self, function: types.FunctionType, skipped: int, *, keeps_arrays: bool = False) -> None:
         hints = _hints(function)
+        self.arrays = [name for name, hint in hints.items() if name != "return" and _holds_arrays(hint)]
         self.positional: list[Reader | None] = [None] * skipped
         self.names = ["self"] * skipped
         self.named: dict[str, Reader] = {}
@@ -121,6 +128,8 @@ class _Readers:
         self.rest_named: Reader | None = None
         for parameter in list(inspect.signature(function).parameters.values())[skipped:]:
             reader = reader_for(hints[parameter.name]) if parameter.name in hints else None
+            if reader is not None and keeps_arrays:
+                reader = _without_arrays(reader)
             if parameter.default is None and reader is not None:
                 reader = _or_none(reader)
             if parameter.kind is parameter.VAR_POSITIONAL:
@@ -159,8 +168,77 @@ def _refuse(name: str, refused: Mismatch) -> NoReturn:
     raise InvalidArgument(f"'{name}' must be {refused.needed}, got {refused.got}. {refused.fix}") from None
 
 
+def _holds_arrays(hint: object) -> bool:
+    kind = typing.get_origin(hint) or hint
+    inner = typing.get_args(hint) if kind is not collections.abc.Callable else ()
+    return getattr(kind, "__name__", "") in ("ndarray", "Tensor") or any(map(_holds_arrays, inner))
+
+
+def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetError | None:
+    """What to say where arrays of the right type do not fit: their shapes, their numbers or each other. None: it is not that.
+
+    Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has failed. The error itself
+    may show numbers, so it is the cause of this one and no part of its message.
+    """
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    if isinstance(error, PrivetError) or not isinstance(error, _MISFITS) or _is_own(caller):
+        return None
+    inside = [
+        frame.f_globals.get("__name__", "")
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if not _is_installed(frame.f_code.co_filename) or _is_own(frame.f_globals.get("__name__", ""))
+    ]
+    if not inside or not _is_own(inside[-1]):
+        return None
+    return InvalidArgument(
+        f"The arrays given to {function.__qualname__} must have the shapes and numbers that it asks for, and do not fit "
+        f"({type(error).__name__}). Check the number of rows, columns and classes of each."
+    )
+
+
+_MISFITS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RuntimeError,
+    AttributeError,
+    AssertionError,
+)
+
+
+def _is_own(module: str) -> bool:
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+
+
+def _is_installed(filename: str) -> bool:
+    return (
+        filename.startswith("<")
+        or f"{os.sep}site-packages{os.sep}" in filename
+        or filename.startswith(_PYTHON)
+    )
+
+
+_PYTHON = str(Path(os.__file__).parent)
+
+
 def _or_none(reader: Reader) -> Reader:
     return lambda value: None if value is None else reader(value)
+
+
+def _without_arrays(reader: Reader) -> Reader:
+    """Classes read what is an array for them by their own rules, so they are given it as it is."""
+
+    def read(value: object) -> object:
+        found = reader(value)
+        return value if type(found) is np.ndarray else found
+
+    return read
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if type(value) is list else value
 
 
 def _hints(function: types.FunctionType) -> Mapping[str, object]:
@@ -188,19 +266,26 @@ def _wrapped(function: types.FunctionType, *, skipped: int, constructs: bool = F
     if all(hint is Any or hint is object for hint in hints):
         return function
     readers: _Readers | None = None
-    make, refused_by_type, refused_by_class = _Readers, InvalidArgument, PrivetError
+    make, listed, refused_arrays = _Readers, _as_tuple, _refused_arrays
+    refused_by_type, refused_by_class = InvalidArgument, PrivetError
 
     def call(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         nonlocal readers
         if readers is None:
             readers = make(function, skipped)
         read_args, read_named = readers.read(args, named)
-        return function(*read_args, **read_named)
+        try:
+            return function(*read_args, **read_named)
+        except Exception as error:
+            refused = refused_arrays(error, function) if readers.arrays else None
+            if refused is None:
+                raise
+            raise refused from error
 
     def construct(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         nonlocal readers
         if readers is None:
-            readers = make(function, skipped)
+            readers = make(function, skipped, keeps_arrays=True)
         try:
             read_args, read_named = readers.read(args, named)
         except refused_by_type as refused:
@@ -208,7 +293,7 @@ def _wrapped(function: types.FunctionType, *, skipped: int, constructs: bool = F
         else:
             return function(*read_args, **read_named)
         try:
-            function(*args, **named)
+            function(*map(listed, args), **{name: listed(value) for name, value in named.items()})
         except refused_by_class:
             raise
         except Exception:

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 
 from privet.arguments import whole
 from privet.attacks.fitted import class_names, class_numbers, framed, numbered
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Outputs",
     "Predictions",
     "Probabilities",
+    "ask",
     "log_of_logits",
     "log_of_probabilities",
     "pieces",
@@ -67,8 +68,9 @@ class Probabilities(BlackBox):
     classes: tuple[int, ...] | None = None
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
-        table = np.concatenate(found)
+        table = np.concatenate(
+            [_table(ask(self.function, rows), len(rows)) for rows in pieces(inputs, self.batch)]
+        )
         if self.classes is None:
             return log_of_probabilities(table)
         if len(self.classes) == 1 and table.shape[1] == 1:  # a model that knows one class is sure of it
@@ -91,7 +93,7 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        found = [_table(self.function(rows), len(rows)) for rows in pieces(inputs, self.batch)]
+        found = [_table(ask(self.function, rows), len(rows)) for rows in pieces(inputs, self.batch)]
         return log_of_logits(np.concatenate(found), "Wrap the function in Probabilities instead.")
 
 
@@ -104,7 +106,7 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        found = [np.asarray(self.function(rows)) for rows in pieces(inputs, self.batch)]
+        found = [_array(ask(self.function, rows)) for rows in pieces(inputs, self.batch)]
         answer = np.concatenate(found)
         if (
             answer.dtype.kind == "f"
@@ -154,8 +156,35 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
     )
 
 
+def ask(model: Callable[[Any], object], rows: Any) -> object:  # noqa: ANN401 - an array or a tensor
+    """What a model says of some rows. Its own error may show records, so it is the cause and no part of the message."""
+    try:
+        return model(rows)
+    except (PrivetError, MemoryError):
+        raise
+    except Exception as failed:
+        raise ProgramFailed(
+            f"The model must answer every record, and it failed with {type(failed).__name__}, which stands above. "
+            f"Check that it takes records as they are given: their shape, type and scale."
+        ) from failed
+
+
+def _array(found: object, dtype: type | None = None) -> Any:  # noqa: ANN401 - of any type
+    try:
+        return np.asarray(found, dtype=dtype)
+    except Exception:  # rows of several lengths, text, or an object that only looks like an array
+        raise InvalidArgument(
+            f"'function' must give an array of numbers, got {type(found).__name__} that numpy cannot read as one. "
+            f"Give rows × classes."
+        ) from None
+
+
 def pieces(inputs: Rows, size: int) -> Iterator[Rows]:
     """The rows, at most ``size`` at a time."""
+    if inputs.ndim == 0 or len(inputs) == 0:
+        raise InvalidArgument(
+            "'inputs' must hold at least one record, got none. Give one row for each record."
+        )
     for start in range(0, len(inputs), whole("batch", size)):
         yield inputs[start : start + size]
 
@@ -201,7 +230,7 @@ _NAN = (
 
 
 def _table(found: object, rows: int) -> Numbers:
-    table = np.asarray(found, dtype=np.float64)
+    table = _array(found, np.float64)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) != rows:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from privet.arguments import whole
-from privet.attacks.model_views import Outputs, log_of_logits, log_of_probabilities, pieces
+from privet.attacks.model_views import Outputs, ask, log_of_logits, log_of_probabilities, pieces
 from privet.attacks.torch_outputs import (
     bare_outputs,
     last_layer_gives,
@@ -114,7 +114,7 @@ class TorchView(WhiteBox):
             with _evaluating(self.module), torch.no_grad():
                 for rows in pieces(inputs, self.batch):
                     kept.clear()
-                    self.module(self._rows(rows))
+                    ask(self.module, self._rows(rows))
                     found.append(self._one_row_each(kept, len(rows), layer))
         finally:
             hook.remove()
@@ -149,7 +149,7 @@ class TorchView(WhiteBox):
         return tensor.to(self._device, self._type)
 
     def _answers(self, rows: Rows) -> Numbers:
-        return _numbers(_two_axes(self.module(self._rows(rows)), len(rows)))
+        return _numbers(_two_axes(ask(self.module, self._rows(rows)), len(rows)))
 
     @staticmethod
     def _one_row_each(kept: list[Tensor], rows: int, layer: str) -> Tensor:

@@ -12,7 +12,7 @@ from privet.arguments import positive, shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
-from privet.learning.inputs import answers_of, noise_source, plain, table
+from privet.learning.inputs import answers_of, noise_source, plain, table, validated
 from privet.ledger import Ledger
 from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
@@ -20,7 +20,7 @@ from privet.randomness import NoiseSource
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
     from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
-    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 except ImportError:
     raise MissingPackage(
         "privet.learning needs the package 'scikit-learn', version 1.6 or newer, which is not installed. "
@@ -66,9 +66,9 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         # Missing values and texts stay: an error that depended on them would tell that they are there.
         opened = table(X)
         if self.classes is None:
-            rows, answers = validate_data(self, opened, y, dtype=None, ensure_all_finite=False)
+            rows, answers = validated(self, opened, y)
         else:
-            rows = validate_data(self, opened, dtype=None, ensure_all_finite=False)
+            rows = validated(self, opened)
             answers = answers_of(y, rows.shape[0])
         self._public(rows.shape[1])
         labels = self._labels(answers)
@@ -105,7 +105,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     def _asked(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False, reset=False)
+        rows = validated(self, table(X), reset=False)
         return self._joint(rows)
 
     def _relation(self) -> Adjacency:

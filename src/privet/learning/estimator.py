@@ -11,7 +11,7 @@ from privet.arguments import shown
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
-from privet.learning.inputs import answers_of, noise_source, numbers, plain, table
+from privet.learning.inputs import answers_of, noise_source, numbers, plain, table, validated
 from privet.learning.losses import Floats, Loss
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
@@ -20,7 +20,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource
 
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]  # isort: skip - after the check for scikit-learn
-from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]  # isort: skip
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]  # isort: skip
 
 __all__ = ["PrivateLinear"]
 
@@ -56,9 +56,9 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         choose one type for all answers, so that a single text makes texts of all numbers.
         """
         if declared:
-            rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False)
+            rows = validated(self, table(X))
             return numbers(rows), answers_of(y, rows.shape[0])
-        rows, answers = validate_data(self, table(X), y, dtype=None, ensure_all_finite=False)
+        rows, answers = validated(self, table(X), y)
         return numbers(rows), answers
 
     def _learn(self, features: Floats, columns: list[Floats], caveats: frozenset[Caveat], what: str) -> None:
@@ -97,7 +97,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, table(X), dtype=None, ensure_all_finite=False, reset=False)
+        rows = validated(self, table(X), reset=False)
         features = np.clip(np.nan_to_num(numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
         return np.asarray(features @ np.atleast_2d(self.coef_).T + self.intercept_)
 

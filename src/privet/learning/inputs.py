@@ -1,5 +1,6 @@
 """What scikit-learn's users pass: numpy's scalars as parameters, and tables that hold anything."""
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -13,8 +14,9 @@ from privet.mechanisms.records import listed
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
 
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]  # isort: skip - after the check
+from sklearn.utils.validation import validate_data  # type: ignore[import-untyped]  # isort: skip
 
-__all__ = ["answers_of", "noise_source", "numbers", "plain", "table"]
+__all__ = ["answers_of", "noise_source", "numbers", "plain", "table", "validated"]
 
 _NO_ROW = -1  # the width of what is no row
 
@@ -62,6 +64,37 @@ def table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
             value = row[column] if fits else np.nan
             found[place, column] = np.nan if isinstance(value, (list, tuple, dict, np.ndarray)) else value
     return found
+
+
+def validated(estimator: Any, *tables: Any, reset: bool = True) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
+    """What scikit-learn reads from tables. Missing values and texts stay: an error that depended on them would tell that they are there.
+
+    Its refusals are said again without the numbers that it shows. Sentences that its users search for stay.
+    """
+    try:
+        return validate_data(estimator, *tables, dtype=None, ensure_all_finite=False, reset=reset)
+    except InvalidArgument:
+        raise
+    except Exception as refused:
+        said = str(refused) if type(refused) in (ValueError, TypeError) else ""
+        public = re.match(_PUBLIC_REFUSALS, said)
+        reshape = " Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
+        why = "" if public is None else f" ({public[0].rstrip('.:')}.{reshape * ('2D array' in public[0])})"
+        wrong = InvalidArgument(
+            f"'X' must be a table with one row for each record, and 'y' must hold one answer for each, and scikit-learn cannot "
+            f"read them so{why}. Give two arrays of the same length."
+        )
+    raise wrong from None
+
+
+# Of shapes, names and numbers of columns alone.
+_PUBLIC_REFUSALS = (
+    r"Expected 2D array, got (?:scalar array|1D array)|Found array with .*? while a minimum of .*?\.|Found array with dim .*?\."
+    r"|X has \d+ features, but .*|Found input variables with inconsistent numbers of samples.*"
+    r"|This .* requires y to be passed, but the target y is None|Complex data not supported|The feature names should match[^\n]*"
+    r"|[Ss]parse (?:data|input)[^\n]*|y should be a 1d array, got an array of shape[^\n]*"
+    r"|X does not contain any features[^\n]*|bad input shape[^\n]*|The truth value[^\n]*|Sparse data was passed[^\n]*"
+)
 
 
 def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever scikit-learn takes

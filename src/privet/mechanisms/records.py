@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.type_hints.mismatch import is_a
 
 __all__ = ["Floats", "indices", "listed", "number_rows", "numbers", "records"]
 
@@ -109,9 +110,12 @@ def _opened(data: object) -> list[Any] | NDArray[Any]:
         if data.ndim == 0:
             raise _not_records(data)
         return data
-    if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, Iterable):
+    if is_a(data, (str, bytes, Mapping, Set)) or not is_a(data, Iterable):
         raise _not_records(data)
-    rows = listed(data)
+    try:
+        rows = listed(data)
+    except Exception:  # a container that fails, or that has no end
+        raise _not_records(data) from None
     if type(data).__name__ not in _TABLES:
         return rows
     table = np.empty((len(rows), _width(data)), dtype=object)
