@@ -77,8 +77,7 @@ def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int
         )
     if most is not None and value > most:
         raise InvalidArgument(
-            f"'{name}' must be at most {most:.0e}, got {shown(value)}, because larger numbers are not exact "
-            f"in float64. Give a number that can occur."
+            f"'{name}' must be at most {most:.0e}, got {shown(value)}. Give a number that can occur."
         )
     return value
 

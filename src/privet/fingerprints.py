@@ -181,8 +181,13 @@ def ledger_fingerprint(ledger: Ledger) -> Fingerprint:
 
 def ledger_document_fingerprint(document: Mapping[str, Any]) -> Fingerprint:
     """That of a ledger as it stands in a document, which another version may have written."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return taken("ledger", text.encode(), None)
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return taken("ledger", text.encode(), None)
+    except (TypeError, ValueError, RecursionError):  # also a lone surrogate, which is no UTF-8
+        raise Unreadable(
+            "A ledger must be a document of JSON, and is not. Give it as it stands in its file."
+        ) from None
 
 
 @cache

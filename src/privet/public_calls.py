@@ -10,6 +10,7 @@ everything and refuse in ``fit``. Calls inside of Privet that import a function 
 """
 
 import collections.abc
+import dataclasses
 import enum
 import functools
 import inspect
@@ -120,7 +121,9 @@ class _Readers:
 
     def __init__(self, function: types.FunctionType, skipped: int, *, keeps_arrays: bool = False) -> None:
         hints = _hints(function)
-        self.arrays = [name for name, hint in hints.items() if name != "return" and _holds_arrays(hint)]
+        self.arrays = [
+            name for name, hint in hints.items() if name != "return" and _holds_arrays(hint, deep=skipped > 0)
+        ]
         self.positional: list[Reader | None] = [None] * skipped
         self.names = ["self"] * skipped
         self.named: dict[str, Reader] = {}
@@ -168,10 +171,19 @@ def _refuse(name: str, refused: Mismatch) -> NoReturn:
     raise InvalidArgument(f"'{name}' must be {refused.needed}, got {refused.got}. {refused.fix}") from None
 
 
-def _holds_arrays(hint: object) -> bool:
+def _holds_arrays(hint: object, *, deep: bool) -> bool:
+    """Whether a value of this type is an array, or holds some; ``deep`` looks into the fields of an object, too."""
     kind = typing.get_origin(hint) or hint
     inner = typing.get_args(hint) if kind is not collections.abc.Callable else ()
-    return getattr(kind, "__name__", "") in ("ndarray", "Tensor") or any(map(_holds_arrays, inner))
+    if deep and isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        try:
+            inner = tuple(typing.get_type_hints(kind).values())
+        except Exception:  # a hint for the type checker alone
+            inner = ()
+        return any(_holds_arrays(one, deep=False) for one in inner)
+    return getattr(kind, "__name__", "") in ("ndarray", "Tensor") or any(
+        _holds_arrays(one, deep=deep) for one in inner
+    )
 
 
 def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetError | None:

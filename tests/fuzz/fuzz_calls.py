@@ -20,6 +20,7 @@ from fuzz_surface import Target
 from fuzz_values import HOSTILE, MARK, MODELS, OwnError
 
 LIMIT = 20  # seconds that a call may take
+_TEXTS = ("text", "empty text", "surrogate", "nul", "escape", "long text", "path")
 
 
 class CannotMake(Exception):
@@ -51,7 +52,7 @@ class Fuzzer:
         self.objects = harvest()
         self.outcomes = Outcomes()
 
-    def value(self, hint: object, depth: int = 0) -> object:  # noqa: C901, PLR0915
+    def value(self, hint: object, depth: int = 0) -> object:
         """An ordinary value of a type."""
         pick = self.random.choice
         while typing.get_origin(hint) is typing.Annotated:
@@ -220,12 +221,14 @@ class Fuzzer:
             out.answered[target.name] += 1
         except OwnError:
             out.answered[target.name] += 1
-        except Hang:
-            out.faults.append((target.name, changed, "Hang", f"over {LIMIT} s"))
+        except Hang as error:
+            out.faults.append((target.name, changed, "Hang", f"{_where(error)} {_said([*this, *placed, named])}"))
         except Exception as error:
             # scikit-learn's own tests of estimators ask for its own error where nothing was fitted.
             if type(error).__module__.startswith("privet") or type(error).__name__ == "NotFittedError":
                 out.refused[target.name] += 1
+                # A text instead of data is the path of a file, which may be shown.
+                changed = {name: kind for name, kind in changed.items() if kind not in _TEXTS}
                 if MARK in str(error) and any(hints.get(name) in (object, typing.Any) for name in changed):
                     out.faults.append((target.name, changed, "shows data", str(error)[:300]))
             else:
@@ -256,6 +259,13 @@ def _limited() -> abc.Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _said(things: list) -> str:
+    try:
+        return repr(things)[:500]
+    except Exception:
+        return "?"
+
+
 def _where(error: BaseException) -> str:
     import traceback
 
@@ -270,7 +280,8 @@ def _where(error: BaseException) -> str:
 
 
 def hints_of(function: object) -> dict[str, object]:
-    function = function.__init__ if isinstance(function, type) else function
+    if isinstance(function, type) and not hasattr(function, "_fields"):
+        function = function.__init__
     try:
         return typing.get_type_hints(function)
     except Exception:

@@ -11,7 +11,7 @@ from enum import Enum
 import privet
 
 # What has ``__all__`` for other modules of Privet, and no user calls. ``cli`` is fuzzed as commands.
-INTERNAL = ("privet.cli", "privet.datasets", "privet.mechanisms.sampling")
+INTERNAL = ("privet.cli", "privet.datasets", "privet.mechanisms.sampling", "privet.type_hints")
 INSIDE_OF = ("privet.training",)  # its sub-packages
 
 

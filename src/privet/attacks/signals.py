@@ -44,7 +44,16 @@ def signals(view: BlackBox, records: Records, queries: tuple[Query, ...] = (iden
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     known = records.known_labels
-    return np.stack([signal(view, Records(query(records.inputs), known)) for query in queries])
+    return np.stack([signal(view, Records(_shown(query, records.inputs), known)) for query in queries])
+
+
+def _shown(query: Query, inputs: Rows) -> Rows:
+    rows = query(inputs)
+    if not isinstance(rows, np.ndarray) or rows.ndim == 0 or len(rows) != len(inputs):
+        raise InvalidArgument(
+            "'queries' must give one row for each record, got something else. Change the rows, and keep their number."
+        )
+    return rows
 
 
 def checked_labels(records: Records, classes: int) -> Labels:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.attacks.model_views import Outputs
+from privet.attacks.model_views import Outputs, ask
 from privet.errors import InvalidArgument
 from privet.views import Numbers
 
@@ -81,7 +81,7 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             rows = inputs[:2].detach()
             # With a gradient of its own there is a graph also where all weights are frozen.
-            found = module(rows.clone().requires_grad_() if rows.is_floating_point() else rows)
+            found = ask(module, rows.clone().requires_grad_() if rows.is_floating_point() else rows)
     finally:
         for part, mode in modes:
             part.training = mode

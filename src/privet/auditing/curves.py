@@ -157,6 +157,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
             "'delta' must be above 0 for Gaussian curves, got 0, because at δ = 0 their ε is infinite. "
             "Give the δ of the claim."
         )
+    if not 0 < delta < 1:
+        raise InvalidArgument(
+            f"'delta' must lie strictly between 0 and 1, got {delta!r}. Give the δ of the claim."
+        )
     if mu <= 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, mu * (mu / 2 + math.sqrt(2 * math.log(1 / delta)) + 1)

@@ -13,6 +13,7 @@ from privet.auditing.audits import Audit, small_delta
 from privet.auditing.draws import counted_of_half, draw_of, most_left
 from privet.auditing.guesses import Guessed, Guesses, between_ties, guessed, planned
 from privet.auditing.thresholds import Split
+from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
@@ -46,6 +47,11 @@ class OneRunAudit(Audit):
         """The largest ε that one of the lines refutes at this level."""
         parameter = 0.0
         for line in lines:
+            if not 0 <= line.right <= line.made <= whole("records", records):
+                raise InvalidArgument(
+                    "'lines' must have no more right guesses than guesses, and no more guesses than records, and do not. "
+                    "Count each guess once."
+                )
             parameter = self.raised(line, records, level, delta, parameter)
         return self.shown(parameter, delta)
 

@@ -171,8 +171,12 @@ class Roc:
 
     def band(self, points: int = 200, confidence: float = 0.95) -> Band:
         """At most so many points of the curve, evenly spread over log FPR, each with the interval of its TPR."""
-        whole("points", points, least=2)
+        whole("points", points, least=2, most=10**6)
         failure = (1 - open_fraction("confidence", confidence)) / 2
+        if self.others == 0 or self.members == 0:
+            raise InvalidArgument(
+                "A curve must have records of both sides, and has one. Score members and others."
+            )
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
         places = np.searchsorted(self.false_positives, wanted, side="right") - 1
         places = np.unique(np.append(places, len(self.thresholds) - 1))

@@ -12,6 +12,7 @@ from privet.arguments import shown
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import listed
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+from privet.type_hints.mismatch import is_a
 
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]  # isort: skip - after the check
 from sklearn.utils.validation import validate_data  # type: ignore[import-untyped]  # isort: skip
@@ -49,9 +50,9 @@ def table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
     numpy would choose one type for all values, so that one record could change what all others are. The width of the
     table, which is public, is what most rows have; a row of another length is missing as a whole.
     """
-    if isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype == object:
+    if is_a(rows, np.ndarray) and rows.ndim == 1 and rows.dtype == object:
         rows = list(rows)
-    if not isinstance(rows, (list, tuple)) or not rows:
+    if not is_a(rows, (list, tuple)) or not rows:
         return rows
     widths = Counter(_width(row) for row in rows)
     width = max(widths, key=lambda known: (widths[known], known))
@@ -101,9 +102,9 @@ def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever sci
     """One answer for each row, as objects; none of them makes an error."""
     if type(y).__name__ == "DataFrame" and len(y.columns) == 1:
         y = y[y.columns[0]]
-    if hasattr(y, "__array__") and not isinstance(y, Iterable):
+    if hasattr(type(y), "__array__") and not is_a(y, Iterable):
         y = np.asarray(y)
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+    if is_a(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Write y.ravel().",
             DataConversionWarning,
@@ -115,7 +116,10 @@ def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever sci
             "'y' must hold one answer for each row of 'X', and there is none (requires y to be passed, but the target y "
             "is None). Give both from one table."
         )
-    rows = y.tolist() if isinstance(y, np.ndarray) else listed(y)
+    try:
+        rows = y.tolist() if isinstance(y, np.ndarray) and y.ndim else listed(y)
+    except Exception:  # a number, or a container that fails
+        rows = []
     if len(rows) != count:
         raise InvalidArgument(
             "'y' must hold one answer for each row of 'X', and does not. Give both from one table."

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from privet.arguments import open_fraction
+from privet.errors import InvalidArgument
 
 __all__ = ["MovingAverage"]
+
+_OTHER_MODEL = "'model' must be the one that the average began with, and its parameters are others. Call begin(model) first."
 
 
 @final
@@ -33,15 +36,22 @@ class MovingAverage:
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
         """Take in the weights that a step left."""
-        self._steps += 1
-        kept = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        torch._foreach_lerp_(self._weights, [p.detach() for p in model.parameters()], 1 - kept)
+        steps = self._steps + 1
+        kept = min(self.decay, (1 + steps) / (10 + steps))
+        try:
+            torch._foreach_lerp_(self._weights, [p.detach() for p in model.parameters()], 1 - kept)
+        except (RuntimeError, ValueError):
+            raise InvalidArgument(_OTHER_MODEL) from None
+        self._steps = steps
 
     @torch.no_grad()
     def load_into(self, model: nn.Module) -> None:
         """Give the model the averaged weights."""
-        for parameter, weight in zip(model.parameters(), self._weights, strict=True):
-            parameter.copy_(weight)
+        try:
+            for parameter, weight in zip(model.parameters(), self._weights, strict=True):
+                parameter.copy_(weight)
+        except (RuntimeError, ValueError):
+            raise InvalidArgument(_OTHER_MODEL) from None
 
     def state(self) -> dict[str, Any]:
         """What ``resume`` needs."""
@@ -49,6 +59,12 @@ class MovingAverage:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on where ``state`` was taken."""
-        self._steps = int(state["steps"])
-        for mine, theirs in zip(self._weights, state["weights"], strict=True):
-            mine.copy_(theirs)
+        try:
+            steps, weights = int(state["steps"]), list(state["weights"])
+            for mine, theirs in zip(self._weights, weights, strict=True):
+                mine.copy_(theirs)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError):
+            raise InvalidArgument(
+                "'state' must be what 'state' gave for the same model, and is not. Give it unchanged."
+            ) from None
+        self._steps = steps

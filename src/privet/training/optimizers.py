@@ -40,7 +40,13 @@ class CorrectedAdam(Optimizer):
         for beta in betas:
             if not 0 <= beta < 1:
                 raise InvalidArgument(f"'betas' must lie in [0, 1), got {betas!r}. Use (0.9, 0.999).")
-        super().__init__(params, {"lr": lr, "betas": betas, "floor": floor})
+        try:
+            super().__init__(params, {"lr": lr, "betas": betas, "floor": floor})
+        except Exception as refused:  # torch says which of them is none
+            raise InvalidArgument(
+                f"'params' must be the parameters of a model, and torch refuses them ({type(refused).__name__}). "
+                f"Give model.parameters()."
+            ) from refused
         self.noise_deviation = 0.0
 
     @torch.no_grad()

@@ -4,9 +4,9 @@ import inspect
 import typing
 from enum import Enum
 
-from privet.type_hints.mismatch import Reader, is_a, mismatch
+from privet.type_hints.mismatch import Mismatch, Reader, is_a, mismatch
 
-__all__ = ["class_reader", "none_reader", "object_reader", "protocol_reader"]
+__all__ = ["class_reader", "named_tuple_reader", "none_reader", "object_reader", "protocol_reader"]
 
 _PACKAGE = __name__.partition(".")[0]
 _FEW = 4  # names in a message
@@ -30,6 +30,24 @@ def object_reader(kind: type) -> Reader:
             name = typing.cast("type", value).__name__
             raise mismatch(needed, value, f"Write {name}(…): an object is needed, and not its class.")
         raise mismatch(needed, value, _how_to_make(kind))
+
+    return read
+
+
+def named_tuple_reader(kind: type, fields: dict[str, Reader | None]) -> Reader:
+    """Named tuples, whose constructors check nothing: each field is read. A bare tuple is not one."""
+    whole = object_reader(kind)
+
+    def read(value: object) -> object:
+        found = typing.cast("tuple[object, ...]", whole(value))
+        for item, reader in zip(found, fields.values(), strict=False):
+            if reader is not None:
+                try:
+                    reader(item)
+                except Mismatch as refused:
+                    needed = f"a {kind.__name__} of {', '.join(fields)}"
+                    raise Mismatch(needed, f"one that holds {refused.got}", refused.fix) from None
+        return value
 
     return read
 

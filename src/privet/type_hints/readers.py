@@ -17,7 +17,13 @@ from privet.type_hints.containers import (
     tuple_reader,
 )
 from privet.type_hints.mismatch import Mismatch, Reader, mismatch
-from privet.type_hints.objects import class_reader, none_reader, object_reader, protocol_reader
+from privet.type_hints.objects import (
+    class_reader,
+    named_tuple_reader,
+    none_reader,
+    object_reader,
+    protocol_reader,
+)
 from privet.type_hints.scalars import (
     read_bool,
     read_bytes,
@@ -87,7 +93,19 @@ def _class_hint_reader(kind: type, inner: tuple[object, ...]) -> Reader | None:
         return _LISTS.get(kind, set_reader)(reader_for(item), _needed(item))
     if getattr(kind, "_is_protocol", False):
         return protocol_reader(kind)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        hints = _field_hints(kind)
+        return named_tuple_reader(
+            kind, {name: reader_for(hints.get(name, typing.Any)) for name in kind._fields}
+        )
     return object_reader(kind)
+
+
+def _field_hints(kind: type) -> dict[str, object]:
+    try:
+        return typing.get_type_hints(kind)
+    except Exception:  # a hint for the type checker alone
+        return {}
 
 
 def _plain(hint: object) -> object:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from scipy.stats import chi2, rankdata
 
+from privet.arguments import whole
 from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.preflight.features import condensed, numeric
 from privet.checks import Check, Outcome
@@ -33,7 +34,7 @@ def membership_without_a_model(
     is learnt from one is asked about the other. So the mean is given the deviation of a single fold, which it never exceeds.
     """
     name = "members and non-members are alike"
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(whole("seed", seed, least=0))
     chosen = _balanced(challenge.members, generator)
     coin = challenge.members[chosen]
     if min(int(coin.sum()), int((~coin).sum())) < _FEWEST:

@@ -5,9 +5,9 @@ operation; a model that is done has rate 0, and stands still under every rule he
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -39,6 +39,16 @@ class Walk(ABC):
         """Add a gradient that was computed elsewhere."""
         target, kept = self.into(index)
         target.mul_(kept).add_(gradient) if kept else target.copy_(gradient)
+
+
+def _made(kind: Callable[..., Optimizer], parameters: Iterable[Tensor], **options: Any) -> Optimizer:  # noqa: ANN401 - torch's own
+    try:
+        return kind(parameters, **options)
+    except Exception as refused:  # torch says which of them is none
+        raise InvalidArgument(
+            f"'parameters' must be those of a model, and 'rate' at least 0, and torch refuses them ({type(refused).__name__}). "
+            f"Give model.parameters()."
+        ) from refused
 
 
 class Descent(ABC):
@@ -77,7 +87,8 @@ class SGD(Descent):
             )
 
     def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
-        return torch.optim.SGD(
+        return _made(
+            torch.optim.SGD,
             parameters,
             lr=rate,
             momentum=self.momentum,
@@ -118,8 +129,13 @@ class Adam(_Moments):
     """Adam; weight decay is added to the gradient, as torch does."""
 
     def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
-        return torch.optim.Adam(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+        return _made(
+            torch.optim.Adam,
+            parameters,
+            lr=rate,
+            betas=self.betas,
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
     def walk(self, weights: Sequence[Tensor]) -> Walk:
@@ -134,8 +150,13 @@ class AdamW(_Moments):
     weight_decay: float = 1e-2
 
     def optimizer(self, parameters: Iterable[Tensor], rate: float) -> Optimizer:
-        return torch.optim.AdamW(
-            parameters, lr=rate, betas=self.betas, eps=self.epsilon, weight_decay=self.weight_decay
+        return _made(
+            torch.optim.AdamW,
+            parameters,
+            lr=rate,
+            betas=self.betas,
+            eps=self.epsilon,
+            weight_decay=self.weight_decay,
         )
 
     def walk(self, weights: Sequence[Tensor]) -> Walk:

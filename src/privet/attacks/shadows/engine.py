@@ -11,7 +11,9 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import shown
 from privet.attacks.shadows.recipe import Recipe, widened
+from privet.errors import InvalidArgument
 from privet.scores import Bits
 from privet.views import BlackBox, Labels, Numbers, Rows, scaled
 
@@ -35,6 +37,18 @@ class Job:
     seeds: tuple[int, ...]
     shown: tuple[Rows, ...]
     keep_confidences: bool = False
+
+    def __post_init__(self) -> None:
+        records = len(self.labels)
+        if (
+            len(self.inputs) != records
+            or self.members.shape != (len(self.seeds), records)
+            or any(len(rows) != records for rows in self.shown)
+        ):
+            raise InvalidArgument(
+                "A job must have one label, one row of each query and one bit of each model for every record, and has not. "
+                "Let 'study' make it."
+            )
 
     @property
     def classes(self) -> int:
@@ -83,6 +97,10 @@ class Sequential(Engine):
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
         for model in models:
+            if not 0 <= model < len(job.seeds):
+                raise InvalidArgument(
+                    f"'models' must be among the {len(job.seeds)} of the job, got {shown(model)}. Number them from 0."
+                )
             chosen = np.flatnonzero(job.members[model])
             view = job.recipe.fit(job.inputs[chosen], job.labels[chosen], job.seeds[model])
             yield told(job, model, view)

@@ -23,6 +23,7 @@ from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
+from privet.errors import InvalidArgument
 
 __all__ = ["Stacked", "seconds_per_model_step"]
 
@@ -68,7 +69,10 @@ class Stacked(Engine):
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
         recipe = job.recipe
-        assert isinstance(recipe, TorchRecipe)
+        if not isinstance(recipe, TorchRecipe):
+            raise InvalidArgument(
+                f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. Take another engine."
+            )
         inputs, labels = table(fresh(recipe, 0).module, job.inputs), torch.as_tensor(job.labels)
         together, busy = self._layout(recipe, inputs, len(models))
         stacks = [models[at : at + together] for at in range(0, len(models), together)]

@@ -19,7 +19,7 @@ from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
 from privet.attacks.shadows.processes import WorkerFailed
 from privet.attacks.shadows.progress import Bar
 from privet.attacks.shadows.recipe import Recipe
-from privet.attacks.shadows.splits import Halves, Split, model_seed
+from privet.attacks.shadows.splits import MOST_MODELS, Halves, Split, model_seed
 from privet.attacks.signals import Query, identity
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
@@ -116,13 +116,13 @@ def _job(
     queries: tuple[Query, ...],
     keep_confidences: bool,
 ) -> Job:
-    whole("models", models)
+    whole("models", models, most=MOST_MODELS)
     whole("seed", seed, least=0)
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     labels = records.known_labels
     shown = tuple(np.asarray(query(records.inputs)) for query in queries)
-    if any(len(rows) != len(records) for rows in shown):
+    if any(rows.ndim == 0 or len(rows) != len(records) for rows in shown):
         raise InvalidArgument(
             "'queries' must give one row for each record, got another number. Change the rows, and keep their number."
         )
