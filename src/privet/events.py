@@ -315,6 +315,7 @@ class Parallel(Event):
 
 def dp_sgd(*, noise_multiplier: float, sampling_rate: float, steps: int) -> Event:
     """DP-SGD (Abadi et al. 2016): ``steps`` noisy sums of clipped gradients over Poisson lots."""
+    whole("steps", steps)
     return Repeat(Poisson(sampling_rate, Gaussian(noise_multiplier)), steps)
 
 

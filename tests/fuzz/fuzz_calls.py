@@ -77,7 +77,7 @@ class Fuzzer:
         if kind is int:
             return pick([0, 1, 2, 3, 5, 10])
         if kind is float:
-            return pick([0.5, 1.0, 1e-5, 0.1, 2.0, 3, 0.9, 0.25, 0.0])
+            return pick([0.5, 1.0, 1e-5, 0.1, 2.0, 3, 0.75, 0.25, 0.0])
         if kind is str:
             return pick(["a", "value", "key", "who", "0", "loss"])
         if kind is bytes:
@@ -222,7 +222,9 @@ class Fuzzer:
         except OwnError:
             out.answered[target.name] += 1
         except Hang as error:
-            out.faults.append((target.name, changed, "Hang", f"{_where(error)} {_said([*this, *placed, named])}"))
+            out.faults.append(
+                (target.name, changed, "Hang", f"{_where(error)} {_said([*this, *placed, named])}")
+            )
         except Exception as error:
             # scikit-learn's own tests of estimators ask for its own error where nothing was fitted.
             if type(error).__module__.startswith("privet") or type(error).__name__ == "NotFittedError":

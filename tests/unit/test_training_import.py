@@ -1,5 +1,6 @@
 """``import privet.training`` loads torch and next to nothing else; every public name is found where it lives."""
 
+import inspect
 import subprocess
 import sys
 from importlib import import_module
@@ -24,7 +25,7 @@ def test_the_import_is_light():
     found = loaded("import privet.training")
     assert "privet.training" in found
     assert not set(LATE) & set(found)
-    assert len(found) < 10
+    assert len(found) < 15
 
 
 @pytest.mark.slow
@@ -38,7 +39,8 @@ def test_every_name_is_where_it_is_said_to_be():
     assert set(privet.training.__all__) == set(privet.training._HOMES) == set(dir(privet.training))
     for name, home in privet.training._HOMES.items():
         module = import_module(f"privet.training.{home}")
-        assert getattr(privet.training, name) is getattr(module, name)
+        # Functions pass a check of their arguments at the door.
+        assert inspect.unwrap(getattr(privet.training, name)) is getattr(module, name)
         assert name in module.__all__
 
 

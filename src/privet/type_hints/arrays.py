@@ -8,7 +8,7 @@ from privet.type_hints.mismatch import Mismatch, Reader, is_a, mismatch
 
 __all__ = ["array_reader"]
 
-_NUMBERS = "biuf"  # of numpy's kinds of types
+_NUMBERS = "biufO"  # of numpy's kinds of types; objects are read one by one
 _NO_ARRAYS = (str, bytes, bool, int, float, complex, dict, set, frozenset, type, type(None))
 
 

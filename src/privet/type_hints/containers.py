@@ -52,14 +52,14 @@ def sequence_reader(item: Reader | None, needed: str) -> Reader:
 
 
 def set_reader(item: Reader | None, needed: str) -> Reader:
-    """Sets; lists and tuples become one."""
+    """Frozen sets; sets, lists and tuples become one."""
     needed = f"a set of {needed}"
 
     def read(value: object) -> object:
         if not is_a(value, (set, frozenset, list, tuple)):
             raise mismatch(needed, value, "Give a set.")
         found = _items(item, typing.cast("Iterable[object]", value), needed, value)
-        if is_a(value, (set, frozenset)):
+        if is_a(value, frozenset):
             return value
         try:
             return frozenset(found)

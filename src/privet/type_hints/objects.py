@@ -6,9 +6,17 @@ from enum import Enum
 
 from privet.type_hints.mismatch import Mismatch, Reader, is_a, mismatch
 
-__all__ = ["class_reader", "named_tuple_reader", "none_reader", "object_reader", "protocol_reader"]
+__all__ = [
+    "LEAVE_OUT",
+    "class_reader",
+    "named_tuple_reader",
+    "none_reader",
+    "object_reader",
+    "protocol_reader",
+]
 
 _PACKAGE = __name__.partition(".")[0]
+LEAVE_OUT = "Leave it out."
 _FEW = 4  # names in a message
 
 
@@ -16,7 +24,7 @@ def none_reader(value: object) -> object:
     """None alone."""
     if value is None:
         return value
-    raise mismatch("None", value, "Leave it out.")
+    raise mismatch("None", value, LEAVE_OUT)
 
 
 def object_reader(kind: type) -> Reader:

@@ -18,6 +18,7 @@ from privet.type_hints.containers import (
 )
 from privet.type_hints.mismatch import Mismatch, Reader, mismatch
 from privet.type_hints.objects import (
+    LEAVE_OUT,
     class_reader,
     named_tuple_reader,
     none_reader,
@@ -72,7 +73,9 @@ def reader_for(hint: object) -> Reader | None:
     kind = hint if origin is None else origin
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if not isinstance(kind, type) or kind in (object, typing.Any):  # Any is a class since Python 3.11
+    if (
+        not isinstance(kind, type) or kind is object or kind.__module__ == "typing"
+    ):  # such as Any and TextIO, for which other objects may stand
         return None
     return _class_hint_reader(kind, inner)
 
@@ -141,7 +144,9 @@ def _union_reader(hints: tuple[object, ...]) -> Reader | None:
                 refusals.append(refused)
         # A container that holds a wrong item is nearest to what was meant.
         near = max(refusals, key=lambda refused: " that holds " in refused.got)
-        raise Mismatch(_either([refused.needed for refused in refusals]), near.got, near.fix)
+        fixes = [near.fix] if near.got != refusals[0].got else [refused.fix for refused in refusals]
+        fix = " ".join(list(dict.fromkeys(one for one in fixes if one != LEAVE_OUT))[:2])
+        raise Mismatch(_either([refused.needed for refused in refusals]), near.got, fix)
 
     return read
 
