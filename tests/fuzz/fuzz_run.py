@@ -1,5 +1,6 @@
-"""A long run in a process of its own: python tests/fuzz/fuzz_run.py CALLS SEED. Memory is limited to 4 GB beyond what is loaded."""
+"""A long run in a process of its own: python tests/fuzz/fuzz_run.py calls|commands NUMBER SEED. Memory is limited to 4 GB beyond what is loaded."""
 
+import importlib
 import json
 import os
 import resource
@@ -21,8 +22,7 @@ def run(calls: int, seed: int, only: str = "", least: int = 1) -> dict:
     os.chdir(folder)
     found = [target for target in targets() if only in target.name]
     fuzzer = Fuzzer(seed, folder)
-    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + 4 * GIGABYTE, resource.RLIM_INFINITY))
+    _limit_memory()
     turns = max(least, -(-calls // len(found)))
     for turn in range(turns):
         for target in found:
@@ -38,6 +38,32 @@ def run(calls: int, seed: int, only: str = "", least: int = 1) -> dict:
     }  # fmt: skip
 
 
+def run_commands(calls: int, seed: int) -> dict:
+    """Calls of the command line, every command in turn."""
+    import privet
+    from fuzz_commands import CommandFuzzer
+
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    os.chdir(folder)
+    os.environ["HOME"] = tempfile.tempdir = str(folder)
+    fuzzer = CommandFuzzer(seed, folder)
+
+    def no_demo() -> None:  # it trains for a minute
+        raise privet.errors.NotProved("The demo would begin. It is not fuzzed further.")
+
+    importlib.import_module("privet.cli.demo").affairs = no_demo
+    _limit_memory()
+    for turn in range(calls):
+        fuzzer.call(fuzzer.words(list(fuzzer.commands)[turn % len(fuzzer.commands)]))
+    return {"calls": fuzzer.calls, "codes": fuzzer.codes, "faults": fuzzer.faults, "commands": list(fuzzer.commands)}
+
+
+def _limit_memory() -> None:
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 4 * GIGABYTE, resource.RLIM_INFINITY))
+
+
 if __name__ == "__main__":
-    found = run(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:4])
+    started = {"calls": run, "commands": run_commands}[sys.argv[1]]
+    found = started(int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5])
     print(json.dumps(found, default=str))

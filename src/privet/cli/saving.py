@@ -1,5 +1,6 @@
 """A report and its key, written where they were asked for; where that fails, elsewhere, so that no audit is lost."""
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +46,13 @@ def save_report(report: Report, out: Path | None, key: Path | None = None) -> Sa
         for name in (form.name, f"{form.name.split('.')[0]}.json"):
             try:
                 place = Path(tempfile.mkdtemp(prefix="privet-report-", dir=folder))
+            except OSError:
+                continue
+            try:
                 kept = _saved(report, place / name, None if key is None else place / key.name)
                 return Saved(kept.path, kept.key, told)
             except (OSError, MemoryError):
-                continue
+                shutil.rmtree(place, ignore_errors=True)  # half of it helps nobody
     return Saved(None, None, told)
 
 

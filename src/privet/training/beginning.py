@@ -24,6 +24,8 @@ from privet.training.workers import Workers
 
 __all__ = ["agreed_plan", "noise_after", "opened", "plan_for", "public_size"]
 
+_MOST_STEPS = 10**7  # of a run that is given in epochs: 8 passes over 300 million examples in lots of 256
+
 
 def plan_for(
     population: int,
@@ -71,6 +73,11 @@ def plan_for(
         encoding=encoding,
         size_is_public=size_is_public,
     )
+    if steps is None and plan.steps > _MOST_STEPS:
+        raise InvalidArgument(
+            f"'epochs' and 'population' must make at most {_MOST_STEPS:,} steps, and make {plan.steps:,}, which no run ends. "
+            f"Check both, or give a larger 'lot_size'."
+        )
     if not isinstance(clip, Adaptive):
         return plan
     return replace(plan, adaptive=clip.rule(plan.expected_lot, plan.noise_multiplier))
