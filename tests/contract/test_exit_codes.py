@@ -219,9 +219,7 @@ class TestReportsThatCannotBeWritten:
         assert main(["audit", file(), "--out", str(tmp_path / "a.html"), "--json"]) == ExitCode.FAILED
         assert json.loads(capsys.readouterr().out)["report"].endswith("/a.json")
 
-    def test_are_printed_where_there_is_no_room_at_all(
-        self, file, tmp_path, monkeypatch, capsys, elsewhere
-    ):
+    def test_are_printed_where_there_is_no_room_at_all(self, file, tmp_path, monkeypatch, capsys, elsewhere):
         self._full(monkeypatch, lambda path: path.suffix == ".part")
         assert main(["audit", file(), "--out", str(tmp_path / "a.json")]) == ExitCode.FAILED
         said = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Modules of the fuzzer stand beside the tests."""
+"""Modules of the fuzzer stand beside the tests, and are run as a program, too."""
 
 import sys
 from pathlib import Path

@@ -15,6 +15,7 @@ import privet
 from privet.cli import main
 from privet.cli.exit_codes import ExitCode
 
+LIMIT = 20  # seconds
 WORDS = [
     "", " ", "-", "--", "0", "-1", "1e400", "-1e400", "nan", "inf", "1e-400", "9" * 5000, "1/0", "0/0", "1/3", "0x10", "１", "true", "[]", "{}",
     "None", "\ud800", "\x1b[2J", "a\nb", "\u202e", "x" * 5000, "../../..", "/", "/dev/null", "/dev/full", "/dev/zero", "loss", "a:0:1", "a:1:0", "a:nan:1",
@@ -26,8 +27,8 @@ FORMS = [
     "account --noise-multiplier 1 --sampling-rate 0.01 --steps 10 --delta 1e-5",
     "account {}ledger.json --delta 1e-5",
     "account --noise-multiplier 2 --steps 3 --delta 1e-6 --adjacency replace-one --unit user",
-    "calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 10",
-    "calibrate --tpr 0.2 --fpr 0.01 --sampling-rate 0.01 --steps 10",
+    "calibrate --epsilon 3 --delta 1e-5 --steps 10",
+    "calibrate --tpr 0.2 --fpr 0.01 --steps 10",
     "explain --epsilon 1 --delta 1e-5",
     "explain {}ledger.json --delta 1e-5 --plot {}new.svg",
     "release {}table.csv --count --epsilon 1",
@@ -52,12 +53,16 @@ FORMS = [
 def _files(folder: Path) -> list[str]:
     """Files that a command may be pointed at: right ones, damaged ones, and programs that misbehave."""
     made: dict[str, bytes] = {
-        "table.csv": b"who,key,value\n" + b"".join(b"%d,%s,%d\n" % (n, b"ab"[n % 2 : n % 2 + 1], n % 5) for n in range(60)),
+        "table.csv": b"who,key,value\n"
+        + b"".join(b"%d,%s,%d\n" % (n, b"ab"[n % 2 : n % 2 + 1], n % 5) for n in range(60)),
         "ragged.csv": b"a,b\n1\n1,2,3\n\x00\xff,\n",
         "empty.csv": b"",
         "scores.csv": b"score\n1\n2\n3\n4\n",
         "words.csv": b"score\nx\n\xff\n",
-        "ledger.json": privet.Ledger(privet.AddRemove()).spend("a", privet.events.Gaussian(1.0)).to_json().encode(),
+        "ledger.json": privet.Ledger(privet.AddRemove())
+        .spend("a", privet.events.Gaussian(1.0))
+        .to_json()
+        .encode(),
         "cut.json": b'{"format": "privet-ledger", "vers',
         "deep.json": b"[" * 100_000,
         "list.json": b"[1, 2]",
@@ -90,7 +95,10 @@ def _files(folder: Path) -> list[str]:
         scores = str(folder / "scores.csv")
         main(["audit", "--members", scores, "--nonmembers", scores, "--out", str(folder / "report.json")])
     (folder / "folder").mkdir()
-    return [str(folder / name) for name in (*made, "scores.npy", "report.json", "folder", "missing.json", "new.json", "new.md")]
+    return [
+        str(folder / name)
+        for name in (*made, "scores.npy", "report.json", "folder", "missing.json", "new.json", "new.md")
+    ]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -153,7 +161,7 @@ class CommandFuzzer:
             raise TimeoutError
 
         before = signal.signal(signal.SIGALRM, end)
-        signal.alarm(20)
+        signal.alarm(LIMIT)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = main(words)
@@ -165,7 +173,12 @@ class CommandFuzzer:
             signal.signal(signal.SIGALRM, before)
         self.codes[int(code)] += 1
         said = err.getvalue()
-        if "Traceback" in said or code not in (ExitCode.HELD, ExitCode.BROKEN, ExitCode.REFUSED, ExitCode.FAILED):
+        if "Traceback" in said or code not in (
+            ExitCode.HELD,
+            ExitCode.BROKEN,
+            ExitCode.REFUSED,
+            ExitCode.FAILED,
+        ):
             self.faults.append((words, f"{code} {said[-400:]}"))
         if "--json" in words and code in (0, 2) and "--help" not in words and "-h" not in words:
             try:

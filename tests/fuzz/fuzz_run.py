@@ -40,8 +40,9 @@ def run(calls: int, seed: int, only: str = "", least: int = 1) -> dict:
 
 def run_commands(calls: int, seed: int) -> dict:
     """Calls of the command line, every command in turn."""
-    import privet
     from fuzz_commands import CommandFuzzer
+
+    import privet
 
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     os.chdir(folder)
@@ -55,7 +56,12 @@ def run_commands(calls: int, seed: int) -> dict:
     _limit_memory()
     for turn in range(calls):
         fuzzer.call(fuzzer.words(list(fuzzer.commands)[turn % len(fuzzer.commands)]))
-    return {"calls": fuzzer.calls, "codes": fuzzer.codes, "faults": fuzzer.faults, "commands": list(fuzzer.commands)}
+    return {
+        "calls": fuzzer.calls,
+        "codes": fuzzer.codes,
+        "faults": fuzzer.faults,
+        "commands": list(fuzzer.commands),
+    }
 
 
 def _limit_memory() -> None:

@@ -108,7 +108,9 @@ class TestQuantiles:
             QuantileRegression(Records(np.zeros((3, 4)), np.zeros(3, dtype=int))).score(view, records)
         with pytest.raises(InvalidArgument, match="labels"):
             QuantileRegression(Records(np.zeros((3, 2)))).score(view, records)
-        with pytest.raises(InvalidArgument, match="'view' must be a BlackBox, got a value of type Predictions"):
+        with pytest.raises(
+            InvalidArgument, match="'view' must be a BlackBox, got a value of type Predictions"
+        ):
             QuantileRegression(records).score(PLANE, records)
 
 

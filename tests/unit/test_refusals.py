@@ -159,7 +159,9 @@ def test_only_events_and_ledgers_are_accounted(spent):
 
 @pytest.mark.parametrize("adjacency", [None, "add-remove", AddRemove])
 def test_an_event_needs_an_adjacency(adjacency):
-    with pytest.raises(InvalidArgument, match=r"'adjacency' must be (given.*Use|an Adjacency.*Write.* AddRemove\()"):
+    with pytest.raises(
+        InvalidArgument, match=r"'adjacency' must be (given.*Use|an Adjacency.*Write.* AddRemove\()"
+    ):
         account(Gaussian(1.0), adjacency=adjacency)
 
 

@@ -233,7 +233,7 @@ def _table(found: object, rows: int) -> Numbers:
     table = _array(found, np.float64)
     if table.ndim == 1:
         table = table[:, None]
-    if table.ndim != 2 or len(table) != rows:
+    if table.ndim != 2 or len(table) != rows or table.shape[1] == 0:
         raise InvalidArgument(
             f"'function' must give rows × classes for {rows} rows, got an array of shape {table.shape}. "
             f"Give one row of confidences for each record."

@@ -44,6 +44,10 @@ class TorchView(WhiteBox):
     """
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
+        if any(nn.parameter.is_lazy(p) or p.is_meta for p in module.parameters()):
+            raise InvalidArgument(
+                "'model' must have weights, got layers that are lazy or on 'meta'. Load them first."
+            )
         self.module, self.batch = module, whole("batch", batch)
         self._said, self._found = gives, last_layer_gives(module)
         self.gives = gives or self._found or Outputs.LOGITS
@@ -224,7 +228,7 @@ def _two_axes(output: object, rows: int) -> Tensor:
     output = bare_outputs(output)
     if isinstance(output, Tensor) and output.ndim < 2 and output.numel() == rows:
         return output.reshape(rows, 1)  # also of one row whose axes were squeezed away
-    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows or output.shape[1] == 0:
         got = (
             f"a tensor of shape {tuple(output.shape)}"
             if isinstance(output, Tensor)

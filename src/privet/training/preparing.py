@@ -27,6 +27,7 @@ SPREAD = 1e-3
 _RATE = 2.0  # found on MNIST and Adult, where others did worse
 _GATHERED = 0.3
 _LARGEST_LOT = 8192
+_TRIED = 2  # examples that a model is tried on
 
 
 def default_lot(population: int) -> int:
@@ -83,6 +84,11 @@ def prepared(model: nn.Module, data: object, loss: Loss | nn.Module | None) -> t
         with _put_back(model):
             probabilities = ends_in_sigmoid(model, _zeros(empty))
     if loss is None:
+        if outputs.ndim == 0 or len(outputs) != _TRIED or outputs.numel() == 0:
+            raise InvalidArgument(
+                f"'model' must give a row for each example, got {list(outputs.shape)} for {_TRIED} of them. "
+                f"Give rows × classes, or give a 'loss' that takes what it gives."
+            )
         if binary and not probabilities and _stays_within_a_unit(model, empty):
             raise InvalidArgument(
                 "'loss' must be given for a model whose one output stays between 0 and 1 but does not end in a sigmoid, got None: it may be a "
@@ -131,7 +137,7 @@ def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: b
 
 
 def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.new_zeros((2, *x.shape[1:])) for x in split(empty)[0])
+    return tuple(x.new_zeros((_TRIED, *x.shape[1:])) for x in split(empty)[0])
 
 
 def _stays_within_a_unit(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
@@ -160,6 +166,10 @@ def tried(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
             f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
             f"{type(refused).__name__}: {str(refused).splitlines()[0] if str(refused) else ''!s}. Convert one of them."
         ) from refused
+    if isinstance(found, Tensor) and not found.is_floating_point():
+        raise InvalidArgument(
+            f"'model' must give real numbers, which have gradients, got {found.dtype}. Give logits, and not classes."
+        )
     if not isinstance(found, Tensor):
         raise InvalidArgument(
             f"'model' must give one tensor, got {type(found).__name__}. Wrap it in a module that gives its outputs alone."

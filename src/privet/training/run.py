@@ -316,6 +316,10 @@ def _optimizer(
     model: nn.Module, wanted: Optimizer | Callable[[Iterable[Tensor]], Optimizer] | None, plan: Plan
 ) -> Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise InvalidArgument(
+            "'model' must have something to train, got no parameter that requires a gradient. Call requires_grad_() on one."
+        )
     if wanted is None:
         return torch.optim.SGD(parameters, lr=default_rate(plan, _MOMENTUM), momentum=_MOMENTUM)
     found = wanted if isinstance(wanted, Optimizer) else wanted(parameters)

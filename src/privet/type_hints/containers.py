@@ -18,6 +18,9 @@ def tuple_reader(item: Reader | None, needed: str) -> Reader:
     needed = f"a tuple of {needed}"
 
     def read(value: object) -> object:
+        if item is None and is_a(value, np.ndarray):
+            # Values of any type are categories and candidates, which are written out. An array of them comes from data.
+            raise mismatch(needed, value, "Write out every value.")
         found = _items(item, _listed(value, needed), needed, value)
         return value if is_a(value, tuple) and _same(found, value) else tuple(found)
 

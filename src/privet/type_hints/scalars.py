@@ -37,12 +37,12 @@ def read_int(value: object) -> object:
 
 
 def read_bool(value: object) -> object:
-    """True or False, also as 1 or 0."""
+    """True or False. 1 and 0 stay what they are, for the function to take or to refuse."""
     if value is True or value is False:
         return value
     number = _python_number(value)
     if type(number) is bool or (type(number) is int and number in (0, 1)):
-        return bool(number)
+        return number
     raise mismatch("True or False", value, "Give a bool.")
 
 
