@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import timeit
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -197,3 +198,18 @@ def test_every_documented_module_is_checked():
     for name in named:
         importlib.import_module(name)
     assert named - set(checked_modules()) == {"privet.caveats", "privet.errors"}  # names without a call
+
+
+def test_a_warning_is_about_the_line_of_the_caller():
+    """The check at the door is one call more on the way in."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        training.Plan.calibrated(
+            epsilon=1.0,
+            delta=0.5,
+            population=100,
+            sampling=training.PoissonSampling(0.1),
+            clip_bound=1.0,
+            steps=3,
+        )
+    assert [Path(one.filename).name for one in told] == [Path(__file__).name]

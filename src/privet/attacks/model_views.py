@@ -230,7 +230,7 @@ _NAN = (
 
 
 def _table(found: object, rows: int) -> Numbers:
-    table = _array(found, np.float64)
+    table: Numbers = _array(found, np.float64)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) != rows or table.shape[1] == 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import positive, shown
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
@@ -125,7 +126,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
                 "'classes' was not given, so the classes are those seen in the data, and that one occurs at all is "
                 "not protected. Declare them.",
                 LeakWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
             self.classes_, labels = np.unique(answers, return_inverse=True)
             return np.asarray(labels).reshape(-1)

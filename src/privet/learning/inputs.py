@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privet.arguments import shown
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import listed
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
@@ -108,7 +109,7 @@ def answers_of(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever sci
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Write y.ravel().",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
         y = y.reshape(-1)
     if y is None:

@@ -31,6 +31,7 @@ from typing import Any, final
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import from_plain
 from privet.durable_files import append_durably, locked, read_whole, replace_durably
@@ -220,7 +221,7 @@ class HeldLedger(Store):
                 f"The answers could not be kept in {_answers(self._path).name!r}: asking again costs again. "
                 f"Note them down.",
                 AnswersNotKept,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         self._kept.update(answers)
 

@@ -39,6 +39,7 @@ from typing import Any, final
 import torch
 
 from privet.arguments import whole
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import only, opened
 from privet.durable_files import (
@@ -236,7 +237,7 @@ class Checkpoint:
             warnings.warn(
                 f"The {lost} steps that crashes lost have brought this run above its ε, so no step is added; "
                 f"the ledger says how much it is.",
-                stacklevel=4,
+                stacklevel=level_of_caller(),
             )
             return low
         while low < high:
@@ -245,7 +246,7 @@ class Checkpoint:
         warnings.warn(
             f"Crashes lost up to {lost} steps, which count as spent, so this run ends after step {low} of "
             f"{self._plan.steps}; more would bring it above its ε.",
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
         return low
 

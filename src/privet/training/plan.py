@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, final
 
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Poisson, Repeat
@@ -287,7 +288,7 @@ class Plan:
                 f"Say how long to train."
             )
         for caveat in delta_warning(delta, population):
-            warnings.warn(caveat.sentence, stacklevel=2)
+            warnings.warn(caveat.sentence, stacklevel=level_of_caller())
         if steps is None:
             steps = steps_for(0.0 if epochs is None else epochs, population, sampling)
         first = Plan(

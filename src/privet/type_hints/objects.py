@@ -123,6 +123,7 @@ def _is_offered(kind: type) -> bool:
 
 def _below(kind: type) -> set[type]:
     found: set[type] = set()
+    below: type
     for below in type.__subclasses__(kind):
         found |= {below} | _below(below)
     return found

@@ -51,8 +51,14 @@ _SIMPLE: dict[object, Reader] = {
     abc.Iterable: read_iterable,
     abc.Iterator: read_iterable,
 }
-_LISTS = {tuple: tuple_reader, list: sequence_reader, abc.Sequence: sequence_reader}
-_SETS = (frozenset, set, abc.Set)
+_LISTS: dict[object, abc.Callable[[Reader | None, str], Reader]] = {
+    tuple: tuple_reader,
+    list: sequence_reader,
+    abc.Sequence: sequence_reader,
+    frozenset: set_reader,
+    set: set_reader,
+    abc.Set: set_reader,
+}
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 
@@ -91,9 +97,9 @@ def _class_hint_reader(kind: type, inner: tuple[object, ...]) -> Reader | None:
         key, value = inner if len(inner) == 2 else (typing.Any, typing.Any)
         needed = f"a dict from {_needed(key)} to {_needed(value)}" if inner else "a dict"
         return mapping_reader(reader_for(key), reader_for(value), needed)
-    if kind in _LISTS or kind in _SETS:
+    if kind in _LISTS:
         item = inner[0] if inner else typing.Any
-        return _LISTS.get(kind, set_reader)(reader_for(item), _needed(item))
+        return _LISTS[kind](reader_for(item), _needed(item))
     if getattr(kind, "_is_protocol", False):
         return protocol_reader(kind)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):

@@ -7,6 +7,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor, nn
 
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.training.gradients.chains import Chain
 from privet.training.gradients.couplings import Couplings
@@ -158,7 +159,7 @@ class ClippedSums:
             self._warned = True
             warnings.warn(
                 "The model is in evaluation mode, so dropout is off. Call model.train() before training.",
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
         if self._chain is not None and self._row_wise and self._passes.has_begun(key):
