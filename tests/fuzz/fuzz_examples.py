@@ -82,6 +82,7 @@ def _mechanisms():
     yield mechanisms.SparseVector(1.0, 1.0, ADD).release(list(range(20)))
     yield mechanisms.TallyOf(("a", "b"))
     yield mechanisms.QuantileRank(0.5, 0.0, 1.0)
+    yield mechanisms.KaryResponse(("a", "b"), 0.9, privet.ReplaceOne())
     yield learning.NoisySGD()
 
 

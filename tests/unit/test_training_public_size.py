@@ -279,7 +279,7 @@ def test_a_mistyped_size_does_not_plan_a_run_without_an_end():
     model = nn.Linear(3, 2)
     before = model.weight.clone()
     with pytest.raises(InvalidArgument, match=r"at most 10,000,000 steps, and make [\d,]{10,}"):
-        train(model, data(900), population=10**9, epsilon=1.0, delta=1e-10, epochs=10, lot_size=100)
+        train(model, data(900), population=10**9, epsilon=1.0, delta=1e-11, epochs=10, lot_size=100)
     assert torch.equal(model.weight, before)
 
 

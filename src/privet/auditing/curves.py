@@ -125,15 +125,23 @@ class OneCurve(Curves):
 
     def least_false(self, parameter: float, true: float) -> float:
         del parameter
-        return _first(lambda fpr: 1 - self.tradeoff(fpr) >= true)
+        return _first(lambda fpr: 1 - self._rate(fpr) >= true)
 
     def false_share(self, parameter: float, mass: Reals) -> Reals:
         del parameter
 
         def share(mass: float) -> float:
-            return _first(lambda fpr: fpr + 1 - self.tradeoff(fpr) >= mass)
+            return _first(lambda fpr: fpr + 1 - self._rate(fpr) >= mass)
 
         return np.array([share(one) for one in mass.ravel()])
+
+    def _rate(self, fpr: float) -> float:
+        found = self.tradeoff(fpr)
+        if not isinstance(found, (int, float, np.number)):
+            raise InvalidArgument(
+                f"'tradeoff' must give a false-negative rate for every rate, got {type(found).__name__}. Return a number."
+            )
+        return float(found)
 
     def epsilon(self, parameter: float, delta: float) -> float:
         raise InvalidArgument(

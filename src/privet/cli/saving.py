@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from privet.errors import InvalidArgument
 from privet.reporting import Report
 
 __all__ = ["Saved", "save_report"]
@@ -39,7 +40,7 @@ def save_report(report: Report, out: Path | None, key: Path | None = None) -> Sa
     """Write both. Where that fails, they are written elsewhere: in the same form, else as JSON, which is smaller."""
     try:
         return _saved(report, out, key)
-    except (OSError, MemoryError) as failed:
+    except (OSError, MemoryError, InvalidArgument) as failed:
         told = f"The report could not be written to {out or key} ({_reason(failed)})."
     form = Path("report.json") if out is None else Path(out.name)
     for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
@@ -60,7 +61,9 @@ def _saved(report: Report, out: Path | None, key: Path | None) -> Saved:
     return Saved(None if out is None else report.save(out), None if key is None else report.save_key(key))
 
 
-def _reason(failed: OSError | MemoryError) -> str:
+def _reason(failed: OSError | MemoryError | InvalidArgument) -> str:
+    if isinstance(failed, InvalidArgument):  # its folder went away meanwhile
+        return "its folder is not there"
     if isinstance(failed, MemoryError):
         return "there was not enough memory"
     return failed.strerror or type(failed).__name__

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from privet.arguments import shown
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
+from privet.paths import can_be_named, is_folder, path_from
 from privet.reporting.facts import ModelAudit, Origin, Standing
 
 __all__ = ["Report"]
@@ -54,11 +56,12 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the report in the form that the name asks for, all of it or nothing."""
-        wanted = Path(path)
+        wanted = _place(path)
         text = _writer(wanted)(self)
         beside = wanted.with_name(f".{wanted.name}.part")
         try:
-            beside.write_text(text, encoding="utf-8")
+            # A name may hold half a character, which no file can: it is written by its number.
+            beside.write_text(text, encoding="utf-8", errors="backslashreplace")
             beside.replace(wanted)
         except BaseException:
             beside.unlink(missing_ok=True)  # half a report takes room and serves nobody
@@ -69,7 +72,7 @@ class Report:
         """Write the key of the fingerprints, for its owner alone to read. A file with another key is not written over."""
         if self.key is None:
             raise InvalidArgument("'key' must be there to be saved, and this report has none. Audit again.")
-        wanted = Path(path)
+        wanted = _place(path)
         try:
             beside = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -88,6 +91,19 @@ class Report:
             )  # half a key opens nothing, and a later audit would stumble over it
             raise
         return wanted
+
+
+def _place(path: str | Path) -> Path:
+    wanted = path_from("path", path)
+    if (
+        not is_folder(wanted.parent)
+        or is_folder(wanted)
+        or not can_be_named(wanted.with_name(f".{wanted.name}.part"))
+    ):
+        raise InvalidArgument(
+            f"'path' must be a file in a folder that exists, got {shown(str(wanted))}. Make the folder first."
+        )
+    return wanted
 
 
 def _writer(path: Path) -> Callable[[Report], str]:
