@@ -238,6 +238,8 @@ class PairCurve(Curve):
                 f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim "
                 f"at one δ says nothing about a smaller one. Ask at the claimed δ."
             )
+        if delta >= 1 or self.claimed_delta >= 1:
+            return Interval(0.0, 0.0)
         share = (delta - self.claimed_delta) / (1 - self.claimed_delta)
         kept = 1 - share * (1 + math.exp(-self.claimed_epsilon))
         value = max(self.claimed_epsilon + math.log(kept), 0.0) if kept > 0 else 0.0

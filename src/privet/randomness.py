@@ -72,7 +72,7 @@ class SeededNoise(NoiseSource):
         return frozenset({Caveat.SEEDED_NOISE})
 
     def bits(self, words: int) -> np.ndarray:
-        whole("words", words, least=0)
+        whole("words", words, least=0, most=10**10)
         return self._generator.integers(0, 2**64, size=words, dtype=np.uint64)
 
 

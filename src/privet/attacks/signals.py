@@ -36,6 +36,10 @@ def identity(inputs: Rows) -> Rows:
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, under one query."""
     log_confidences = view.log_confidences(records.inputs)
+    if not isinstance(log_confidences, np.ndarray) or log_confidences.ndim != 2:
+        raise InvalidArgument(
+            "'view' must give rows × classes as an array, got something else. Return one from log_confidences."
+        )
     return scaled(log_confidences, checked_labels(records, log_confidences.shape[1]))
 
 

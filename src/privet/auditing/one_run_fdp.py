@@ -20,6 +20,7 @@ from privet.auditing.draws import draw_of
 from privet.auditing.guesses import PLAN, Guessed, Guesses, guessed, planned
 from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.thresholds import Split
+from privet.errors import InvalidArgument
 from privet.scores import Scores
 
 __all__ = ["OneRunFDP"]
@@ -72,6 +73,10 @@ def refuted(line: Guessed, records: int, curves: Curves, parameter: float, level
     The walk stops after forty standard deviations of a binomial count: a curve that is not refuted by then is let stand.
     """
     made, right = line
+    if not 0 <= right <= made <= records:
+        raise InvalidArgument(
+            "'line' must have no more right guesses than guesses, and no more guesses than records. Count each guess once."
+        )
     if 2 * right <= made:
         return False
     true, false = level * right / records, level * (made - right) / records

@@ -61,6 +61,13 @@ class Roc:
     true_positives: NDArray[np.int64]
     false_positives: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        shapes = {np.shape(self.thresholds), np.shape(self.true_positives), np.shape(self.false_positives)}
+        if len(shapes) != 1 or len(shapes.pop()) != 1:
+            raise InvalidArgument(
+                "A curve must have both counts for each of its thresholds, and has not. Make it with Roc.of(scores)."
+            )
+
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
         """One sort: O(n log n)."""

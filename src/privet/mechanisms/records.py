@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,8 @@ def _place(value: object, known: Mapping[Any, int]) -> int:
 
 def _opened(data: object) -> list[Any] | NDArray[Any]:
     """An array as it is, and anything else as a list of its records."""
-    if isinstance(data, np.ndarray):
+    if is_a(data, np.ndarray):
+        data = cast("NDArray[Any]", data)
         if data.ndim == 0:
             raise _not_records(data)
         return data
