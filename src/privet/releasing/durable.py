@@ -95,10 +95,7 @@ class DurableLedger:
     def held(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
         path = _resolved(self.path)  # one lock, however the file is called
-        if is_folder(path):
-            raise InvalidArgument(
-                f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it."
-            )
+        _check_file(path)
         if not is_folder(path.parent):
             raise InvalidArgument(
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
@@ -226,6 +223,11 @@ class HeldLedger(Store):
         self._kept.update(answers)
 
 
+def _check_file(path: Path) -> None:
+    if is_folder(path):
+        raise InvalidArgument(f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it.")
+
+
 def _answers(path: Path) -> Path:
     return path.with_name(path.name + ".answers.jsonl")
 
@@ -236,6 +238,7 @@ def stored_ledger(path: Path, adjacency: Adjacency | None = None) -> Ledger | No
     Nobody waits for it, and nothing is held. With ``adjacency``, a ledger under another one is refused.
     """
     path = _resolved(path)
+    _check_file(path)
     answers = read_whole(_answers(path))  # first: the ledger, read later, is no older
     content = read_whole(path)
     if content is None and answers is None:
