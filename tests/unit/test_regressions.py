@@ -369,13 +369,17 @@ def ledger(**changes):
         ledger().replace('"label"', '"label": "b", "label"'),
         "[" * 100_000,
         '{"format": ' * 100_000,
-        b"\xff",
-        None,
     ],
     ids=lambda text: str(text)[:30],
 )
 def test_broken_ledgers_are_unreadable(text):
     with pytest.raises(Unreadable, match=r"\. \w"):
+        Ledger.from_json(text)
+
+
+@pytest.mark.parametrize("text", [b"\xff", None])
+def test_ledgers_that_are_no_text(text):
+    with pytest.raises(InvalidArgument, match=r"'text' must be text.*\. \w"):
         Ledger.from_json(text)
 
 

@@ -191,7 +191,7 @@ class Concentrated(Accountant[float]):
         return max(first, second)
 
     def curve(self, cost: float) -> Curve:
-        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(2 * cost))): 1} if cost else {}
+        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(2.0 * cost))): 1} if cost else {}
         return RenyiCurve((Composition.of(parts),))
 
     def caveats(self, cost: float) -> frozenset[Caveat]:

@@ -11,6 +11,7 @@ with their sensitivity; ``budget_split`` chooses the noise of each; ``store`` wr
 ``noise_distributions``.
 """
 
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import (
     Answer,
     ErrorKind,
@@ -74,3 +75,6 @@ __all__ = [
     "filter_state",
     "question_key",
 ]
+
+
+check_public_calls(__name__)
