@@ -32,8 +32,11 @@ FORMS = [
     "explain --epsilon 1 --delta 1e-5",
     "explain {}ledger.json --delta 1e-5 --plot {}new.svg",
     "release {}table.csv --count --epsilon 1",
-    "release {}table.csv --mean value:0:5 --group-by key --epsilon 1 --delta 1e-6 --person who",
+    "release {}table.csv --mean value:0:5 --group-by key --epsilon 1 --delta 1e-6 --privacy-unit who",
     "release {}table.csv --sum value:0:5 --epsilon 1 --ledger {}spent.json",
+    "synthesize {}table.csv --column key:a,b --bins value:0:5:5 --epsilon 1 --delta 1e-6 --out {}new.csv",
+    "train {}network.py --epsilon 3 --delta 1e-3 --epochs 1 --out {}new.pt",
+    "compare {}report.json {}report.json",
     "ledger {}ledger.json",
     "ledger {}spent.json",
     "audit --members {}scores.csv --nonmembers {}scores.csv --out {}new.json",
@@ -82,6 +85,10 @@ def _files(folder: Path) -> list[str]:
         "model.pt": b"PK\x03\x04",
     }
     head = b"import numpy as np\nfrom privet.attacks import Probabilities\nmembers = nonmembers = (np.zeros((20, 2)), np.arange(20) % 2)\n"
+    made["network.py"] = (
+        b"import torch\nmodel = torch.nn.Linear(2, 2)\n"
+        b"members = (torch.zeros(40, 2), torch.zeros(40, dtype=torch.int64))\n"
+    )
     bodies = {
         "raises": "1 / 0", "none": "None", "nan": "np.full((len(rows), 2), np.nan)", "text": "'yes'", "shape": "np.ones((3, 3, 3))",
         "fewer": "np.full((1, 2), 0.5)", "negative": "np.full((len(rows), 2), -1.0)", "exit": "exit(0)", "fine": "np.full((len(rows), 2), 0.5)",
@@ -105,7 +112,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     """All commands, as the parser has them."""
     from privet.cli import parser as module
 
-    actions = module._parser()._actions
+    actions = module._make_parser()._actions
     (choices,) = [action.choices for action in actions if isinstance(action, argparse._SubParsersAction)]
     return dict(choices)
 

@@ -52,13 +52,13 @@ def _releasing():
     store = releasing.MemoryStore(privet.AddRemove(privet.Unit.USER), budget=releasing.Budget(epsilon=9.0))
     yield store
     yield privet.release(FRAME, statistics, unit="who", epsilon=1.0, store=store)
-    plan = releasing.Plan(
+    plan = releasing.ReleasePlan(
         statistics=tuple(statistics.items()), unit="who", budget=releasing.Budget(epsilon=1.0)
     )
     yield plan
     yield plan.quote()
     yield releasing.filter_state(store.ledger)
-    yield releasing.engine_for(FRAME)
+    yield releasing.choose_engine(FRAME)
     synthetic = __import__("privet.releasing.synthetic", fromlist=["MST"])
     domain = synthetic.Domain(
         (synthetic.Categories("key", ("a", "b")), synthetic.Bins("value", (0.0, 2.0, 5.0)))
@@ -86,7 +86,7 @@ def _mechanisms():
     yield learning.NoisySGD()
 
 
-class Watching(shadows.Engine):
+class Watching(shadows.ShadowEngine):
     """An engine that remembers what it was given."""
 
     name = "watching"
@@ -123,7 +123,7 @@ def _attacking():
     yield scores
     yield auditing.measure(scores)
     yield auditing.Roc.of(scores)
-    yield auditing.by_group(scores, np.array(["a", "b"] * 20))
+    yield auditing.leakage_by_group(scores, np.array(["a", "b"] * 20))
     yield privet.audit(
         fitted,
         (ROWS[:20], LABELS[:20]),
@@ -154,7 +154,7 @@ def _training():
     yield net
     yield training.fix(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)))
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    yield training.Together()
+    yield training.Distributed()
     yield training.MovingAverage()
     yield training.Denoising()
     yield training.Augmentation(training.crops_and_flips(1), copies=2)

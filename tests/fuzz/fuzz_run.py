@@ -52,7 +52,7 @@ def run_commands(calls: int, seed: int) -> dict:
     def no_demo() -> None:  # it trains for a minute
         raise privet.errors.NotProved("The demo would begin. It is not fuzzed further.")
 
-    importlib.import_module("privet.cli.demo").affairs = no_demo
+    importlib.import_module("privet.cli.demo").injuries = no_demo
     _limit_memory()
     for turn in range(calls):
         fuzzer.call(fuzzer.words(list(fuzzer.commands)[turn % len(fuzzer.commands)]))

@@ -61,7 +61,7 @@ class TestRefused:
             lambda: auditing.measure(value),
             lambda: privet.account(value),
             lambda: privet.Ledger(AddRemove()).spend("a", value),
-            lambda: auditing.by_group(value, value),
+            lambda: auditing.leakage_by_group(value, value),
             lambda: training.Clip.groups(value, 3),
         ):
             with pytest.raises(InvalidArgument) as refused:
@@ -155,7 +155,7 @@ class TestUnchanged:
 
     def test_the_facade_gives_checked_calls_alone(self):
         """It checks nothing itself, so that ``import privet`` loads nothing."""
-        for name in (*privet._HOMES,):
+        for name in (*privet._MODULES,):
             thing = getattr(privet, name)
             if inspect.isfunction(thing):
                 assert hasattr(thing, "__wrapped__"), name
@@ -204,7 +204,7 @@ def test_a_warning_is_about_the_line_of_the_caller():
     """The check at the door is one call more on the way in."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        training.Plan.calibrated(
+        training.TrainingPlan.calibrated(
             epsilon=1.0,
             delta=0.5,
             population=100,

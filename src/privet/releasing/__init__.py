@@ -48,7 +48,6 @@ __all__ = [
     "Contribution",
     "Count",
     "Covariance",
-    "Engine",
     "ErrorKind",
     "FilterState",
     "GroupBy",
