@@ -19,10 +19,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
 
-# A shell that runs a program in the background makes it ignore Ctrl-C, and its children inherit that. Tests of Ctrl-C need the usual
-# handler, here and in what they start.
+# A shell that runs a program in the background makes it ignore Ctrl-C, nohup makes it ignore a lost terminal, and its children inherit
+# that. Tests of these signals need the usual handlers, here and in what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile(

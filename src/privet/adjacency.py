@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, final
 
-from privet.errors import Unreadable
+from privet.errors import InvalidArgument, Unreadable
+from privet.public_calls import check_public_calls
 
 __all__ = ["AddRemove", "Adjacency", "ReplaceOne", "Unit", "ZeroOut", "adjacency_from_name"]
 
@@ -38,6 +39,13 @@ class Adjacency(ABC):
 
     relation: ClassVar[str]
     contribution_distance: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        if not hasattr(self, "relation"):
+            raise InvalidArgument(
+                "An adjacency must be of one of the three kinds, got the class of all of them. "
+                "Write AddRemove(), ReplaceOne() or ZeroOut()."
+            )
 
     def __str__(self) -> str:
         return f"{self.relation} ({self.unit})"
@@ -93,3 +101,6 @@ def adjacency_from_name(relation: str, unit: str = "record") -> Adjacency:
             f"'unit' must be one of {', '.join(Unit)}, got {unit!r}. Name what one contribution is of."
         )
     return _KINDS[relation](Unit(unit))
+
+
+check_public_calls(__name__)

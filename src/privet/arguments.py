@@ -13,6 +13,8 @@ def shown(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):
         return f"a value of type {type(value).__name__} that is too long to show"
+    except Exception:  # an object whose repr fails
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
@@ -75,8 +77,7 @@ def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int
         )
     if most is not None and value > most:
         raise InvalidArgument(
-            f"'{name}' must be at most {most:.0e}, got {shown(value)}, because larger numbers are not exact "
-            f"in float64. Give a number that can occur."
+            f"'{name}' must be at most {most:.0e}, got {shown(value)}. Give a number that can occur."
         )
     return value
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, final
 
 from privet.arguments import at_least, finite, open_fraction
 from privet.errors import ContradictoryBounds, InvalidArgument
+from privet.public_calls import check_public_calls
 
 __all__ = ["EpsilonBound", "Finding", "Interval", "Side", "Verdict", "enclosure"]
 
@@ -122,3 +123,6 @@ class Finding:
             return None
         broken = self.measured.value > self.claimed.value
         return Verdict.VIOLATED if broken else Verdict.CONSISTENT
+
+
+check_public_calls(__name__)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import NamedTuple, final
 
+from privet.arguments import open_fraction
 from privet.bounds import Interval, enclosure
 
 __all__ = ["Ceiling", "lowest_ceiling"]
@@ -96,7 +97,7 @@ def lowest_ceiling(
     wherever it is and whether or not the search found it. ``orders`` tells the two orders of neighbours apart where they
     differ. Without ``convex``, for upper bounds that are no profile themselves, the lower end is that of guessing.
     """
-    search, most = _Search(profile, fpr), _MOST_NEAR
+    search, most = _Search(profile, open_fraction("fpr", fpr)), _MOST_NEAR
     if near is None or not search.agrees(near):
         most = _MOST
         search.start()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
 
+from privet.public_calls import check_public_calls
+
 __all__ = ["Check", "Outcome"]
 
 
@@ -28,3 +30,6 @@ class Check:
     outcome: Outcome
     finding: str
     advice: str = ""
+
+
+check_public_calls(__name__)

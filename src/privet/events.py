@@ -17,6 +17,7 @@ from typing import final
 
 from privet.arguments import at_least, finite, fraction, halves, open_fraction, positive, whole
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BandedNoise",
@@ -314,6 +315,7 @@ class Parallel(Event):
 
 def dp_sgd(*, noise_multiplier: float, sampling_rate: float, steps: int) -> Event:
     """DP-SGD (Abadi et al. 2016): ``steps`` noisy sums of clipped gradients over Poisson lots."""
+    whole("steps", steps)
     return Repeat(Poisson(sampling_rate, Gaussian(noise_multiplier)), steps)
 
 
@@ -384,3 +386,6 @@ def _check_correlated(noise: float, steps: int, separation: int, participations:
             f"'participations' = {participations} with 'separation' = {separation} must fit into "
             f"'steps' = {steps}, and does not. Lower the participations or raise the steps."
         )
+
+
+check_public_calls(__name__)

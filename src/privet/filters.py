@@ -14,9 +14,10 @@ from abc import ABC
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, final
 
-from privet.arguments import finite, positive, shown
+from privet.arguments import finite, positive
 from privet.documents import only
 from privet.errors import InvalidArgument, Unreadable
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BasicFilter",
@@ -142,7 +143,7 @@ def filter_from_plain(node: object) -> Filter:
     kind = node.get("kind") if isinstance(node, dict) else None
     if not isinstance(node, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise Unreadable(
-            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got {shown(node)}. "
+            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type {type(node).__name__}. "
             f"Read the document with the version of Privet that wrote it."
         )
     known = _KINDS[kind]
@@ -163,3 +164,6 @@ def _check_claims(claims: float, delta: float) -> None:
             f"'claims' must be at least 0 and below 'delta' = {delta!r}, got {claims!r}. Half of it is a fair share; where "
             f"nothing has a δ of its own, 0 is."
         )
+
+
+check_public_calls(__name__)

@@ -45,6 +45,7 @@ import numpy as np
 
 from privet.errors import Unreadable
 from privet.ledger import Ledger
+from privet.public_calls import check_public_calls
 from privet.record_hashes import combine_hashes, hash_records
 from privet.scores import Records
 from privet.views import Numbers
@@ -185,8 +186,13 @@ def ledger_fingerprint(ledger: Ledger) -> Fingerprint:
 
 def ledger_document_fingerprint(document: Mapping[str, Any]) -> Fingerprint:
     """The fingerprint of a ledger in a document, which another version may have written."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return take_fingerprint("ledger", text.encode(), None)
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return take_fingerprint("ledger", text.encode(), None)
+    except (TypeError, ValueError, RecursionError):  # also a lone surrogate, which UTF-8 cannot hold
+        raise Unreadable(
+            "A ledger must be a JSON document, and is not. Give it as it stands in its file."
+        ) from None
 
 
 @cache
@@ -217,3 +223,6 @@ def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
                 yield from _sources(part, f"{name}/")
         else:
             yield name, part.read_bytes()
+
+
+check_public_calls(__name__)

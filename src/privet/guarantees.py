@@ -23,6 +23,7 @@ from privet.bounds import EpsilonBound, Interval, Side, enclosure
 from privet.caveats import Caveat
 from privet.ceilings import Ceiling, lowest_ceiling
 from privet.errors import InvalidArgument, NotProved, PrivetError
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "Ceiling",
@@ -264,6 +265,8 @@ class PairCurve(Curve):
                 f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim "
                 f"at one δ says nothing about a smaller one. Ask at the claimed δ."
             )
+        if delta >= 1 or self.claimed_delta >= 1:
+            return Interval(0.0, 0.0)
         share = (delta - self.claimed_delta) / (1 - self.claimed_delta)
         kept = 1 - share * (1 + math.exp(-self.claimed_epsilon))
         value = max(self.claimed_epsilon + math.log(kept), 0.0) if kept > 0 else 0.0
@@ -293,6 +296,9 @@ class GroupCurve(Curve):
 
     single: Curve
     size: int
+
+    def __post_init__(self) -> None:
+        whole("size", self.size)
 
     def delta(self, epsilon: float) -> Interval:
         lower = self.single.delta(epsilon).lower
@@ -360,3 +366,6 @@ def ceiling(curve: Curve, fpr: float, *, near: float | None = None) -> Ceiling:
 def _plain(found: Interval) -> Interval:
     """Convert to Python floats, because reports and documents must not hold numpy scalars."""
     return Interval(float(found.lower), float(found.upper))
+
+
+check_public_calls(__name__)

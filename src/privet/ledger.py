@@ -15,6 +15,7 @@ from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 from privet.filters import Filter, filter_from_plain, filter_to_plain
 from privet.lineage import Head, canonical, chained, checked_identity, sealed
+from privet.public_calls import check_public_calls
 from privet.tallies import Tally
 
 __all__ = ["Entry", "Ledger"]
@@ -297,3 +298,6 @@ def _entry(row: object) -> Entry:
     if is_whole(node):
         entry.__dict__["text"] = canonical(row)  # the same text, without writing the event down again
     return entry
+
+
+check_public_calls(__name__)

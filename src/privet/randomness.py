@@ -15,6 +15,7 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.caveats import Caveat
+from privet.public_calls import check_public_calls
 
 __all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "experiment"]
 
@@ -71,10 +72,13 @@ class SeededNoise(NoiseSource):
         return frozenset({Caveat.SEEDED_NOISE})
 
     def bits(self, words: int) -> np.ndarray:
-        whole("words", words, least=0)
+        whole("words", words, least=0, most=10**10)
         return self._generator.integers(0, 2**64, size=words, dtype=np.uint64)
 
 
 def experiment(seed: int) -> np.random.Generator:
     """Randomness of an experiment: reproducible, and never used as privacy noise."""
     return np.random.default_rng(whole("seed", seed, least=0))
+
+
+check_public_calls(__name__)

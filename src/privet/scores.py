@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.record_hashes import Hashes, hash_records
 from privet.views import Labels, Numbers, Rows
 
@@ -348,3 +349,6 @@ def _to_labels(labels: Labels, count: int) -> Labels:
             "does, with scikit-learn by np.searchsorted(model.classes_, labels)."
         )
     return array.astype(np.int64)
+
+
+check_public_calls(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "Adversary",
@@ -144,3 +145,6 @@ def confidence_logits(log_confidences: Numbers, labels: Labels) -> Numbers:
         rest = np.log(np.exp(others - top).sum(axis=1)) + top[:, 0]
     phi: Numbers = np.clip(of_label, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
     return phi
+
+
+check_public_calls(__name__)

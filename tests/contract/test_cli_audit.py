@@ -369,6 +369,7 @@ class TestPython:
     ):
         assert "There must be enough memory" in refuse(file("raise MemoryError"), code=3)
         monkeypatch.setattr("privet.reporting.Report.save", _no_memory)
+        monkeypatch.chdir(tmp_path)
         assert main(["audit", *map(str, scores), "--out", str(tmp_path / "a.json")]) == 3
         assert "there was not enough memory" in capsys.readouterr().out  # beside the figures
 

@@ -127,6 +127,7 @@ COMMANDS = [
     (["audit", "--members", "{scores}", "--nonmembers", "{scores}", "--ledger", "{}"], [".json"]),
     (["audit", "--members", "{scores}", "--nonmembers", "{scores}", "--out", "{}"], [".json"]),
     (["audit", "--members", "{scores}", "--nonmembers", "{scores}", "--key", "{}"], [".key"]),
+    (["ledger", "{}"], [".json"]),
     (["verify", "{}", "--members", "{scores}"], [".json"]),
     (["verify", "{report}", "{}"], [".py", ".toml"]),
     (["verify", "{report}", "--members", "{}"], [".csv"]),
@@ -156,7 +157,7 @@ def odd_paths(tmp_path):
             "loop": str(loop), "inside a loop": str(loop / f"a{ending}"), "long": "x" * 5000 + ending,
             "long part": str(tmp_path / ("y" * 300 + ending)), "nul": f"a\0b{ending}",
             "bytes": str(tmp_path / f"\udcff\udc80{ending}"), "folder": str(tmp_path / f"folder{ending}"),
-            "closed": str(closed / f"a{ending}"), "dangling": str(dangling), "empty": "", "null": "/dev/null",
+            "closed": str(closed / f"a{ending}"), "dangling": str(dangling), "empty": "", "null": "/dev/null", "root": "/",
             "below a file": str(tmp_path / "table.csv" / f"a{ending}"),
         }  # fmt: skip
 

@@ -171,6 +171,19 @@ class TestOthers:
             assert f"| {int(code)} |" in page
 
 
+@pytest.fixture
+def elsewhere(tmp_path_factory, monkeypatch):
+    """The places where a report goes that cannot be written: for this test alone, and not the home or the working folder."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    for name in ("temporary", "home", "working"):
+        (folder / name).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.chdir(folder / "working")
+    return folder
+
+
+@pytest.mark.usefixtures("elsewhere")
 class TestReportsThatCannotBeWritten:
     def _full(self, monkeypatch, bad):
         """A disk that is full: writing to a path that ``bad`` names fails halfway."""
@@ -206,12 +219,13 @@ class TestReportsThatCannotBeWritten:
         assert main(["audit", file(), "--out", str(tmp_path / "a.html"), "--json"]) == ExitCode.FAILED
         assert json.loads(capsys.readouterr().out)["report"].endswith("/a.json")
 
-    def test_are_printed_where_there_is_no_room_at_all(self, file, tmp_path, monkeypatch, capsys):
+    def test_are_printed_where_there_is_no_room_at_all(self, file, tmp_path, monkeypatch, capsys, elsewhere):
         self._full(monkeypatch, lambda path: path.suffix == ".part")
         assert main(["audit", file(), "--out", str(tmp_path / "a.json")]) == ExitCode.FAILED
         said = capsys.readouterr().out
         assert "keep what is printed here" in said
         assert "modified entropy" in said
+        assert [path for path in elsewhere.rglob("*") if path.is_file() or "privet-report" in path.name] == []
 
     def test_nothing_is_attacked_where_nothing_can_be_written(self, file, tmp_path, monkeypatch, capsys):
         def full(*_, **__):

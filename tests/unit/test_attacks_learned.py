@@ -103,10 +103,15 @@ class TestQuantiles:
         with pytest.raises(InvalidArgument, match="strictly between"):
             BoostedQuantiles(levels=(0.5, 1.0))
         records = Records(np.zeros((3, 2)), np.zeros(3, dtype=int))
+        view = Probabilities(lambda r: np.tile([0.5, 0.5], (len(r), 1)))
         with pytest.raises(InvalidArgument, match="same kind"):
-            QuantileRegression(Records(np.zeros((3, 4)), np.zeros(3, dtype=int))).score(PLANE, records)
+            QuantileRegression(Records(np.zeros((3, 4)), np.zeros(3, dtype=int))).score(view, records)
         with pytest.raises(InvalidArgument, match="labels"):
-            QuantileRegression(Records(np.zeros((3, 2)))).score(PLANE, records)
+            QuantileRegression(Records(np.zeros((3, 2)))).score(view, records)
+        with pytest.raises(
+            InvalidArgument, match="'view' must be a BlackBox, got a value of type Predictions"
+        ):
+            QuantileRegression(records).score(PLANE, records)
 
 
 class TestBoundary:

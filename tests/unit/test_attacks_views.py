@@ -8,7 +8,7 @@ import pytest
 
 from privet.attacks import Logits, Loss, Outputs, Predictions, Probabilities, see
 from privet.attacks.outputs import batches
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, ProgramFailed
 from privet.scores import Challenge, Records, Scores
 from privet.views import BlackBox, WhiteBox, confidence_logits, narrow_view
 
@@ -107,7 +107,7 @@ class TestTorch:
 
     def test_modes_are_put_back_after_a_failure(self):
         module = convolution()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ProgramFailed, match="it failed with RuntimeError"):
             see(module).log_confidences(np.zeros((2, 7)))
         assert module.training
 

@@ -268,6 +268,28 @@ class TestAnswers:
             with durable.held() as held:
                 assert (value(held.recall("how many?")), value(held.recall("how far?"))) == (7, 9)
 
+    @pytest.mark.parametrize(
+        ("field", "damage"),
+        [
+            ("value", 10**400), ("value", float("nan")), ("value", [[["a", []], 1]]), ("value", [["a", 1], ["a", 2]]), ("value", True),
+            ("value", None), ("error", "1"), ("error", 10**400), ("confidence", 10**400), ("confidence", 2), ("confidence", "0.9"),
+            ("accuracy", 10**400), ("accuracy", None), ("cost", {"epsilon": 10**400, "delta": 0}), ("cost", []), ("threshold", 1.5),
+            ("threshold", "9"), ("event", {"kind": "laplace", "noise_multiplier": 10**400}), ("event", []), ("error_kind", 3),
+        ],
+    )  # fmt: skip
+    def test_a_damaged_answer_is_lost_and_its_cost_is_not(self, durable, path, field, damage):
+        """Some of these were raw errors, and others were believed."""
+        with durable.held() as held:
+            held.spend((COUNT, SUM))
+            held.keep({"count?": answer(COUNT, 7), "sum?": answer(SUM, 8.5)})
+        rows = [json.loads(line) for line in answers(path).read_text().splitlines()]
+        rows[0]["answer"][field] = damage
+        answers(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        with durable.held() as held:
+            assert value(held.recall("count?")) is None
+            assert value(held.recall("sum?")) == 8.5
+            assert len(held.ledger) == 2
+
     def test_garbage_among_the_answers_is_passed_over(self, durable, path):
         spend(durable, COUNT)
         answers(path).write_bytes(b"\x00\xff\n[]\n{}\n" + b"[" * 100_000 + b"\n")

@@ -130,7 +130,9 @@ def test_numbers_of_rows_that_differ():
 
 def test_inputs_that_are_no_tuple():
     sums = ClippedSums(nn.Linear(3, 2), LOSS, Flat())
-    with pytest.raises(InvalidArgument, match=r"Give \(x,\)"):
+    with pytest.raises(
+        InvalidArgument, match="'inputs' must be a tuple of a Tensor, got a value of type Tensor"
+    ):
         sums.add(torch.randn(4, 3), torch.tensor([0, 1, 1, 0]), sums.layout.zeros())
 
 

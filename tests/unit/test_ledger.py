@@ -29,7 +29,7 @@ def test_a_failing_spend_changes_nothing():
     ledger = kept()
     text = ledger.to_json()
     for broken in (None, "gaussian", 1.0, Gaussian):
-        with pytest.raises(InvalidArgument, match=r"'event' must be an event, got .* Describe"):
+        with pytest.raises(InvalidArgument, match=r"'event' must be an Event, got .* Write"):
             ledger.spend("broken", broken)
     assert ledger.to_json() == text
 

@@ -261,7 +261,7 @@ class TestUnitColumn:
 
 
 def test_wrong_fields_are_refused():
-    for fields in ({"changes": [change(0)]}, {"changes": (change(1),)}, {"changes": (7,)}):
+    for fields in ({"changes": 7}, {"changes": (change(1),)}, {"changes": (7,)}):
         with pytest.raises(InvalidArgument, match="'changes' must"):
             Ledger(AddRemove(), **fields)
     with pytest.raises(InvalidArgument, match="'changes' must stand in order"):

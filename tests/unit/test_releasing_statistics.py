@@ -42,7 +42,7 @@ REFUSED = [
     (lambda: Quantile("x", 0.5, 0, 1, 1), "candidates"),
     (lambda: Quantile("x", 0.5, 0, 1, 2**21), "candidates"),
     (lambda: Histogram("x", ()), "categories"),
-    (lambda: Histogram("x", ["a"]), "tuple"),
+    (lambda: Histogram("x", "a"), "tuple"),
     (lambda: Histogram("x", ("a", "a")), "twice"),
     (lambda: Histogram("x", ("a", 1)), "one way"),
     (lambda: Histogram("x", (True, 1)), "one way"),
@@ -89,7 +89,7 @@ def of(**changed):
     ("changed", "said"),
     [
         ({"statistics": ()}, "statistics"),
-        ({"statistics": [("n", Count())]}, "tuple"),
+        ({"statistics": {"n": Count()}}, "tuple"),
         ({"statistics": (Count(),)}, "pairs"),
         ({"statistics": (("n", Count()), ("n", Count()))}, "Rename"),
         ({"statistics": (("", Count()),)}, "label"),

@@ -16,7 +16,7 @@ import pytest
 from privet.accounting import account
 from privet.adjacency import AddRemove
 from privet.cli import main
-from privet.errors import Unreadable
+from privet.errors import InvalidArgument, Unreadable
 from privet.events import Gaussian, Poisson, Repeat
 from privet.ledger import Ledger
 from privet.pipeline import audit, audit_scores
@@ -521,3 +521,22 @@ def test_what_stands_under_each_letter(reports, tree):
     assert "Fewer than two models" in letters(dpia_page(reports["leaks"]))[1]
     checks = letters(dpia_page(tree))[3]
     assert all(check.finding.split(";")[0][:30] in checks for check in tree.audits[0].checks)
+
+
+@pytest.mark.parametrize("ending", [".html", ".json", ".md", ".dpia.html", ".pia.json"])
+def test_half_a_character_in_a_name_is_written_by_its_number(tmp_path, ending):
+    """A file cannot hold it, and the audit was lost."""
+    report = audit_scores([1.0, 2.0, 3.0] * 9, [0.0, 1.0, 2.0] * 9, name="a\ud800b", attack="\udfff")
+    path = report.save(tmp_path / f"report{ending}")
+    assert "\\ud800" in path.read_text(encoding="utf-8") or ending == ".pia.json"
+    if ending == ".json":
+        assert json.loads(path.read_text())["models"][0]["name"] == "a\ud800b"
+
+
+@pytest.mark.parametrize("path", ["a\0b.json", "", "missing/report.json", "x" * 5000 + ".json"])
+def test_a_report_needs_a_place(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    report = audit_scores([1.0, 2.0, 3.0] * 9, [0.0, 1.0, 2.0] * 9)
+    for save in (report.save, report.save_key):
+        with pytest.raises(InvalidArgument, match="'path' must be"):
+            save(path)

@@ -81,7 +81,7 @@ def test_an_empty_table_has_no_rows():
         lambda: Categories("a", ("x", "x")),
         lambda: Categories("a", (1, True)),
         lambda: Categories("a", ([],)),
-        lambda: Categories("a", ["x"]),
+        lambda: Categories("a", "x"),
         lambda: Bins("a", (1.0,)),
         lambda: Bins("a", (2.0, 1.0)),
         lambda: Bins("a", (0.0, float("nan"))),

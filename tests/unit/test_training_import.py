@@ -1,5 +1,6 @@
 """``import privet.training`` loads little beside torch, and every public name is in the module that is listed."""
 
+import inspect
 import subprocess
 import sys
 from importlib import import_module
@@ -31,7 +32,7 @@ def test_the_import_is_light():
     found = loaded("import privet.training")
     assert "privet.training" in found
     assert not set(LATE) & set(found)
-    assert len(found) < 10
+    assert len(found) < 15
 
 
 @pytest.mark.slow
@@ -45,7 +46,8 @@ def test_every_name_is_where_it_is_said_to_be():
     assert set(privet.training.__all__) == set(privet.training._MODULES) == set(dir(privet.training))
     for name, path in privet.training._MODULES.items():
         module = import_module(f"privet.training.{path}")
-        assert getattr(privet.training, name) is getattr(module, name)
+        # A public function checks its arguments first.
+        assert inspect.unwrap(getattr(privet.training, name)) is getattr(module, name)
         assert name in module.__all__
 
 

@@ -300,4 +300,5 @@ def test_layers_that_mix_examples_are_refused_before_anything_is_calibrated(monk
     monkeypatch.setattr(TrainingPlan, "calibrated", None)
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
     with pytest.raises(CrossExample, match=r"privet\.training\.fix"):
-        make_private(model, None, data(), epsilon=3.0, delta=1e-6, clip=Flat(1.0), lot_size=30, steps=6)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        make_private(model, optimizer, data(), epsilon=3.0, delta=1e-6, clip=Flat(1.0), lot_size=30, steps=6)

@@ -285,6 +285,15 @@ def test_lots_that_need_the_number_are_refused_where_it_is_secret():
         TrainingPlan(sampling=PoissonSampling(0.1), **(fields | {"size_is_public": False})).require_size(99)
 
 
+def test_a_mistyped_size_does_not_plan_a_run_without_an_end():
+    """It planned 1e8 steps without a word. What is refused depends on what was declared, and not on the data."""
+    model = nn.Linear(3, 2)
+    before = model.weight.clone()
+    with pytest.raises(InvalidArgument, match=r"at most 10,000,000 steps, and make [\d,]{10,}"):
+        train(model, data(900), population=10**9, epsilon=1.0, delta=1e-11, epochs=10, lot_size=100)
+    assert torch.equal(model.weight, before)
+
+
 def test_canaries_have_places_beside_the_declared_size():
     wanted = Canaries(40, OutOfDistribution(), seed=1)
     trained = train(

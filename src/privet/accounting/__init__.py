@@ -10,6 +10,7 @@ from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, GaussianDP, Renyi
 from privet.accounting.targets import AdvantageTarget, EpsilonTarget, PosteriorTarget, Target, TprTarget
 from privet.accounting.theorems import Advanced, Basic, Optimal, Pure
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "Accountant",
@@ -32,3 +33,6 @@ __all__ = [
     "fixed_price",
     "fold",
 ]
+
+
+check_public_calls(__name__)

@@ -28,6 +28,7 @@ from privet import events
 from privet.accounting.correlated import banded_sensitivity
 from privet.accounting.dp_event_reading import from_dp_event
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, Unit, ZeroOut
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument, MissingPackage, NotProved, Unreadable
 from privet.events import Compose, Event
 
@@ -95,7 +96,7 @@ def to_neighboring_relation(adjacency: Adjacency) -> Any:  # noqa: ANN401 - a me
             "Under REPLACE_ONE the RDP accountant of dp-accounting takes noise relative to 2C, the distance of an exchange, "
             "and Privet takes it relative to C, the bound on one contribution; its ε of a written event is too small. "
             "Use dp-accounting's PLD accountant, or account with Privet.",
-            stacklevel=2,
+            stacklevel=level_of_caller(),
         )
     for name, kind in _RELATIONS.items():
         if isinstance(adjacency, kind):

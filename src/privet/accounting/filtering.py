@@ -59,7 +59,7 @@ from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import check_moments
 from privet.adjacency import Adjacency
 from privet.caveats import Caveat
-from privet.errors import NotProved
+from privet.errors import InvalidArgument, NotProved
 from privet.events import Event
 from privet.filters import BasicFilter, Filter, GaussianFilter, RenyiFilter
 from privet.guarantees import Curve, PairCurve
@@ -116,12 +116,14 @@ class Filtered(Accountant[Spending]):
         return _priced(self.rule, event, adjacency)
 
     def join(self, first: Spending, second: Spending) -> Spending:
+        _require_own(first, second)
         return _summed(first[0], second[0]), _summed(first[1], second[1])
 
     def power(self, cost: Spending, times: int) -> Spending:
         return cost[0].times(times), cost[1].times(times)
 
     def worst(self, first: Spending, second: Spending) -> Spending:
+        _require_own(first, second)
         return _larger(first[0], second[0]), _larger(first[1], second[1])
 
     def curve(self, cost: Spending) -> Curve:
@@ -321,6 +323,14 @@ def _pure_measure(rule: Filter, epsilon: float) -> float:
             mu = -2 * float(ndtri_exp(-np.logaddexp(0.0, epsilon)))  # Φ(−μ/2) = 1/(1 + exp ε)
             return mu * mu * _UP
     return 0.0
+
+
+def _require_own(*costs: Spending) -> None:
+    for cost in costs:
+        if not (isinstance(cost, tuple) and len(cost) == 2 and all(isinstance(one, Used) for one in cost)):
+            raise InvalidArgument(
+                f"'costs' must be those of a filter, got {type(cost).__name__}. Give what 'atom' and 'join' gave."
+            )
 
 
 def _summed(first: Used, second: Used) -> Used:

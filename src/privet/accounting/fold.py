@@ -1,18 +1,18 @@
 """The one fold over events. An accountant prices, joins and repeats; only ``power`` ever sees a count."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import reduce
 from typing import ClassVar, Generic, TypeVar
 
 from privet.accounting.zeroed import zeroed_is_absent
 from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
-from privet.errors import NotProved
+from privet.errors import InvalidArgument, NotProved
 from privet.events import Compose, Event, Parallel, Repeat
 from privet.guarantees import Curve
 
-__all__ = ["Accountant", "fold"]
+__all__ = ["Accountant", "fold", "require_costs"]
 
 Cost = TypeVar("Cost")
 
@@ -42,13 +42,13 @@ class Accountant(ABC, Generic[Cost]):
     def worst(self, first: Cost, second: Cost) -> Cost:
         """What bounds either, when a unit is in only one of the two parts."""
 
-    def joined(self, costs: Iterable[Cost]) -> Cost:
+    def joined(self, costs: Sequence[Cost]) -> Cost:
         """What all of these cost on the same data; an accountant whose costs grow as they add up has a quicker way."""
         return reduce(self.join, costs, self.zero())
 
-    def worst_of(self, costs: Iterable[Cost]) -> Cost:
+    def worst_of(self, costs: Sequence[Cost]) -> Cost:
         """What bounds each of these, of which there is at least one."""
-        return reduce(self.worst, costs)
+        return reduce(self.worst, require_costs(costs))
 
     @abstractmethod
     def curve(self, cost: Cost) -> Curve:
@@ -57,6 +57,13 @@ class Accountant(ABC, Generic[Cost]):
     @abstractmethod
     def caveats(self, cost: Cost) -> frozenset[Caveat]:
         """What must be said with it."""
+
+
+def require_costs(costs: Sequence[Cost]) -> Sequence[Cost]:
+    """The costs, of which there must be one: nothing bounds the costs of no part."""
+    if not costs:
+        raise InvalidArgument("'costs' must hold at least one cost, got none. Give one for each part.")
+    return costs
 
 
 def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Cost:
@@ -82,7 +89,7 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
                 continue
         costs = [
             (
-                accountant.worst_of(whole[id(part)] for part in each.parts)
+                accountant.worst_of([whole[id(part)] for part in each.parts])
                 if isinstance(each, Parallel)
                 else accountant.atom(each, adjacency),
                 times,

@@ -20,6 +20,7 @@ from privet.accounting.gridded import anchored, below, loss_range, polygon
 from privet.accounting.lattice import Grid, Part, Table, summed
 from privet.accounting.pairs import Pair, Reals
 from privet.bounds import Interval
+from privet.errors import OutOfReach
 
 __all__ = ["OneJump", "split_loss"]
 
@@ -45,7 +46,12 @@ def _quantile(pair: Pair, mass: float) -> float:
     while excess(high) > 0 and high < 600:
         high *= 2
     low = 0.0
-    return float(brentq(excess, low, high, rtol=1e-6)) if excess(low) > 0 else 1e-9
+    try:
+        return float(brentq(excess, low, high, rtol=1e-6)) if excess(low) > 0 else 1e-9
+    except ValueError:  # the quantile lies where exp(loss) overflows
+        raise OutOfReach(
+            "The loss of one step must stay within float64 at this δ, and does not. Ask at a larger δ, or at a larger rate."
+        ) from None
 
 
 @final

@@ -1,6 +1,6 @@
 """The accountant of privacy-loss distributions: exact up to a certified gap, for every event with a pair."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from privet.accounting.composed import (
 )
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.envelopes import largest
-from privet.accounting.fold import Accountant, fold
+from privet.accounting.fold import Accountant, fold, require_costs
 from privet.accounting.lattice import Grid, compose
 from privet.accounting.pairs import FinitePair, Pair
 from privet.accounting.zeroed import adds_contributions, answers_each, zeroed_is_absent
@@ -68,7 +68,7 @@ class PrivacyLoss(Accountant[Spent]):
     def join(self, first: Spent, second: Spent) -> Spent:
         return self.joined((first, second))
 
-    def joined(self, costs: Iterable[Spent]) -> Spent:
+    def joined(self, costs: Sequence[Spent]) -> Spent:
         upper: dict[Pair, int] = {}
         lower: dict[Pair, int] = {}
         caveats: set[Caveat] = set()
@@ -89,8 +89,8 @@ class PrivacyLoss(Accountant[Spent]):
     def worst(self, first: Spent, second: Spent) -> Spent:
         return self.worst_of((first, second))
 
-    def worst_of(self, costs: Iterable[Spent]) -> Spent:
-        parts = list(costs)
+    def worst_of(self, costs: Sequence[Spent]) -> Spent:
+        parts = require_costs(costs)
         if len(parts) == 1:
             return parts[0]
         upper = largest(dict.fromkeys(_single(cost.upper, above=True) for cost in parts))

@@ -6,7 +6,7 @@ mechanism, whose bounded range they can use. Concentrated DP, and Rényi DP at *
 a budget that was fixed in advance: ``filtering`` has that. The best order afterwards, which ``Renyi`` takes, does not.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -125,7 +125,7 @@ class Renyi(Accountant[Spent]):
     def join(self, first: Spent, second: Spent) -> Spent:
         return PrivacyLoss().join(first, second)
 
-    def joined(self, costs: Iterable[Spent]) -> Spent:
+    def joined(self, costs: Sequence[Spent]) -> Spent:
         return PrivacyLoss().joined(costs)
 
     def power(self, cost: Spent, times: int) -> Spent:
@@ -134,7 +134,7 @@ class Renyi(Accountant[Spent]):
     def worst(self, first: Spent, second: Spent) -> Spent:
         return PrivacyLoss().worst(first, second)
 
-    def worst_of(self, costs: Iterable[Spent]) -> Spent:
+    def worst_of(self, costs: Sequence[Spent]) -> Spent:
         return PrivacyLoss().worst_of(costs)
 
     def curve(self, cost: Spent) -> Curve:
@@ -191,7 +191,7 @@ class Concentrated(Accountant[float]):
         return max(first, second)
 
     def curve(self, cost: float) -> Curve:
-        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(2 * cost))): 1} if cost else {}
+        parts: Mapping[Pair, int] = {GaussianPair(float(np.sqrt(2.0 * cost))): 1} if cost else {}
         return RenyiCurve((Composition.of(parts),))
 
     def caveats(self, cost: float) -> frozenset[Caveat]:

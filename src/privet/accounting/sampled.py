@@ -30,6 +30,7 @@ from privet.accounting.pairs import (
     gaussian_nodes,
     legendre,
 )
+from privet.errors import OutOfReach
 
 __all__ = ["FixedSizePair", "ReplacedGaussianPair", "SampledPair", "SampledSwapped"]
 
@@ -420,5 +421,9 @@ def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | Non
     height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + _kept(z, cut)
     height = np.nan_to_num(height, nan=-np.inf)
     kept = np.flatnonzero(height >= height.max() - digits)
+    if kept.size == 0:
+        raise OutOfReach(
+            "The losses of one step must stay within float64, and do not. Give less extreme parameters."
+        )
     first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, z.size - 1)
     return min(float(z[first]), -reach), max(float(z[last]), mu + reach)

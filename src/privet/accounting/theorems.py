@@ -1,7 +1,7 @@
 """The composition theorems of the textbooks: they know of an event only that it is (ε, δ)-DP."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -187,7 +187,7 @@ class _Counted(Accountant[Claims]):
     def join(self, first: Claims, second: Claims) -> Claims:
         return self.joined((first, second))
 
-    def joined(self, costs: Iterable[Claims]) -> Claims:
+    def joined(self, costs: Sequence[Claims]) -> Claims:
         total: dict[Claim, int] = {}
         for claims in costs:
             for claim, count in claims.items():

@@ -35,6 +35,7 @@ from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss,
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "BASE",
@@ -83,3 +84,6 @@ __all__ = [
     "signal",
     "signals",
 ]
+
+
+check_public_calls(__name__)

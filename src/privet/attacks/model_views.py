@@ -18,6 +18,7 @@ from privet.attacks.outputs import (
     batches,
     log_confidences_of_logits,
     log_confidences_of_probabilities,
+    query,
 )
 from privet.errors import InvalidArgument
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
@@ -61,7 +62,7 @@ class Probabilities(BlackBox):
             object.__setattr__(self, "classes", tuple(self.classes))
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        tables = [_check_table(query(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
         table = np.concatenate(tables)
         if self.classes is None:
             return log_confidences_of_probabilities(table)
@@ -87,7 +88,7 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        tables = [_check_table(self.function(rows), len(rows)) for rows in batches(inputs, self.batch)]
+        tables = [_check_table(query(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
         return log_confidences_of_logits(
             np.concatenate(tables), "Wrap the function in Probabilities instead."
         )
@@ -102,7 +103,7 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        answers = [np.asarray(self.function(rows)) for rows in batches(inputs, self.batch)]
+        answers = [_to_array(query(self.function, rows)) for rows in batches(inputs, self.batch)]
         answer = np.concatenate(answers)
         if (
             answer.dtype.kind == "f"
@@ -155,11 +156,21 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
     )
 
 
+def _to_array(answer: object, dtype: type | None = None) -> Any:  # noqa: ANN401 - of any type
+    try:
+        return np.asarray(answer, dtype=dtype)
+    except Exception:  # rows of several lengths, text, or an object that only looks like an array
+        raise InvalidArgument(
+            f"'function' must give an array of numbers, got {type(answer).__name__}, which numpy cannot read "
+            f"as one. Give rows × classes."
+        ) from None
+
+
 def _check_table(answer: object, rows: int) -> Numbers:
-    table = np.asarray(answer, dtype=np.float64)
+    table: Numbers = _to_array(answer, np.float64)
     if table.ndim == 1:
         table = table[:, None]
-    if table.ndim != 2 or len(table) != rows:
+    if table.ndim != 2 or len(table) != rows or table.shape[1] == 0:
         raise InvalidArgument(
             f"'function' must give rows × classes for {rows} rows, got an array of shape {table.shape}. "
             f"Give one row of confidences for each record."

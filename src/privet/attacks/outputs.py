@@ -1,17 +1,23 @@
 """What a model gives, logits or probabilities, and how either becomes log confidences."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.special import log_softmax
 
 from privet.arguments import whole
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.views import Numbers, Rows
 
-__all__ = ["Outputs", "batches", "log_confidences_of_logits", "log_confidences_of_probabilities"]
+__all__ = [
+    "Outputs",
+    "batches",
+    "log_confidences_of_logits",
+    "log_confidences_of_probabilities",
+    "query",
+]
 
 _SUM_TOLERANCE = 1e-2  # half precision, summed over a thousand classes
 _NAN = (
@@ -29,8 +35,28 @@ class Outputs(Enum):
 
 def batches(inputs: Rows, size: int) -> Iterator[Rows]:
     """The rows in batches of at most ``size``."""
+    if inputs.ndim == 0 or len(inputs) == 0:
+        raise InvalidArgument(
+            "'inputs' must hold at least one record, got none. Give one row for each record."
+        )
     for start in range(0, len(inputs), whole("batch", size)):
         yield inputs[start : start + size]
+
+
+def query(model: Callable[[Any], object], rows: Any) -> object:  # noqa: ANN401 - an array or a tensor
+    """What a model gives for some rows.
+
+    The model's own error may show records. It is the cause of the error here, and no part of its message.
+    """
+    try:
+        return model(rows)
+    except (PrivetError, MemoryError):
+        raise
+    except Exception as failure:
+        raise ProgramFailed(
+            f"The model must answer every record, and it failed with {type(failure).__name__}, which stands "
+            f"above. Check that it takes records as they are given: their shape, type and scale."
+        ) from failure
 
 
 def log_confidences_of_probabilities(

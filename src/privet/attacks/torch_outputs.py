@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.attacks.outputs import Outputs
+from privet.attacks.outputs import Outputs, query
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase
 from privet.views import Numbers
@@ -87,7 +87,7 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             rows = inputs[:2].detach()
             # With an input gradient there is a graph even where all weights are frozen.
-            output = module(rows.clone().requires_grad_() if rows.is_floating_point() else rows)
+            output = query(module, rows.clone().requires_grad_() if rows.is_floating_point() else rows)
     finally:
         for part, mode in modes:
             part.training = mode

@@ -22,6 +22,7 @@ from privet.attacks.outputs import (
     batches,
     log_confidences_of_logits,
     log_confidences_of_probabilities,
+    query,
 )
 from privet.attacks.torch_outputs import (
     bare_outputs,
@@ -50,6 +51,10 @@ class TorchView(WhiteBox):
     """
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
+        if any(nn.parameter.is_lazy(p) or p.is_meta for p in module.parameters()):
+            raise InvalidArgument(
+                "'model' must have weights, got layers that are lazy or on 'meta'. Load them first."
+            )
         self.module, self.batch = module, whole("batch", batch)
         self._given, self._detected = gives, last_layer_gives(module)
         self.gives = gives or self._detected or Outputs.LOGITS
@@ -122,7 +127,7 @@ class TorchView(WhiteBox):
             with _evaluating(self.module), torch.no_grad():
                 for rows in batches(inputs, self.batch):
                     outputs.clear()
-                    self.module(self._rows(rows))
+                    query(self.module, self._rows(rows))
                     activations.append(self._one_row_each(outputs, len(rows), layer))
         finally:
             hook.remove()
@@ -158,7 +163,7 @@ class TorchView(WhiteBox):
         return tensor.to(self._device, self._type)
 
     def _query(self, rows: Rows) -> Numbers:
-        return _numbers(_two_axes(self.module(self._rows(rows)), len(rows)))
+        return _numbers(_two_axes(query(self.module, self._rows(rows)), len(rows)))
 
     @staticmethod
     def _one_row_each(outputs: list[Tensor], rows: int, layer: str) -> Tensor:
@@ -238,7 +243,7 @@ def _two_axes(output: object, rows: int) -> Tensor:
     output = bare_outputs(output)
     if isinstance(output, Tensor) and output.ndim < 2 and output.numel() == rows:
         return output.reshape(rows, 1)  # also one row whose axes were squeezed away
-    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows:
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != rows or output.shape[1] == 0:
         got = (
             f"a tensor of shape {tuple(output.shape)}"
             if isinstance(output, Tensor)

@@ -39,6 +39,7 @@ from privet.auditing.proportions import Rate
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "EVERYBODY",
@@ -71,3 +72,6 @@ __all__ = [
     "most_at_risk",
     "most_at_risk_over_targets",
 ]
+
+
+check_public_calls(__name__)

@@ -137,15 +137,23 @@ class OneCurve(Curves):
 
     def least_false(self, parameter: float, true: float) -> float:
         del parameter
-        return _first(lambda fpr: 1 - self.tradeoff(fpr) >= true)
+        return _first(lambda fpr: 1 - self._rate(fpr) >= true)
 
     def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         del parameter
 
         def share(mass: float) -> float:
-            return _first(lambda fpr: fpr + 1 - self.tradeoff(fpr) >= mass)
+            return _first(lambda fpr: fpr + 1 - self._rate(fpr) >= mass)
 
         return np.array([share(value) for value in mass.ravel()])
+
+    def _rate(self, fpr: float) -> float:
+        found = self.tradeoff(fpr)
+        if not isinstance(found, (int, float, np.number)):
+            raise InvalidArgument(
+                f"'tradeoff' must give a false-negative rate for every rate, got {type(found).__name__}. Return a number."
+            )
+        return float(found)
 
     def epsilon(self, parameter: float, delta: float) -> float:
         raise InvalidArgument(
@@ -169,6 +177,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         raise InvalidArgument(
             "'delta' must be above 0 for Gaussian curves, got 0, because at δ = 0 their ε is infinite. "
             "Give the δ of the claim."
+        )
+    if not 0 < delta < 1:
+        raise InvalidArgument(
+            f"'delta' must lie strictly between 0 and 1, got {delta!r}. Give the δ of the claim."
         )
     if mu <= 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0

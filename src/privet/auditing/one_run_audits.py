@@ -13,6 +13,7 @@ from privet.auditing.audits import Audit, check_delta
 from privet.auditing.draws import balance_draw, discount_random_half, max_remaining
 from privet.auditing.guesses import Guesses, GuessResult, count_right_guesses, lines_between_ties, plan_counts
 from privet.auditing.thresholds import SelectionSplit
+from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
@@ -52,6 +53,11 @@ class OneRunAudit(Audit):
         """The largest ε that one of the lines refutes at this level."""
         parameter = 0.0
         for line in lines:
+            if not 0 <= line.right <= line.made <= whole("records", records):
+                raise InvalidArgument(
+                    "'lines' must have no more right guesses than guesses, and no more guesses than records. "
+                    "Count each guess once."
+                )
             parameter = self.raise_bound(line, records, level, delta, parameter)
         return self.to_epsilon(parameter, delta)
 

@@ -21,6 +21,7 @@ from privet.auditing.draws import balance_draw
 from privet.auditing.guesses import PLAN, Guesses, GuessResult, count_right_guesses, plan_counts
 from privet.auditing.one_run_audits import COINS, OneRunAudit
 from privet.auditing.thresholds import SelectionSplit
+from privet.errors import InvalidArgument
 from privet.scores import Scores
 
 __all__ = ["OneRunFDP"]
@@ -78,6 +79,10 @@ def is_refuted(line: GuessResult, records: int, curves: Curves, parameter: float
     then stands.
     """
     made, right = line
+    if not 0 <= right <= made <= records:
+        raise InvalidArgument(
+            "'line' must have no more right guesses than guesses, and no more guesses than records. Count each guess once."
+        )
     if 2 * right <= made:
         return False
     true, false = level * right / records, level * (made - right) / records

@@ -62,6 +62,13 @@ class Roc:
     true_positives: NDArray[np.int64]
     false_positives: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        shapes = {np.shape(self.thresholds), np.shape(self.true_positives), np.shape(self.false_positives)}
+        if len(shapes) != 1 or len(shapes.pop()) != 1:
+            raise InvalidArgument(
+                "A curve must have both counts for each of its thresholds, and has not. Make it with Roc.of(scores)."
+            )
+
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
         """One sort: O(n log n)."""
@@ -180,8 +187,12 @@ class Roc:
         """At most ``points`` points of the curve, evenly spaced in log FPR, each with the interval of its
         TPR.
         """
-        whole("points", points, least=2)
+        whole("points", points, least=2, most=10**6)
         failure = (1 - open_fraction("confidence", confidence)) / 2
+        if self.others == 0 or self.members == 0:
+            raise InvalidArgument(
+                "A curve must have records of both sides, and has one. Score members and others."
+            )
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
         indices = np.searchsorted(self.false_positives, wanted, side="right") - 1
         indices = np.unique(np.append(indices, len(self.thresholds) - 1))

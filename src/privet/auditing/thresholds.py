@@ -6,7 +6,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.arguments import open_fraction
+from privet.arguments import open_fraction, whole
 from privet.auditing.proportions import CountArray
 from privet.auditing.roc import Roc
 from privet.errors import InvalidArgument
@@ -71,7 +71,7 @@ class SelectionSplit:
 
         The order of the records must not depend on the coins.
         """
-        choosing = np.zeros(count, dtype=np.bool_)
+        choosing = np.zeros(whole("count", count, most=10**10), dtype=np.bool_)
         choosing[np.random.default_rng(self.seed).permutation(count)[: self._selection_size(count)]] = True
         return choosing
 

@@ -116,6 +116,10 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     except KeyboardInterrupt:
         print(f"\nprivet: Stopped. {_describe_cache(cache)}", file=sys.stderr)
         raise
+    except ProgramFailed as failed:
+        if isinstance(failed.__cause__, Exception):  # the model's own error, which its owner may read
+            raise ProgramFailed(_crash(failed.__cause__)) from failed.__cause__
+        raise
     except PrivetError:
         raise
     except MemoryError:

@@ -1,10 +1,12 @@
 """Save a report and its key. If that fails, save them in another folder, so that no audit is lost."""
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from privet.errors import InvalidArgument
 from privet.reporting import Report
 
 __all__ = ["Saved", "save_report"]
@@ -38,17 +40,20 @@ def save_report(report: Report, out: Path | None, key: Path | None = None) -> Sa
     """Write both. If that fails, write them to another folder, in the same form or as JSON, which is smaller."""
     try:
         return _write_report(report, out, key)
-    except (OSError, MemoryError) as failed:
+    except (OSError, MemoryError, InvalidArgument) as failed:
         failure = f"The report could not be written to {out or key} ({_reason(failed)})."
     form = Path("report.json") if out is None else Path(out.name)
     for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
         for name in (form.name, f"{form.name.split('.')[0]}.json"):
             try:
                 place = Path(tempfile.mkdtemp(prefix="privet-report-", dir=folder))
+            except OSError:
+                continue
+            try:
                 kept = _write_report(report, place / name, None if key is None else place / key.name)
                 return Saved(kept.path, kept.key, failure)
             except (OSError, MemoryError):
-                continue
+                shutil.rmtree(place, ignore_errors=True)  # half of it helps nobody
     return Saved(None, None, failure)
 
 
@@ -56,7 +61,9 @@ def _write_report(report: Report, out: Path | None, key: Path | None) -> Saved:
     return Saved(None if out is None else report.save(out), None if key is None else report.save_key(key))
 
 
-def _reason(failed: OSError | MemoryError) -> str:
+def _reason(failed: OSError | MemoryError | InvalidArgument) -> str:
+    if isinstance(failed, InvalidArgument):  # its folder went away meanwhile
+        return "its folder is not there"
     if isinstance(failed, MemoryError):
         return "there was not enough memory"
     return failed.strerror or type(failed).__name__

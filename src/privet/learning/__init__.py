@@ -22,6 +22,7 @@ from privet.learning.linear_models import LinearSVC, LogisticRegression, Ridge
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.objective_perturbation import ObjectivePerturbation
 from privet.learning.output_perturbation import OutputPerturbation
+from privet.public_calls import check_public_calls
 
 __all__ = [
     "CategoricalNB",
@@ -34,3 +35,6 @@ __all__ = [
     "OutputPerturbation",
     "Ridge",
 ]
+
+
+check_public_calls(__name__)

@@ -9,10 +9,18 @@ import numpy as np
 
 from privet.adjacency import Adjacency
 from privet.arguments import positive, shown
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
-from privet.learning.inputs import choose_noise_source, read_adjacency, read_targets, to_scalar, to_table
+from privet.learning.inputs import (
+    choose_noise_source,
+    read_adjacency,
+    read_table,
+    read_targets,
+    to_scalar,
+    to_table,
+)
 from privet.ledger import Ledger
 from privet.mechanisms.records import indices
 from privet.randomness import NoiseSource
@@ -20,7 +28,7 @@ from privet.randomness import NoiseSource
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
     from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
-    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 except ImportError:
     raise MissingPackage(
         "privet.learning needs the package 'scikit-learn', version 1.6 or newer, which is not installed. "
@@ -66,9 +74,9 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         # Missing values and texts stay: an error would tell that they are there.
         records = to_table(X)
         if self.classes is None:
-            rows, answers = validate_data(self, records, y, dtype=None, ensure_all_finite=False)
+            rows, answers = read_table(self, records, y)
         else:
-            rows = validate_data(self, records, dtype=None, ensure_all_finite=False)
+            rows = read_table(self, records)
             answers = read_targets(y, rows.shape[0])
         self._check_declared(rows.shape[1])
         labels = self._labels(answers)
@@ -105,7 +113,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
 
     def _log_joint_of(self, X: Any) -> np.ndarray:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, to_table(X), dtype=None, ensure_all_finite=False, reset=False)
+        rows = read_table(self, to_table(X), reset=False)
         return self._log_joint(rows)
 
     def _checked_adjacency(self) -> Adjacency:
@@ -119,7 +127,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
                 "'classes' was not given, so the classes are taken from the data, and their occurrence is "
                 "not protected. Declare them.",
                 LeakWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
             self.classes_, labels = np.unique(answers, return_inverse=True)
             return np.asarray(labels).reshape(-1)

@@ -14,6 +14,7 @@ from privet.events import Repeat
 from privet.learning.inputs import (
     choose_noise_source,
     read_adjacency,
+    read_table,
     read_targets,
     to_numbers,
     to_scalar,
@@ -27,10 +28,7 @@ from privet.ledger import Ledger
 from privet.randomness import NoiseSource
 
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]  # isort: skip - after the check
-from sklearn.utils.validation import (  # type: ignore[import-untyped]  # isort: skip
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]  # isort: skip
 
 __all__ = ["PrivateLinear"]
 
@@ -74,9 +72,9 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         type for all answers, so that a single text would turn all numbers into texts.
         """
         if declared:
-            rows = validate_data(self, to_table(X), dtype=None, ensure_all_finite=False)
+            rows = read_table(self, to_table(X))
             return to_numbers(rows), read_targets(y, rows.shape[0])
-        rows, answers = validate_data(self, to_table(X), y, dtype=None, ensure_all_finite=False)
+        rows, answers = read_table(self, to_table(X), y)
         return to_numbers(rows), answers
 
     def _learn(self, features: Floats, columns: list[Floats], caveats: frozenset[Caveat], what: str) -> None:
@@ -116,7 +114,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
-        rows = validate_data(self, to_table(X), dtype=None, ensure_all_finite=False, reset=False)
+        rows = read_table(self, to_table(X), reset=False)
         features = np.clip(np.nan_to_num(to_numbers(rows), nan=0.0), -1e100, 1e100)  # sums stay finite
         return np.asarray(features @ np.atleast_2d(self.coef_).T + self.intercept_)
 

@@ -1,5 +1,6 @@
 """What users of scikit-learn pass: numpy's scalars as parameters, and tables that hold anything."""
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -9,13 +10,24 @@ import numpy as np
 
 from privet.adjacency import Adjacency
 from privet.arguments import shown
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import list_records
 from privet.randomness import NoiseSource, SecureNoise, SeededNoise
+from privet.type_hints.mismatch import is_a
 
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]  # isort: skip
+from sklearn.utils.validation import validate_data  # type: ignore[import-untyped]  # isort: skip
 
-__all__ = ["choose_noise_source", "read_adjacency", "read_targets", "to_numbers", "to_scalar", "to_table"]
+__all__ = [
+    "choose_noise_source",
+    "read_adjacency",
+    "read_table",
+    "read_targets",
+    "to_numbers",
+    "to_scalar",
+    "to_table",
+]
 
 _NO_WIDTH = -1  # of a value that is no row
 
@@ -58,9 +70,9 @@ def to_table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
     numpy would choose one type for all values, so that one record could change the type of all others. The
     width of the table, which is public, is the width of most rows. A row of another width counts as missing.
     """
-    if isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype == object:
+    if is_a(rows, np.ndarray) and rows.ndim == 1 and rows.dtype == object:
         rows = list(rows)
-    if not isinstance(rows, (list, tuple)) or not rows:
+    if not is_a(rows, (list, tuple)) or not rows:
         return rows
     widths = Counter(_width(row) for row in rows)
     width = max(widths, key=lambda candidate: (widths[candidate], candidate))
@@ -75,17 +87,58 @@ def to_table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
     return array
 
 
+def read_table(estimator: Any, *tables: Any, reset: bool = True) -> Any:  # noqa: ANN401 - as scikit-learn takes
+    """What scikit-learn reads from ``tables``.
+
+    Missing values and texts stay: an error that depended on them would tell that they are there. A refusal
+    is repeated without the numbers that scikit-learn shows. Sentences that its users search for stay.
+    """
+    try:
+        return validate_data(estimator, *tables, dtype=None, ensure_all_finite=False, reset=reset)
+    except InvalidArgument:
+        raise
+    except Exception as failure:
+        message = str(failure) if type(failure) in (ValueError, TypeError) else ""
+        public = re.match(_PUBLIC_REFUSALS, message)
+        why = ""
+        if public is not None:
+            reshape = _RESHAPE if "2D array" in public[0] else ""
+            why = f" ({public[0].rstrip('.:')}.{reshape})"
+        refusal = InvalidArgument(
+            f"'X' must be a table with one row for each record, and 'y' must hold one answer for each, and "
+            f"scikit-learn cannot read them so{why}. Give two arrays of the same length."
+        )
+    raise refusal from None
+
+
+_RESHAPE = (
+    " Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
+    "array.reshape(1, -1) if it contains a single sample."
+)
+
+# Sentences about shapes, names and numbers of columns alone.
+_PUBLIC_REFUSALS = (
+    r"Expected 2D array, got (?:scalar array|1D array)|Found array with .*? while a minimum of .*?\."
+    r"|Found array with dim .*?\.|X has \d+ features, but .*"
+    r"|Found input variables with inconsistent numbers of samples.*"
+    r"|This .* requires y to be passed, but the target y is None|Complex data not supported"
+    r"|The feature names should match[^\n]*|[Ss]parse (?:data|input)[^\n]*"
+    r"|y should be a 1d array, got an array of shape[^\n]*|X does not contain any features[^\n]*"
+    r"|bad input shape[^\n]*|The truth value[^\n]*|Sparse data was passed[^\n]*"
+)
+
+
 def read_targets(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever scikit-learn takes
     """One answer for each row, as objects. No value of an answer raises an error."""
     if type(y).__name__ == "DataFrame" and len(y.columns) == 1:
         y = y[y.columns[0]]
-    if hasattr(y, "__array__") and not isinstance(y, Iterable):
+    if hasattr(type(y), "__array__") and not is_a(y, Iterable):
         y = np.asarray(y)
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+    if is_a(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Write y.ravel().",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
         y = y.reshape(-1)
     if y is None:
@@ -93,7 +146,10 @@ def read_targets(y: Any, count: int) -> np.ndarray:  # noqa: ANN401 - whatever s
             "'y' must hold one answer for each row of 'X', and there is none (requires y to be passed, but "
             "the target y is None). Give both from one table."
         )
-    rows = y.tolist() if isinstance(y, np.ndarray) else list_records(y)
+    try:
+        rows = y.tolist() if isinstance(y, np.ndarray) and y.ndim else list_records(y)
+    except Exception:  # a number, or a container that fails
+        rows = []
     if len(rows) != count:
         raise InvalidArgument(
             "'y' must hold one answer for each row of 'X', and does not. Give both from one table."

@@ -9,6 +9,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from privet.adjacency import Adjacency, ReplaceOne
 from privet.arguments import positive, shown
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.learning.classifier import SEEN_CLASSES, LeakWarning
@@ -67,7 +68,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
                 "'classes' was not given, so the classes are taken from the data, and their occurrence is "
                 "not protected. Declare them.",
                 LeakWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
             self.classes_, labels = np.unique(answers, return_inverse=True)
             self._check_classes("those seen in the data")

@@ -23,6 +23,7 @@ sampler in ``sampling/``.
 from typing import TYPE_CHECKING
 
 from privet.lazy_loading import load_lazily
+from privet.public_calls import check_public_calls
 
 _MODULES = {
     "DiscreteGaussian": "gaussian",
@@ -103,3 +104,6 @@ __all__ = [
 
 
 __getattr__, __dir__ = load_lazily(__name__, _MODULES)
+
+
+check_public_calls(__name__)

@@ -53,7 +53,7 @@ def check_scale(steps: float) -> float:
 
 def split_failure(failure: float, times: int) -> float:
     """The failure probability of one of ``times`` independent parts, so that any fails with ``failure``."""
-    return -math.expm1(math.log1p(-failure) / times)
+    return -math.expm1(math.log1p(-min(failure, 1 - 2.0**-53)) / times)
 
 
 def discrete_laplace_quantile(scale: float, failure: float) -> int:

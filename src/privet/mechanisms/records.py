@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.errors import InvalidArgument
+from privet.type_hints.mismatch import is_a
 
 __all__ = ["Floats", "indices", "list_records", "number_rows", "numbers", "records"]
 
@@ -105,13 +106,17 @@ def _index(value: object, known: Mapping[Any, int]) -> int:
 
 def _open(data: object) -> list[Any] | NDArray[Any]:
     """An array unchanged, and anything else as a list of its records."""
-    if isinstance(data, np.ndarray):
+    if is_a(data, np.ndarray):
+        data = cast("NDArray[Any]", data)
         if data.ndim == 0:
             raise _not_records(data)
         return data
-    if isinstance(data, (str, bytes, Mapping, Set)) or not isinstance(data, Iterable):
+    if is_a(data, (str, bytes, Mapping, Set)) or not is_a(data, Iterable):
         raise _not_records(data)
-    rows = list_records(data)
+    try:
+        rows = list_records(data)
+    except Exception:  # a container that fails, or that has no end
+        raise _not_records(data) from None
     if type(data).__name__ not in _TABLES:
         return rows
     table = np.empty((len(rows), _width(data)), dtype=object)

@@ -11,6 +11,7 @@ with their sensitivity; ``budget_split`` chooses the noise of each; ``store`` wr
 ``noise_distributions``.
 """
 
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import (
     Answer,
     ErrorKind,
@@ -73,3 +74,6 @@ __all__ = [
     "filter_state",
     "question_key",
 ]
+
+
+check_public_calls(__name__)

@@ -1,16 +1,18 @@
 """What comes out: a value, how far it may be off, what it cost. All of it may be published."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, final
 
+from privet.arguments import open_fraction, whole
 from privet.documents import from_plain, only, to_plain
 from privet.errors import Unreadable
 from privet.events import Event
 from privet.ledger import Ledger
 from privet.releasing.budget import PrivacyCost
-from privet.releasing.keys import Values
+from privet.releasing.keys import Number, Values
 
 __all__ = [
     "Answer",
@@ -119,13 +121,16 @@ def answer_from_plain(label: str, fields: object) -> Answer:
             value=_values_from_plain(fields["value"]),
             error=_values_from_plain(fields["error"]),
             error_kind=ErrorKind(fields["error_kind"]),
-            confidence=float(fields["confidence"]),
+            confidence=open_fraction("confidence", fields["confidence"]),
             event=from_plain(fields["event"]),
-            cost=PrivacyCost(epsilon=float(fields["cost"]["epsilon"]), delta=float(fields["cost"]["delta"])),
-            accuracy=float(fields["accuracy"]),
-            threshold=None if fields["threshold"] is None else int(fields["threshold"]),
+            cost=PrivacyCost(
+                epsilon=float(_number(fields["cost"]["epsilon"])),
+                delta=float(_number(fields["cost"]["delta"])),
+            ),
+            accuracy=float(_number(fields["accuracy"])),
+            threshold=None if fields["threshold"] is None else whole("threshold", fields["threshold"], 0),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise Unreadable(
             f"An answer must have the fields {', '.join(_FIELDS)}, each of its type. Check the file."
         ) from error
@@ -138,13 +143,22 @@ def _values_to_plain(values: Values) -> object:
 
 
 def _values_from_plain(values: object) -> Values:
-    if isinstance(values, (int, float)) and not isinstance(values, bool):
-        return values
+    """Numbers, and keys that are values or tuples of values: anything else in a file is damage."""
     if not isinstance(values, list):
-        raise TypeError
-    pairs = []
-    for key, number in values:
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return _number(values)
+    pairs = [(tuple(key) if isinstance(key, list) else key, _number(number)) for key, number in values]
+    for key, _ in pairs:
+        if not all(
+            isinstance(part, (str, int, float)) for part in (key if isinstance(key, tuple) else (key,))
+        ):
             raise TypeError
-        pairs.append((tuple(key) if isinstance(key, list) else key, number))
+    if len({repr(key) for key, _ in pairs}) != len(pairs):
+        raise ValueError
     return tuple(pairs)
+
+
+def _number(value: object) -> Number:
+    """A number within float64; an error bar may be infinite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise TypeError
+    return value

@@ -31,6 +31,7 @@ from typing import Any, TypeAlias, final
 
 from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import shown
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import from_plain
 from privet.durable_files import append_durably, locked, read_whole, replace_durably
@@ -39,6 +40,7 @@ from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.lineage import Head, fresh_identity
 from privet.paths import is_folder
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import Answer, answer_from_plain, answer_to_plain
 from privet.releasing.budget import Budget, change_budget, extend_ledger
 from privet.releasing.store import Store, with_unit_column
@@ -94,10 +96,7 @@ class DurableLedger:
     def held(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
         path = _resolved(self.path)  # one lock, however the file is called
-        if is_folder(path):
-            raise InvalidArgument(
-                f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it."
-            )
+        _check_file(path)
         if not is_folder(path.parent):
             raise InvalidArgument(
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
@@ -228,9 +227,14 @@ class HeldLedger(Store):
                 f"The answers could not be kept in {_answers(self._path).name!r}: asking again costs again. "
                 f"Note them down.",
                 AnswersNotKept,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         self._kept.update(answers)
+
+
+def _check_file(path: Path) -> None:
+    if is_folder(path):
+        raise InvalidArgument(f"A ledger must be a file, got the folder {str(path)!r}. Name a file in it.")
 
 
 def _answers(path: Path) -> Path:
@@ -243,6 +247,7 @@ def stored_ledger(path: Path, adjacency: Adjacency | None = None) -> Ledger | No
     Nobody waits for it, and nothing is held. With ``adjacency``, a ledger under another one is refused.
     """
     path = _resolved(path)
+    _check_file(path)
     answers = read_whole(_answers(path))  # first: the ledger, read later, is no older
     content = read_whole(path)
     if content is None and answers is None:
@@ -346,3 +351,6 @@ def _is_in(ledger: Ledger, receipt: object) -> bool:
             ):  # an event that this version does not know is in no ledger that it reads
                 return ledger.entries[place] == Entry(label, from_plain(event))
     return False
+
+
+check_public_calls(__name__)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from privet.arguments import shown
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.releasing.answers import Released
 from privet.releasing.budget import Budget
 from privet.releasing.contribution import Contribution
@@ -56,3 +57,6 @@ def release(
         contribution=Contribution(rows=rows, groups=groups),
     )
     return plan.run(data, store=store, answer_after=answer_after)
+
+
+check_public_calls(__name__)

@@ -8,7 +8,11 @@ impact assessment.
 A new section of the page is a function in a ``sections_*`` module and a line of ``SECTIONS`` in ``page``.
 """
 
+from privet.public_calls import check_public_calls
 from privet.reporting.facts import AttackResult, ModelAudit, Origin, Standing, Strength
 from privet.reporting.report import Report
 
 __all__ = ["AttackResult", "ModelAudit", "Origin", "Report", "Standing", "Strength"]
+
+
+check_public_calls(__name__)

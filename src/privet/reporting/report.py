@@ -7,9 +7,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, final
 
+from privet.arguments import shown
 from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
+from privet.paths import can_be_named, is_folder, path_from
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.cnil import cnil_document
 from privet.reporting.documents.dpia import dpia_page
@@ -86,11 +88,12 @@ class Report(ReportContent):
 
     def save(self, path: str | Path) -> Path:
         """Write the report in the form that the ending of the name asks for, all of it or nothing."""
-        target = Path(path)
+        target = _check_target(path)
         text = _form(target)(self)
         partial = target.with_name(f".{target.name}.part")
         try:
-            partial.write_text(text, encoding="utf-8")
+            # A name may hold half a character, which no file can: it is written by its number.
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
             partial.replace(target)
         except BaseException:
             partial.unlink(missing_ok=True)  # half a report takes room and is of no use
@@ -107,7 +110,7 @@ class Report(ReportContent):
                 "'key' must be there to be saved, and this report has none. Save the keys of the reports "
                 "that it was made of, or audit again."
             )
-        target = Path(path)
+        target = _check_target(path)
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -126,6 +129,19 @@ class Report(ReportContent):
             )  # with half a key nothing can be checked, and a later audit would refuse it
             raise
         return target
+
+
+def _check_target(path: str | Path) -> Path:
+    target = path_from("path", path)
+    if (
+        not is_folder(target.parent)
+        or is_folder(target)
+        or not can_be_named(target.with_name(f".{target.name}.part"))
+    ):
+        raise InvalidArgument(
+            f"'path' must be a file in a folder that exists, got {shown(str(target))}. Make the folder first."
+        )
+    return target
 
 
 def _join_origins(origins: Sequence[Origin]) -> Origin:

@@ -8,6 +8,7 @@ that says which law failed and on what. ``privet.testing.strategies`` draws rand
 >>> check_accountant(GaussianDP())
 """
 
+from privet.public_calls import check_public_calls
 from privet.testing.agreement import check_agreement, check_tightness
 from privet.testing.broken import LawBroken
 from privet.testing.composition import (
@@ -40,3 +41,6 @@ __all__ = [
     "check_tightness",
     "check_truth",
 ]
+
+
+check_public_calls(__name__)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from privet.errors import MissingPackage
 from privet.lazy_loading import load_lazily
+from privet.public_calls import check_public_calls
 
 try:
     import torch as _torch  # noqa: F401
@@ -172,3 +173,6 @@ __all__ = [
 
 
 __getattr__, __dir__ = load_lazily(__name__, _MODULES)
+
+
+check_public_calls(__name__)

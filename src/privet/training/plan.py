@@ -27,6 +27,7 @@ from typing import final
 from privet.accounting import EpsilonTarget, Target, account, calibrate
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.arguments import open_fraction, positive, shown, whole
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Event, Poisson, Repeat
@@ -309,7 +310,7 @@ class TrainingPlan:
                 f"Give one of them."
             )
         for caveat in delta_warning(delta, population):
-            warnings.warn(caveat.sentence, stacklevel=2)
+            warnings.warn(caveat.sentence, stacklevel=level_of_caller())
         if steps is None:
             steps = steps_for(0.0 if epochs is None else epochs, population, sampling)
         first = TrainingPlan(

@@ -37,6 +37,10 @@ def identity(inputs: Rows) -> Rows:
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, for one query."""
     log_confidences = view.log_confidences(records.inputs)
+    if not isinstance(log_confidences, np.ndarray) or log_confidences.ndim != 2:
+        raise InvalidArgument(
+            "'view' must give an array of rows × classes, got something else. Return one from log_confidences."
+        )
     return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 
 
@@ -45,7 +49,17 @@ def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] 
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     known = records.known_labels
-    return np.stack([signal(view, Records(query(records.inputs), known)) for query in queries])
+    return np.stack([signal(view, Records(_transform(query, records.inputs), known)) for query in queries])
+
+
+def _transform(query: QueryTransform, inputs: Rows) -> Rows:
+    rows = query(inputs)
+    if not isinstance(rows, np.ndarray) or rows.ndim == 0 or len(rows) != len(inputs):
+        raise InvalidArgument(
+            "'queries' must give one row for each record, got something else. Change the rows, "
+            "and keep their number."
+        )
+    return rows
 
 
 def check_labels(records: Records, classes: int) -> Labels:

@@ -22,6 +22,7 @@ from privet.attacks.preflight.target import (
 )
 from privet.attacks.shadows.recipe import Recipe
 from privet.checks import Check
+from privet.public_calls import check_public_calls
 from privet.scores import Challenge, References
 from privet.views import LabelOnly
 
@@ -80,3 +81,6 @@ def preflight(
         references_have_their_own_coins(challenge, references),
         canaries_present(canaries),
     )
+
+
+check_public_calls(__name__)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.arguments import fraction
+from privet.arguments import fraction, whole
 from privet.attacks.preflight.features import Features, project_randomly, standardize, to_numbers
 from privet.checks import Check, Outcome
 from privet.scores import Bits, Challenge
@@ -56,7 +56,7 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     """
     name = "no near copies on the other side"
     fraction("fpr", fpr)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(whole("seed", seed, least=0))
     table = project_randomly(standardize(to_numbers(challenge.records.inputs)), generator)
     if not table.shape[1]:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="All records are equal.")

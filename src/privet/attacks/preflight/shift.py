@@ -8,6 +8,7 @@ import math
 import numpy as np
 from scipy.stats import chi2, rankdata
 
+from privet.arguments import whole
 from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.preflight.features import summarize_records, to_numbers
 from privet.checks import Check, Outcome
@@ -37,7 +38,7 @@ def membership_without_a_model(
     other. So the test uses the deviation of a single fold, which the deviation of the mean never exceeds.
     """
     name = "members and non-members are alike"
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(whole("seed", seed, least=0))
     chosen = _balance(challenge.members, generator)
     coin = challenge.members[chosen]
     if min(int(coin.sum()), int((~coin).sum())) < _FEWEST:

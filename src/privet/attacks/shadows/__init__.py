@@ -22,6 +22,7 @@ Names are loaded when they are first used: only ``TorchRecipe``, ``Stacked`` and
 from typing import TYPE_CHECKING
 
 from privet.lazy_loading import load_lazily
+from privet.public_calls import check_public_calls
 
 if TYPE_CHECKING:
     from privet.attacks.shadows.choice import EngineChoice, choose
@@ -105,3 +106,6 @@ __all__ = [
 
 
 __getattr__, __dir__ = load_lazily(__name__, _MODULES)
+
+
+check_public_calls(__name__)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine, Tick
+from privet.errors import InvalidArgument
 
 __all__ = ["Ray", "cluster_size"]
 
@@ -31,6 +32,10 @@ class Ray(ShadowEngine):
         return None if cluster_size() else "no Ray cluster is initialised"
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
+        if (reason := self.refusal(job)) is not None:
+            raise InvalidArgument(
+                f"'engine' must be able to do the job, and Ray is not: {reason}. Call ray.init() first."
+            )
         ray: Any = sys.modules["ray"]
         task = ray.remote(_train_one)
         stored_job = ray.put(job)

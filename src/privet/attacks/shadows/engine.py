@@ -12,7 +12,9 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import shown
 from privet.attacks.shadows.recipe import Recipe, widen
+from privet.errors import InvalidArgument
 from privet.scores import Bits
 from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
@@ -37,6 +39,18 @@ class Job:
     seeds: tuple[int, ...]
     query_inputs: tuple[Rows, ...]
     keep_confidences: bool = False
+
+    def __post_init__(self) -> None:
+        records = len(self.labels)
+        if (
+            len(self.inputs) != records
+            or self.members.shape != (len(self.seeds), records)
+            or any(len(rows) != records for rows in self.query_inputs)
+        ):
+            raise InvalidArgument(
+                "A job must have one label, one row of each query and one bit of each model for "
+                "every record, and has not. Let 'study' make it."
+            )
 
     @property
     def classes(self) -> int:
@@ -85,6 +99,11 @@ class Sequential(ShadowEngine):
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         for model in models:
+            if not 0 <= model < len(job.seeds):
+                raise InvalidArgument(
+                    f"'models' must be among the {len(job.seeds)} of the job, got {shown(model)}. Number them "
+                    f"from 0."
+                )
             members = np.flatnonzero(job.members[model])
             view = job.recipe.fit(job.inputs[members], job.labels[members], job.seeds[model])
             yield query_model(job, model, view)

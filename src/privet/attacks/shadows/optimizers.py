@@ -5,9 +5,9 @@ whole stack is updated in one operation. A model that is done has learning rate 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -40,6 +40,20 @@ class OptimizerState(ABC):
         """Add a gradient that was computed elsewhere."""
         target, factor = self.accumulator(index)
         target.mul_(factor).add_(gradient) if factor else target.copy_(gradient)
+
+
+def _make_optimizer(
+    kind: Callable[..., torch.optim.Optimizer],
+    parameters: Iterable[Tensor],
+    **options: Any,  # noqa: ANN401 - torch's own
+) -> torch.optim.Optimizer:
+    try:
+        return kind(parameters, **options)
+    except Exception as refused:  # torch says which of them is wrong
+        raise InvalidArgument(
+            f"'parameters' must be those of a model, and 'rate' at least 0, and torch refuses them "
+            f"({type(refused).__name__}). Give model.parameters()."
+        ) from refused
 
 
 class Optimizer(ABC):
@@ -80,7 +94,8 @@ class SGD(Optimizer):
             )
 
     def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
-        return torch.optim.SGD(
+        return _make_optimizer(
+            torch.optim.SGD,
             parameters,
             lr=rate,
             momentum=self.momentum,
@@ -122,7 +137,8 @@ class Adam(_Moments):
     """Adam; weight decay is added to the gradient, as torch does."""
 
     def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
+        return _make_optimizer(
+            torch.optim.Adam,
             parameters,
             lr=rate,
             betas=(self.betas[0], self.betas[1]),
@@ -142,7 +158,8 @@ class AdamW(_Moments):
     weight_decay: float = 1e-2
 
     def torch_optimizer(self, parameters: Iterable[Tensor], rate: float) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(
+        return _make_optimizer(
+            torch.optim.AdamW,
             parameters,
             lr=rate,
             betas=(self.betas[0], self.betas[1]),

@@ -150,7 +150,14 @@ def _clone(estimator: Any) -> Any:  # noqa: ANN401 - scikit-learn has no types
             "ScikitRecipe needs the package 'scikit-learn', which is not installed. Run pip install "
             "'privet[learn]'."
         ) from None
-    return clone(estimator)
+    try:
+        return clone(estimator)
+    except Exception:  # no estimator, or one that cannot be made again from its parameters
+        raise InvalidArgument(
+            f"'estimator' must be an estimator of scikit-learn that can be cloned, got "
+            f"{type(estimator).__name__}. "
+            f"Give one with fit and predict_proba, or a CallableRecipe."
+        ) from None
 
 
 def widen(log_confidences: np.ndarray, classes: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
-from privet.arguments import fraction, open_fraction
+from privet.arguments import fraction, open_fraction, whole
 from privet.errors import InvalidArgument
 
 __all__ = ["Constant", "Cosine", "Schedule", "StepSchedule"]
@@ -46,6 +46,7 @@ class Cosine(Schedule):
             raise InvalidArgument(f"'floor' must lie in [0, 1], got {self.floor!r}. Use 0.")
 
     def factor(self, step: int, steps: int) -> float:
+        whole("steps", steps)
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

@@ -6,11 +6,13 @@ from typing import final
 
 import numpy as np
 
-from privet.arguments import open_fraction
+from privet.arguments import open_fraction, shown, whole
+from privet.errors import InvalidArgument
 from privet.scores import Bits
 
-__all__ = ["Coins", "Halves", "HalvesBesideRest", "Split", "model_seed"]
+__all__ = ["MOST_MODELS", "Coins", "Halves", "HalvesBesideRest", "Split", "model_seed"]
 
+MOST_MODELS, MOST_RECORDS = 10**6, 10**10  # beyond these a number was mistyped
 _SPLIT = 0x5EED  # not zero: numpy pads seeds with zeros, so [seed, 0, 0] would be the stream of the bare seed
 
 
@@ -41,6 +43,7 @@ class Halves(Split):
     """
 
     def members(self, models: int, records: int, seed: int) -> Bits:
+        _check(models, records, seed)
         bits = np.zeros((models, records), dtype=np.bool_)
         for first in range(0, models, 2):
             chosen = _generator(seed, first).permutation(records)[: records // 2]
@@ -67,6 +70,11 @@ class HalvesBesideRest(Split):
     judged: int
 
     def members(self, models: int, records: int, seed: int) -> Bits:
+        _check(models, records, seed)
+        if not 0 <= self.judged <= records:
+            raise InvalidArgument(
+                f"'judged' must be a part of the {records} records, got {shown(self.judged)}. Give how many are judged."
+            )
         rest = np.ones((models, records - self.judged), dtype=np.bool_)
         return np.concatenate([Halves().members(models, self.judged, seed), rest], axis=1)
 
@@ -82,8 +90,15 @@ class Coins(Split):
         open_fraction("probability", self.probability)
 
     def members(self, models: int, records: int, seed: int) -> Bits:
+        _check(models, records, seed)
         rows = [_generator(seed, k).random(records) < self.probability for k in range(models)]
         return np.array(rows, dtype=np.bool_).reshape(models, records)
+
+
+def _check(models: int, records: int, seed: int) -> None:
+    whole("models", models, most=MOST_MODELS)
+    whole("records", records, most=MOST_RECORDS)
+    whole("seed", seed, least=0)
 
 
 def _generator(seed: int, model: int) -> np.random.Generator:

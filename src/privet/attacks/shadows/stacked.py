@@ -24,6 +24,7 @@ from privet.attacks.shadows.stacked_mlp import chain_layers
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.timing import time_step
 from privet.attacks.shadows.torch_recipe import InitialModel, TorchRecipe, initialize_model, to_tensor
+from privet.errors import InvalidArgument
 
 __all__ = ["Stacked", "seconds_per_model_step"]
 
@@ -73,7 +74,11 @@ class Stacked(ShadowEngine):
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
         recipe = job.recipe
-        assert isinstance(recipe, TorchRecipe)
+        if not isinstance(recipe, TorchRecipe):
+            raise InvalidArgument(
+                f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. "
+                f"Take another engine."
+            )
         inputs, labels = (
             to_tensor(initialize_model(recipe, 0).module, job.inputs),
             torch.as_tensor(job.labels),

@@ -20,7 +20,7 @@ from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowE
 from privet.attacks.shadows.processes import WorkerFailed
 from privet.attacks.shadows.progress import ShadowProgress
 from privet.attacks.shadows.recipe import Recipe, to_recipe
-from privet.attacks.shadows.splits import Halves, Split, model_seed
+from privet.attacks.shadows.splits import MOST_MODELS, Halves, Split, model_seed
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
 
@@ -125,13 +125,13 @@ def _prepare_job(
     queries: tuple[QueryTransform, ...],
     keep_confidences: bool,
 ) -> Job:
-    whole("models", models)
+    whole("models", models, most=MOST_MODELS)
     whole("seed", seed, least=0)
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     labels = records.known_labels
     query_inputs = tuple(np.asarray(query(records.inputs)) for query in queries)
-    if any(len(rows) != len(records) for rows in query_inputs):
+    if any(rows.ndim == 0 or len(rows) != len(records) for rows in query_inputs):
         raise InvalidArgument(
             "'queries' must give one row for each record, got another number. Change the rows, and keep "
             "their number."

@@ -18,6 +18,7 @@ through ``noisy_access``, which adds noise and writes the ledger. An estimator (
 ((2, 3), 4)
 """
 
+from privet.public_calls import check_public_calls
 from privet.releasing.synthetic.aim import AIM
 from privet.releasing.synthetic.descent import MirrorDescent
 from privet.releasing.synthetic.domain import Bins, Categories, Column, Domain
@@ -45,3 +46,6 @@ __all__ = [
     "Workload",
     "all_marginals",
 ]
+
+
+check_public_calls(__name__)

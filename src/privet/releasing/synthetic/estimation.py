@@ -10,6 +10,7 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import positive
 from privet.releasing.synthetic.marginals import Axes
 from privet.releasing.synthetic.models import JunctionTreeModel
 
@@ -24,6 +25,9 @@ class Measurement:
     axes: Axes
     values: np.ndarray
     variance: float
+
+    def __post_init__(self) -> None:
+        positive("variance", self.variance)
 
 
 @final

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
@@ -86,7 +87,7 @@ class CanaryDataset(Examples):
     def __init__(
         self, examples: Examples, count: int, seed: int, kind: str, adversary: Adversary, *, added: int
     ) -> None:
-        self._examples, self.count, self.kind = examples, count, kind
+        self._examples, self.count, self.kind = examples, whole("count", count), kind
         self.adversary, self.added = adversary, added
         self._draw_canaries(seed)
 
@@ -145,7 +146,7 @@ class CanaryDataset(Examples):
 
     def resume(self, state: dict[str, Any] | None) -> None:
         """Continue with the coins and the scores of the saved run."""
-        if state is None or state["kind"] != self.kind or state["count"] != self.count:
+        if state is None or state.get("kind") != self.kind or state.get("count") != self.count:
             raise InvalidArgument(
                 f"'canaries' must be those of the saved run, got {self.count} of {self.kind}. "
                 f"Resume with the same canaries, or use another folder."

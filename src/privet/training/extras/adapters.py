@@ -130,6 +130,8 @@ def last_layer(model: nn.Module) -> nn.Module:
     >>> [name for name, p in model.named_parameters() if p.requires_grad]
     ['2.weight', '2.bias']
     """
+    if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
+        raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
     frozen = copy.deepcopy(model)
     layers = [
         module for module in frozen.modules() if next(module.parameters(recurse=False), None) is not None

@@ -9,9 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from privet.arguments import open_fraction
+from privet.errors import InvalidArgument
 from privet.torch_internals import interpolate_all_
 
 __all__ = ["MovingAverage"]
+
+_OTHER_MODEL = (
+    "'model' must be the one that the average began with, and its parameters are others. "
+    "Call begin(model) first."
+)
 
 
 @final
@@ -34,15 +40,22 @@ class MovingAverage:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Add the weights after a step."""
-        self._steps += 1
-        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        interpolate_all_(self._weights, [p.detach() for p in model.parameters()], 1 - decay)
+        steps = self._steps + 1
+        decay = min(self.decay, (1 + steps) / (10 + steps))
+        try:
+            interpolate_all_(self._weights, [p.detach() for p in model.parameters()], 1 - decay)
+        except (RuntimeError, ValueError):
+            raise InvalidArgument(_OTHER_MODEL) from None
+        self._steps = steps
 
     @torch.no_grad()
     def load_into(self, model: nn.Module) -> None:
         """Copy the averaged weights into the model."""
-        for parameter, weight in zip(model.parameters(), self._weights, strict=True):
-            parameter.copy_(weight)
+        try:
+            for parameter, weight in zip(model.parameters(), self._weights, strict=True):
+                parameter.copy_(weight)
+        except (RuntimeError, ValueError):
+            raise InvalidArgument(_OTHER_MODEL) from None
 
     def state(self) -> dict[str, Any]:
         """What ``resume`` needs."""
@@ -50,6 +63,12 @@ class MovingAverage:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from ``state``."""
-        self._steps = int(state["steps"])
-        for weight, saved in zip(self._weights, state["weights"], strict=True):
-            weight.copy_(saved)
+        try:
+            steps, weights = int(state["steps"]), list(state["weights"])
+            for weight, saved in zip(self._weights, weights, strict=True):
+                weight.copy_(saved)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError):
+            raise InvalidArgument(
+                "'state' must be what 'state' gave for the same model, and is not. Give it unchanged."
+            ) from None
+        self._steps = steps

@@ -65,5 +65,11 @@ class Denoising:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from ``state``."""
-        self._squares = [float(value) for value in state["squares"]]
-        self._variance, self._seen = float(state["variance"]), float(state["seen"])
+        try:
+            squares = [float(value) for value in state["squares"]]
+            variance, seen = float(state["variance"]), float(state["seen"])
+        except (KeyError, TypeError, ValueError, RuntimeError):
+            raise InvalidArgument(
+                "'state' must be what 'state' gave for the same model, and is not. Give it unchanged."
+            ) from None
+        self._squares, self._variance, self._seen = squares, variance, seen

@@ -39,7 +39,13 @@ class CorrectedAdam(Optimizer):
         positive("floor", floor)
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise InvalidArgument(f"'betas' must be two numbers in [0, 1), got {betas!r}. Use (0.9, 0.999).")
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "floor": floor})
+        try:
+            super().__init__(params, {"lr": lr, "betas": tuple(betas), "floor": floor})
+        except Exception as refused:  # torch says which of them is wrong
+            raise InvalidArgument(
+                f"'params' must be the parameters of a model, and torch refuses them "
+                f"({type(refused).__name__}). Give model.parameters()."
+            ) from refused
         self.noise_deviation = 0.0
 
     @torch.no_grad()

@@ -42,6 +42,7 @@ import torch
 
 from privet.accounting import account
 from privet.arguments import whole
+from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import only, opened
 from privet.durable_files import (
@@ -252,7 +253,7 @@ class Checkpoint:
             warnings.warn(
                 f"The {lost} steps that crashes lost have brought this run above its ε, so it takes no "
                 "further step. The ledger has the actual ε.",
-                stacklevel=4,
+                stacklevel=level_of_caller(),
             )
             return low
         while low < high:
@@ -261,7 +262,7 @@ class Checkpoint:
         warnings.warn(
             f"Crashes lost up to {lost} steps, which count as spent, so this run ends after step {low} of "
             f"{self._plan.steps}. More steps would bring it above its ε.",
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
         return low
 

@@ -27,6 +27,7 @@ SPREAD = 1e-3
 _LEARNING_RATE = 2.0  # the best of a few on MNIST and Adult
 _ACCUMULATED_NOISE = 0.3  # in a weight, at the end of the run
 _LARGEST_LOT = 8192
+_TRIED = 2  # examples that a model is tried on
 
 
 def default_lot_size(population: int) -> int:
@@ -88,6 +89,11 @@ def prepare_data(model: nn.Module, data: object, loss: TorchLoss | None) -> tupl
         with _restore_buffers(model):
             probabilities = ends_in_sigmoid(model, _zeros(empty))
     if loss is None:
+        if outputs.ndim == 0 or len(outputs) != _TRIED or outputs.numel() == 0:
+            raise InvalidArgument(
+                f"'model' must give a row for each example, got {list(outputs.shape)} for {_TRIED} of them. "
+                f"Give rows × classes, or give a 'loss' that takes what it gives."
+            )
         if binary and not probabilities and _stays_within_unit_interval(model, empty):
             raise InvalidArgument(
                 "'loss' must be given for a model whose one output stays between 0 and 1 but does not end "
@@ -138,7 +144,7 @@ def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: b
 
 
 def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.new_zeros((2, *x.shape[1:])) for x in split_targets(empty)[0])
+    return tuple(x.new_zeros((_TRIED, *x.shape[1:])) for x in split_targets(empty)[0])
 
 
 def _stays_within_unit_interval(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
@@ -172,6 +178,11 @@ def probe_model(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
             f"{type(failure).__name__}: {str(failure).splitlines()[0] if str(failure) else ''!s}. Convert "
             "one of them."
         ) from failure
+    if isinstance(outputs, Tensor) and not outputs.is_floating_point():
+        raise InvalidArgument(
+            f"'model' must give real numbers, which have gradients, got {outputs.dtype}. Give logits instead "
+            f"of classes."
+        )
     if not isinstance(outputs, Tensor):
         raise InvalidArgument(
             f"'model' must return one tensor, got {type(outputs).__name__}. "

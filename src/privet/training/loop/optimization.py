@@ -35,6 +35,11 @@ def make_optimizer(model: nn.Module, choice: OptimizerChoice | None, plan: Train
     None means SGD with momentum 0.9 and the default learning rate.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise InvalidArgument(
+            "'model' must have something to train, got no parameter that requires a gradient. Call "
+            "requires_grad_() on one."
+        )
     if choice is None:
         learning_rate = default_learning_rate(plan, _MOMENTUM)
         return torch.optim.SGD(parameters, lr=learning_rate, momentum=_MOMENTUM)

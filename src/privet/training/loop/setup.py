@@ -29,6 +29,9 @@ from privet.training.sampling.schemes import PoissonSampling
 
 __all__ = ["PreparedRun", "make_plan", "prepare_run"]
 
+# The limit for a run that is given in epochs: 8 passes over 300 million examples in lots of 256.
+_MOST_STEPS = 10**7
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -111,6 +114,11 @@ def make_plan(population: int, options: RunOptions, *, added: int = 0) -> Traini
         encoding=options.encoding,
         size_is_public=options.population is not None,
     )
+    if options.steps is None and plan.steps > _MOST_STEPS:
+        raise InvalidArgument(
+            f"'epochs' and 'population' must make at most {_MOST_STEPS:,} steps, and make {plan.steps:,}, "
+            f"which no run ends. Check both, or give a larger 'lot_size'."
+        )
     if not isinstance(clip, Adaptive):
         return plan
     return replace(plan, adaptive=clip.quantile_clip(plan.expected_lot, plan.noise_multiplier))

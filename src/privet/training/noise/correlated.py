@@ -152,7 +152,7 @@ def square_root_coefficients(bands: int) -> tuple[float, ...]:
     >>> square_root_coefficients(4)
     (1.0, 0.5, 0.375, 0.3125)
     """
-    return tuple(math.comb(2 * k, k) / 4**k for k in range(whole("bands", bands)))
+    return tuple(math.comb(2 * k, k) / 4**k for k in range(whole("bands", bands, most=10**4)))
 
 
 @final

@@ -7,6 +7,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor, nn
 
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
 from privet.training.per_example.fallback import BruteForce
@@ -160,7 +161,7 @@ class ClippedSums:
             self._warned = True
             warnings.warn(
                 "The model is in evaluation mode, so dropout is off. Call model.train() before training.",
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
         if self._mlp is not None and self._row_wise and self._passes.has_checked(key):

@@ -84,6 +84,8 @@ class Sampling(ABC):
         It depends on which steps were executed, not on which of them were lost. So a kill alone does not
         change it.
         """
+        if not executions.layers:
+            return Compose(())
         if executions.is_path:
             return self.event(noise, correlation, executions.layers[0][1], population, adjacency)
         return self._rerun_event(noise, correlation, executions, population, adjacency)
