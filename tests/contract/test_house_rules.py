@@ -25,8 +25,37 @@ TWO_ROLES = {
 
 # Participles that are names of things here: a property, a state, or a term of the field.
 IRREGULAR = {
-    *("begun", "broken", "built", "caught", "chosen", "drawn", "found", "given", "gone", "grown", "held", "hidden", "kept"),
-    *("known", "laid", "led", "left", "made", "met", "put", "read_off", "said", "seen", "sent", "shown", "spent", "stood"),
+    *(
+        "begun",
+        "broken",
+        "built",
+        "caught",
+        "chosen",
+        "drawn",
+        "found",
+        "given",
+        "gone",
+        "grown",
+        "held",
+        "hidden",
+        "kept",
+    ),
+    *(
+        "known",
+        "laid",
+        "led",
+        "left",
+        "made",
+        "met",
+        "put",
+        "read_off",
+        "said",
+        "seen",
+        "sent",
+        "shown",
+        "spent",
+        "stood",
+    ),
     *("swept", "taken", "thrown", "told", "turned", "understood", "worn", "written"),
 }
 
@@ -55,16 +84,24 @@ def test_functions_are_verbs():
             word = node.name.strip("_")
             if node.name.startswith("__") or "_" in word:
                 continue
-            if word in IRREGULAR or (word.endswith("ed") and word not in ("need", "feed", "seed", "embed", "proceed")):
+            if word in IRREGULAR or (
+                word.endswith("ed") and word not in ("need", "feed", "seed", "embed", "proceed")
+            ):
                 participles.append(f"{path.relative_to(SOURCES)}: {node.name}")
     assert participles == []
 
 
 def test_modules_stay_small():
-    sizes = {str(path.relative_to(SOURCES)): len(path.read_text(encoding="utf-8").splitlines()) for path, _ in modules()}
+    sizes = {
+        str(path.relative_to(SOURCES)): len(path.read_text(encoding="utf-8").splitlines())
+        for path, _ in modules()
+    }
     assert {name: lines for name, lines in sizes.items() if lines > MOST_LINES} == {}
 
 
 def _is_property(node):
-    names = {decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "") for decorator in node.decorator_list}
+    names = {
+        decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+        for decorator in node.decorator_list
+    }
     return bool(names & {"property", "cached_property", "abstractmethod", "setter"})

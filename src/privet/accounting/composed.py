@@ -115,6 +115,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         if found.relative_gap < _TIGHT:
             return found
     if composition.is_many:
+        found = _both(found, Interval(0.0, _moment_epsilon(composition, saddle, delta - lost)))
         lines = truncated(capped, saddle)
         if lines is not None:
             found = _both(found, _lines_epsilon(lines, saddle, delta - lost, delta - capped.infinity))
@@ -139,6 +140,16 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     if not np.isfinite(found.upper):
         raise _out_of_reach()
     return found
+
+
+def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> float:
+    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12): seldom the best, always there."""
+    k = derivatives(composition, saddle.point)
+    if k is None:
+        return float(np.inf)
+    return max(
+        float((k.value + chernoff_peak(saddle.point) - np.log(delta)) / saddle.point) * (1 + 1e-9), 0.0
+    )
 
 
 def _bisected(composition: Composition, delta: float, known: Interval) -> Interval:

@@ -108,7 +108,7 @@ class Exponentials(Family):
         epsilon = self.epsilon
         if point * float(epsilon.max(initial=0.0)) > _LARGEST_EXPONENT:
             return None
-        first, second = self._shares(np.float64(point), self.scale)
+        first, second = self._shares(np.asarray(point, dtype=float), self.scale)
         excess = first * np.expm1(point * epsilon) + second * np.expm1(-(point + 1) * epsilon)
         up, down = np.exp(point * epsilon), np.exp(-(point + 1) * epsilon)
         slope, bend = self._bends(point, first)
@@ -289,7 +289,7 @@ class Atoms(Stacked):
         return Atoms(Nodes(log_weights, losses, missing[:, 0], missing[:, 1]), counts)  # type: ignore[arg-type]
 
     def numbers(self, columns: int) -> int:
-        return 2 + self._rule.losses.shape[1]
+        return 2 + int(self._rule.losses.shape[1])
 
     def rule(self, point: float, frequency: float, rows: slice) -> Nodes:
         del point, frequency
