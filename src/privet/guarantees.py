@@ -270,6 +270,9 @@ class GroupCurve(Curve):
     single: Curve
     size: int
 
+    def __post_init__(self) -> None:
+        whole("size", self.size)
+
     def delta(self, epsilon: float) -> Interval:
         lower = self.single.delta(epsilon).lower
         one = self.single.delta(epsilon / self.size).upper

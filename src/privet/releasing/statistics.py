@@ -9,7 +9,7 @@ from abc import ABC
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import final
+from typing import Self, final
 
 from privet.arguments import finite, open_fraction, shown, whole
 from privet.errors import InvalidArgument
@@ -40,6 +40,13 @@ _MOST_CELLS = 10**7  # of one answer, which is held in memory
 
 class Statistic(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
     """A question about a table."""
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        if cls in (Statistic, Scalar):
+            raise InvalidArgument(
+                "A statistic must be one of those that there are, got their family. Write Count()."
+            )
+        return super().__new__(cls)
 
 
 class Scalar(Statistic):
