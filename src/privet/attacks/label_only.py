@@ -173,7 +173,7 @@ def shifts(pixels: int) -> tuple[Query, ...]:
     >>> len(shifts(1))
     8
     """
-    whole("pixels", pixels)
+    whole("pixels", pixels, most=1000)
     span = range(-pixels, pixels + 1)
     return tuple(_Shift(down, right) for down in span for right in span if (down, right) != (0, 0))
 

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from scipy.special import ndtri
 
-from privet.arguments import open_fraction
+from privet.arguments import open_fraction, whole
 from privet.auditing.proportions import Rate, at_least, at_most
 from privet.auditing.roc import Descent, OperatingPoint, Roc
 from privet.scores import Scores
@@ -142,7 +142,7 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
         scores.attack,
         roc,
         _area(roc, confidence),
-        _balanced_accuracy(scores, descent, confidence, np.random.default_rng(seed)),
+        _balanced_accuracy(scores, descent, confidence, np.random.default_rng(whole("seed", seed, least=0))),
         confidence,
     )
 

@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import whole
 from privet.attacks.shadows.cluster import Ray, cluster_size
 from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Engine, Job, Sequential, Told
@@ -131,6 +132,7 @@ def _settled(estimates: tuple[Estimate, ...], first: Told | None = None) -> Choi
 
 
 def _by_first(job: Job, models: Sequence[int], cores: int) -> Choice:
+    whole("number of models", len(models))
     began = time.perf_counter()
     (first,) = Sequential().run(job, models[:1], lambda _done: None)
     each, left = time.perf_counter() - began, len(models) - 1
