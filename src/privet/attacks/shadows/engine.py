@@ -11,13 +11,12 @@ from typing import final
 
 import numpy as np
 
-from privet.arguments import shown
 from privet.attacks.shadows.recipe import Recipe, widened
 from privet.errors import InvalidArgument
 from privet.scores import Bits
 from privet.views import BlackBox, Labels, Numbers, Rows, scaled
 
-__all__ = ["Engine", "Job", "Sequential", "Tick", "Told", "told"]
+__all__ = ["Engine", "Job", "Sequential", "Tick", "Told", "check_models", "told"]
 
 Tick = Callable[[float], None]  # so many models' worth of work is done
 
@@ -96,15 +95,20 @@ class Sequential(Engine):
         return None
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+        check_models(job, models)
         for model in models:
-            if not 0 <= model < len(job.seeds):
-                raise InvalidArgument(
-                    f"'models' must be among the {len(job.seeds)} of the job, got {shown(model)}. Number them from 0."
-                )
             chosen = np.flatnonzero(job.members[model])
             view = job.recipe.fit(job.inputs[chosen], job.labels[chosen], job.seeds[model])
             yield told(job, model, view)
             tick(1.0)
+
+
+def check_models(job: Job, models: Sequence[int]) -> None:
+    """Refuse numbers of models that the job does not have: a worker process would wait for them."""
+    if any(not 0 <= model < len(job.seeds) for model in models):
+        raise InvalidArgument(
+            f"'models' must be among the {len(job.seeds)} of the job, got others. Number them from 0."
+        )
 
 
 def told(job: Job, model: int, view: BlackBox) -> Told:

@@ -23,7 +23,7 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Engine, Job, Tick, Told
+from privet.attacks.shadows.engine import Engine, Job, Tick, Told, check_models
 from privet.attacks.shadows.worker import ARRAYS
 from privet.errors import PrivetError
 from privet.private_folders import private_folder
@@ -60,6 +60,7 @@ class Processes(Engine):
         return _unsendable(job)
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[Told]:
+        check_models(job, models)
         with private_folder() as folder:
             _write(job, folder)
             wanted: queue.SimpleQueue[int] = queue.SimpleQueue()

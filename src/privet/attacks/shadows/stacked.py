@@ -20,7 +20,7 @@ from privet.attacks.shadows import functional
 from privet.attacks.shadows.chains import layers_of
 from privet.attacks.shadows.choice import timed
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Engine, Job, Tick, Told, told
+from privet.attacks.shadows.engine import Engine, Job, Tick, Told, check_models, told
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.torch_recipe import Fresh, TorchRecipe, fresh, table
 from privet.errors import InvalidArgument
@@ -73,6 +73,7 @@ class Stacked(Engine):
             raise InvalidArgument(
                 f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. Take another engine."
             )
+        check_models(job, models)
         inputs, labels = table(fresh(recipe, 0).module, job.inputs), torch.as_tensor(job.labels)
         together, busy = self._layout(recipe, inputs, len(models))
         stacks = [models[at : at + together] for at in range(0, len(models), together)]
