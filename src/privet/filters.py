@@ -40,6 +40,10 @@ class Filter(ABC):
     delta: float
 
     def __post_init__(self) -> None:
+        if not hasattr(self, "name"):
+            raise InvalidArgument(
+                "A filter must be of one of the kinds, got the class of all of them. Write BasicFilter(…), for instance."
+            )
         positive("epsilon", self.epsilon)
         if not 0 <= finite("delta", self.delta) < 1:
             raise InvalidArgument(

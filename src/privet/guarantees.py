@@ -301,6 +301,8 @@ class GroupCurve(Curve):
         whole("size", self.size)
 
     def delta(self, epsilon: float) -> Interval:
+        if epsilon == math.inf:
+            return self.single.delta(epsilon)
         lower = self.single.delta(epsilon).lower
         one = self.single.delta(epsilon / self.size).upper
         upper = self._bound(one, epsilon)

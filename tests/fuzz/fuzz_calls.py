@@ -141,7 +141,7 @@ class Fuzzer:
         classes = [
             one
             for one in (kind, *_below(kind))
-            if not inspect.isabstract(one) and one.__module__.startswith("privet")
+            if not inspect.isabstract(one) and one.__module__.startswith("privet") and one.__name__[0] != "_"
         ]
         self.random.shuffle(classes)
         if depth < 3:

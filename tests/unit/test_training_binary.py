@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_refused_with_the_fix():
 def test_looking_at_the_model_leaves_it_as_it_was():
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1), nn.Sigmoid())
     model.register_buffer("seen", torch.zeros(1))
-    model.register_forward_hook(lambda module, _inputs, _outputs: module.seen.add_(1))
+    model.register_forward_hook(lambda module, _inputs, _outputs: module.seen.add_(1) and None)
     state = torch.get_rng_state()
     inputs, targets = data(40)
     prepare_data(model, (inputs, targets.long()), None)

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtri
 
-from privet.arguments import open_fraction
+from privet.arguments import open_fraction, whole
 from privet.auditing.proportions import Rate, at_least, at_most
 from privet.auditing.roc import OperatingPoint, Roc, ScoreOrder
 from privet.data_frames import to_data_frame
@@ -180,7 +180,7 @@ def measure(scores: Scores, *, confidence: float = 0.95, seed: int = 0) -> Leaka
         scores.attack,
         roc,
         _area(roc, confidence),
-        _balanced_accuracy(scores, order, confidence, np.random.default_rng(seed)),
+        _balanced_accuracy(scores, order, confidence, np.random.default_rng(whole("seed", seed, least=0))),
         confidence,
     )
 

@@ -183,7 +183,7 @@ def shift_transforms(pixels: int) -> tuple[QueryTransform, ...]:
     >>> len(shift_transforms(1))
     8
     """
-    whole("pixels", pixels)
+    whole("pixels", pixels, most=1000)
     span = range(-pixels, pixels + 1)
     return tuple(_Shift(down, right) for down in span for right in span if (down, right) != (0, 0))
 

@@ -27,6 +27,7 @@ from privet.arguments import shown
 from privet.attacks.shadows.engine import Job, ModelSignals
 from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
+from privet.paths import path_from
 from privet.views import Numbers, Rows
 
 __all__ = ["Cache"]
@@ -51,7 +52,7 @@ class Cache:
                 "taken for new ones. Give CallableRecipe(train, version=…), and change that word with the "
                 "function."
             )
-        self._folder, self._job = folder, job
+        self._folder, self._job = path_from("cache", folder), job
         common = hashlib.sha256()
         for word in (_FORMAT, description, _package_versions(), _hash_own_code(), job.keep_confidences):
             common.update(f"{word}\n".encode())

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from privet.arguments import whole
 from privet.attacks.shadows.cluster import Ray, cluster_size
 from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
@@ -74,6 +75,7 @@ def _pick_quickest(estimates: tuple[Estimate, ...], first: ModelSignals | None =
 
 
 def _time_first_model(job: Job, models: Sequence[int], cores: int) -> EngineChoice:
+    whole("number of models", len(models))
     started = time.perf_counter()
     (first,) = Sequential().run(job, models[:1], lambda _done: None)
     seconds_per_model, left = time.perf_counter() - started, len(models) - 1

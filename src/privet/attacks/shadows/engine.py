@@ -12,13 +12,12 @@ from typing import final
 
 import numpy as np
 
-from privet.arguments import shown
 from privet.attacks.shadows.recipe import Recipe, widen
 from privet.errors import InvalidArgument
 from privet.scores import Bits
 from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
-__all__ = ["Job", "ModelSignals", "Sequential", "ShadowEngine", "Tick", "query_model"]
+__all__ = ["Job", "ModelSignals", "Sequential", "ShadowEngine", "Tick", "check_models", "query_model"]
 
 Tick = Callable[[float], None]  # reports progress, in models
 
@@ -98,16 +97,20 @@ class Sequential(ShadowEngine):
         return None
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
+        check_models(job, models)
         for model in models:
-            if not 0 <= model < len(job.seeds):
-                raise InvalidArgument(
-                    f"'models' must be among the {len(job.seeds)} of the job, got {shown(model)}. Number them "
-                    f"from 0."
-                )
             members = np.flatnonzero(job.members[model])
             view = job.recipe.fit(job.inputs[members], job.labels[members], job.seeds[model])
             yield query_model(job, model, view)
             tick(1.0)
+
+
+def check_models(job: Job, models: Sequence[int]) -> None:
+    """Refuse numbers of models that the job does not have: a worker process would wait for them."""
+    if any(not 0 <= model < len(job.seeds) for model in models):
+        raise InvalidArgument(
+            f"'models' must be among the {len(job.seeds)} of the job, got others. Number them from 0."
+        )
 
 
 def query_model(job: Job, model: int, view: BlackBox) -> ModelSignals:

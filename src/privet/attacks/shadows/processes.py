@@ -26,7 +26,7 @@ import numpy as np
 
 from privet.arguments import whole
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick
+from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick, check_models
 from privet.attacks.shadows.worker import ARRAYS
 from privet.errors import PrivetError
 from privet.private_folders import private_folder
@@ -63,6 +63,7 @@ class Processes(ShadowEngine):
         return _pickling_refusal(job)
 
     def run(self, job: Job, models: Sequence[int], tick: Tick) -> Iterator[ModelSignals]:
+        check_models(job, models)
         with private_folder() as folder:
             _write_job(job, folder)
             tasks: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from privet.arguments import whole
 from privet.attacks.shadows import functional
 from privet.attacks.shadows.cores import usable_cores
-from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick, query_model
+from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick, check_models, query_model
 from privet.attacks.shadows.stacked_mlp import chain_layers
 from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.timing import time_step
@@ -79,6 +79,7 @@ class Stacked(ShadowEngine):
                 f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. "
                 f"Take another engine."
             )
+        check_models(job, models)
         inputs, labels = (
             to_tensor(initialize_model(recipe, 0).module, job.inputs),
             torch.as_tensor(job.labels),

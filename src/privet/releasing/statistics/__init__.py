@@ -14,6 +14,7 @@ export it in ``privet.releasing``, and give its option one line in ``privet.cli.
 recipe.
 """
 
+from privet.public_calls import check_public_calls
 from privet.releasing.statistics.counts import Count, Histogram, Marginal, TopK
 from privet.releasing.statistics.covariance import Covariance
 from privet.releasing.statistics.group_by import GroupBy
@@ -46,3 +47,6 @@ NAMED_STATISTICS: dict[str, type[NamedStatistic]] = {
     for statistic in (Count, Sum, Mean, Variance, Covariance, Quantile, Histogram, Marginal, TopK)
 }
 """Each statistic by its option on the command line."""
+
+
+check_public_calls(__name__)

@@ -34,6 +34,8 @@ class MovingAverage:
 
     def begin(self, model: nn.Module) -> None:
         """Start from the current weights."""
+        if any(nn.parameter.is_lazy(p) for p in model.parameters()):
+            raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
         self._weights = [p.detach().clone() for p in model.parameters()]
         self._steps = 0
 
