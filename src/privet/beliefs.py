@@ -111,7 +111,7 @@ class _Search:
                 return
             foretold, place = math.inf, self.kink(below, above) if attempt % 2 else self.smooth(below, above)
             if place is None or attempt % 5 == 4 or self.near(place):
-                place = self.halved(below, above)
+                place = self.bisect(below, above)
             elif attempt % 2 == 0:
                 foretold = self.foretold(place)
             self.ask(place)
@@ -177,7 +177,7 @@ class _Search:
                     return crossing
         return None
 
-    def halved(self, below: float, above: float) -> float:
+    def bisect(self, below: float, above: float) -> float:
         """The middle of the wider gap beside the best point."""
         best = self.best
         return 0.5 * (best + (above if above - best >= best - below else below))

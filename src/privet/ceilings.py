@@ -251,15 +251,15 @@ class _Search:
         first, second = (levels[1] - levels[0]) / (b - a), (levels[2] - levels[1]) / (c - b)
         bend = (second - first) / (c - a)
 
-        def modelled(epsilon: float) -> float:
+        def model_minimum(epsilon: float) -> float:
             level = levels[0] + (epsilon - a) * (first + bend * (epsilon - b))
             return self.value(epsilon, math.exp(min(level, 0.0)))
 
         wide = c - a
-        place = _golden(modelled, max(a - 2 * wide, 0.0), min(c + 2 * wide, _FARTHEST))
+        place = _golden(model_minimum, max(a - 2 * wide, 0.0), min(c + 2 * wide, _FARTHEST))
         around = 0.01 * place + 1e-9
-        value = modelled(place)
-        bending = (modelled(place + around) + modelled(abs(place - around)) - 2 * value) / around**2
+        value = model_minimum(place)
+        bending = (model_minimum(place + around) + model_minimum(abs(place - around)) - 2 * value) / around**2
         width = math.sqrt(_CLOSE * value / bending) if bending > 0 else around
         return _Model(place, value, min(max(width, 1e-6 * place), 10 * around))
 
@@ -318,13 +318,13 @@ def _points(fpr: float, found: dict[float, tuple[Interval, Interval]]) -> Iterat
     for epsilon, (ahead, back) in found.items():
         place, y = math.expm1(-epsilon), math.exp(-epsilon)
         if y > 1e-9:  # closer to 0 the line from there says the same
-            yield _Point(place, Interval(*(y * (end + fpr) - place for end in _rounded(back))))
+            yield _Point(place, Interval(*(y * (end + fpr) - place for end in _round(back))))
         if epsilon > 0:
             far = math.exp(epsilon) * fpr
-            yield _Point(math.expm1(epsilon), Interval(*(end + far for end in _rounded(ahead))))
+            yield _Point(math.expm1(epsilon), Interval(*(end + far for end in _round(ahead))))
 
 
-def _rounded(delta: Interval) -> Interval:
+def _round(delta: Interval) -> Interval:
     return Interval(delta.lower * (1 - _ROUND_OFF), delta.upper * (1 + _ROUND_OFF))
 
 

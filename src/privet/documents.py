@@ -15,7 +15,7 @@ from privet.arguments import shown
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Event
 
-__all__ = ["event_from_json", "event_to_json", "from_plain", "is_whole", "only", "opened", "to_plain"]
+__all__ = ["event_from_json", "event_to_json", "from_plain", "is_whole", "only", "open_document", "to_plain"]
 
 FORMAT = "privet-event"
 VERSION = 1
@@ -46,7 +46,7 @@ _FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kin
 
 def to_plain(event: Event) -> dict[str, Any]:
     """The event as nested dictionaries, lists and numbers."""
-    return _written(event, 0)
+    return _write_event(event, 0)
 
 
 def from_plain(node: object) -> Event:
@@ -72,12 +72,12 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event of a document, with the same ε to the last bit."""
-    document = opened(text, FORMAT, VERSION)
+    document = open_document(text, FORMAT, VERSION)
     only(document, "An event document", ("format", "version", "event"))
     return from_plain(document.get("event"))
 
 
-def opened(text: str, form: str, *versions: int) -> dict[str, Any]:
+def open_document(text: str, form: str, *versions: int) -> dict[str, Any]:
     """The document's fields, after its format and version were found right; ``versions`` are those that can be read."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
@@ -108,7 +108,7 @@ def only(fields: Mapping[str, object], what: str, known: tuple[str, ...]) -> Non
         )
 
 
-def _written(event: Event, depth: int) -> dict[str, Any]:
+def _write_event(event: Event, depth: int) -> dict[str, Any]:
     if type(event) not in _NAMES:
         raise InvalidArgument(
             f"'event' must be an event, got {type(event).__name__}. Describe what ran with privet.events."
@@ -123,7 +123,7 @@ def _written(event: Event, depth: int) -> dict[str, Any]:
 
 def _plain(value: object, depth: int) -> object:
     if isinstance(value, Event):
-        return _written(value, depth + 1)
+        return _write_event(value, depth + 1)
     if isinstance(value, tuple):
         return [_plain(part, depth) for part in value]
     return value

@@ -32,9 +32,9 @@ __all__ = [
     "AnyContent",
     "ChangedMeanwhile",
     "append_durably",
+    "hold_lock",
     "is_locked_by",
     "lock_file",
-    "locked",
     "read_whole",
     "replace_durably",
     "unlock",
@@ -109,7 +109,7 @@ def is_locked_by(path: Path, descriptor: int) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Wait for the lock that lives beside ``path``, and hold it."""
     mine = (threading.get_ident(), str(path))
     if mine in _HELD:

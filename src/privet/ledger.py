@@ -10,11 +10,11 @@ from privet.adjacency import Adjacency, Unit, adjacency_from_name
 from privet.arguments import shown
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
-from privet.documents import from_plain, is_whole, only, opened, to_plain
+from privet.documents import from_plain, is_whole, only, open_document, to_plain
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Compose, Event
 from privet.filters import Filter, filter_from_plain, filter_to_plain
-from privet.lineage import Head, canonical, chained, checked_identity, sealed
+from privet.lineage import Head, canonical, chain_digests, checked_identity, seal_digest
 from privet.public_calls import check_public_calls
 from privet.tallies import Tally
 
@@ -124,14 +124,14 @@ class Ledger:
 
     def spend(self, label: str, event: Event, *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with one entry more."""
-        return self.extended((Entry(label, event),), caveats=caveats)
+        return self.extend((Entry(label, event),), caveats=caveats)
 
-    def extended(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
+    def extend(self, entries: tuple[Entry, ...], *, caveats: frozenset[Caveat] = frozenset()) -> "Ledger":
         """A ledger with these entries more. What this one was checked for is not checked again."""
         added = Ledger(self.adjacency, entries, caveats)
         known: tuple[str, ...] | None = self.__dict__.get("_digests")
         if known is not None:
-            known += chained(known[-1], [entry.text for entry in entries], hashed=True)[1:]
+            known += chain_digests(known[-1], [entry.text for entry in entries], hashed=True)[1:]
         return self._like(known, entries=self.entries + added.entries, caveats=self.caveats | added.caveats)
 
     def with_tally(self, tally: Tally) -> "Ledger":
@@ -204,7 +204,7 @@ class Ledger:
         links: list[str] = [entry.text for entry in self.entries]
         for change in reversed(self.changes):
             links.insert(change.place, change.text)
-        return chained(f"{FORMAT} {self.identity} {self.adjacency}", links)
+        return chain_digests(f"{FORMAT} {self.identity} {self.adjacency}", links)
 
     def _fields(self) -> dict[str, Any]:
         """All but the entries and the chain, as JSON can hold it."""
@@ -225,7 +225,7 @@ class Ledger:
 
     def _lineage(self) -> dict[str, Any]:
         digest = self._digests[-1]
-        return {"id": self.identity, "head": digest, "seal": sealed(digest, canonical(self._fields()))}
+        return {"id": self.identity, "head": digest, "seal": seal_digest(digest, canonical(self._fields()))}
 
     def to_json(self) -> str:
         """The ledger as a document that ``from_json`` reads back, with the same ε. An entry is a line."""
@@ -241,7 +241,7 @@ class Ledger:
     @staticmethod
     def from_json(text: str) -> "Ledger":
         """The ledger of a document."""
-        document = opened(text, FORMAT, VERSION)
+        document = open_document(text, FORMAT, VERSION)
         only(document, "A ledger", _FIELDS)
         rows, codes, changes = (document.get(name, []) for name in ("entries", "caveats", "changes"))
         if (

@@ -23,7 +23,7 @@ from typing import final
 from privet.arguments import shown
 from privet.errors import InvalidArgument, Unreadable
 
-__all__ = ["Head", "canonical", "chained", "checked_identity", "fresh_identity", "sealed"]
+__all__ = ["Head", "canonical", "chain_digests", "checked_identity", "fresh_identity", "seal_digest"]
 
 _DIGEST = 64  # hexadecimal digits
 _IDENTITY = 32
@@ -76,7 +76,7 @@ def canonical(value: object) -> str:
     return _CANONICAL.encode(value)
 
 
-def chained(start: str, links: Iterable[str], *, hashed: bool = False) -> tuple[str, ...]:
+def chain_digests(start: str, links: Iterable[str], *, hashed: bool = False) -> tuple[str, ...]:
     """The digest at the start, and after each link; where ``hashed``, the start is the digest of an earlier link."""
     digest = start if hashed else hashlib.sha256(start.encode()).hexdigest()
     found = [digest]
@@ -86,7 +86,7 @@ def chained(start: str, links: Iterable[str], *, hashed: bool = False) -> tuple[
     return tuple(found)
 
 
-def sealed(head: str, rest: str) -> str:
+def seal_digest(head: str, rest: str) -> str:
     """A digest over the chain and all that is no part of it."""
     return hashlib.sha256(f"{head}\n{rest}".encode()).hexdigest()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from privet.arguments import shown
 from privet.errors import InvalidArgument
 
-__all__ = ["can_be_named", "is_file", "is_folder", "path_from", "resolved"]
+__all__ = ["can_be_named", "is_file", "is_folder", "path_from", "resolve_path"]
 
 
 def path_from(name: str, value: object) -> Path:
@@ -50,7 +50,7 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """The path without symlinks. In a symlink loop the rest of the path stays as it is, because no file is there."""
     try:
         return Path(os.path.realpath(path))

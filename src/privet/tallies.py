@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from privet.filters import Filter, filter_to_plain
-from privet.lineage import canonical, sealed
+from privet.lineage import canonical, seal_digest
 
 __all__ = ["BLOCK", "Sums", "Tally"]
 
@@ -50,12 +50,12 @@ class Tally:
         return {
             "prices": self.prices,
             "entries": self.entries,
-            "blocks": [_written(sums) for sums in self.blocks],
-            "total": _written(self.total),
+            "blocks": [_write_number(sums) for sums in self.blocks],
+            "total": _write_number(self.total),
         }
 
     def _seal(self, head: str) -> str:
-        return sealed(head, canonical({"filter": filter_to_plain(self.rule), **self._body()}))
+        return seal_digest(head, canonical({"filter": filter_to_plain(self.rule), **self._body()}))
 
     @staticmethod
     def from_plain(node: object, rule: Filter | None, head: str) -> "Tally | None":
@@ -77,7 +77,7 @@ def _rises(before: Sums, after: Sums) -> bool:
     return all(earlier <= later for earlier, later in zip(before, after, strict=True))
 
 
-def _written(sums: Sums) -> list[float | None]:
+def _write_number(sums: Sums) -> list[float | None]:
     """JSON has no infinity; a loss without a bound is null."""
     return [None if math.isinf(number) else number for number in sums]
 

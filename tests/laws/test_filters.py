@@ -117,7 +117,7 @@ def test_both_orders_of_neighbours_must_be_permitted():
     assert meter.permits((smaller.times(room), smaller.times(room)))
     assert not meter.permits(meter.power(price, room))
     assert not meter.permits(meter.power((price[1], price[0]), room))
-    assert meter.reached(meter.power(price, room)) > 1.0
+    assert meter.reached_epsilon(meter.power(price, room)) > 1.0
 
 
 def test_moments_of_a_poisson_sample():
@@ -167,10 +167,10 @@ def test_what_is_permitted_does_not_depend_on_the_order_and_shrinks_with_every_q
     total, stands = meter.zero(), 0.0
     for event in asked:
         total = meter.join(total, _spent(rule, event))
-        assert meter.reached(total) >= stands * (1 - 1e-12)
-        stands = meter.reached(total)
+        assert meter.reached_epsilon(total) >= stands * (1 - 1e-12)
+        stands = meter.reached_epsilon(total)
     backwards = _spent(rule, Compose(tuple(reversed(asked))))
-    assert meter.reached(backwards) == pytest.approx(stands, rel=1e-9)
+    assert meter.reached_epsilon(backwards) == pytest.approx(stands, rel=1e-9)
     left = meter.remaining(total)
     assert (left > 0) <= meter.permits(total)
     if 0 < left < rule.epsilon:

@@ -11,13 +11,13 @@ from privet.adjacency import AddRemove, ReplaceOne
 from privet.errors import NotProved
 from privet.events import Gaussian, Laplace, Opaque, Repeat, dp_sgd
 from privet.testing import ACCOUNTANTS, check_guarantee, check_risks
-from privet.testing.agreement import check_agreement, check_tightness, taken
+from privet.testing.agreement import check_agreement, check_tightness, collect_guarantees
 from privet.testing.ledgers import check_documents, check_ledger
 from privet.testing.strategies import adjacencies, gaussians, leaves, sampled, trees
 
 
 def assert_lawful(event, adjacency):
-    guarantees = taken(ACCOUNTANTS, event, adjacency)
+    guarantees = collect_guarantees(ACCOUNTANTS, event, adjacency)
     for guarantee in guarantees.values():
         check_guarantee(guarantee)
     check_agreement(guarantees, f"{event} under {adjacency}")
@@ -52,7 +52,7 @@ def test_curves_of_trees(event, adjacency):
 @settings(max_examples=6)
 @given(event=leaves, adjacency=adjacencies)
 def test_risks(event, adjacency):
-    for guarantee in taken(ACCOUNTANTS, event, adjacency).values():
+    for guarantee in collect_guarantees(ACCOUNTANTS, event, adjacency).values():
         # A bound from moments is not convex: its ceilings hold, but the search need not find the least.
         if guarantee.accountant not in {Renyi.name, Concentrated.name}:
             check_risks(guarantee)
@@ -103,5 +103,5 @@ def test_post_processing_cannot_teach_more_than_the_odds(epsilon, prior):
 def test_the_default_accountant_is_the_tightest_that_takes_the_event(noise, times):
     for event in (Repeat(Gaussian(noise), times), Repeat(Laplace(noise), min(times, 20))):
         chosen = account(event, adjacency=ReplaceOne()).epsilon(delta=1e-5)
-        for guarantee in taken(ACCOUNTANTS, event, ReplaceOne()).values():
+        for guarantee in collect_guarantees(ACCOUNTANTS, event, ReplaceOne()).values():
             assert chosen <= guarantee.epsilon(delta=1e-5) * (1 + 1e-6)

@@ -49,7 +49,7 @@ FAMILIES = {
     "responses": [randomized_response(0.2 * x, 1e-9 * x) for x in SPREAD],
     "three losses": [FinitePair((0.2 * x, -0.1 * x, 0.0), (0.3, 0.2, 0.5)) for x in SPREAD],
     "sampled": [SampledPair(GaussianPair(0.5 * x), 0.01 * x) for x in SPREAD],
-    "cut": [SampledPair(GaussianPair(0.5 * x), 0.01 * x).capped(1e-12, 0.15) for x in SPREAD],
+    "cut": [SampledPair(GaussianPair(0.5 * x), 0.01 * x).cap(1e-12, 0.15) for x in SPREAD],
     "added": [SampledSwapped(GaussianPair(0.5 * x), 0.01 * x) for x in SPREAD],
     "exchanged": [ReplacedGaussianPair(0.2 * x, 0.1) for x in SPREAD],
 }
@@ -296,7 +296,7 @@ def test_the_largest_profile_dominates_all(pairs):
 FADING = [
     GaussianPair(0.3),
     SampledPair(GaussianPair(0.9), 0.01),
-    SampledPair(GaussianPair(2.5), 0.05).capped(1e-12, 0.15),
+    SampledPair(GaussianPair(2.5), 0.05).cap(1e-12, 0.15),
     SampledSwapped(GaussianPair(0.9), 0.05),
     ReplacedGaussianPair(0.5, 0.1),
     FixedSizePair(GaussianPair(0.9), 0.05),

@@ -92,13 +92,13 @@ def test_a_dropped_count_for_the_exponential_mechanism_only(monkeypatch):
         check_event(events.ExponentialMechanism(epsilon=0.5), AddRemove(), accountants=[Renyi()])
 
 
-@pytest.mark.parametrize("kept", [lambda way: way, lambda way: way.swapped()], ids=["no add", "no remove"])
+@pytest.mark.parametrize("kept", [lambda way: way, lambda way: way.swap()], ids=["no add", "no remove"])
 def test_one_order_of_neighbours_forgotten(monkeypatch, kept):
     monkeypatch.setattr(privacy_loss, "_ways", lambda composition: [kept(composition)])
     assert_caught(PrivacyLoss())
 
 
-@pytest.mark.parametrize("kept", [lambda way: way, lambda way: way.swapped()], ids=["no add", "no remove"])
+@pytest.mark.parametrize("kept", [lambda way: way, lambda way: way.swap()], ids=["no add", "no remove"])
 def test_one_order_of_neighbours_forgotten_in_moments(monkeypatch, kept):
     monkeypatch.setattr(Renyi, "curve", lambda self, cost: RenyiCurve((kept(Composition.of(cost.upper)),)))
     assert_caught(Renyi())
@@ -136,15 +136,15 @@ def test_a_fixed_size_sample_treated_as_a_poisson_sample(monkeypatch):
 
 
 def test_lower_and_upper_swapped(monkeypatch):
-    def swapped(function):
+    def swap(function):
         def found(composition, at):
             lower, upper = function(composition, at)
             return Interval(upper * (1 + 1e-6), lower * (1 - 1e-6))
 
         return found
 
-    monkeypatch.setattr(privacy_loss, "delta_bounds", swapped(delta_bounds))
-    monkeypatch.setattr(privacy_loss, "epsilon_bounds", swapped(epsilon_bounds))
+    monkeypatch.setattr(privacy_loss, "delta_bounds", swap(delta_bounds))
+    monkeypatch.setattr(privacy_loss, "epsilon_bounds", swap(epsilon_bounds))
     assert_caught(PrivacyLoss(), Optimal())
 
 

@@ -139,8 +139,8 @@ def test_a_grid_has_the_composition_between_its_two_pairs(composition):
     """In both orders, and as far as the losses go: round-off must not become an infinite loss in either."""
     lower, upper = (as_pair(composition, above=above) for above in (False, True))
     for swap in (False, True):
-        low, high = (pair.swapped() if swap else pair for pair in (lower, upper))
-        way = composition.swapped() if swap else composition
+        low, high = (pair.swap() if swap else pair for pair in (lower, upper))
+        way = composition.swap() if swap else composition
         assert way.infinity <= high.infinity < way.infinity + 1e-12
         assert way.infinity * 0.999 <= low.infinity <= way.infinity
         for epsilon in (0.0, 0.1, 1.0, 2.5):

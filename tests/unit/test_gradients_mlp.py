@@ -213,7 +213,7 @@ def frozen(model):
     model[0].weight.requires_grad_(False)
 
 
-def swapped(model):
+def swap(model):
     model[0] = nn.Linear(5, 7)
 
 
@@ -237,7 +237,7 @@ def removed(model):
     model[0].register_parameter("bias", None)
 
 
-CHANGES = [replaced, frozen, swapped, deeper, parametrised, normed, longer, removed]
+CHANGES = [replaced, frozen, swap, deeper, parametrised, normed, longer, removed]
 
 
 @pytest.mark.parametrize("which", [0, 1])

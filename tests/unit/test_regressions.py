@@ -201,7 +201,7 @@ def test_large_claims_lose_no_mass(epsilon):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (30.0, 1e-12), (600.0, 0.0), (0.0, 0.1)])
 def test_randomized_response_is_its_own_mirror_image(epsilon, delta):
     pair = randomized_response(epsilon, delta)
-    assert pair.swapped() == pair
+    assert pair.swap() == pair
     assert pair.infinity == pair.unmet == delta
 
 
@@ -209,21 +209,21 @@ def test_randomized_response_is_its_own_mirror_image(epsilon, delta):
 def test_discrete_laplace_is_its_own_mirror_image(scale, shift):
     pair = DiscreteLaplacePair(scale, shift)
     losses, masses = pair.law()
-    assert pair.swapped() == pair
+    assert pair.swap() == pair
     assert masses.sum() == pytest.approx(1.0, rel=1e-12)
     assert (masses * np.exp(-losses))[::-1] == pytest.approx(masses, rel=1e-12)
 
 
 def test_missing_masses_change_places():
     pair = FinitePair((2.0, -1.0), (0.5, 0.25), 0.25, 1 - 0.5 * math.exp(-2) - 0.25 * math.e)
-    other = pair.swapped()
+    other = pair.swap()
     assert (other.lost, other.lost_q) == (pair.lost_q, pair.lost)
-    assert other.swapped().masses == pytest.approx((0.25, 0.5)[::-1], rel=1e-14)
+    assert other.swap().masses == pytest.approx((0.25, 0.5)[::-1], rel=1e-14)
 
 
 def test_masses_that_nobody_stated_are_what_is_missing():
     pair = FinitePair((1.0,), (0.5,), 0.5)
-    assert pair.swapped().lost == pytest.approx(1 - 0.5 * math.exp(-1), rel=1e-14)
+    assert pair.swap().lost == pytest.approx(1 - 0.5 * math.exp(-1), rel=1e-14)
 
 
 def test_sampling_a_pair_loses_no_mass():

@@ -24,7 +24,7 @@ from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
 from privet.events import Event
 
-__all__ = ["Atom", "exchanged", "fixed_size", "lattice_shift", "leaf", "poisson", "visible_sample"]
+__all__ = ["Atom", "fixed_size", "lattice_shift", "leaf", "poisson", "restate_for_exchange", "visible_sample"]
 
 _LARGEST_MU = 12.0  # of a sampled Gaussian pair
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
@@ -103,9 +103,9 @@ def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
             )
         # The inner pair's distance is that of exchanging a contribution; each side is half of it.
         half = inner.upper.mu / adjacency.contribution_distance
-        _sampled(GaussianPair(half), rate)  # refuses what is out of reach
+        _subsample(GaussianPair(half), rate)  # refuses what is out of reach
         return Atom(ReplacedGaussianPair(half, rate), ReplacedGaussianPair(half, rate), caveats)
-    return Atom(_sampled(inner.upper, rate), _sampled(inner.lower, rate), caveats)
+    return Atom(_subsample(inner.upper, rate), _subsample(inner.lower, rate), caveats)
 
 
 def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) -> Atom:
@@ -118,7 +118,7 @@ def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) ->
     caveats = inner.caveats | {sampling}
     upper = visibly_sampled(inner.upper, rate)
     if sums:
-        return Atom(upper, _sampled(inner.lower, rate), caveats | {Caveat.LOOSE_LOWER_BOUND})
+        return Atom(upper, _subsample(inner.lower, rate), caveats | {Caveat.LOOSE_LOWER_BOUND})
     return Atom(upper, visibly_sampled(inner.lower, rate), caveats)
 
 
@@ -134,18 +134,18 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
     _check_rate(rate)
     match adjacency:
         case AddRemove():
-            return Atom(_sampled(replaced.upper, rate), _sampled(replaced.lower, rate), caveats)
+            return Atom(_subsample(replaced.upper, rate), _subsample(replaced.lower, rate), caveats)
         case ReplaceOne():
-            _sampled(replaced.upper, rate)  # refuses what is out of reach
+            _subsample(replaced.upper, rate)  # refuses what is out of reach
             return Atom(
                 FixedSizePair(replaced.upper, rate),
-                _sampled(replaced.lower, rate),
+                _subsample(replaced.lower, rate),
                 caveats | {Caveat.LOOSE_LOWER_BOUND},
             )
         case ZeroOut():
             return Atom(
                 FixedSizePair(replaced.upper, rate),
-                _sampled(inner.lower, rate),
+                _subsample(inner.lower, rate),
                 caveats | {Caveat.LOOSE_LOWER_BOUND},
             )
     raise NotProved(f"Fixed-size sampling is not proved under {adjacency}. Use add-remove adjacency.")
@@ -168,7 +168,7 @@ def _tight(pair: Pair, *caveats: Caveat) -> Atom:
     return Atom(pair, pair, frozenset(caveats))
 
 
-def exchanged(event: Event) -> Event:
+def restate_for_exchange(event: Event) -> Event:
     """The same event with its claims restated for one unit exchanged, which is one removed and one added.
 
     An (ε, δ) under add-remove or zero-out adjacency is (2ε, δ + exp(ε) δ) under replace-one.
@@ -180,13 +180,13 @@ def exchanged(event: Event) -> Event:
         case events.ExponentialMechanism() | events.ReportNoisyMax() | events.SparseVector():
             return replace(event, epsilon=2 * event.epsilon)
         case events.Poisson() | events.FixedSize() | events.Repeat():
-            return replace(event, inner=exchanged(event.inner))
+            return replace(event, inner=restate_for_exchange(event.inner))
         case events.Compose() | events.Parallel():
-            return replace(event, parts=tuple(exchanged(part) for part in event.parts))
+            return replace(event, parts=tuple(restate_for_exchange(part) for part in event.parts))
     return event
 
 
-def _sampled(pair: Pair, rate: float) -> Pair:
+def _subsample(pair: Pair, rate: float) -> Pair:
     if isinstance(pair, GaussianPair) and pair.mu > _LARGEST_MU:
         raise OutOfReach(
             f"The noise of a sampled Gaussian must be at least 1/{_LARGEST_MU:g} of what one unit can change, got "
@@ -196,11 +196,11 @@ def _sampled(pair: Pair, rate: float) -> Pair:
         case SampledPair(base, inner_rate):
             return SampledPair(base, inner_rate * rate)
         case FinitePair():
-            return pair.sampled(rate)
+            return pair.subsample(rate)
         case DiscreteGaussianPair() | DiscreteLaplacePair():
             losses, masses = pair.law()
             _few(losses.size)
-            return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), 0.0, pair.unmet).sampled(rate)
+            return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), 0.0, pair.unmet).subsample(rate)
     return SampledPair(pair, rate)
 
 

@@ -57,7 +57,7 @@ def calibrate(
     search = _Search(event_of, target, adjacency, whole=whole)
     inside, outside = search.bracket(low, high)
     value = search.narrow(inside, outside)
-    return search.settled(value, inside[0] > outside[0])
+    return search.check_target(value, inside[0] > outside[0])
 
 
 class _Search:
@@ -79,13 +79,13 @@ class _Search:
             self._hint = found.hint
         return found.value
 
-    def settled(self, value: float, rising: bool) -> "Calibration":
+    def check_target(self, value: float, rising: bool) -> "Calibration":
         """The result, after the target was found reached by the guarantee itself and not only in steering."""
         step = 1.0 if self._whole else self._target.tolerance * value
         for _ in range(25):
             event = self._event_of(int(value) if self._whole else value)
             guarantee = account(event, adjacency=self._adjacency)
-            if self._target.reached(guarantee):
+            if self._target.is_reached(guarantee):
                 return Calibration(value, event, guarantee, self._target)
             value, step = value + (step if rising else -step), 2 * step
         raise OutOfReach("No value next to the root could be certified. Ask for a slightly weaker target.")

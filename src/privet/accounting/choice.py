@@ -8,7 +8,7 @@ from privet.accounting.filtering import Filtered, Spending
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.privacy_loss import PrivacyLoss
 from privet.accounting.renyi import Concentrated, Renyi
-from privet.accounting.tallying import spending_of, tallied
+from privet.accounting.tallying import spending_of, tally_entries
 from privet.accounting.theorems import Basic, Pure
 from privet.adjacency import Adjacency
 from privet.bounds import Interval, enclosure
@@ -53,17 +53,17 @@ def account(
     ('4.886554', 'privacy-loss distribution')
     """
     try:
-        return _accounted(spent, adjacency, accountant)
+        return _account_with(spent, adjacency, accountant)
     except RecursionError:
         raise InvalidArgument(
             "'spent' must not nest events hundreds deep, and does. Join the parts in one Compose."
         ) from None
 
 
-def _accounted(
+def _account_with(
     spent: Ledger | Event, adjacency: Adjacency | None, accountant: Accountant[Any] | None
 ) -> Guarantee:
-    event, relation, caveats = _opened(spent, adjacency)
+    event, relation, caveats = _unwrap(spent, adjacency)
     kept = None if accountant is not None else _kept_by(spent)
     if kept is not None:
         keeper, held = kept
@@ -108,7 +108,7 @@ def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
     if rule.delta == 0 or isinstance(rule, OneRequestFilter):
         return None
     kept = Filtered(rule)
-    held = spending_of(tallied(rule, spent))
+    held = spending_of(tally_entries(rule, spent))
     return (kept, held) if kept.permits(held) else None
 
 
@@ -143,27 +143,27 @@ class SmallerCurve(Curve):
     second: Curve
 
     def delta(self, epsilon: float) -> Interval:
-        return _intersected(self.first.delta(epsilon), self.second.delta(epsilon))
+        return _intersect(self.first.delta(epsilon), self.second.delta(epsilon))
 
     def epsilon(self, delta: float) -> Interval:
         if delta == 0:
             return self.first.epsilon(delta)
-        return _intersected(self.first.epsilon(delta), self.second.epsilon(delta))
+        return _intersect(self.first.epsilon(delta), self.second.epsilon(delta))
 
     def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
         first, second = self.first.ceiling(fpr, near), self.second.ceiling(fpr, near)
         best = first if first.tpr.upper <= second.tpr.upper else second
-        return Ceiling(_intersected(first.tpr, second.tpr), best.epsilon)
+        return Ceiling(_intersect(first.tpr, second.tpr), best.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:
         return self.first.histogram(bins)
 
 
-def _intersected(first: Interval, second: Interval) -> Interval:
+def _intersect(first: Interval, second: Interval) -> Interval:
     return enclosure(max(first.lower, second.lower), min(first.upper, second.upper))
 
 
-def _opened(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, Adjacency, frozenset[Caveat]]:
+def _unwrap(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, Adjacency, frozenset[Caveat]]:
     if isinstance(spent, Ledger):
         if adjacency not in (None, spent.adjacency):
             raise NotProved(

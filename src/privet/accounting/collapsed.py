@@ -7,7 +7,7 @@ import numpy as np
 
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.gridded import below, loss_range, polygon
-from privet.accounting.lattice import Grid, Part, summed
+from privet.accounting.lattice import Grid, Part, sum_losses
 from privet.accounting.pairs import DiscreteLaplacePair, FinitePair, Pair, Reals
 
 __all__ = ["as_pair"]
@@ -24,7 +24,7 @@ _SAME = 1e-12  # losses that differ by less, relative to 1 + loss, are one loss
 def as_pair(composition: Composition, *, above: bool) -> Pair:
     """One pair that dominates the composition, or that it dominates.
 
-    Few losses are added up one by one. Otherwise the law of the summed loss is computed on a grid, twice: P's masses
+    Few losses are added up one by one. Otherwise the distribution of the summed loss is computed on a grid, twice: P's masses
     where the loss is positive, and Q's masses where it is negative. P's masses times exp(−loss) would be round-off
     there. What the grid does not show of P and of Q, at most about 1e-13, counts as an infinite loss in either order
     (above), or becomes one more outcome (below): to show less is post-processing, which never adds to a loss.
@@ -37,7 +37,7 @@ def as_pair(composition: Composition, *, above: bool) -> Pair:
 
 
 def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
-    """The law of the summed loss, where all parts have few losses; None where there would be many."""
+    """The distribution of the summed loss, where all parts have few losses; None where there would be many."""
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:
         if not isinstance(pair, FinitePair | DiscreteLaplacePair):
@@ -45,19 +45,19 @@ def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
         left, (power, power_masses) = count, pair.law()
         while left and losses.size * power.size <= _FEW:
             if left % 2:
-                losses, masses = _merged(losses, masses, power, power_masses, above=above)
+                losses, masses = _merge_losses(losses, masses, power, power_masses, above=above)
             left //= 2
             if left:
                 if power.size**2 > _FEW:
                     return None
-                power, power_masses = _merged(power, power_masses, power, power_masses, above=above)
+                power, power_masses = _merge_losses(power, power_masses, power, power_masses, above=above)
         if left:
             return None
-    lost, lost_q = composition.infinity, composition.swapped().infinity
+    lost, lost_q = composition.infinity, composition.swap().infinity
     return FinitePair(tuple(losses.tolist()), tuple(masses.tolist()), lost, lost_q)
 
 
-def _merged(
+def _merge_losses(
     first: Reals, first_masses: Reals, second: Reals, second_masses: Reals, *, above: bool
 ) -> tuple[Reals, Reals]:
     """The law of a sum of two losses; losses that differ by round-off are one, the larger or the smaller of them."""
@@ -71,16 +71,16 @@ def _merged(
 
 
 def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
-    swapped = composition.swapped()
+    swapped = composition.swap()
     (end, ahead), (start, behind) = _far(composition), _far(swapped)
     step = _landing(composition, (start + end) / (_ATOMS - 2))
     sides = [(_two_sided(pair, step, above=above), count) for pair, count in composition.parts]
     # Chernoff's bounds at these tilts say how much of either law is outside of the window.
-    held_p = summed(
+    held_p = sum_losses(
         [Part(side.losses, side.p, side.lost_p, count) for side, count in sides],
         Grid(step, _ATOMS, -start, 0.0, -1 - behind, ahead),
     )
-    held_q = summed(
+    held_q = sum_losses(
         [Part(side.losses, side.q, side.lost_q, count) for side, count in sides],
         Grid(step, _ATOMS, -start, 0.0, -behind, 1 + ahead),
     )
@@ -120,7 +120,7 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     side. What is left of P and of Q is the same, and stays at the loss 0.
     """
     up, lost_p = _one_side(pair, step, above=above)
-    down, lost_q = _one_side(pair.swapped(), step, above=above)
+    down, lost_q = _one_side(pair.swap(), step, above=above)
     if not above:
         up, down, lost_p, lost_q = _told_less(up, down, lost_p, lost_q, step)
     losses = step * np.arange(-down.size, up.size + 1)

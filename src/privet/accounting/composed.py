@@ -23,7 +23,7 @@ from privet.accounting.jump import OneJump, split_loss
 from privet.accounting.lattice import Grid, Law, compose
 from privet.accounting.pairs import DiscreteGaussianPair, GaussianPair, Pair
 from privet.accounting.sampled import SampledPair
-from privet.accounting.truncated import TwoLines, truncated
+from privet.accounting.truncated import TwoLines, truncate_line
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
@@ -72,7 +72,7 @@ def delta_bounds(
     if found.relative_gap < enough:
         return found
     if composition.is_many:
-        lines = truncated(capped, saddle)
+        lines = truncate_line(capped, saddle)
         if lines is not None:
             inner = lines.delta(epsilon)
             found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
@@ -105,7 +105,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         return _closed_epsilon(single, delta - lost)
     if _distance(composition) <= delta:
         return Interval(0.0, 0.0)
-    capped = composition.capped(_CAPPED * (delta - lost))
+    capped = composition.cap(_CAPPED * (delta - lost))
     saddle = saddle_for_epsilon(capped, delta - lost)
     if saddle is None:
         raise _out_of_reach()
@@ -116,7 +116,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
             return found
     if composition.is_many:
         found = _both(found, Interval(0.0, _moment_epsilon(composition, saddle, delta - lost)))
-        lines = truncated(capped, saddle)
+        lines = truncate_line(capped, saddle)
         if lines is not None:
             found = _both(found, _lines_epsilon(lines, saddle, delta - lost, delta - capped.infinity))
         if found.relative_gap < _OF_MANY or (len(composition.parts) > _TOO_MANY and np.isfinite(found.upper)):
@@ -136,7 +136,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         if found.relative_gap < _JUMPED:
             break
     if found.relative_gap > 0.5 and delta > 0.1:
-        found = _both(found, _bisected(composition, delta, found))
+        found = _both(found, _bisect(composition, delta, found))
     if not np.isfinite(found.upper):
         raise _out_of_reach()
     return found
@@ -152,7 +152,7 @@ def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> f
     )
 
 
-def _bisected(composition: Composition, delta: float, known: Interval) -> Interval:
+def _bisect(composition: Composition, delta: float, known: Interval) -> Interval:
     """The enclosure by asking for δ(ε) instead: slow, for the bulk of a law, where no tilt stands out."""
     ends = []
     for side in (0, 1):
@@ -196,7 +196,7 @@ def _jumps(
     if others or count < 2 or not isinstance(pair, SampledPair) or not isinstance(pair.base, GaussianPair):
         return None
     split, most, mass = split_loss(pair, count, delta)
-    near = composition.capped(mass * count, edge=1e-3)
+    near = composition.cap(mass * count, edge=1e-3)
     saddle = saddle_for_epsilon(near, delta)
     if saddle is None:
         return None
@@ -225,7 +225,7 @@ def _distance_at_most(pair: Pair) -> float:
     if isinstance(pair, DiscreteGaussianPair):
         return 0.5 * pair.shift / pair.scale
     largest = pair.largest_loss
-    if largest is not None and pair.swapped() is pair:
+    if largest is not None and pair.swap() is pair:
         return math.tanh(0.5 * max(largest, 0.0)) + pair.infinity
     return float(pair.delta(np.zeros(1))[0]) + pair.infinity
 
@@ -257,7 +257,7 @@ def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sight
     """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's approximation."""
     if not composition.parts or _closed_form(composition) is not None:
         return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
-    capped = composition.capped(_CAPPED * delta)
+    capped = composition.cap(_CAPPED * delta)
     saddle = saddle_for_delta(capped, epsilon, _likely_tilt(epsilon, delta))
     k = None if saddle is None else derivatives(capped, saddle.point)
     if saddle is None or k is None:
@@ -282,7 +282,7 @@ def _capped_saddle(
     """
     capped, log_delta, start = composition, 0.0, 1.0
     if likely is not None:
-        capped, log_delta = composition.capped(_CAPPED * likely), float(np.log(likely))
+        capped, log_delta = composition.cap(_CAPPED * likely), float(np.log(likely))
         start = _likely_tilt(epsilon, likely)
     for attempt in range(8):
         saddle = saddle_for_delta(capped, epsilon, start)
@@ -292,7 +292,7 @@ def _capped_saddle(
         if attempt == 7 or (capped is not composition and saddle.log_delta > log_delta - 3.0):
             return capped, saddle
         log_delta = saddle.log_delta
-        capped = composition.capped(_CAPPED * float(np.exp(log_delta)))
+        capped = composition.cap(_CAPPED * float(np.exp(log_delta)))
     raise _out_of_reach()
 
 
@@ -338,9 +338,9 @@ def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> I
     upper = _crossing(line, saddle.epsilon, least, lambda epsilon: line.delta(epsilon).upper)
     lower = _crossing(line, saddle.epsilon, most, lambda epsilon: line.delta(epsilon).lower)
     if upper is not None:
-        upper = _verified(upper, least, lambda epsilon: line.delta(epsilon).upper, above=True)
+        upper = _verify(upper, least, lambda epsilon: line.delta(epsilon).upper, above=True)
     if lower is not None:
-        lower = _verified(lower, most, lambda epsilon: line.delta(epsilon).lower, above=False)
+        lower = _verify(lower, most, lambda epsilon: line.delta(epsilon).lower, above=False)
     return Interval(max(lower or 0.0, 0.0), np.inf if upper is None else max(upper, 0.0))
 
 
@@ -366,7 +366,7 @@ def _crossing(line: Contour, start: float, delta: float, bound: Callable[[float]
     return None
 
 
-def _verified(start: float, delta: float, bound: Callable[[float], float], *, above: bool) -> float | None:
+def _verify(start: float, delta: float, bound: Callable[[float], float], *, above: bool) -> float | None:
     """The first point at or beyond ``start`` at which the bound is on the right side of δ."""
     epsilon, step = start, 1e-13 * abs(start) + 1e-300
     for _ in range(60):
@@ -403,7 +403,7 @@ def _grid(composition: Composition, saddle: Saddle, size: int) -> Grid:
         end, start = right.min(), min(left.max(), 0.0, saddle.epsilon)
         width = max(float(end - start), 1e-300) * 1.02
         if best is None or width < best[0]:
-            step = _aligned(composition, width / size)
+            step = _align_step(composition, width / size)
             below, above = tilts[:place][left.argmax()], tilts[place + 1 :][right.argmin()]
             best = (width, Grid(step, size, float(start), float(tilts[place]), float(below), float(above)))
     if best is None:
@@ -411,7 +411,7 @@ def _grid(composition: Composition, saddle: Saddle, size: int) -> Grid:
     return best[1]
 
 
-def _aligned(composition: Composition, step: float) -> float:
+def _align_step(composition: Composition, step: float) -> float:
     """A step not below this one that has the atoms of the first pair with atoms on its grid."""
     for pair, _ in composition.parts:
         lattice = pair.lattice

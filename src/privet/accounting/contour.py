@@ -136,14 +136,14 @@ def saddle_for_epsilon(composition: Composition, delta: float) -> Saddle | None:
     wanted = float(np.log(delta))
 
     def gradient(c: float, k: Derivatives) -> tuple[float, float]:
-        missing = wanted - _height(c, k, _crossed(c, k))
+        missing = wanted - _height(c, k, _saddle_epsilon(c, k))
         return missing, c * c * (k.curvature + c**-2 + (1 + c) ** -2)
 
     found = solve(composition, gradient)
-    return None if found is None else Saddle(found[0], max(_crossed(*found), 0.0), wanted)
+    return None if found is None else Saddle(found[0], max(_saddle_epsilon(*found), 0.0), wanted)
 
 
-def _crossed(c: float, k: Derivatives) -> float:
+def _saddle_epsilon(c: float, k: Derivatives) -> float:
     """The ε whose saddle is at c."""
     return k.slope - 1 / c - 1 / (1 + c)
 
@@ -193,7 +193,7 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
     """Lines for one question, the cheapest first and then those with more nodes and more digits.
 
     Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
-    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see ``truncated``.
+    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see ``truncate_line``.
     """
     if composition.is_many or not any(pair.smooth for pair, _ in composition.parts):
         return
@@ -207,7 +207,7 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
             continue
         closest = place
         step, decayed = 2 * np.pi / widths[place], _DECAYED[min(attempt, 1)]
-        laid = _laid(composition, float(usable[place]), step, reach, decayed, chernoff)
+        laid = _lay_line(composition, float(usable[place]), step, reach, decayed, chernoff)
         if laid is not None:
             yield laid
 
@@ -235,7 +235,7 @@ class Layout(NamedTuple):
     order: list[int]
 
 
-def _laid(
+def _lay_line(
     composition: Composition,
     point: float,
     step: float,

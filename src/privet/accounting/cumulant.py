@@ -23,7 +23,7 @@ from privet.accounting.pairs import (
     Reals,
 )
 from privet.accounting.sampled import SampledPair
-from privet.accounting.tilted import DIGITS, Complexes, log1p, tilted, turned_sums
+from privet.accounting.tilted import DIGITS, Complexes, log1p, tilt_weights, turned_sums
 
 __all__ = ["Composition", "Derivatives", "Line", "derivatives", "line", "moduli", "round_off"]
 
@@ -55,20 +55,20 @@ class Composition:
         """Whether there are so many different pairs that what is done for each of them one by one takes long."""
         return len(self.parts) > _MANY
 
-    def swapped(self) -> "Composition":
+    def swap(self) -> "Composition":
         """The other order of neighbours."""
         return self._swapped
 
     @cached_property
     def _swapped(self) -> "Composition":
-        parts = tuple((pair.swapped(), count) for pair, count in self.parts)
+        parts = tuple((pair.swap(), count) for pair, count in self.parts)
         alike = all(one is other for (one, _), (other, _) in zip(self.parts, parts, strict=True))
         return self if alike else Composition(parts)
 
-    def capped(self, mass: float, edge: float = 0.15) -> "Composition":
+    def cap(self, mass: float, edge: float = 0.15) -> "Composition":
         """Without the largest losses: at most ``mass`` of P in all moves to infinity."""
         share = mass / max(1, sum(count for _, count in self.parts))
-        parts = tuple((pair.capped(share, edge), count) for pair, count in self.parts)
+        parts = tuple((pair.cap(share, edge), count) for pair, count in self.parts)
         alike = all(one is other for (one, _), (other, _) in zip(self.parts, parts, strict=True))
         return self if alike else Composition(parts)
 
@@ -150,7 +150,7 @@ def derivatives(composition: Composition, point: float) -> Derivatives | None:
             total += count * np.array([0.5 * square * point * (point + 1), square * (point + 0.5), square])
             continue
         rule = pair.nodes(point, 0.0, DIGITS + np.log(count)) or coarse_nodes(pair)
-        weight, excess = tilted(rule, point)
+        weight, excess = tilt_weights(rule, point)
         moment = 1.0 + float(excess)
         if not 0 < moment < 1e300:
             return None
@@ -196,7 +196,7 @@ def line(composition: Composition, point: float, step: float, places: Places) ->
         rule = pair.nodes(point, float(offsets.max()) + step, DIGITS + np.log(times))
         if rule is None or rule.losses.size * len(places) > _LARGEST_RULE:
             return None
-        weight, excess = tilted(rule, point)
+        weight, excess = tilt_weights(rule, point)
         moments = excess + turned_sums(weight, rule.losses, step, places)
         values += times * log1p(moments)
         size = np.abs(1.0 + moments)

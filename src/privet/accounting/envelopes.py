@@ -51,12 +51,12 @@ class EnvelopePair(Pair):
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
         return None
 
-    def swapped(self) -> "EnvelopePair":
+    def swap(self) -> "EnvelopePair":
         return self._swapped
 
     @cached_property
     def _swapped(self) -> "EnvelopePair":
-        return EnvelopePair(tuple(pair.swapped() for pair in self.pairs))
+        return EnvelopePair(tuple(pair.swap() for pair in self.pairs))
 
 
 def largest(pairs: Iterable[Pair]) -> Pair:

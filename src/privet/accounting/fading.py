@@ -50,11 +50,11 @@ def log_fading(pair: Pair, point: float, frequency: float) -> float:
         case GaussianPair(mu):
             return -0.5 * (mu * frequency) ** 2
         case SampledPair(GaussianPair(mu), rate, cut) if rate < 1:
-            return _faded(_mixture(mu, rate, point + 1, cut), frequency)
+            return _least_bound(_mixture(mu, rate, point + 1, cut), frequency)
         case SampledSwapped(GaussianPair(mu), rate) if rate < 1:
-            return _faded(_mixture(mu, rate, -point, None), frequency)
+            return _least_bound(_mixture(mu, rate, -point, None), frequency)
         case ReplacedGaussianPair(mu, rate, cut) if rate < 1:
-            return _faded(_exchange(mu, rate, point, cut), frequency)
+            return _least_bound(_exchange(mu, rate, point, cut), frequency)
         case FixedSizePair(GaussianPair(mu), rate, place) if rate < 1:
             return _half_faded(mu, rate, point, place, frequency)
     return 0.0
@@ -65,7 +65,7 @@ def _mixture(mu: float, rate: float, power: float, cut: Cut | None) -> _Law:
     loss = _loss(mu, rate)
 
     def weight(z: Complexes) -> Complexes:
-        return np.asarray(-0.5 * z * z + power * loss(z) + _kept(z, cut))
+        return np.asarray(-0.5 * z * z + power * loss(z) + _log_kept(z, cut))
 
     def slope(x: Reals) -> tuple[Reals, Reals]:
         share = _share(x, mu, rate)
@@ -83,7 +83,7 @@ def _exchange(mu: float, rate: float, point: float, cut: Cut | None) -> _Law:
         return mu * (here + there), mu**2 * (here * (1 - here) - there * (1 - there))
 
     return _Law(
-        lambda z: np.asarray(-0.5 * z * z + (point + 1) * loss(z) - point * loss(-z) + _kept(z, cut)),
+        lambda z: np.asarray(-0.5 * z * z + (point + 1) * loss(z) - point * loss(-z) + _log_kept(z, cut)),
         lambda z: np.asarray(loss(z) - loss(-z)),
         slope,
         mu,
@@ -91,7 +91,7 @@ def _exchange(mu: float, rate: float, point: float, cut: Cut | None) -> _Law:
     )
 
 
-def _kept(z: Complexes, cut: Cut | None) -> Reals | float:
+def _log_kept(z: Complexes, cut: Cut | None) -> Reals | float:
     """ln of what is kept by a soft cut, or above it: |Φ(x + iy)| ≤ Φ(x) exp(y²/2)."""
     if cut is None:
         return 0.0
@@ -133,7 +133,7 @@ def _paths(slope: Reals, curvature: Reals, mu: float, frequency: float) -> Itera
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-def _faded(law: _Law, frequency: float) -> float:
+def _least_bound(law: _Law, frequency: float) -> float:
     """The least bound over some paths."""
     x = _reach(law)
     level = law.weight(x + 0j).real

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, LaplacePair, Nodes, Pair, Reals
-from privet.accounting.tilted import Complexes, tilted, turned_sums
+from privet.accounting.tilted import Complexes, tilt_weights, turned_sums
 
 __all__ = ["Atoms", "Exponentials", "Family", "Real", "Stacked", "Waves"]
 
@@ -243,7 +243,7 @@ class Stacked(Family):
         return Real(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def _real(self, rule: Nodes, point: float) -> Real | None:
-        weight, excess = tilted(rule, point)
+        weight, excess = tilt_weights(rule, point)
         moment = 1.0 + excess
         if not (np.all(moment > 0) and np.all(moment < 1e300)):
             return None
@@ -255,7 +255,7 @@ class Stacked(Family):
         rule = self.rule(point, step * float(places.max()), rows)
         if rule is None:
             return None
-        weight, excess = tilted(rule, point)
+        weight, excess = tilt_weights(rule, point)
         turned = turned_sums(weight, rule.losses, step, places)
         moments = excess[:, None] + turned
         drift = (weight * np.abs(rule.losses)).sum(axis=1)[:, None]

@@ -113,11 +113,11 @@ class Filtered(Accountant[Spending]):
         return _NOTHING, _NOTHING
 
     def atom(self, event: Event, adjacency: Adjacency) -> Spending:
-        return _priced(self.rule, event, adjacency)
+        return _price(self.rule, event, adjacency)
 
     def join(self, first: Spending, second: Spending) -> Spending:
         _require_own(first, second)
-        return _summed(first[0], second[0]), _summed(first[1], second[1])
+        return _sum_prices(first[0], second[0]), _sum_prices(first[1], second[1])
 
     def power(self, cost: Spending, times: int) -> Spending:
         return cost[0].times(times), cost[1].times(times)
@@ -142,13 +142,13 @@ class Filtered(Accountant[Spending]):
         """Whether all of this may be answered."""
         return all(self._permits(used) for used in cost)
 
-    def reached(self, cost: Spending) -> float:
+    def reached_epsilon(self, cost: Spending) -> float:
         """Where the filter stands, between 0 and its ε; infinite where the share of δ for claims is used up.
 
         It says how much is left, and is no guarantee by itself: at a time that was chosen in view of the answers only
         the ε of the filter is one.
         """
-        return max(self._reached(used) for used in cost)
+        return max(self._reach(used) for used in cost)
 
     def remaining(self, cost: Spending) -> float:
         """The largest ε of one more ε-DP answer that would be permitted."""
@@ -169,9 +169,9 @@ class Filtered(Accountant[Spending]):
             profile = gaussian_delta(math.sqrt(used.measure), np.array([self.rule.epsilon]))
             within = float(profile[0]) * _UP <= self.rule.delta - self.rule.claims
             return within or used.largest <= self.rule.epsilon
-        return self._reached(used) <= self.rule.epsilon
+        return self._reach(used) <= self.rule.epsilon
 
-    def _reached(self, used: Used) -> float:
+    def _reach(self, used: Used) -> float:
         if used.infinity > self.rule.claimable:
             return math.inf
         if used.measure == 0:
@@ -225,7 +225,7 @@ def choose_filter(*, epsilon: float, delta: float, asked: Iterable[Event], adjac
 
 
 @lru_cache(maxsize=1 << 16)
-def _priced(rule: Filter, event: Event, adjacency: Adjacency) -> Spending:
+def _price(rule: Filter, event: Event, adjacency: Adjacency) -> Spending:
     if isinstance(event, events.DiscreteGaussian):
         # By moments as a Gaussian, at any scale (Canonne, Kamath & Steinke 2020, Theorem 4); as GDP it is not proved.
         square = gaussian_pair(lattice_shift(event.contribution, adjacency) / event.scale).mu ** 2
@@ -236,12 +236,12 @@ def _priced(rule: Filter, event: Event, adjacency: Adjacency) -> Spending:
     spent = PrivacyLoss().atom(event, adjacency).upper
     cost = Filtered(rule).zero()
     for pair, count in spent.items():
-        both = _used(rule, event, pair), _used(rule, event, pair.swapped())
+        both = _use(rule, event, pair), _use(rule, event, pair.swap())
         cost = Filtered(rule).join(cost, Filtered(rule).power(both, count))
     return cost
 
 
-def _used(rule: Filter, event: Event, pair: Pair) -> Used:
+def _use(rule: Filter, event: Event, pair: Pair) -> Used:
     largest = math.inf if pair.largest_loss is None else max(pair.largest_loss, 0.0)
     if isinstance(pair, GaussianPair):
         return Used(_gaussian_measure(rule, pair.mu**2), 0.0, largest)
@@ -259,7 +259,7 @@ def _used(rule: Filter, event: Event, pair: Pair) -> Used:
             return Used(moment, pair.infinity, largest)
         case GaussianFilter():
             # Both orders must be below one corner, so the larger of both bounds counts.
-            other = pair.swapped().largest_loss
+            other = pair.swap().largest_loss
             if other is None or not math.isfinite(largest):
                 raise NotProved(
                     f"{type(event).__name__} is not proved to be Gaussian DP. Use the Rényi filter, or basic composition."
@@ -333,7 +333,7 @@ def _require_own(*costs: Spending) -> None:
             )
 
 
-def _summed(first: Used, second: Used) -> Used:
+def _sum_prices(first: Used, second: Used) -> Used:
     return Used(
         first.measure + second.measure, first.infinity + second.infinity, first.largest + second.largest
     )

@@ -42,7 +42,7 @@ class Accountant(ABC, Generic[Cost]):
     def worst(self, first: Cost, second: Cost) -> Cost:
         """What bounds either, when a unit is in only one of the two parts."""
 
-    def joined(self, costs: Sequence[Cost]) -> Cost:
+    def join_all(self, costs: Sequence[Cost]) -> Cost:
         """What all of these cost on the same data; an accountant whose costs grow as they add up has a quicker way."""
         return reduce(self.join, costs, self.zero())
 
@@ -80,7 +80,7 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
             todo.pop()
             continue
         if id(root) not in composed:
-            composed[id(root)] = _composed(root)
+            composed[id(root)] = _list_parts(root)
             for each, _ in composed[id(root)]:
                 if isinstance(each, Parallel):
                     _check_disjoint(each, adjacency)
@@ -97,12 +97,12 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
             for each, times in composed[id(root)]
         ]
         powers = [accountant.power(cost, times) if times > 1 else cost for cost, times in costs]
-        whole[id(root)] = powers[0] if len(powers) == 1 else accountant.joined(powers)
+        whole[id(root)] = powers[0] if len(powers) == 1 else accountant.join_all(powers)
         todo.pop()
     return whole[id(event)]
 
 
-def _composed(root: Event) -> list[tuple[Event, int]]:
+def _list_parts(root: Event) -> list[tuple[Event, int]]:
     """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it stands."""
     order: list[Event] = []  # every part after those inside of it
     seen: set[int] = set()

@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from privet.accounting.pairs import AtomicPair, Nodes, Pair, Reals
 
-__all__ = ["anchored", "below", "coarse_nodes", "fits", "loss_range", "on_grid", "polygon"]
+__all__ = ["below", "coarse_nodes", "find_anchor", "fits", "loss_range", "on_grid", "polygon"]
 
 
 def on_grid(
@@ -25,7 +25,7 @@ def on_grid(
     """
     low, high = loss_range(pair, negligible)
     low = max(low, floor)
-    anchor = anchored(pair, step)
+    anchor = find_anchor(pair, step)
     first = int(np.floor((low - anchor) / step - 1e-9))
     last = int(np.ceil((high - anchor) / step + 1e-9)) + 1
     losses = anchor + step * np.arange(first, last + 1)
@@ -80,7 +80,7 @@ def below(pair: Pair, losses: Reals) -> Reals:
     return np.asarray(np.maximum(scale * np.diff(slopes, append=0.0), 0.0))
 
 
-def anchored(pair: Pair, step: float) -> float:
+def find_anchor(pair: Pair, step: float) -> float:
     """A loss that the grid should hold: an atom, or the mean of what is within half a step of 0.
 
     Where a unit is sampled rarely nearly all mass is there, and a grid that misses its mean moves it.
@@ -119,7 +119,7 @@ def loss_range(pair: Pair, negligible: float) -> tuple[float, float]:
     if isinstance(pair, AtomicPair):
         losses, _ = pair.law()
         return float(losses[0]), float(losses[-1])
-    return -_reach(pair.swapped(), min(negligible, 1e-18)), _reach(pair, negligible)
+    return -_reach(pair.swap(), min(negligible, 1e-18)), _reach(pair, negligible)
 
 
 def _reach(pair: Pair, negligible: float) -> float:

@@ -16,8 +16,8 @@ from typing import final
 import numpy as np
 from scipy.optimize import brentq
 
-from privet.accounting.gridded import anchored, below, loss_range, polygon
-from privet.accounting.lattice import Grid, Part, Table, summed
+from privet.accounting.gridded import below, find_anchor, loss_range, polygon
+from privet.accounting.lattice import Grid, Part, Table, sum_losses
 from privet.accounting.pairs import Pair, Reals
 from privet.bounds import Interval
 from privet.errors import OutOfReach
@@ -70,7 +70,7 @@ class OneJump:
     @staticmethod
     def of(pair: Pair, count: int, grid: Grid, split: float, most: float, *, above: bool) -> "OneJump":
         """Lay out the grid finely up to the split and coarsely beyond it."""
-        anchor = anchored(pair, grid.step)
+        anchor = find_anchor(pair, grid.step)
         low = np.floor((loss_range(pair, 1e-18)[0] - anchor) / grid.step) - 1
         fine = anchor + grid.step * np.arange(int(low), int(np.ceil((split - anchor) / grid.step)) + 2)
         stride = grid.step * max(1.0, np.ceil((most - fine[-1]) / grid.step / _FAR_KNOTS))
@@ -84,7 +84,7 @@ class OneJump:
         start = max(grid.start, (count - 1) * float(fine[0]))
         flat = Grid(grid.step, grid.size, start, min(1e-3, grid.tilt), -grid.tilt, grid.tilt)
         more = 0.5 * (count * lost) ** 2 + count * beyond if above else 0.0
-        tables = (summed([part], grid), summed(others, grid), summed(others, flat))
+        tables = (sum_losses([part], grid), sum_losses(others, grid), sum_losses(others, flat))
         near_table, rest, bulk = (law.table() for law in tables)
         return OneJump(near_table, rest, bulk, coarse, far, count, more)
 

@@ -15,7 +15,7 @@ from privet.accounting.gridded import fits, on_grid
 from privet.accounting.pairs import AtomicPair, Reals
 from privet.bounds import Interval
 
-__all__ = ["Grid", "Law", "Part", "Table", "compose", "summed"]
+__all__ = ["Grid", "Law", "Part", "Table", "compose", "sum_losses"]
 
 
 # Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact masses.
@@ -166,10 +166,10 @@ def compose(composition: Composition, grid: Grid, *, above: bool, negligible: fl
         found = on_grid(pair, grid.step, above=above, negligible=negligible / count, floor=floor)
         exact = isinstance(pair, AtomicPair) and fits(pair, grid.step)
         parts.append(Part(*found, count, _OF_MASSES if exact else _OF_DIFFERENCES))
-    return summed(parts, grid)
+    return sum_losses(parts, grid)
 
 
-def summed(parts: list[Part], grid: Grid) -> Law:
+def sum_losses(parts: list[Part], grid: Grid) -> Law:
     """The law of the sum, by one tilted Fourier transform."""
     log_transform = np.zeros(grid.size // 2 + 1, dtype=np.complex128)
     tilts = np.array([grid.tilt, grid.lower_tilt, grid.upper_tilt])

@@ -21,7 +21,7 @@ _ON_PATH = (200, 4000)  # points
 
 @final
 class Mixtures(Stacked):
-    """(1 − q) N(0, 1) + q N(μ, 1) against N(0, 1), or the other way round where ``swapped``.
+    """(1 − q) N(0, 1) + q N(μ, 1) against N(0, 1), or the other way round where ``swap``.
 
     Rows are sorted by μ, so that rules that are held together have similar lengths. What a rule has too much
     reaches further out, where the weights are negligible.
@@ -63,8 +63,8 @@ class Mixtures(Stacked):
             return None
         z = low[:, None] + step[:, None] * np.arange(count)
         mu = self._mu[rows, None]
-        log_weights = -0.5 * z * z + np.log(step / np.sqrt(2 * np.pi))[:, None] + self._kept(z, rows)
-        losses = _mixed(mu * (z - 0.5 * mu), self._rate[rows, None])
+        log_weights = -0.5 * z * z + np.log(step / np.sqrt(2 * np.pi))[:, None] + self._log_kept(z, rows)
+        losses = _mix_loss(mu * (z - 0.5 * mu), self._rate[rows, None])
         missing_q, missing_p = self._missing_q[rows], self._missing_p[rows]
         if self._swapped:
             return Nodes(log_weights + losses, -losses, missing_p, missing_q)
@@ -81,11 +81,11 @@ class Mixtures(Stacked):
             middle = len(x) // 2
             share = expit(self._mu[rows, None] * (x - 0.5 * self._mu[rows, None]) + self._odds(rows))
             found = [
-                (self._faded(x, share, power, frequency, path, rows, slice(middle, middle + 1))[0], path)
+                (self._log_bound(x, share, power, frequency, path, rows, slice(middle, middle + 1))[0], path)
                 for path in product(RISES, LEVELS)
             ]
             best = min(found)[1]
-            faded = self._faded(x, share, power, frequency, best, rows, slice(None))
+            faded = self._log_bound(x, share, power, frequency, best, rows, slice(None))
             total += float(self.counts[rows] @ faded)
         return total
 
@@ -93,7 +93,7 @@ class Mixtures(Stacked):
         rate = self._rate[rows, None]
         return np.asarray(np.log(rate) - np.log1p(-rate))
 
-    def _faded(
+    def _log_bound(
         self,
         x: Reals,
         share: Reals,
@@ -113,7 +113,7 @@ class Mixtures(Stacked):
         loss = _analytic_loss(mu * (z - 0.5 * mu), rate)
         place, edge = self._place[rows][some, None], self._edge[rows][some, None]
         cut = np.where(np.isinf(place), 0.0, log_ndtr((place - x) / edge))
-        flat = -0.5 * x * x + power * _mixed(mu * (x - 0.5 * mu), rate) + cut
+        flat = -0.5 * x * x + power * _mix_loss(mu * (x - 0.5 * mu), rate) + cut
         moved = (
             (-0.5 * z * z + power * loss).real
             + cut
@@ -125,7 +125,7 @@ class Mixtures(Stacked):
         valid = np.all(loss.imag >= 0, axis=1) & np.isfinite(bound)
         return np.where(valid, np.minimum(bound, 0.0), 0.0)
 
-    def _kept(self, z: Reals, rows: slice) -> Reals:
+    def _log_kept(self, z: Reals, rows: slice) -> Reals:
         place = self._place[rows, None]
         return np.where(np.isinf(place), 0.0, log_ndtr((place - z) / self._edge[rows, None]))
 
@@ -133,7 +133,7 @@ class Mixtures(Stacked):
         """As ``sampled._step``, with the slope of the loss at the far end."""
         mu, rate = self._mu[rows], self._rate[rows]
         loss = mu * (high - 0.5 * mu)
-        share = np.exp(np.log(rate) + loss - _mixed(loss, rate))
+        share = np.exp(np.log(rate) + loss - _mix_loss(loss, rate))
         slope = np.minimum(mu, 2 * mu * share)
         strip = (0.9 if power >= 0 else 0.5) * np.pi / mu
         spread = np.ones_like(mu) if power >= 0 else 1 - 0.3 * power * mu**2
@@ -151,7 +151,7 @@ class Mixtures(Stacked):
         spread = np.sinh(np.linspace(0.0, 1.0, 64) * np.arcsinh(far + reach))
         near = np.linspace(-2 * reach, 2 * reach, 33) + np.zeros_like(mu)
         z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near], axis=1), axis=1)
-        height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + self._kept(z, rows)
+        height = -0.5 * z * z + power * _mix_loss(mu * (z - 0.5 * mu), rate) + self._log_kept(z, rows)
         height = np.nan_to_num(height, nan=-np.inf)
         kept = height >= height.max(axis=1, keepdims=True) - self._digits
         first = np.maximum(kept.argmax(axis=1) - 1, 0)
@@ -168,7 +168,7 @@ def _analytic_loss(inner: Complexes, rate: Reals) -> Complexes:
     return np.where(large, far, small)
 
 
-def _mixed(loss: Reals, rate: Reals) -> Reals:
+def _mix_loss(loss: Reals, rate: Reals) -> Reals:
     """ln(1 − q + q exp ℓ) without loss of digits at either end."""
     even = -np.log(rate)  # where q exp ℓ = 1
     small = np.log1p(rate * np.expm1(np.minimum(loss, even)))

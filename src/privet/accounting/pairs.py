@@ -79,7 +79,7 @@ class Pair(ABC):
         """Whether the loss has a density, so that its Fourier transform dies out."""
         return False
 
-    def capped(self, mass: float, edge: float) -> "Pair":
+    def cap(self, mass: float, edge: float) -> "Pair":
         """The same pair without its largest losses, which move to infinity: at most ``mass`` of P.
 
         Far losses that hardly ever occur dominate high moments; without them the moments say what matters.
@@ -99,7 +99,7 @@ class Pair(ABC):
         """A rule that is exact to exp(−digits) for Λ^(1+s), Re s = tilt and |Im s| ≤ frequency."""
 
     @abstractmethod
-    def swapped(self) -> "Pair":
+    def swap(self) -> "Pair":
         """(Q, P)."""
 
 
@@ -127,7 +127,7 @@ class GaussianPair(Pair):
         z = np.arange(min(0.0, centre) - reach, max(0.0, centre) + reach + step, step)
         return gaussian_nodes(z, step, self.mu)
 
-    def swapped(self) -> "GaussianPair":
+    def swap(self) -> "GaussianPair":
         return self
 
 
@@ -174,7 +174,7 @@ class LaplacePair(Pair):
             np.concatenate([spread, ends]),
         )
 
-    def swapped(self) -> "LaplacePair":
+    def swap(self) -> "LaplacePair":
         return self
 
 
@@ -278,7 +278,7 @@ class FinitePair(AtomicPair):
         losses, places = np.unique(np.array(self.losses, dtype=float)[masses > 0], return_inverse=True)
         return losses, np.bincount(places, masses[masses > 0], minlength=losses.size)
 
-    def swapped(self) -> "FinitePair":
+    def swap(self) -> "FinitePair":
         """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
         losses, masses = self.law()
         reverse = _reversed_masses(losses, masses)
@@ -287,12 +287,12 @@ class FinitePair(AtomicPair):
         kept = reverse > 0
         return FinitePair(_floats(-losses[kept]), _floats(reverse[kept]), self.unmet, self.lost)
 
-    def sampled(self, rate: float) -> "FinitePair":
+    def subsample(self, rate: float) -> "FinitePair":
         """(1 − q) Q + q P against Q; where P has no mass the loss becomes ln(1 − q)."""
         if rate == 1:
             return self
         losses, masses = self.law()
-        mixed = _mixed(losses, rate)
+        mixed = _mix_loss(losses, rate)
         joined = (1 - rate) * _reversed_masses(losses, masses) + rate * masses
         if self.unmet > 0:
             mixed = np.append(np.log1p(-rate), mixed)
@@ -320,7 +320,7 @@ def _alike(losses: Reals, masses: Reals, reverse: Reals) -> bool:
     )
 
 
-def _mixed(loss: Reals, rate: float) -> Reals:
+def _mix_loss(loss: Reals, rate: float) -> Reals:
     """ln(1 − q + q exp ℓ) without loss of digits at either end."""
     even = -np.log(rate)  # where q exp ℓ = 1
     small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
@@ -363,7 +363,7 @@ class DiscreteGaussianPair(AtomicPair):
         losses, masses = losses[::stride], masses[::stride]
         return Nodes(np.log(masses) - losses + np.log(stride), losses, self.unmet, self.infinity)
 
-    def swapped(self) -> "DiscreteGaussianPair":
+    def swap(self) -> "DiscreteGaussianPair":
         return self
 
 
@@ -412,7 +412,7 @@ class DiscreteLaplacePair(AtomicPair):
         held = masses > 0
         return ((2 * steps - self.shift) / self.scale)[held], masses[held]
 
-    def swapped(self) -> "DiscreteLaplacePair":
+    def swap(self) -> "DiscreteLaplacePair":
         return self
 
 

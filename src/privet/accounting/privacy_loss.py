@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from privet.accounting.atoms import Atom, exchanged, fixed_size, leaf, poisson, visible_sample
+from privet.accounting.atoms import Atom, fixed_size, leaf, poisson, restate_for_exchange, visible_sample
 from privet.accounting.collapsed import as_pair
 from privet.accounting.composed import (
     chernoff_delta,
@@ -66,9 +66,9 @@ class PrivacyLoss(Accountant[Spent]):
         return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
 
     def join(self, first: Spent, second: Spent) -> Spent:
-        return self.joined((first, second))
+        return self.join_all((first, second))
 
-    def joined(self, costs: Sequence[Spent]) -> Spent:
+    def join_all(self, costs: Sequence[Spent]) -> Spent:
         upper: dict[Pair, int] = {}
         lower: dict[Pair, int] = {}
         caveats: set[Caveat] = set()
@@ -126,8 +126,8 @@ class PrivacyLoss(Accountant[Spent]):
                 return visible_sample(own, size / population, sums=False, sampling=Caveat.FIXED_SIZE_SAMPLING)
             return own
         else:
-            replaced = self._one(exchanged(inner), exchange)
-            if inner != exchanged(inner):
+            replaced = self._one(restate_for_exchange(inner), exchange)
+            if inner != restate_for_exchange(inner):
                 lower = self._one(inner, exchange).lower
                 replaced = Atom(replaced.upper, lower, replaced.caveats | {Caveat.LOOSE_LOWER_BOUND})
             own = (
@@ -159,18 +159,18 @@ class PrivacyLossCurve(Curve):
 
     def delta(self, epsilon: float) -> Interval:
         found = _worse(
-            self.upper, lambda way: self._enclosed(way, epsilon), lambda way: chernoff_delta(way, epsilon)
+            self.upper, lambda way: self._enclose(way, epsilon), lambda way: chernoff_delta(way, epsilon)
         )
         if self.lower == self.upper:
             return found
-        below = _worse(self.lower, lambda way: self._enclosed(way, epsilon), lambda way: 1.0)
+        below = _worse(self.lower, lambda way: self._enclose(way, epsilon), lambda way: 1.0)
         return enclosure(below.lower, found.upper)
 
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
         ways = _ways(self.lower)
         if len(ways) == 1:
             return None
-        return self._enclosed(ways[0], epsilon), self._enclosed(ways[1], epsilon)
+        return self._enclose(ways[0], epsilon), self._enclose(ways[1], epsilon)
 
     def sketch(self, epsilon: float) -> Interval:
         return _worse(
@@ -194,7 +194,7 @@ class PrivacyLossCurve(Curve):
 
     def epsilon(self, delta: float) -> Interval:
         lost = max(way.infinity for way in _ways(self.upper))
-        if delta <= lost and not (delta == 0 and self._bounded()):
+        if delta <= lost and not (delta == 0 and self._bound()):
             raise NotProved(
                 f"'delta' must be above {lost:.6g}, got {delta:g}, because with that probability the losses of "
                 f"these events have no bound. Ask at a larger δ."
@@ -225,7 +225,7 @@ class PrivacyLossCurve(Curve):
         probability, _ = np.histogram(law.losses, edges, weights=masses)
         return LossHistogram(edges, probability, law.infinity)
 
-    def _enclosed(self, way: Composition, epsilon: float) -> Interval:
+    def _enclose(self, way: Composition, epsilon: float) -> Interval:
         """δ(ε) of one order; a ceiling asks for the worse of both orders, and then for each."""
         if (way, epsilon) not in self._known:
             self._known[way, epsilon] = delta_bounds(way, epsilon)
@@ -235,7 +235,7 @@ class PrivacyLossCurve(Curve):
     def _known(self) -> dict[tuple[Composition, float], Interval]:
         return {}
 
-    def _bounded(self) -> bool:
+    def _bound(self) -> bool:
         return self.upper.infinity == 0 and all(pair.largest_loss is not None for pair, _ in self.upper.parts)
 
 
@@ -265,7 +265,7 @@ def _epsilon(composition: Composition, delta: float) -> Interval:
 
 def _ways(composition: Composition) -> list[Composition]:
     """Both orders of neighbours, or one where they are alike."""
-    other = composition.swapped()
+    other = composition.swap()
     return [composition] if other == composition else [composition, other]
 
 

@@ -125,8 +125,8 @@ class Renyi(Accountant[Spent]):
     def join(self, first: Spent, second: Spent) -> Spent:
         return PrivacyLoss().join(first, second)
 
-    def joined(self, costs: Sequence[Spent]) -> Spent:
-        return PrivacyLoss().joined(costs)
+    def join_all(self, costs: Sequence[Spent]) -> Spent:
+        return PrivacyLoss().join_all(costs)
 
     def power(self, cost: Spent, times: int) -> Spent:
         return PrivacyLoss().power(cost, times)
@@ -139,7 +139,7 @@ class Renyi(Accountant[Spent]):
 
     def curve(self, cost: Spent) -> Curve:
         way = Composition.of(cost.upper)
-        both = (way, way.swapped())
+        both = (way, way.swap())
         for pair in (pair for composition in both for pair, _ in composition.parts):
             check_moments(pair)
         return RenyiCurve(both)
@@ -174,7 +174,7 @@ class Concentrated(Accountant[float]):
         if isinstance(pair, GaussianPair):
             return 0.5 * pair.mu**2
         loss = pair.largest_loss
-        other = pair.swapped().largest_loss
+        other = pair.swap().largest_loss
         if loss is None or other is None or pair.infinity:
             raise NotProved(
                 f"{type(event).__name__} is not concentrated DP. Use the privacy-loss accountant."

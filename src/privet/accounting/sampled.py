@@ -65,14 +65,14 @@ class SampledPair(Pair):
 
     def delta(self, epsilon: Reals) -> Reals:
         """q δ_base(ln(1 + (exp ε − 1)/q)) where that is defined, else 1 − exp ε (Balle et al. 2018)."""
-        inner, covered = _unmixed(epsilon, self.rate)
+        inner, covered = _unmix_loss(epsilon, self.rate)
         value = self.rate * self.base.delta(inner)
         # Without the base's mass at infinity P has 1 − q·lost in all.
         rest = -np.expm1(np.minimum(epsilon, 0.0)) - self.infinity
         return np.where(covered, value, np.maximum(rest, 0.0))
 
     def tail(self, epsilon: Reals) -> Reals:
-        inner, covered = _unmixed(epsilon, self.rate)
+        inner, covered = _unmix_loss(epsilon, self.rate)
         return np.where(covered, self.base.tail(inner), 1.0)
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
@@ -82,14 +82,14 @@ class SampledPair(Pair):
                 return None
             left_out = 0.0 if self.cut is None else self.cut.beyond()
             return rule._replace(missing_q=left_out, missing_p=self.infinity)
-        return _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
+        return _remix(self.base.nodes(tilt, frequency, digits), self.rate)
 
-    def capped(self, mass: float, edge: float) -> "SampledPair":
+    def cap(self, mass: float, edge: float) -> "SampledPair":
         if not isinstance(self.base, GaussianPair):
             return self
         return SampledPair(self.base, self.rate, _cut(self.base.mu, self.rate, mass, edge))
 
-    def swapped(self) -> "SampledSwapped":
+    def swap(self) -> "SampledSwapped":
         return SampledSwapped(self.base, self.rate)
 
 
@@ -107,7 +107,7 @@ class SampledSwapped(Pair):
 
     @property
     def largest_loss(self) -> float | None:
-        lowest = self.base.swapped().largest_loss
+        lowest = self.base.swap().largest_loss
         if lowest is None:
             return -float(np.log1p(-self.rate)) if self.rate < 1 else None
         return -_mixed_at(-lowest, self.rate)
@@ -119,18 +119,18 @@ class SampledSwapped(Pair):
     def delta(self, epsilon: Reals) -> Reals:
         """(1 − exp(ε)(1 − q)) H_β(Q ‖ P) with β = q exp(ε) / (1 − exp(ε)(1 − q))."""
         if self.rate == 1:
-            return self.base.swapped().delta(epsilon) + self.base.swapped().infinity
+            return self.base.swap().delta(epsilon) + self.base.swap().infinity
         # ln of exp(−ε) − (1 − q) over q, which is the base's loss at which the sign changes
-        inner, covered = _unmixed(-epsilon, self.rate)
+        inner, covered = _unmix_loss(-epsilon, self.rate)
         factor = self.rate * np.exp(np.minimum(epsilon + inner, 700.0))
-        swapped = self.base.swapped()
+        swapped = self.base.swap()
         value = factor * (swapped.delta(-inner) + swapped.infinity)
         return np.where(covered, value, 0.0)
 
     def tail(self, epsilon: Reals) -> Reals:
         """((1 − q) Q + q P)[ℓ < ℓ*], ℓ* being where the mixture's loss is −ε."""
-        inner, covered = _unmixed(-epsilon, self.rate)
-        swapped = self.base.swapped()
+        inner, covered = _unmix_loss(-epsilon, self.rate)
+        swapped = self.base.swap()
         held = swapped.tail(-inner)
         other = swapped.delta(-inner) + swapped.infinity + np.exp(np.minimum(-inner, 700.0)) * held
         return np.where(covered, (1 - self.rate) * other + self.rate * held, 0.0)
@@ -139,10 +139,10 @@ class SampledSwapped(Pair):
         if isinstance(self.base, GaussianPair):
             rule = _gaussian_mixture_nodes(self.base.mu, self.rate, -tilt, frequency, digits, None)
         else:
-            rule = _remixed(self.base.nodes(tilt, frequency, digits), self.rate)
-        return None if rule is None else _turned(rule)
+            rule = _remix(self.base.nodes(tilt, frequency, digits), self.rate)
+        return None if rule is None else _turn_rule(rule)
 
-    def swapped(self) -> SampledPair:
+    def swap(self) -> SampledPair:
         return SampledPair(self.base, self.rate)
 
 
@@ -203,7 +203,7 @@ class FixedSizePair(Pair):
         z = start + 0.5 * (stop - start) * (points + 1)
         rule = gaussian_nodes(z, 1.0, mu)
         log_weights = rule.log_weights + np.log(0.5 * (stop - start) * weights)
-        up = _mixed(rule.losses, self.rate)
+        up = _mix_loss(rule.losses, self.rate)
         # Under the mirrored branch P and Q change places: Q's weight there is P's weight here.
         log_weights = np.concatenate([log_weights, log_weights + up])
         losses = np.concatenate([up, -up])
@@ -214,12 +214,12 @@ class FixedSizePair(Pair):
             np.append(log_weights, np.log(rest)), np.append(losses, 0.0), far_q + far_p, far_p + far_q
         )
 
-    def capped(self, mass: float, edge: float) -> "FixedSizePair":
+    def cap(self, mass: float, edge: float) -> "FixedSizePair":
         if not isinstance(self.base, GaussianPair):
             return self
         return FixedSizePair(self.base, self.rate, _cut(self.base.mu, self.rate, mass, edge).place)
 
-    def swapped(self) -> "FixedSizePair":
+    def swap(self) -> "FixedSizePair":
         return self
 
 
@@ -282,18 +282,18 @@ class ReplacedGaussianPair(Pair):
         top = top if self.cut is None else min(top, self.cut.place + 2 * reach)
         step = _step(self.mu, 2 * self.mu, frequency, digits, cut=self.cut)
         x = np.arange(-self.mu - reach - (tilt + 1) * self.mu, top, step)
-        up = _mixed(self.mu * (x - 0.5 * self.mu), self.rate)
-        down = _mixed(-self.mu * (x + 0.5 * self.mu), self.rate)
-        log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down + _kept(x, self.cut)
+        up = _mix_loss(self.mu * (x - 0.5 * self.mu), self.rate)
+        down = _mix_loss(-self.mu * (x + 0.5 * self.mu), self.rate)
+        log_weights = -0.5 * x * x + np.log(step / np.sqrt(2 * np.pi)) + down + _log_kept(x, self.cut)
         far_q = 0.0
         if self.cut is not None:
             far_q = _mixture(self.cut.beyond(), self.cut.beyond(-self.mu), self.rate)
         return Nodes(log_weights, up - down, far_q, self.infinity)
 
-    def capped(self, mass: float, edge: float) -> "ReplacedGaussianPair":
+    def cap(self, mass: float, edge: float) -> "ReplacedGaussianPair":
         return ReplacedGaussianPair(self.mu, self.rate, _cut(self.mu, self.rate, mass, edge))
 
-    def swapped(self) -> "ReplacedGaussianPair":
+    def swap(self) -> "ReplacedGaussianPair":
         return self
 
 
@@ -309,7 +309,7 @@ def _mixed_lattice(base: Pair, rate: float, sign: int) -> Lattice | None:
     return Lattice(sign * high, high - low)
 
 
-def _mixed(loss: Reals, rate: float) -> Reals:
+def _mix_loss(loss: Reals, rate: float) -> Reals:
     """ln(1 − q + q exp ℓ) without loss of digits at either end."""
     if rate == 1:
         return np.asarray(loss)
@@ -320,10 +320,10 @@ def _mixed(loss: Reals, rate: float) -> Reals:
 
 
 def _mixed_at(loss: float, rate: float) -> float:
-    return float(_mixed(np.array(loss), rate))
+    return float(_mix_loss(np.array(loss), rate))
 
 
-def _unmixed(epsilon: Reals, rate: float) -> tuple[Reals, NDArray[np.bool_]]:
+def _unmix_loss(epsilon: Reals, rate: float) -> tuple[Reals, NDArray[np.bool_]]:
     """The ℓ with ln(1 − q + q exp ℓ) = ε, and where there is one."""
     ratio = np.expm1(np.minimum(epsilon, 1.0)) / rate
     covered = ratio > -1.0
@@ -334,11 +334,11 @@ def _unmixed(epsilon: Reals, rate: float) -> tuple[Reals, NDArray[np.bool_]]:
     return np.where(epsilon > 1.0, large, small), covered
 
 
-def _remixed(rule: Nodes | None, rate: float) -> Nodes | None:
-    return None if rule is None else rule._replace(losses=_mixed(rule.losses, rate))
+def _remix(rule: Nodes | None, rate: float) -> Nodes | None:
+    return None if rule is None else rule._replace(losses=_mix_loss(rule.losses, rate))
 
 
-def _turned(rule: Nodes) -> Nodes:
+def _turn_rule(rule: Nodes) -> Nodes:
     """The rule of (Q, P) from that of (P, Q)."""
     return Nodes(rule.log_weights + rule.losses, -rule.losses, rule.missing_p, rule.missing_q)
 
@@ -357,7 +357,7 @@ class Cut(NamedTuple):
         return float(ndtr((mean - self.place) / np.sqrt(1 + self.edge**2)))
 
 
-def _kept(z: Reals, cut: Cut | None) -> Reals:
+def _log_kept(z: Reals, cut: Cut | None) -> Reals:
     """ln of the share of an outcome that is kept."""
     return np.zeros_like(z) if cut is None else np.asarray(log_ndtr((cut.place - z) / cut.edge))
 
@@ -405,7 +405,7 @@ def _gaussian_mixture_nodes(
         return None
     z = np.arange(low, high + step, step)
     base = gaussian_nodes(z, step, mu)
-    return Nodes(base.log_weights + _kept(z, cut), _mixed(base.losses, rate))
+    return Nodes(base.log_weights + _log_kept(z, cut), _mix_loss(base.losses, rate))
 
 
 def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | None) -> tuple[float, float]:
@@ -418,7 +418,7 @@ def _support(mu: float, rate: float, power: float, digits: float, cut: Cut | Non
     spread = np.sinh(np.linspace(0.0, np.arcsinh(far + reach), 64))
     near = np.linspace(-2 * reach, 2 * reach, 33)
     z = np.sort(np.concatenate([near, np.copysign(spread, power), power * mu + near]))
-    height = -0.5 * z * z + power * _mixed(mu * (z - 0.5 * mu), rate) + _kept(z, cut)
+    height = -0.5 * z * z + power * _mix_loss(mu * (z - 0.5 * mu), rate) + _log_kept(z, cut)
     height = np.nan_to_num(height, nan=-np.inf)
     kept = np.flatnonzero(height >= height.max() - digits)
     if kept.size == 0:

@@ -11,7 +11,7 @@ from privet.filters import Filter
 from privet.ledger import Entry, Ledger
 from privet.tallies import BLOCK, NOTHING, Sums, Tally
 
-__all__ = ["PRICES", "spending_of", "tallied"]
+__all__ = ["PRICES", "spending_of", "tally_entries"]
 
 PRICES = 1  # raise it whenever a price of ``filtering`` changes: older tallies are then left aside
 
@@ -29,14 +29,14 @@ def spending_of(tally: Tally) -> Spending:
     return Used(*tally.total[:3]), Used(*tally.total[3:])
 
 
-def tallied(rule: Filter, ledger: Ledger) -> Tally:
+def tally_entries(rule: Filter, ledger: Ledger) -> Tally:
     """The tally of all entries. What the ledger's own holds is taken from there, if it passes its checks."""
     known = ledger.tally
     if known is None or not _serves(known, rule, ledger):
         known = Tally(rule=rule, prices=PRICES)
     blocks, total = list(known.blocks), known.total
     for place, entry in enumerate(ledger.entries[known.entries :], start=known.entries + 1):
-        total = _added(total, entry, rule, ledger.adjacency)
+        total = _add_entry(total, entry, rule, ledger.adjacency)
         if place % BLOCK == 0:
             blocks.append(total)
     return Tally(
@@ -60,7 +60,7 @@ def _holds(tally: Tally, ledger: Ledger) -> bool:
         entries = ledger.entries[block * BLOCK : min((block + 1) * BLOCK, tally.entries)]
         total = NOTHING
         for entry in entries:
-            total = _added(total, entry, tally.rule, ledger.adjacency)
+            total = _add_entry(total, entry, tally.rule, ledger.adjacency)
             work += 1 if isinstance(entry.event, _QUICK) else _SLOW
         if not all(map(_fits, total, ends[block], ends[block + 1])):
             return False
@@ -75,6 +75,6 @@ def _fits(price: float, before: float, after: float) -> bool:
     return abs(after - before - price) <= _CLOSE * price + _ROUND_OFF * after
 
 
-def _added(total: Sums, entry: Entry, rule: Filter, adjacency: Adjacency) -> Sums:
+def _add_entry(total: Sums, entry: Entry, rule: Filter, adjacency: Adjacency) -> Sums:
     first, second = fold(Filtered(rule), entry.event, adjacency)
     return tuple(map(sum, zip(total, (*first, *second), strict=True)))

@@ -33,7 +33,7 @@ class Target(ABC):
         """About how far above the target the guarantee is; at most 0 when it seems to reach it."""
 
     @abstractmethod
-    def reached(self, guarantee: Guarantee) -> bool:
+    def is_reached(self, guarantee: Guarantee) -> bool:
         """Whether the guarantee itself reaches the target."""
 
 
@@ -56,7 +56,7 @@ class EpsilonTarget(Target):
         found = guarantee.curve.steer(self.epsilon, self.delta)
         return Excess(math.log(max(found, 1e-300)) - math.log(self.delta))
 
-    def reached(self, guarantee: Guarantee) -> bool:
+    def is_reached(self, guarantee: Guarantee) -> bool:
         if self.delta == 0:
             return guarantee.epsilon(delta=0.0) <= self.epsilon
         return guarantee.delta(epsilon=self.epsilon) <= self.delta
@@ -89,7 +89,7 @@ class TprTarget(Target):
             found = lowest_ceiling(guarantee.curve.sketch, self.fpr)
         return Excess(math.log(found.tpr.upper / self.tpr), found.epsilon)
 
-    def reached(self, guarantee: Guarantee) -> bool:
+    def is_reached(self, guarantee: Guarantee) -> bool:
         return guarantee.tpr(fpr=self.fpr) <= self.tpr
 
 
@@ -107,7 +107,7 @@ class AdvantageTarget(Target):
         found = guarantee.curve.steer(0.0, self.advantage)
         return Excess(math.log(max(found, 1e-300)) - math.log(self.advantage))
 
-    def reached(self, guarantee: Guarantee) -> bool:
+    def is_reached(self, guarantee: Guarantee) -> bool:
         return guarantee.advantage() <= self.advantage
 
 
@@ -147,5 +147,5 @@ class PosteriorTarget(Target):
             return Excess(math.inf)  # all of δ may be outputs that tell everything
         return Excess(math.log(max(found, 1e-300) / self.loss))
 
-    def reached(self, guarantee: Guarantee) -> bool:
+    def is_reached(self, guarantee: Guarantee) -> bool:
         return guarantee.posterior(prior=self.prior, delta=self.delta).upper <= self.posterior

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from privet import events
-from privet.accounting.atoms import bounded_loss, exchanged, leaf
+from privet.accounting.atoms import bounded_loss, leaf, restate_for_exchange
 from privet.accounting.cumulant import Composition
 from privet.accounting.fold import Accountant, fold
 from privet.accounting.pairs import Pair, randomized_response
@@ -21,7 +21,7 @@ from privet.errors import NotProved
 from privet.events import Event
 from privet.guarantees import Curve, PairCurve
 
-__all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplified"]
+__all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplify"]
 
 
 @final
@@ -37,7 +37,7 @@ class Claim:
 Claims = Mapping[Claim, int]
 
 
-def amplified(claim: Claim, rate: float) -> Claim:
+def amplify(claim: Claim, rate: float) -> Claim:
     """ε′ = ln(1 + q (exp ε − 1)), δ′ = q δ (Balle, Barthe & Gaboardi 2018, Theorems 8 and 9).
 
     >>> round(amplified(Claim(epsilon=1.0, delta=1e-6), 0.01).epsilon, 6)
@@ -66,18 +66,18 @@ def claim_of(event: Event, adjacency: Adjacency) -> Claim:
                 )
             if isinstance(adjacency, ZeroOut) and not zeroed_is_absent(inner):
                 return visibly_amplified(_whole(inner, adjacency), rate)
-            return amplified(_whole(inner, adjacency), rate)
+            return amplify(_whole(inner, adjacency), rate)
         case events.FixedSize(size, population, inner):
             if isinstance(adjacency, ZeroOut) and not adds_contributions(inner):
                 return visibly_amplified(_whole(inner, adjacency), size / population)
             if size == population:
                 _whole(inner, adjacency)  # refuses what has no claim under this adjacency
-            restated = inner if isinstance(adjacency, ReplaceOne) else exchanged(inner)
-            return amplified(_whole(restated, ReplaceOne(adjacency.unit)), size / population)
+            restated = inner if isinstance(adjacency, ReplaceOne) else restate_for_exchange(inner)
+            return amplify(_whole(restated, ReplaceOne(adjacency.unit)), size / population)
         case events.Opaque(epsilon=epsilon, delta=delta):
             return Claim(epsilon=epsilon, delta=delta)
     pair = leaf(event, adjacency).upper
-    loss, other = pair.largest_loss, pair.swapped().largest_loss
+    loss, other = pair.largest_loss, pair.swap().largest_loss
     if loss is None or other is None:
         raise NotProved(
             f"{type(event).__name__} is not ε-DP for any ε, so this theorem has nothing to add up. "
@@ -185,9 +185,9 @@ class _Counted(Accountant[Claims]):
         return {claim_of(event, adjacency): 1}
 
     def join(self, first: Claims, second: Claims) -> Claims:
-        return self.joined((first, second))
+        return self.join_all((first, second))
 
-    def joined(self, costs: Sequence[Claims]) -> Claims:
+    def join_all(self, costs: Sequence[Claims]) -> Claims:
         total: dict[Claim, int] = {}
         for claims in costs:
             for claim, count in claims.items():
@@ -279,14 +279,14 @@ class Optimal(_Counted):
 
     def curve(self, cost: Claims) -> Curve:
         return PrivacyLossCurve(
-            _composed(cost), _composed({c: count for c, count in cost.items() if c.attained})
+            _compose_claims(cost), _compose_claims({c: count for c, count in cost.items() if c.attained})
         )
 
     def caveats(self, cost: Claims) -> frozenset[Caveat]:
         return super().caveats(cost) | {Caveat.CHECKED_ROUND_OFF}
 
 
-def _composed(claims: Claims) -> Composition:
+def _compose_claims(claims: Claims) -> Composition:
     """Each claim's worst mechanism, together; claims that differ only in ``attained`` are counted together."""
     pairs: dict[Pair, int] = {}
     for claim, count in claims.items():

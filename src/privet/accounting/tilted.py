@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privet.accounting.pairs import Nodes, Reals
 
-__all__ = ["DIGITS", "Complexes", "log1p", "tilted", "turn", "turned_sums"]
+__all__ = ["DIGITS", "Complexes", "log1p", "tilt_weights", "turn", "turned_sums"]
 
 Complexes: TypeAlias = NDArray[Any]  # of complex128; numpy forgets it where a real array is mixed in
 
@@ -16,7 +16,7 @@ _LONG = 256  # losses of a rule, from which on the rows are taken one by one
 DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
 
 
-def tilted(rule: Nodes, point: float) -> tuple[Reals, Reals]:
+def tilt_weights(rule: Nodes, point: float) -> tuple[Reals, Reals]:
     """Weights of E_Q Λ^(1+c) f, and E_Q Λ^(1+c) − 1 without the cancellation of its leading terms.
 
     What E_Q 1 and E_Q Λ are is known, so only Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order, is summed. Several

@@ -30,7 +30,7 @@ from privet.accounting.pairs import Reals
 from privet.accounting.tilted import Complexes
 from privet.bounds import Interval
 
-__all__ = ["truncated"]
+__all__ = ["truncate_line"]
 
 _NEAR = 1 << 12  # nodes at which all pairs may be evaluated in a row
 _FAR = 1 << 17
@@ -73,7 +73,7 @@ class TwoLines(NamedTuple):
         return Interval(self.below.delta(epsilon).lower, self.above.delta(epsilon).upper)
 
 
-def truncated(composition: Composition, saddle: Saddle) -> TwoLines | None:
+def truncate_line(composition: Composition, saddle: Saddle) -> TwoLines | None:
     """The cheapest line for one question, with a bound for all that it leaves out; None where there is no line."""
     layout = laid_out(composition, saddle)
     if layout is None or not layout.order:
@@ -124,7 +124,7 @@ class _Sum:
             added = self._at(found.places.size + np.arange(count))
             if added is None:
                 return None if found.places.size == 0 else found
-            found = _joined(found, added, self._beyond(found.places.size + count))
+            found = _join(found, added, self._beyond(found.places.size + count))
             size = np.abs(found.terms)
             faded = found.cut < _FADED * size[0] or found.cut > 0.2 * before
             if found.places.size >= most or (
@@ -165,7 +165,7 @@ class _Sum:
         if added is None:
             return bounded
         bound[telling] = 0.0
-        joined = _joined(near, added, float(bound.sum()) + beyond)
+        joined = _join(near, added, float(bound.sum()) + beyond)
         return joined._replace(mu=mu, smoothed=float(bound @ fade) + past)
 
     def _at(self, places: Places) -> _Nodes | None:
@@ -188,7 +188,7 @@ class _Sum:
         return float(np.exp(max(faded, -700.0)) / (self.step**2 * (count - 1)))
 
 
-def _joined(first: _Nodes, second: _Nodes, cut: float) -> _Nodes:
+def _join(first: _Nodes, second: _Nodes, cut: float) -> _Nodes:
     return _Nodes(
         np.concatenate([first.places, second.places]),
         np.concatenate([first.terms, second.terms]),

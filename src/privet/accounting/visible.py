@@ -76,8 +76,8 @@ class VisibleSamplePair(Pair):
             self.rate * rule.missing_p,
         )
 
-    def capped(self, mass: float, edge: float) -> "VisibleSamplePair":
-        return VisibleSamplePair(self.base.capped(mass / self.rate, edge), self.rate)
+    def cap(self, mass: float, edge: float) -> "VisibleSamplePair":
+        return VisibleSamplePair(self.base.cap(mass / self.rate, edge), self.rate)
 
-    def swapped(self) -> "VisibleSamplePair":
-        return VisibleSamplePair(self.base.swapped(), self.rate)
+    def swap(self) -> "VisibleSamplePair":
+        return VisibleSamplePair(self.base.swap(), self.rate)

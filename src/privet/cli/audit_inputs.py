@@ -18,7 +18,7 @@ from privet.cli.audit_tables import columns_of, readable, records_from
 from privet.cli.printable import one_line
 from privet.errors import InvalidArgument, MissingPackage, PrivetError, ProgramFailed, Unreadable
 from privet.ledger import Ledger
-from privet.paths import is_file, resolved
+from privet.paths import is_file, resolve_path
 
 __all__ = ["Subject", "describe_failure", "ledger_from", "run_python_file", "scores_from", "subject_from"]
 
@@ -116,7 +116,7 @@ def run_python_file(path: Path) -> Mapping[str, object]:
     """Run a Python file and return its global names."""
     try:
         sys.path.insert(
-            0, str(resolved(path).parent)
+            0, str(resolve_path(path).parent)
         )  # as Python does for a program: a file may import its neighbours
         return runpy.run_path(str(path))
     except (PrivetError, MemoryError):

@@ -21,7 +21,7 @@ from privet.cli.release_words import budget_of, plan_of
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
-from privet.paths import is_file, resolved
+from privet.paths import is_file, resolve_path
 from privet.releasing import Budget, FilterState, MemoryStore, Released, ReleasePlan, Store, filter_state
 from privet.releasing.budget import extend_ledger
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
@@ -150,7 +150,7 @@ def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
         yield MemoryStore(plan.relation)
         return
     path = Path(arguments.ledger)
-    if resolved(path) == resolved(Path(arguments.data)):
+    if resolve_path(path) == resolve_path(Path(arguments.data)):
         raise InvalidArgument(
             f"'--ledger' must not be the table itself, got {arguments.ledger!r}. Name another file."
         )
@@ -162,7 +162,7 @@ def _run(plan: ReleasePlan, path: Path, store: Store, answer_after: float | None
     write_progress(f"Reading {path.name} …")
     try:
         with _silent_engine():
-            return plan.run(path, store=store, data_name=str(resolved(path)), answer_after=answer_after)
+            return plan.run(path, store=store, data_name=str(resolve_path(path)), answer_after=answer_after)
     except PrivetError:
         raise
     except Exception:

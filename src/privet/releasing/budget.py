@@ -14,7 +14,7 @@ from typing import final
 
 from privet.accounting import PrivacyLoss, account
 from privet.accounting.filtering import Filtered, Spending, choose_filter
-from privet.accounting.tallying import spending_of, tallied
+from privet.accounting.tallying import spending_of, tally_entries
 from privet.arguments import finite, positive
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
@@ -58,7 +58,7 @@ class PrivacyCost:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FilterState:
-    """Where a ledger's filter stands: ``reached`` of its ε, and the largest pure ε that is left."""
+    """Where a ledger's filter stands: ``reached_epsilon`` of its ε, and the largest pure ε that is left."""
 
     filter: Filter
     reached: float
@@ -75,7 +75,7 @@ def extend_ledger(
     records it and carries a caveat.
     """
     rule = ledger.filter
-    after = ledger.extended(tuple(entries), caveats=caveats)
+    after = ledger.extend(tuple(entries), caveats=caveats)
     if not entries:
         return after
     if budget is not None and rule is not None and _differs(rule, budget):
@@ -97,7 +97,7 @@ def extend_ledger(
                 f"nothing was spent. Ask for what was answered already, which costs nothing."
             )
         meter = Filtered(rule)
-        tally = tallied(rule, after)
+        tally = tally_entries(rule, after)
         spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         limit = budget if rule is None else rule
@@ -110,7 +110,7 @@ def extend_ledger(
         return after.with_tally(tally)
     if isinstance(budget, Budget) and not ledger.entries and _fits_at_once(after, budget):
         return replace(after, filter=OneRequestFilter(epsilon=budget.epsilon, delta=budget.delta))
-    raise BudgetExceeded(_refusal(meter, spent, spending_of(tallied(rule, ledger))))
+    raise BudgetExceeded(_refusal(meter, spent, spending_of(tally_entries(rule, ledger))))
 
 
 def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Ledger:
@@ -135,7 +135,7 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
     try:
         rule = _choose_rule(budget, ledger.entries[:1], ledger)
         meter = Filtered(rule)
-        tally = tallied(rule, ledger)
+        tally = tally_entries(rule, ledger)
         spent = spending_of(tally)
     except (NotProved, OutOfReach) as unknown:
         raise BudgetExceeded(
@@ -143,7 +143,7 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
         ) from unknown
     if isinstance(rule, OneRequestFilter) or not meter.permits(spent):
         raise BudgetExceeded(
-            f"What was spent reaches ε = {meter.reached(spent):.6g} at δ = {rule.delta:g}, which is above "
+            f"What was spent reaches ε = {meter.reached_epsilon(spent):.6g} at δ = {rule.delta:g}, which is above "
             f"the budget {_limit_text(budget)}; nothing was changed. Give at least that: what was answered "
             f"cannot be taken back."
         )
@@ -172,8 +172,8 @@ def filter_state(ledger: Ledger) -> FilterState | None:
     if isinstance(ledger.filter, OneRequestFilter):
         return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
     meter = Filtered(ledger.filter)
-    spent = spending_of(tallied(ledger.filter, ledger))
-    return FilterState(filter=ledger.filter, reached=meter.reached(spent), remaining=meter.remaining(spent))
+    spent = spending_of(tally_entries(ledger.filter, ledger))
+    return FilterState(filter=ledger.filter, reached=meter.reached_epsilon(spent), remaining=meter.remaining(spent))
 
 
 def _fits_at_once(ledger: Ledger, budget: Budget) -> bool:
@@ -218,7 +218,7 @@ def _refusal(meter: Filtered, after: Spending, before: Spending) -> str:
     left = meter.remaining(before)
     fix = f"One answer of up to ε = {left:.4g} is left." if left > 0 else "Nothing is left."
     return (
-        f"The ledger would reach ε = {meter.reached(after):.6g} at δ = {rule.delta:g} by its filter "
+        f"The ledger would reach ε = {meter.reached_epsilon(after):.6g} at δ = {rule.delta:g} by its filter "
         f"({rule.name}), and the budget is ε = {rule.epsilon:g}; nothing was spent. Ask for less, or at a "
         f"smaller ε. {fix}"
     )

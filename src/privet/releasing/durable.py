@@ -34,7 +34,7 @@ from privet.arguments import shown
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import from_plain
-from privet.durable_files import append_durably, locked, read_whole, replace_durably
+from privet.durable_files import append_durably, hold_lock, read_whole, replace_durably
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.filters import Filter
 from privet.ledger import Entry, Ledger
@@ -95,16 +95,16 @@ class DurableLedger:
     @contextmanager
     def held(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
-        path = _resolved(self.path)  # one lock, however the file is called
+        path = _resolve(self.path)  # one lock, however the file is called
         _check_file(path)
         if not is_folder(path.parent):
             raise InvalidArgument(
                 f"A ledger must be in a folder that exists, got {str(path)!r}. Make the folder first."
             )
-        with locked(path):
+        with hold_lock(path):
             content = read_whole(path)
             ledger = _read(path, content, self.adjacency)
-            kept = _kept(path, ledger, read_whole(_answers(path)))
+            kept = _last_answers(path, ledger, read_whole(_answers(path)))
             held = HeldLedger(path, ledger, self.budget, kept, content)
             try:
                 yield held
@@ -246,20 +246,20 @@ def stored_ledger(path: Path, adjacency: Adjacency | None = None) -> Ledger | No
 
     Nobody waits for it, and nothing is held. With ``adjacency``, a ledger under another one is refused.
     """
-    path = _resolved(path)
+    path = _resolve(path)
     _check_file(path)
     answers = read_whole(_answers(path))  # first: the ledger, read later, is no older
     content = read_whole(path)
     if content is None and answers is None:
         return None
-    ledger = Ledger(adjacency or AddRemove()) if content is None else _parsed(path, content)
+    ledger = Ledger(adjacency or AddRemove()) if content is None else _parse(path, content)
     if adjacency is not None:
         _check_adjacency(ledger, adjacency)
-    _kept(path, ledger, answers)
+    _last_answers(path, ledger, answers)
     return None if content is None else ledger
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as failed:
@@ -272,12 +272,12 @@ def _read(path: Path, content: bytes | None, adjacency: Adjacency) -> Ledger:
     """The ledger under this adjacency; an empty one where there is no file."""
     if content is None:
         return Ledger(adjacency)
-    ledger = _parsed(path, content)
+    ledger = _parse(path, content)
     _check_adjacency(ledger, adjacency)
     return ledger
 
 
-def _parsed(path: Path, content: bytes) -> Ledger:
+def _parse(path: Path, content: bytes) -> Ledger:
     try:
         return Ledger.from_json(content.decode())
     except (PrivetError, UnicodeDecodeError) as broken:
@@ -296,7 +296,7 @@ def _check_adjacency(ledger: Ledger, adjacency: Adjacency) -> None:
         )
 
 
-def _kept(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer | Row]:
+def _last_answers(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer | Row]:
     """The last answer to each question, as it stands there. A line that is none was cut by a crash, and is passed over."""
     found: dict[str, Answer | Row] = {}
     for line in (content or b"").decode(errors="replace").split("\n"):

@@ -23,7 +23,7 @@ from privet.events import Compose, Event, ExponentialMechanism, Parallel, Repeat
 from privet.guarantees import Guarantee
 from privet.testing.broken import at_delta, require_at_most
 
-__all__ = ["check_agreement", "check_tightness", "taken"]
+__all__ = ["check_agreement", "check_tightness", "collect_guarantees"]
 
 _DELTAS = (1e-2, 1e-5, 1e-9)
 _CLAIMS = (Pure, Basic, Advanced, Optimal)
@@ -39,7 +39,7 @@ _TIGHTER: tuple[tuple[type[Accountant[Any]], type[Accountant[Any]]], ...] = (
 )
 
 
-def taken(
+def collect_guarantees(
     accountants: Sequence[Accountant[Any]], event: Event, adjacency: Adjacency
 ) -> dict[Accountant[Any], Guarantee]:
     """The guarantees of the accountants that take the event; the others refuse it."""

@@ -18,7 +18,7 @@ from privet.accounting import (
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.errors import NotProved
 from privet.events import Event
-from privet.testing.agreement import check_agreement, check_tightness, taken
+from privet.testing.agreement import check_agreement, check_tightness, collect_guarantees
 from privet.testing.broken import at_delta, require, require_at_most
 from privet.testing.composition import (
     check_nesting,
@@ -70,7 +70,7 @@ def check_event(
     >>> from privet.events import Gaussian
     >>> check_event(Gaussian(2.0), AddRemove())
     """
-    guarantees = taken(accountants, event, adjacency)
+    guarantees = collect_guarantees(accountants, event, adjacency)
     require(len(guarantees) > 0, f"some accountant takes {event} under {adjacency}")
     for accountant, guarantee in guarantees.items():
         check_guarantee(guarantee)

@@ -77,7 +77,7 @@ def _laplace(pure: float, epsilon: float) -> float:
     return max(-math.expm1(0.5 * (epsilon - pure)), 0.0)
 
 
-def _sampled(rate: float, base: Callable[[float], float], epsilon: float) -> float:
+def _subsample_profile(rate: float, base: Callable[[float], float], epsilon: float) -> float:
     """q δ(ln(1 + (exp ε − 1)/q)): the unit is removed, which is the worse order for a symmetric base."""
     return rate * base(math.log1p(math.expm1(epsilon) / rate))
 
@@ -100,7 +100,7 @@ def _responses(truth: float, times: int, epsilon: float) -> float:
     return _finite(_powers(truth, times), _powers(1 - truth, times), epsilon)
 
 
-def _known(event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object) -> Truth:
+def _list_truths(event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object) -> Truth:
     return Truth(event, adjacency, partial(profile, *parameters))
 
 
@@ -113,27 +113,27 @@ def _repeated_response(truth: float, times: int) -> Truth:
 
 
 TRUTHS: tuple[Truth, ...] = (
-    _known(events.Gaussian(1.3), AddRemove(), _gaussian, 1 / 1.3),
-    _known(events.Gaussian(1.3), ReplaceOne(), _gaussian, 2 / 1.3),
-    _known(events.Repeat(events.Gaussian(4.0), 9), ZeroOut(), _gaussian, 3 / 4),
-    _known(events.Laplace(1.2), AddRemove(), _laplace, 1 / 1.2),
-    _known(events.Laplace(1.2), ReplaceOne(), _laplace, 2 / 1.2),
-    _known(events.RandomizedResponse(0.75), ReplaceOne(), _responses, 0.75, 1),
+    _list_truths(events.Gaussian(1.3), AddRemove(), _gaussian, 1 / 1.3),
+    _list_truths(events.Gaussian(1.3), ReplaceOne(), _gaussian, 2 / 1.3),
+    _list_truths(events.Repeat(events.Gaussian(4.0), 9), ZeroOut(), _gaussian, 3 / 4),
+    _list_truths(events.Laplace(1.2), AddRemove(), _laplace, 1 / 1.2),
+    _list_truths(events.Laplace(1.2), ReplaceOne(), _laplace, 2 / 1.2),
+    _list_truths(events.RandomizedResponse(0.75), ReplaceOne(), _responses, 0.75, 1),
     _repeated_response(0.75, 3),
     _repeated_response(0.6, 7),
     # zero-out is not symmetric: the unit's answer against a coin, and a coin against the unit's answer
-    _known(events.RandomizedResponse(0.75), ZeroOut(), _finite, (0.75, 0.25), (0.5, 0.5)),
-    _known(
+    _list_truths(events.RandomizedResponse(0.75), ZeroOut(), _finite, (0.75, 0.25), (0.5, 0.5)),
+    _list_truths(
         events.RandomizedResponse(0.7, 4), ZeroOut(), _finite, (0.7, 0.1, 0.1, 0.1), (0.25, 0.25, 0.25, 0.25)
     ),
-    _known(
-        events.Poisson(0.2, events.Gaussian(0.8)), AddRemove(), _sampled, 0.2, partial(_gaussian, 1 / 0.8)
+    _list_truths(
+        events.Poisson(0.2, events.Gaussian(0.8)), AddRemove(), _subsample_profile, 0.2, partial(_gaussian, 1 / 0.8)
     ),
-    _known(events.Poisson(0.2, events.Laplace(0.8)), AddRemove(), _sampled, 0.2, partial(_laplace, 1 / 0.8)),
-    _known(
+    _list_truths(events.Poisson(0.2, events.Laplace(0.8)), AddRemove(), _subsample_profile, 0.2, partial(_laplace, 1 / 0.8)),
+    _list_truths(
         events.FixedSize(30, 100, events.Gaussian(1.5)),
         ReplaceOne(),
-        _sampled,
+        _subsample_profile,
         0.3,
         partial(_gaussian, 2 / 1.5),
     ),

@@ -165,7 +165,7 @@ def _train(
     Gives the engine that was used and the seconds for one model.
     """
 
-    def left() -> list[int]:
+    def list_missing() -> list[int]:
         return [model for model in range(len(job.members)) if model not in signals]
 
     def save(answer: ModelSignals) -> None:
@@ -174,21 +174,21 @@ def _train(
         signals[answer.model] = answer
 
     started = time.monotonic()
-    choice = choose(job, left()) if engine is None else _use_engine(engine, job)
+    choice = choose(job, list_missing()) if engine is None else _use_engine(engine, job)
     if choice.first is not None:
         save(choice.first)
-    if not left():
+    if not list_missing():
         return choice, time.monotonic() - started
-    started, count = time.monotonic(), len(left())
-    with ShadowProgress(len(left()), choice.engine.name, shown=progress, stream=stream) as bar:
+    started, count = time.monotonic(), len(list_missing())
+    with ShadowProgress(len(list_missing()), choice.engine.name, shown=progress, stream=stream) as bar:
         try:
-            for answer in choice.engine.run(job, left(), bar.tick):
+            for answer in choice.engine.run(job, list_missing(), bar.tick):
                 save(answer)
             return choice, (time.monotonic() - started) / count
         except WorkerFailed as failed:
             reason = f"{choice.engine.name} failed: {failed}"
-    with ShadowProgress(len(left()), Sequential().name, shown=progress, stream=stream) as bar:
-        for answer in Sequential().run(job, left(), bar.tick):
+    with ShadowProgress(len(list_missing()), Sequential().name, shown=progress, stream=stream) as bar:
+        for answer in Sequential().run(job, list_missing(), bar.tick):
             save(answer)
     return EngineChoice(Sequential(), reason, choice.estimates), (time.monotonic() - started) / count
 

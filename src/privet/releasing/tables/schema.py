@@ -19,7 +19,7 @@ def check_columns(questions: tuple[Question, ...], schema: Mapping[str, ColumnKi
             column, numeric = required.name, required.numeric
             if column not in schema:
                 raise InvalidArgument(
-                    f"{question.label!r} needs the column {column!r}, and the table has {_listed(schema)}. "
+                    f"{question.label!r} needs the column {column!r}, and the table has {_list_names(schema)}. "
                     f"Check the name."
                 )
             if column == "*" or (column.startswith("^") and column.endswith("$")):
@@ -34,6 +34,6 @@ def check_columns(questions: tuple[Question, ...], schema: Mapping[str, ColumnKi
                 )
 
 
-def _listed(schema: Mapping[str, ColumnKind]) -> str:
+def _list_names(schema: Mapping[str, ColumnKind]) -> str:
     names = ", ".join(repr(name) for name in schema)
     return names if len(names) <= 300 else f"{names[:300]}… ({len(schema)} columns)"

@@ -197,7 +197,7 @@ def _text(value: object) -> str | None:
     return str(value)
 
 
-def _written(value: object) -> str | None:
+def _write_value(value: object) -> str | None:
     name = _name(value)
     return None if name is None else name[1:]
 
@@ -255,6 +255,6 @@ _PARTS: dict[ValuePart, Callable[[object], Any]] = {
     ValuePart.NUMBER: _number,
     ValuePart.WHOLE: _whole,
     ValuePart.TEXT: _text,
-    ValuePart.WRITTEN: _written,
+    ValuePart.WRITTEN: _write_value,
     ValuePart.NAME: _name,
 }

@@ -7,7 +7,7 @@ fields.
 import json
 import re
 
-from privet.documents import opened
+from privet.documents import open_document
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.plain_data import PlainData, report_figures
 from privet.reporting.documents.schema import conform, report_schema
@@ -31,6 +31,6 @@ def document(report: ReportContent) -> str:
 
 def read_document(text: str) -> PlainData:
     """The plain data of a report, after its format, its version and every field were checked."""
-    plain = opened(text, FORMAT, VERSION)
+    plain = open_document(text, FORMAT, VERSION)
     conform(plain, report_schema())
     return plain

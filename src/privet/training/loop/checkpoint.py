@@ -44,7 +44,7 @@ from privet.accounting import account
 from privet.arguments import whole
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
-from privet.documents import only, opened
+from privet.documents import only, open_document
 from privet.durable_files import (
     ChangedMeanwhile,
     is_locked_by,
@@ -298,7 +298,7 @@ class Checkpoint:
 
     def _parse_journal(self, text: bytes) -> Journal:
         try:
-            document = opened(text.decode(), _FORMAT, _VERSION, _WITH_REPR)
+            document = open_document(text.decode(), _FORMAT, _VERSION, _WITH_REPR)
         except UnicodeDecodeError:
             raise Unreadable("The journal must be text, and is not. Restore the file.") from None
         known = ("format", "version", "plan", "reserved", "abandoned", "ledger")
