@@ -4,10 +4,10 @@ import math
 
 from privet.errors import InvalidArgument
 
-__all__ = ["at_least", "finite", "fraction", "halves", "open_fraction", "positive", "shown", "whole"]
+__all__ = ["at_least", "finite", "format_value", "fraction", "halves", "open_fraction", "positive", "whole"]
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value for a message: its repr, shortened if long; a description if repr fails."""
     try:
         text = repr(value)
@@ -22,18 +22,18 @@ def finite(name: str, value: float) -> float:
     """A finite real number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidArgument(
-            f"'{name}' must be a real number, got {shown(value)} of type {type(value).__name__}. "
+            f"'{name}' must be a real number, got {format_value(value)} of type {type(value).__name__}. "
             f"Give it as a Python int or float."
         )
     if not _is_finite(value):
-        raise InvalidArgument(f"'{name}' must be finite, got {shown(value)}. Give an ordinary number.")
+        raise InvalidArgument(f"'{name}' must be finite, got {format_value(value)}. Give an ordinary number.")
     return value
 
 
 def positive(name: str, value: float) -> float:
     """A finite number above zero."""
     if finite(name, value) <= 0:
-        raise InvalidArgument(f"'{name}' must be above 0, got {shown(value)}. Give a positive number.")
+        raise InvalidArgument(f"'{name}' must be above 0, got {format_value(value)}. Give a positive number.")
     return value
 
 
@@ -41,7 +41,7 @@ def at_least(name: str, value: float, least: float) -> float:
     """A finite number that is not below ``least``."""
     if finite(name, value) < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least:g}, got {shown(value)}. Give a number from {least:g} upwards."
+            f"'{name}' must be at least {least:g}, got {format_value(value)}. Give a number from {least:g} upwards."
         )
     return value
 
@@ -50,7 +50,7 @@ def fraction(name: str, value: float) -> float:
     """A number in (0, 1]: a rate."""
     if not 0 < finite(name, value) <= 1:
         raise InvalidArgument(
-            f"'{name}' must be above 0 and at most 1, got {shown(value)}. "
+            f"'{name}' must be above 0 and at most 1, got {format_value(value)}. "
             f"A rate is a probability, such as lot size / number of records."
         )
     return value
@@ -60,7 +60,7 @@ def open_fraction(name: str, value: float) -> float:
     """A number in (0, 1): a probability that is neither impossible nor certain."""
     if not 0 < finite(name, value) < 1:
         raise InvalidArgument(
-            f"'{name}' must lie strictly between 0 and 1, got {shown(value)}. Give a probability inside."
+            f"'{name}' must lie strictly between 0 and 1, got {format_value(value)}. Give a probability inside."
         )
     return value
 
@@ -69,15 +69,15 @@ def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int
     """A whole number that is not below ``least``, nor above ``most``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(
-            f"'{name}' must be a whole number, got {shown(value)}. Give it as a Python int."
+            f"'{name}' must be a whole number, got {format_value(value)}. Give it as a Python int."
         )
     if value < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least}, got {shown(value)}. Give a whole number from {least} upwards."
+            f"'{name}' must be at least {least}, got {format_value(value)}. Give a whole number from {least} upwards."
         )
     if most is not None and value > most:
         raise InvalidArgument(
-            f"'{name}' must be at most {most:.0e}, got {shown(value)}. Give a number that can occur."
+            f"'{name}' must be at most {most:.0e}, got {format_value(value)}. Give a number that can occur."
         )
     return value
 
@@ -86,7 +86,7 @@ def halves(name: str, value: float, most: float) -> float:
     """A positive multiple of one half."""
     if not 0 < finite(name, value) <= most or 2 * value != int(2 * value):
         raise InvalidArgument(
-            f"'{name}' must be a positive multiple of ½ and at most {most:.0e}, got {shown(value)}. "
+            f"'{name}' must be a positive multiple of ½ and at most {most:.0e}, got {format_value(value)}. "
             f"Count in whole steps of the grid that the noise is on."
         )
     return value

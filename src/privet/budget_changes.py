@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument, Unreadable
 from privet.filters import Filter, filter_from_plain, filter_to_plain
 from privet.lineage import canonical
@@ -35,12 +35,12 @@ class BudgetChange:
         for name, rule in (("before", self.before), ("after", self.after)):
             if not isinstance(rule, Filter) and (name == "after" or rule is not None):
                 raise InvalidArgument(
-                    f"'{name}' must be a filter, got {shown(rule)}. Use one of privet.filters."
+                    f"'{name}' must be a filter, got {format_value(rule)}. Use one of privet.filters."
                 )
         for name, text in (("reason", self.reason), ("time", self.time)):
             if not isinstance(text, str) or not text.strip():
                 raise InvalidArgument(
-                    f"'{name}' must be text, got {shown(text)}. Say why and when the budget was changed."
+                    f"'{name}' must be text, got {format_value(text)}. Say why and when the budget was changed."
                 )
 
     @cached_property

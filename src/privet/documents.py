@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privet import events
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument, Unreadable
 from privet.events import Event
 
@@ -92,7 +92,7 @@ def open_document(text: str, form: str, *versions: int) -> dict[str, Any]:
     found = document.get("version")
     if isinstance(found, bool) or found not in versions:
         raise Unreadable(
-            f"'version' must be {' or '.join(map(str, versions))}, got {shown(found)}. "
+            f"'version' must be {' or '.join(map(str, versions))}, got {format_value(found)}. "
             f"Read the document with the version of Privet that wrote it."
         )
     return document
@@ -140,7 +140,7 @@ def _event(node: object, depth: int) -> Event:
     kind = _KINDS.get(node["kind"])
     if kind is None:
         raise Unreadable(
-            f"'kind' must be one of {', '.join(_KINDS)}, got {shown(node['kind'])}. "
+            f"'kind' must be one of {', '.join(_KINDS)}, got {format_value(node['kind'])}. "
             f"Read the document with the version of Privet that wrote it."
         )
     known = _FIELDS[kind]

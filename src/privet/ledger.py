@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, final
 
 from privet.adjacency import Adjacency, Unit, adjacency_from_name
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.budget_changes import BudgetChange
 from privet.caveats import Caveat
 from privet.documents import from_plain, is_whole, only, open_document, to_plain
@@ -38,7 +38,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str):
-            raise InvalidArgument(f"'label' must be text, got {shown(self.label)}. Say what was released.")
+            raise InvalidArgument(f"'label' must be text, got {format_value(self.label)}. Say what was released.")
         if not isinstance(self.event, Event):
             raise InvalidArgument(
                 f"'event' must be an event, got {type(self.event).__name__}. Describe what ran as an event."
@@ -79,35 +79,35 @@ class Ledger:
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
             raise InvalidArgument(
-                f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. "
+                f"'adjacency' must be an adjacency, got {format_value(self.adjacency)}. "
                 f"Use AddRemove(), ReplaceOne() or ZeroOut()."
             )
         if not isinstance(self.entries, tuple) or not all(isinstance(row, Entry) for row in self.entries):
             raise InvalidArgument(
-                f"'entries' must be a tuple of entries, got {shown(self.entries)}. Add to a ledger with spend."
+                f"'entries' must be a tuple of entries, got {format_value(self.entries)}. Add to a ledger with spend."
             )
         if not isinstance(self.caveats, frozenset) or not all(isinstance(c, Caveat) for c in self.caveats):
             raise InvalidArgument(
-                f"'caveats' must be a frozenset of caveats, got {shown(self.caveats)}. "
+                f"'caveats' must be a frozenset of caveats, got {format_value(self.caveats)}. "
                 f"Write frozenset({{Caveat.SEEDED_NOISE}})."
             )
         if self.filter is not None and not isinstance(self.filter, Filter):
             raise InvalidArgument(
-                f"'filter' must be a filter or None, got {shown(self.filter)}. Use one of privet.filters."
+                f"'filter' must be a filter or None, got {format_value(self.filter)}. Use one of privet.filters."
             )
         if self.unit_column is not None and (
             not isinstance(self.unit_column, str) or self.adjacency.unit is Unit.RECORD
         ):
             raise InvalidArgument(
-                f"'unit_column' must name the column of a user or client, got {shown(self.unit_column)} under {self.adjacency}. "
+                f"'unit_column' must name the column of a user or client, got {format_value(self.unit_column)} under {self.adjacency}. "
                 f"Leave it out where each row is protected by itself."
             )
         if not isinstance(self.changes, tuple) or not all(isinstance(c, BudgetChange) for c in self.changes):
             raise InvalidArgument(
-                f"'changes' must be a tuple of budget changes, got {shown(self.changes)}. Leave it out for none."
+                f"'changes' must be a tuple of budget changes, got {format_value(self.changes)}. Leave it out for none."
             )
         if self.tally is not None and not isinstance(self.tally, Tally):
-            raise InvalidArgument(f"'tally' must be a tally or None, got {shown(self.tally)}. Leave it out.")
+            raise InvalidArgument(f"'tally' must be a tally or None, got {format_value(self.tally)}. Leave it out.")
         places = [change.place for change in self.changes]
         if places != sorted(places) or (places and places[-1] > len(self.entries)):
             raise InvalidArgument(
@@ -256,7 +256,7 @@ class Ledger:
         for code in codes:
             if not isinstance(code, str) or code not in Caveat.__members__:
                 raise Unreadable(
-                    f"'caveats' must hold codes that this version knows, got {shown(code)}. "
+                    f"'caveats' must hold codes that this version knows, got {format_value(code)}. "
                     f"Read the document with the version of Privet that wrote it."
                 )
         lineage = document.get("lineage")

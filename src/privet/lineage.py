@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument, Unreadable
 
 __all__ = ["Head", "canonical", "chain_digests", "checked_identity", "fresh_identity", "seal_digest"]
@@ -57,7 +57,7 @@ class Head:
             or not (parts[1].isascii() and parts[1].isdigit() and len(parts[1]) < 16)
         ):
             raise InvalidArgument(
-                f"A head must be written as NUMBER:LINKS:DIGEST, got {shown(text)}. "
+                f"A head must be written as NUMBER:LINKS:DIGEST, got {format_value(text)}. "
                 f"Copy what 'privet ledger FILE' shows."
             )
         return Head(parts[0], int(parts[1]), parts[2])
@@ -95,7 +95,7 @@ def checked_identity(found: object) -> str:
     """A ledger's number as it is read."""
     if not isinstance(found, str) or not _is_hexadecimal(found, _IDENTITY):
         raise Unreadable(
-            f"The number of a ledger must be {_IDENTITY} hexadecimal digits, got {shown(found)}. Restore the file."
+            f"The number of a ledger must be {_IDENTITY} hexadecimal digits, got {format_value(found)}. Restore the file."
         )
     return found
 

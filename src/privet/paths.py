@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 
 __all__ = ["can_be_named", "is_file", "is_folder", "path_from", "resolve_path"]
@@ -13,12 +13,12 @@ def path_from(name: str, value: object) -> Path:
     """A path from a public argument: text without NUL, or a path object."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise InvalidArgument(
-            f"'{name}' must be a path, got {shown(value)} of type {type(value).__name__}. Give text or a Path."
+            f"'{name}' must be a path, got {format_value(value)} of type {type(value).__name__}. Give text or a Path."
         )
     path = Path(value)
     if "\0" in str(path) or not str(value):
         raise InvalidArgument(
-            f"'{name}' must be a path that can exist, got {shown(str(value))}. Check the name."
+            f"'{name}' must be a path that can exist, got {format_value(str(value))}. Check the name."
         )
     return path
 

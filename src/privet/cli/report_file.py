@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.fingerprints import FingerprintKey
 from privet.paths import can_be_named, is_folder
@@ -23,7 +23,7 @@ def report_file(name: str) -> Path:
         or not can_be_named(path.with_name(f".{path.name}.part"))
     ):
         raise InvalidArgument(
-            f"'--out' must be a file in a folder that exists, got {shown(name)}. Make the folder first."
+            f"'--out' must be a file in a folder that exists, got {format_value(name)}. Make the folder first."
         )
     if path.suffix.lower() not in (".html", ".json", ".md"):
         raise InvalidArgument(
@@ -88,7 +88,7 @@ def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path |
     path = Path(named) if named is not None else None if out is None else key_file(out)
     if path is not None and not (is_folder(path.parent) and can_be_named(path)):
         raise InvalidArgument(
-            f"'--key' must be a file in a folder that exists, got {shown(str(path))}. Make the folder first."
+            f"'--key' must be a file in a folder that exists, got {format_value(str(path))}. Make the folder first."
         )
     if path is None or not os.path.lexists(path):
         return FingerprintKey.generate(), path

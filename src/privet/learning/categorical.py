@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import positive, shown, whole
+from privet.arguments import format_value, positive, whole
 from privet.errors import InvalidArgument
 from privet.events import DiscreteLaplace, Event, Repeat
 from privet.learning.classifier import SLACK, PrivateBayes
@@ -130,7 +130,7 @@ def _read_categories(entry: Any) -> Categories:  # noqa: ANN401 - an int or a se
         return Categories("categories", tuple(range(whole("categories", entry, most=10**7))))
     if isinstance(entry, (str, bytes)) or not isinstance(entry, (Sequence, np.ndarray)):
         raise InvalidArgument(
-            f"'categories' must hold whole numbers or tuples of values, got {shown(entry)}. "
+            f"'categories' must hold whole numbers or tuples of values, got {format_value(entry)}. "
             f"Write 3 for 0, 1, 2, or ('a', 'b')."
         )
     return Categories("categories", tuple(entry))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privet.adjacency import Adjacency
-from privet.arguments import positive, shown
+from privet.arguments import format_value, positive
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, MissingPackage
@@ -135,7 +135,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
         if not self.classes_.size or self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
                 f"'classes' must be a sequence of different classes, at least one, got "
-                f"{shown(self.classes)}. List each class once."
+                f"{format_value(self.classes)}. List each class once."
             )
         positions = {label: position for position, label in enumerate(self.classes_.tolist())}
         return indices(answers, positions)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Repeat
@@ -123,7 +123,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             return NoisySGD()
         if not isinstance(self.solver, Solver):
             raise InvalidArgument(
-                f"'solver' must be a solver or None, got {shown(self.solver)}. "
+                f"'solver' must be a solver or None, got {format_value(self.solver)}. "
                 f"Use OutputPerturbation(), ObjectivePerturbation() or NoisySGD()."
             )
         return self.solver

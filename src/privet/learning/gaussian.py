@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import positive, shown
+from privet.arguments import format_value, positive
 from privet.errors import InvalidArgument
 from privet.events import Compose, DiscreteLaplace, Repeat
 from privet.learning.classifier import SLACK, PrivateBayes
@@ -156,11 +156,11 @@ class GaussianNB(PrivateBayes):
         except (TypeError, ValueError):
             raise InvalidArgument(
                 f"'bounds' must be two numbers, or two sequences of {features} numbers, got "
-                f"{shown(self.bounds)}. Give the lower ends and the upper ends."
+                f"{format_value(self.bounds)}. Give the lower ends and the upper ends."
             ) from None
         if not (np.isfinite(lower) & np.isfinite(upper) & (lower < upper)).all():
             raise InvalidArgument(
-                f"'bounds' must be finite, each lower end below its upper end, got {shown(self.bounds)}. "
+                f"'bounds' must be finite, each lower end below its upper end, got {format_value(self.bounds)}. "
                 f"Give bounds that are known without looking at the data."
             )
         return lower, upper

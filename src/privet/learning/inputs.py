@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privet.adjacency import Adjacency
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import list_records
@@ -42,7 +42,7 @@ def read_adjacency(adjacency: object, fix: str) -> Adjacency:
     if isinstance(adjacency, type) and issubclass(adjacency, Adjacency) and adjacency is not Adjacency:
         adjacency = adjacency()
     if not isinstance(adjacency, Adjacency):
-        raise InvalidArgument(f"'adjacency' must be an adjacency, got {shown(adjacency)}. {fix}")
+        raise InvalidArgument(f"'adjacency' must be an adjacency, got {format_value(adjacency)}. {fix}")
     return adjacency
 
 
@@ -51,7 +51,7 @@ def choose_noise_source(noise: object, random_state: object) -> NoiseSource:
     if random_state is not None:
         if noise is not None:
             raise InvalidArgument(
-                f"'random_state' must be None where 'noise' is given, got {shown(random_state)}. Give one "
+                f"'random_state' must be None where 'noise' is given, got {format_value(random_state)}. Give one "
                 f"of the two."
             )
         return SeededNoise(int(to_scalar(random_state)))
@@ -59,7 +59,7 @@ def choose_noise_source(noise: object, random_state: object) -> NoiseSource:
         return SecureNoise()
     if not isinstance(noise, NoiseSource):
         raise InvalidArgument(
-            f"'noise' must be a source of noise or None, got {shown(noise)}. Leave it out for secure noise."
+            f"'noise' must be a source of noise or None, got {format_value(noise)}. Leave it out for secure noise."
         )
     return noise
 

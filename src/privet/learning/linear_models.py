@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from privet.adjacency import Adjacency, ReplaceOne
-from privet.arguments import positive, shown
+from privet.arguments import format_value, positive
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
@@ -74,10 +74,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
             self._check_classes("those seen in the data")
             return np.asarray(labels).reshape(-1), SEEN_CLASSES
         self.classes_ = np.unique(np.asarray(list(self.classes)))
-        self._check_classes(shown(self.classes))
+        self._check_classes(format_value(self.classes))
         if self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
-                f"'classes' must be different from each other, got {shown(self.classes)}. List each class "
+                f"'classes' must be different from each other, got {format_value(self.classes)}. List each class "
                 f"once."
             )
         positions = {label: position for position, label in enumerate(self.classes_.tolist())}

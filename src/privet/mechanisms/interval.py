@@ -16,7 +16,7 @@ import numpy as np
 
 from privet import events
 from privet.adjacency import Adjacency, ReplaceOne
-from privet.arguments import open_fraction, positive, shown, whole
+from privet.arguments import format_value, open_fraction, positive, whole
 from privet.errors import InvalidArgument, NotProved
 from privet.mechanisms.grids import BLOCK, StepGrid, grid_below
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
@@ -172,7 +172,7 @@ class SumUtility(Utility):
     def __post_init__(self) -> None:
         if not callable(self.score):
             raise InvalidArgument(
-                f"'score' must be a function of a record and an array of points, got {shown(self.score)}. "
+                f"'score' must be a function of a record and an array of points, got {format_value(self.score)}. "
                 f"Write lambda record, points: …"
             )
         check_bounds(self.least, self.most)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from privet.adjacency import Adjacency
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.ledger import Ledger
@@ -60,7 +60,7 @@ def check_adjacency(value: object) -> Adjacency:
     """An adjacency, which no mechanism chooses by itself."""
     if not isinstance(value, Adjacency):
         raise InvalidArgument(
-            f"'adjacency' must be an adjacency, got {shown(value)}, because a sensitivity depends on it. "
+            f"'adjacency' must be an adjacency, got {format_value(value)}, because a sensitivity depends on it. "
             f"Use AddRemove(), ReplaceOne() or ZeroOut()."
         )
     return value

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
-from privet.arguments import finite, shown
+from privet.arguments import finite, format_value
 from privet.errors import InvalidArgument, NotProved
 from privet.mechanisms.grids import StepGrid
 from privet.mechanisms.records import numbers, records
@@ -147,7 +147,7 @@ class CountWhere(TallyQuery):
     def __post_init__(self) -> None:
         if not callable(self.predicate):
             raise InvalidArgument(
-                f"'predicate' must be a function of one record, got {shown(self.predicate)}. Write lambda "
+                f"'predicate' must be a function of one record, got {format_value(self.predicate)}. Write lambda "
                 f"record: …"
             )
 

@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 
 from privet import events
 from privet.adjacency import Adjacency, ReplaceOne, ZeroOut
-from privet.arguments import fraction, open_fraction, positive, shown, whole
+from privet.arguments import format_value, fraction, open_fraction, positive, whole
 from privet.bounds import Interval
 from privet.errors import InvalidArgument, NotProved
 from privet.mechanisms.mechanism import SECURE, Mechanism, check_adjacency
@@ -194,7 +194,7 @@ class KaryResponse(Mechanism[list[Any]]):
         position = indices([answer], self._positions)[0]
         if position < 0:
             raise InvalidArgument(
-                f"'answer' must be one of the answers, got {shown(answer)}. Give what the person said."
+                f"'answer' must be one of the answers, got {format_value(answer)}. Give what the person said."
             )
         likelihood = np.full(len(self.answers), self.lie)
         likelihood[position] = self.truth
@@ -215,7 +215,7 @@ class KaryResponse(Mechanism[list[Any]]):
         if shares.shape != (len(self.answers),) or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
             raise InvalidArgument(
                 f"There must be one probability for each of the {len(self.answers)} answers, and they must "
-                f"add up to 1, got {shown(values)}. Give them in the order of 'answers'."
+                f"add up to 1, got {format_value(values)}. Give them in the order of 'answers'."
             )
         return shares
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.adjacency import Adjacency, ReplaceOne
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.mechanisms.grids import BLOCK, ONE, StepGrid, grid_below
 from privet.mechanisms.queries import box_distance, check_bounds
@@ -110,7 +110,7 @@ class SumOfScores(Score):
         check_bounds(self.lower, self.upper)
         if not callable(self.score):
             raise InvalidArgument(
-                f"'score' must be a function of a record and a candidate, got {shown(self.score)}. "
+                f"'score' must be a function of a record and a candidate, got {format_value(self.score)}. "
                 f"Write lambda record, candidate: …"
             )
         self.grid.check(self.lower, self.upper)

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from privet.adjacency import Adjacency
-from privet.arguments import positive, shown, whole
+from privet.arguments import format_value, positive, whole
 from privet.errors import InvalidArgument
 from privet.mechanisms.grids import BLOCK, StepGrid
 from privet.mechanisms.queries import (
@@ -108,7 +108,7 @@ class Histograms(TallyQuery):
     def __post_init__(self) -> None:
         if not isinstance(self.tables, tuple) or not self.tables:
             raise InvalidArgument(
-                f"'tables' must be a tuple with the categories of each attribute, got {shown(self.tables)}. "
+                f"'tables' must be a tuple with the categories of each attribute, got {format_value(self.tables)}. "
                 f"Write (('yes', 'no'), ('red', 'green', 'blue'))."
             )
         for categories in self.tables:

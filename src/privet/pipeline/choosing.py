@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.attacks import Attack, Shokri
 from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.registry import ATTACKS, Knowledge, Means, NamedAttack, Need, find_attacks
@@ -46,7 +46,7 @@ def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
     names = [entry for entry in wanted if isinstance(entry, str)]
     if len(ready) + len(names) < len(wanted) or not wanted:
         raise InvalidArgument(
-            f"'attacks' must be attacks or names of them, got {shown(attacks)}. Leave it out to run those "
+            f"'attacks' must be attacks or names of them, got {format_value(attacks)}. Leave it out to run those "
             f"that fit."
         )
     for attack in ready:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.attacks.membership.registry import ALL_CONFIDENCES, REFERENCES, SHADOWS, Knowledge, Means
 from privet.attacks.membership.white_box import Shadow
 from privet.attacks.shadows import Recipe
@@ -41,7 +41,7 @@ class KnowledgeSource:
             require_identified(self.references, "references")
         elif self.references is not None and self.recipe is None:
             raise InvalidArgument(
-                f"'references' must go with a recipe to train them by, got {shown(self.references)} and no "
+                f"'references' must go with a recipe to train them by, got {format_value(self.references)} and no "
                 f"recipe. Say how the model was trained: recipe=TorchRecipe(…), for instance."
             )
         elif self.references is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from privet.arguments import positive, shown
+from privet.arguments import format_value, positive
 from privet.attacks.membership.white_box import Shadow
 from privet.attacks.shadows import HalvesBesideRest, Recipe, Study, conduct
 from privet.attacks.shadows.whole_models import train_shadows
@@ -52,7 +52,7 @@ class TimeLimit:
             seconds = float(value)
         if not 0 < seconds < math.inf:
             raise InvalidArgument(
-                f"'{name}' must be a time above 0 such as 90, '90s', '10min' or '2h', got {shown(value)}. "
+                f"'{name}' must be a time above 0 such as 90, '90s', '10min' or '2h', got {format_value(value)}. "
                 f"Give seconds, or a number and a unit."
             )
         return cls(seconds)

@@ -30,7 +30,7 @@ from threading import Lock
 from typing import Any, TypeAlias, final
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.documents import from_plain
@@ -81,15 +81,15 @@ class DurableLedger:
     def __post_init__(self) -> None:
         if not isinstance(self.path, Path):
             raise InvalidArgument(
-                f"'path' must be a Path, got {shown(self.path)}. Write Path(\"ledger.json\")."
+                f"'path' must be a Path, got {format_value(self.path)}. Write Path(\"ledger.json\")."
             )
         if not isinstance(self.adjacency, Adjacency):
             raise InvalidArgument(
-                f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. Use that of the plan."
+                f"'adjacency' must be an adjacency, got {format_value(self.adjacency)}. Use that of the plan."
             )
         if self.budget is not None and not isinstance(self.budget, (Budget, Filter)):
             raise InvalidArgument(
-                f"'budget' must be a Budget, a filter or None, got {shown(self.budget)}. Write Budget(epsilon=1.5)."
+                f"'budget' must be a Budget, a filter or None, got {format_value(self.budget)}. Write Budget(epsilon=1.5)."
             )
 
     @contextmanager

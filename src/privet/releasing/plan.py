@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import final
 
 from privet.adjacency import AddRemove, Adjacency, Unit
-from privet.arguments import open_fraction, positive, shown
+from privet.arguments import format_value, open_fraction, positive
 from privet.errors import InvalidArgument
 from privet.events import Compose, Event
 from privet.ledger import Entry, Ledger
@@ -133,7 +133,7 @@ class ReleasePlan:
                 f"{store.ledger.adjacency}. Use one store for each adjacency."
             )
         if not isinstance(data_name, str):
-            raise InvalidArgument(f"'data_name' must be text, got {shown(data_name)}. Name the table.")
+            raise InvalidArgument(f"'data_name' must be text, got {format_value(data_name)}. Name the table.")
         store.use_unit_column(self.unit)
         _ = self._calibrated  # this time depends on public parameters only, so it does not count
         due = None if answer_after is None else AnswerTime(answer_after)
@@ -210,18 +210,18 @@ class ReleasePlan:
 def _check_statistics(statistics: object) -> None:
     if not isinstance(statistics, tuple) or not statistics:
         raise InvalidArgument(
-            f"'statistics' must be a tuple of pairs (label, statistic), got {shown(statistics)}. "
+            f"'statistics' must be a tuple of pairs (label, statistic), got {format_value(statistics)}. "
             f'Write (("people", Count()),).'
         )
     labels = []
     for pair in statistics:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Statistic):
             raise InvalidArgument(
-                f"'statistics' must hold pairs (label, statistic), got {shown(pair)}. Write (\"people\", "
+                f"'statistics' must hold pairs (label, statistic), got {format_value(pair)}. Write (\"people\", "
                 f"Count())."
             )
         if not isinstance(pair[0], str) or not pair[0]:
-            raise InvalidArgument(f"A label must be text, got {shown(pair[0])}. Say what is released.")
+            raise InvalidArgument(f"A label must be text, got {format_value(pair[0])}. Say what is released.")
         labels.append(pair[0])
     if len(set(labels)) < len(labels):
         raise InvalidArgument("'statistics' must have different labels, and two are equal. Rename one.")
@@ -230,7 +230,7 @@ def _check_statistics(statistics: object) -> None:
 def _check_kind(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
         raise InvalidArgument(
-            f"'{name}' must be of type {kind.__name__}, got {shown(value)}. See privet.releasing."
+            f"'{name}' must be of type {kind.__name__}, got {format_value(value)}. See privet.releasing."
         )
 
 
@@ -248,7 +248,7 @@ def _check_unit(unit: object, contribution: Contribution, adjacency: Adjacency) 
             )
     elif not isinstance(unit, str) or not unit:
         raise InvalidArgument(
-            f"'unit' must name a column, or be None, got {shown(unit)}. Give its name as text."
+            f"'unit' must name a column, or be None, got {format_value(unit)}. Give its name as text."
         )
     elif adjacency.unit is Unit.RECORD:
         raise InvalidArgument(
@@ -260,7 +260,7 @@ def _check_unit(unit: object, contribution: Contribution, adjacency: Adjacency) 
 def _check_split(split: object, count: int) -> None:
     if not isinstance(split, tuple) or len(split) != count:
         raise InvalidArgument(
-            f"'split' must be a tuple with a weight for each of the {count} statistics, got {shown(split)}. "
+            f"'split' must be a tuple with a weight for each of the {count} statistics, got {format_value(split)}. "
             f"Leave it out for equal shares."
         )
     for weight in split:

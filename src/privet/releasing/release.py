@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
 from privet.releasing.answers import Released
@@ -47,7 +47,7 @@ def release(
     """
     if not isinstance(statistics, Mapping):
         raise InvalidArgument(
-            f"'statistics' must map labels to statistics, got {shown(statistics)}. Write "
+            f"'statistics' must map labels to statistics, got {format_value(statistics)}. Write "
             f"{{'people': Count()}}."
         )
     plan = ReleasePlan(

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, final
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
@@ -139,7 +139,7 @@ def _check_target(path: str | Path) -> Path:
         or not can_be_named(target.with_name(f".{target.name}.part"))
     ):
         raise InvalidArgument(
-            f"'path' must be a file in a folder that exists, got {shown(str(target))}. Make the folder first."
+            f"'path' must be a file in a folder that exists, got {format_value(str(target))}. Make the folder first."
         )
     return target
 

@@ -15,7 +15,7 @@ from typing import final
 
 from torch import Tensor
 
-from privet.arguments import open_fraction, positive, shown
+from privet.arguments import format_value, open_fraction, positive
 from privet.errors import InvalidArgument
 from privet.training.plan import QuantileClip
 
@@ -126,7 +126,7 @@ class PerLayer(Clip):
         if sorted(name for group in groups for name in group) != sorted(names) or not all(groups):
             raise InvalidArgument(
                 f"'shares' must name every layer with trainable parameters once, got "
-                f"{shown([name for name, _ in self.shares])}. Take the names from model.named_children()."
+                f"{format_value([name for name, _ in self.shares])}. Take the names from model.named_children()."
             )
         return groups
 
@@ -201,7 +201,7 @@ def as_clip(clip: "Clip | float") -> Clip:
     if isinstance(clip, int | float) and not isinstance(clip, bool):
         return Flat(float(positive("clip", clip)))
     raise InvalidArgument(
-        f"'clip' must be a number or a clipping rule, got {shown(clip)}. "
+        f"'clip' must be a number or a clipping rule, got {format_value(clip)}. "
         f"Give 1.0, which means Flat(1.0), or Automatic(1.0), PerLayer(1.0) or Adaptive(1.0)."
     )
 
@@ -214,7 +214,7 @@ def _as_pairs(
         return tuple((layer, value) for layer, value in items)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"'{name}' must be pairs of a layer's name and a number, got {shown(pairs)}. "
+            f"'{name}' must be pairs of a layer's name and a number, got {format_value(pairs)}. "
             f"Give {{'features': 3.0, 'head': 4.0}}, for example."
         ) from None
 

@@ -26,7 +26,7 @@ from typing import final
 
 from privet.accounting import EpsilonTarget, Target, account, calibrate
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
-from privet.arguments import open_fraction, positive, shown, whole
+from privet.arguments import format_value, open_fraction, positive, whole
 from privet.callers import level_of_caller
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
@@ -154,7 +154,7 @@ class TrainingPlan:
             if not isinstance(value, kind):
                 wanted = kind.__name__ if isinstance(kind, type) else "Encoding or None"
                 raise InvalidArgument(
-                    f"'{name}' must be a {wanted}, got {shown(value)}. See the classes of that name."
+                    f"'{name}' must be a {wanted}, got {format_value(value)}. See the classes of that name."
                 )
         if not isinstance(self.noise_distribution, Normal) and not isinstance(
             self.correlation, IndependentNoise
@@ -179,7 +179,7 @@ class TrainingPlan:
             )
         if not isinstance(self.size_is_public, bool):
             raise InvalidArgument(
-                f"'size_is_public' must be True or False, got {shown(self.size_is_public)}. "
+                f"'size_is_public' must be True or False, got {format_value(self.size_is_public)}. "
                 f"Give True if 'population' was known before the data."
             )
         if self.size_is_public and self.sampling.needs_size and isinstance(self.adjacency, AddRemove):
@@ -306,7 +306,7 @@ class TrainingPlan:
         target = EpsilonTarget(epsilon=epsilon, delta=delta)
         if (epochs is None) == (steps is None):
             raise InvalidArgument(
-                f"Exactly one of 'epochs' and 'steps' must be given, got {shown(epochs)} and {shown(steps)}. "
+                f"Exactly one of 'epochs' and 'steps' must be given, got {format_value(epochs)} and {format_value(steps)}. "
                 f"Give one of them."
             )
         for caveat in delta_warning(delta, population):

@@ -23,7 +23,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.attacks.shadows.engine import Job, ModelSignals
 from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
@@ -83,7 +83,7 @@ class Cache:
             path.parent.mkdir(exist_ok=True)
         except OSError as failed:
             raise InvalidArgument(
-                f"'cache' must be a folder that can be written, got {shown(str(self._folder))} "
+                f"'cache' must be a folder that can be written, got {format_value(str(self._folder))} "
                 f"({failed.strerror}). Make it one, or name another folder."
             ) from failed
         arrays = {"signals": answer.signals}

@@ -12,7 +12,7 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.attacks.model_views import see
 from privet.attacks.outputs import Outputs
 from privet.attacks.shadows.fingerprints import fingerprint
@@ -109,7 +109,7 @@ def to_recipe(value: object) -> Recipe:
         return CallableRecipe(value)
     raise InvalidArgument(
         f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, "
-        f"labels, seed), got {shown(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where "
+        f"labels, seed), got {format_value(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where "
         f"model makes an untrained module."
     )
 

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from privet.arguments import open_fraction, shown, whole
+from privet.arguments import format_value, open_fraction, whole
 from privet.errors import InvalidArgument
 from privet.scores import Bits
 
@@ -73,7 +73,7 @@ class HalvesBesideRest(Split):
         _check(models, records, seed)
         if not 0 <= self.judged <= records:
             raise InvalidArgument(
-                f"'judged' must be a part of the {records} records, got {shown(self.judged)}. Give how many are judged."
+                f"'judged' must be a part of the {records} records, got {format_value(self.judged)}. Give how many are judged."
             )
         rest = np.ones((models, records - self.judged), dtype=np.bool_)
         return np.concatenate([Halves().members(models, self.judged, seed), rest], axis=1)

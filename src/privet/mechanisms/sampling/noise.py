@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privet.arguments import positive, shown, whole
+from privet.arguments import format_value, positive, whole
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.cumulative_table import make_table
 from privet.mechanisms.sampling.decay import Decay
@@ -99,7 +99,7 @@ def _places(scale: float, most: float) -> int:
 def _check_arguments(scale: float, size: int, source: NoiseSource) -> None:
     if positive("scale", scale) > _LARGEST_SCALE:
         raise InvalidArgument(
-            f"'scale' must be at most 2^50 steps of the grid, got {shown(scale)}, because larger noise does "
+            f"'scale' must be at most 2^50 steps of the grid, got {format_value(scale)}, because larger noise does "
             f"not fit into 64 bits. Take a coarser grid; a step of 2^-20 of the noise's scale is fine "
             f"enough."
         )

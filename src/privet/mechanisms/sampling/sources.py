@@ -1,6 +1,6 @@
 """A check of the source that noise is drawn from."""
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 
@@ -11,7 +11,7 @@ def check_source(source: NoiseSource) -> NoiseSource:
     """A source of privacy noise, as opposed to experiment randomness."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {shown(source)}. Give SecureNoise(), or SeededNoise(…) in "
+            f"'source' must be a NoiseSource, got {format_value(source)}. Give SecureNoise(), or SeededNoise(…) in "
             f"a test."
         )
     return source

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from privet.arguments import finite, shown, whole
+from privet.arguments import finite, format_value, whole
 from privet.errors import InvalidArgument
 from privet.mechanisms.sampling.sources import check_source
 from privet.randomness import NoiseSource
@@ -27,7 +27,7 @@ def uniform_integers(bound: int, size: int, source: NoiseSource) -> npt.NDArray[
     """
     if whole("bound", bound) >= 2**63:
         raise InvalidArgument(
-            f"'bound' must be at most 2^63 - 1, got {shown(bound)}, because the numbers are 64-bit integers. "
+            f"'bound' must be at most 2^63 - 1, got {format_value(bound)}, because the numbers are 64-bit integers. "
             f"Draw the high and the low digits apart."
         )
     whole("size", size, least=0)
@@ -57,7 +57,7 @@ def bernoulli(probability: float, size: int, source: NoiseSource) -> npt.NDArray
     """
     if not 0 <= finite("probability", probability) <= 1:
         raise InvalidArgument(
-            f"'probability' must lie between 0 and 1, got {shown(probability)}. Give a probability."
+            f"'probability' must lie between 0 and 1, got {format_value(probability)}. Give a probability."
         )
     whole("size", size, least=0)
     check_source(source)

@@ -4,7 +4,7 @@ optional."""
 import os
 from pathlib import Path
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.paths import is_file
 from privet.releasing.engines.engine import TableEngine
@@ -41,11 +41,11 @@ def _engine_for_path(path: Path) -> TableEngine:
     suffix = path.suffix.lower()
     if suffix not in _EXPANSION:
         raise InvalidArgument(
-            f"'data' must be the path of a .csv or .parquet file, got {shown(str(path))}. "
+            f"'data' must be the path of a .csv or .parquet file, got {format_value(str(path))}. "
             f"Name the file by its format."
         )
     if not is_file(path):
-        raise InvalidArgument(f"'data' must be the path of a file, got {shown(str(path))}. Check the path.")
+        raise InvalidArgument(f"'data' must be the path of a file, got {format_value(str(path))}. Check the path.")
     if path.stat().st_size * _EXPANSION[suffix] > _SHARE_OF_MEMORY * _memory_bytes():
         from privet.releasing.engines.duckdb_engine import DuckDBEngine
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument
 from privet.releasing.engines.aggregates import Grouping, KeyColumn, KeyKind, RowCount
 from privet.releasing.keys import Category, Number, Values
@@ -128,13 +128,13 @@ class Marginal(KeyedCount):
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not self.columns:
             raise InvalidArgument(
-                f"'columns' must be a tuple of pairs (column, categories), got {shown(self.columns)}. "
+                f"'columns' must be a tuple of pairs (column, categories), got {format_value(self.columns)}. "
                 f'Write (("sex", ("f", "m")), …).'
             )
         for pair in self.columns:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise InvalidArgument(
-                    f"'columns' must hold pairs (column, categories), got {shown(pair)}. "
+                    f"'columns' must hold pairs (column, categories), got {format_value(pair)}. "
                     f'Write (("sex", ("f", "m")), …).'
                 )
             check_column("columns", pair[0])

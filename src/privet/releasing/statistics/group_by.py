@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.releasing.engines.aggregates import Grouping, KeyColumn, KeyKind
 from privet.releasing.keys import Category, Key, Number, Values
@@ -41,7 +41,7 @@ class GroupBy(Statistic):
         if not isinstance(self.statistic, Scalar):
             raise InvalidArgument(
                 f"'statistic' must be one whose answer is one number, such as Count or Mean, got "
-                f"{shown(self.statistic)}. Give several columns in 'by' for groups within groups."
+                f"{format_value(self.statistic)}. Give several columns in 'by' for groups within groups."
             )
         if self.keys is not None:
             check_keys(self.keys, len(columns), single=isinstance(self.by, str))

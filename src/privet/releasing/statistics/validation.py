@@ -1,6 +1,6 @@
 """Checks of the public parameters of statistics: columns, bounds, categories and keys."""
 
-from privet.arguments import finite, shown
+from privet.arguments import finite, format_value
 from privet.errors import InvalidArgument
 
 __all__ = [
@@ -36,19 +36,19 @@ def _check_interval(
     check_column(prefix.removesuffix("_") or "column", column)
     if finite(low, lower) >= finite(high, upper):
         raise InvalidArgument(
-            f"'{low}' must be below '{high}', got {shown(lower)} and {shown(upper)}. Swap the bounds."
+            f"'{low}' must be below '{high}', got {format_value(lower)} and {format_value(upper)}. Swap the bounds."
         )
     if not narrowest <= float(upper) - float(lower) <= widest or max(abs(lower), abs(upper)) > widest:
         raise InvalidArgument(
             f"'{low}' and '{high}' must differ by {narrowest:g} to {widest:g} and lie within ±{widest:g}, "
-            f"got {shown(lower)} and {shown(upper)}. Give bounds that values of the column can really have."
+            f"got {format_value(lower)} and {format_value(upper)}. Give bounds that values of the column can really have."
         )
 
 
 def check_column(name: str, column: object) -> None:
     """The name of a column."""
     if not isinstance(column, str) or not column:
-        raise InvalidArgument(f"'{name}' must name a column, got {shown(column)}. Give its name as text.")
+        raise InvalidArgument(f"'{name}' must name a column, got {format_value(column)}. Give its name as text.")
 
 
 def check_distinct(name: str, values: tuple[object, ...]) -> None:
@@ -61,7 +61,7 @@ def check_categories(name: str, categories: object) -> None:
     """A tuple of distinct categories of one type."""
     if not isinstance(categories, tuple) or not categories:
         raise InvalidArgument(
-            f"'{name}' must be a tuple of categories, got {shown(categories)}. List the values that can "
+            f"'{name}' must be a tuple of categories, got {format_value(categories)}. List the values that can "
             f"occur."
         )
     if len(categories) > MOST_CELLS:
@@ -71,7 +71,7 @@ def check_categories(name: str, categories: object) -> None:
     if not any(all(type(category) is kind for category in categories) for kind in (str, bool, int, float)):
         raise InvalidArgument(
             f"'{name}' must be all text, all whole numbers, all floats or all true and false, got "
-            f"{shown(categories)}. Write them in one way."
+            f"{format_value(categories)}. Write them in one way."
         )
     if isinstance(categories[0], float):
         for category in categories:
@@ -87,7 +87,7 @@ def check_keys(keys: object, width: int, *, single: bool) -> None:
     """A tuple of distinct keys: categories of one column, or tuples of categories of ``width`` columns."""
     if not isinstance(keys, tuple) or not keys:
         raise InvalidArgument(
-            f"'keys' must be a tuple of keys, got {shown(keys)}. List the groups that can occur, or leave "
+            f"'keys' must be a tuple of keys, got {format_value(keys)}. List the groups that can occur, or leave "
             f"it out."
         )
     if single:
@@ -96,7 +96,7 @@ def check_keys(keys: object, width: int, *, single: bool) -> None:
     for key in keys:
         if not isinstance(key, tuple) or len(key) != width:
             raise InvalidArgument(
-                f"'keys' must hold tuples of {width} values, one for each column of 'by', got {shown(key)}. "
+                f"'keys' must hold tuples of {width} values, one for each column of 'by', got {format_value(key)}. "
                 f'Write (("a", 1), …).'
             )
     check_distinct("keys", keys)

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from privet.adjacency import Adjacency
-from privet.arguments import open_fraction, shown, whole
+from privet.arguments import format_value, open_fraction, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.events import DiscreteGaussian, Event, Opaque
@@ -71,7 +71,7 @@ class AIM(SyntheticMechanism):
             whole("rounds", self.rounds)
         if not isinstance(self.workload, Workload):
             raise InvalidArgument(
-                f"'workload' must be a Workload, got {shown(self.workload)}. Use all_marginals(domain, 2)."
+                f"'workload' must be a Workload, got {format_value(self.workload)}. Use all_marginals(domain, 2)."
             )
         needed = tree_cells(self.domain.shape, [])
         if needed > self.most_cells:
@@ -82,7 +82,7 @@ class AIM(SyntheticMechanism):
         self.workload.axes(self.domain)
         if not isinstance(self.estimator, Estimator):
             raise InvalidArgument(
-                f"'estimator' must be an Estimator, got {shown(self.estimator)}. Use MirrorDescent()."
+                f"'estimator' must be an Estimator, got {format_value(self.estimator)}. Use MirrorDescent()."
             )
 
     @property

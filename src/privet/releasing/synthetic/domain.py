@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from privet.arguments import finite, shown
+from privet.arguments import finite, format_value
 from privet.errors import InvalidArgument
 from privet.mechanisms.records import list_records
 
@@ -70,7 +70,7 @@ class Categories(Column):
         if not isinstance(self.categories, tuple) or not self.categories:
             raise InvalidArgument(
                 f"'categories' of column '{self.name}' must be a tuple with at least one value, got "
-                f"{shown(self.categories)}. List every value that may occur, from public knowledge."
+                f"{format_value(self.categories)}. List every value that may occur, from public knowledge."
             )
         try:
             distinct = len({_native(value) for value in self.categories})
@@ -82,7 +82,7 @@ class Categories(Column):
         if distinct < len(self.categories):
             raise InvalidArgument(
                 f"'categories' of column '{self.name}' must differ from each other, got "
-                f"{shown(self.categories)}. Remove duplicates (1, 1.0 and True are one value)."
+                f"{format_value(self.categories)}. Remove duplicates (1, 1.0 and True are one value)."
             )
 
     @property
@@ -133,13 +133,13 @@ class Bins(Column):
         if not isinstance(self.edges, tuple) or len(self.edges) < 2:
             raise InvalidArgument(
                 f"'edges' of column '{self.name}' must be a tuple of at least two numbers, got "
-                f"{shown(self.edges)}. Give the edges of the bins, from public knowledge."
+                f"{format_value(self.edges)}. Give the edges of the bins, from public knowledge."
             )
         for edge in self.edges:
             finite("edges", edge)
         if any(low >= high for low, high in pairwise(self.edges)):
             raise InvalidArgument(
-                f"'edges' of column '{self.name}' must rise, got {shown(self.edges)}. Sort them."
+                f"'edges' of column '{self.name}' must rise, got {format_value(self.edges)}. Sort them."
             )
 
     @property
@@ -179,12 +179,12 @@ class Domain:
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
             raise InvalidArgument(
-                f"'columns' must be a tuple of columns, got {shown(self.columns)}. "
+                f"'columns' must be a tuple of columns, got {format_value(self.columns)}. "
                 f"Write (Categories(…), Bins(…), …)."
             )
         if not self.columns or len(set(self.names)) < len(self.names):
             raise InvalidArgument(
-                f"'columns' must have at least one column and each name once, got {shown(self.names)}. "
+                f"'columns' must have at least one column and each name once, got {format_value(self.names)}. "
                 f"Name each column once."
             )
 
@@ -207,14 +207,14 @@ class Domain:
         """The positions of the named columns."""
         if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
             raise InvalidArgument(
-                f"A marginal must be a tuple of different column names, got {shown(columns)}. "
+                f"A marginal must be a tuple of different column names, got {format_value(columns)}. "
                 f"Write ('age',) or ('age', 'sex')."
             )
         positions = {name: axis for axis, name in enumerate(self.names)}
         for name in columns:
             if name not in positions:
                 raise InvalidArgument(
-                    f"A marginal must be over columns of the domain, got {shown(name)}. "
+                    f"A marginal must be over columns of the domain, got {format_value(name)}. "
                     f"The domain has {', '.join(self.names)}."
                 )
         return tuple(positions[name] for name in columns)
@@ -244,7 +244,7 @@ class Domain:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"'name' must be the name of a column, got {shown(name)}. Give a text.")
+        raise InvalidArgument(f"'name' must be the name of a column, got {format_value(name)}. Give a text.")
 
 
 def _native(value: Any) -> Hashable:  # noqa: ANN401 - any value

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument
 from privet.releasing.synthetic.domain import Domain
 
@@ -32,7 +32,7 @@ class Workload:
     def __post_init__(self) -> None:
         if not isinstance(self.marginals, tuple) or not self.marginals:
             raise InvalidArgument(
-                f"'marginals' must be a tuple of tuples of column names, got {shown(self.marginals)}. "
+                f"'marginals' must be a tuple of tuples of column names, got {format_value(self.marginals)}. "
                 f"Write (('age', 'sex'), …), or use all_marginals."
             )
         if not self.weights:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from privet.adjacency import Adjacency
-from privet.arguments import open_fraction, shown
+from privet.arguments import format_value, open_fraction
 from privet.errors import InvalidArgument
 from privet.events import Compose, DiscreteGaussian, Event, ExponentialMechanism, Repeat
 from privet.releasing.synthetic.budgets import choice_epsilon, concentrated_budget, measurement_scale
@@ -45,7 +45,7 @@ class MST(SyntheticMechanism):
         open_fraction("delta", self.delta)
         if not isinstance(self.estimator, Estimator):
             raise InvalidArgument(
-                f"'estimator' must be an Estimator, got {shown(self.estimator)}. Use MirrorDescent()."
+                f"'estimator' must be an Estimator, got {format_value(self.estimator)}. Use MirrorDescent()."
             )
 
     @property

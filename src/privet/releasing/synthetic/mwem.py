@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from privet.adjacency import Adjacency
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument
 from privet.events import Compose, DiscreteLaplace, Event, ExponentialMechanism, Repeat
 from privet.releasing.synthetic.domain import Domain
@@ -63,7 +63,7 @@ class MWEM(SyntheticMechanism):
             )
         if not isinstance(self.workload, Workload):
             raise InvalidArgument(
-                f"'workload' must be a Workload, got {shown(self.workload)}. Use all_marginals(domain, 2)."
+                f"'workload' must be a Workload, got {format_value(self.workload)}. Use all_marginals(domain, 2)."
             )
         self.workload.axes(self.domain)
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO, final
 import numpy as np
 
 from privet.adjacency import Adjacency, Unit
-from privet.arguments import positive, shown, whole
+from privet.arguments import format_value, positive, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.ledger import Ledger
@@ -132,16 +132,16 @@ class SyntheticMechanism(ABC):
     def _check(self, epsilon: float) -> None:
         positive("epsilon", epsilon)
         if not isinstance(self.domain, Domain):
-            raise InvalidArgument(f"'domain' must be a Domain, got {shown(self.domain)}. List its columns.")
+            raise InvalidArgument(f"'domain' must be a Domain, got {format_value(self.domain)}. List its columns.")
         if not isinstance(self.adjacency, Adjacency):
             raise InvalidArgument(
-                f"'adjacency' must be an adjacency, got {shown(self.adjacency)}. "
+                f"'adjacency' must be an adjacency, got {format_value(self.adjacency)}. "
                 f"Use AddRemove(), ReplaceOne() or ZeroOut()."
             )
         if (self.unit is None) != (self.adjacency.unit is Unit.RECORD):
             raise InvalidArgument(
                 f"'unit' must name the column of users or clients, and be left out where the unit is a "
-                f"record, got {shown(self.unit)} with {self.adjacency}. Give the column and, for example, "
+                f"record, got {format_value(self.unit)} with {self.adjacency}. Give the column and, for example, "
                 f"AddRemove(Unit.USER)."
             )
 

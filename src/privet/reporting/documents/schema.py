@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import Unreadable
 
 __all__ = ["conform", "report_schema"]
@@ -72,7 +72,7 @@ def _check(value: object, schema: Mapping[str, Any], known: Mapping[str, Any], w
     if "$ref" in schema:
         _check(value, known[schema["$ref"].removeprefix("#/$defs/")], known, where)
     if "const" in schema and value != schema["const"]:
-        raise _wrong(where, shown(schema["const"]), value)
+        raise _wrong(where, format_value(schema["const"]), value)
     if "enum" in schema and value not in schema["enum"]:
         raise _wrong(where, "one of " + ", ".join(map(str, schema["enum"])), value)
     if "type" in schema:
@@ -117,4 +117,4 @@ def _check_fields(
 
 
 def _wrong(where: str, needed: str, value: object) -> Unreadable:
-    return Unreadable(f"{where} must be {needed}, got {shown(value)}. Check that the file was not changed.")
+    return Unreadable(f"{where} must be {needed}, got {format_value(value)}. Check that the file was not changed.")

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privet.arguments import finite, shown, whole
+from privet.arguments import finite, format_value, whole
 from privet.errors import InvalidArgument
 from privet.training.canaries.canary_datasets import CanaryDataset, DiracCanaries, RecordCanaries
 from privet.training.loop.binary_outputs import has_one_output
@@ -173,7 +173,7 @@ class Canaries:
         whole("count", self.count, least=_FEWEST)
         if not isinstance(self.kind, CanaryKind):
             raise InvalidArgument(
-                f"'kind' must be a kind of canary, got {shown(self.kind)}. Give DiracGradient(), for example."
+                f"'kind' must be a kind of canary, got {format_value(self.kind)}. Give DiracGradient(), for example."
             )
         if self.seed is not None:
             whole("seed", self.seed, least=0)

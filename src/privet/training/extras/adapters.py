@@ -18,7 +18,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from privet.arguments import positive, shown, whole
+from privet.arguments import format_value, positive, whole
 from privet.errors import InvalidArgument
 from privet.torch_internals import BatchNormBase
 
@@ -86,7 +86,7 @@ class LoRA:
         for name in (*(self.layers or ()), *self.also):
             if name not in names or not name:
                 raise InvalidArgument(
-                    f"'layers' and 'also' must be names of submodules, got {shown(name)}. "
+                    f"'layers' and 'also' must be names of submodules, got {format_value(name)}. "
                     f"Take them from model.named_modules()."
                 )
         chosen = {
@@ -98,7 +98,7 @@ class LoRA:
         }
         if not chosen:
             raise InvalidArgument(
-                f"'layers' must contain a linear layer that is not in 'also', got {shown(self.layers)}. "
+                f"'layers' must contain a linear layer that is not in 'also', got {format_value(self.layers)}. "
                 f"Name an nn.Linear, or a submodule that has one."
             )
         _freeze(adapted)
@@ -159,7 +159,7 @@ def _as_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names)
     except TypeError:
         raise InvalidArgument(
-            f"'{argument}' must be names of submodules, got {shown(names)}. Give ('head',), for example."
+            f"'{argument}' must be names of submodules, got {format_value(names)}. Give ('head',), for example."
         ) from None
 
 

@@ -37,7 +37,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument, PrivetError
 from privet.ledger import Ledger
 from privet.training.per_example.refusals import NotFinite
@@ -244,7 +244,7 @@ def resolve_process_group(group: ProcessGroup | None) -> ProcessGroup:
         return Distributed() if several else SingleProcess()
     if not isinstance(group, ProcessGroup):
         raise InvalidArgument(
-            f"'process_group' must be SingleProcess() or Distributed(), got {shown(group)}. "
+            f"'process_group' must be SingleProcess() or Distributed(), got {format_value(group)}. "
             f"Leave it out to use all processes of torch.distributed."
         )
     return group

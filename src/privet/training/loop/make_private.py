@@ -21,7 +21,7 @@ from pathlib import Path
 from torch import nn
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
 from privet.training.canaries.kinds import Canaries
@@ -130,8 +130,8 @@ def make_private(
             )
         if (sampling is None) == (lot_size is None):
             raise InvalidArgument(
-                f"Exactly one of 'lot_size' and 'sampling' must be given, got {shown(lot_size)} and "
-                f"{shown(sampling)}. Give the expected number of examples in a step."
+                f"Exactly one of 'lot_size' and 'sampling' must be given, got {format_value(lot_size)} and "
+                f"{format_value(sampling)}. Give the expected number of examples in a step."
             )
         rule, examples = as_clip(clip), as_examples(data)
     options = RunOptions(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.optim import LBFGS, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.training.extras.denoising import Denoising
 from privet.training.extras.optimizers import CorrectedAdam
@@ -47,7 +47,7 @@ def make_optimizer(model: nn.Module, choice: OptimizerChoice | None, plan: Train
     if not isinstance(optimizer, Optimizer):
         raise InvalidArgument(
             "'optimizer' must be an optimiser of torch, or a class or function that makes one from "
-            f"parameters, got {shown(choice)}. Give torch.optim.SGD(model.parameters(), lr=0.1), for example."
+            f"parameters, got {format_value(choice)}. Give torch.optim.SGD(model.parameters(), lr=0.1), for example."
         )
     return optimizer
 
@@ -60,7 +60,7 @@ def make_scheduler(choice: ScheduleChoice | None, optimizer: Optimizer) -> LRSch
     if not isinstance(scheduler, LRScheduler):
         raise InvalidArgument(
             "'schedule' must be a scheduler of torch.optim.lr_scheduler, or a class or function that makes "
-            f"one from the optimiser, got {shown(choice)}. Give lambda optimizer: "
+            f"one from the optimiser, got {format_value(choice)}. Give lambda optimizer: "
             "CosineAnnealingLR(optimizer, T_max=100), for example."
         )
     if isinstance(scheduler, ReduceLROnPlateau):
@@ -118,6 +118,6 @@ def _call(argument: str, make: object, subject: object) -> object:
         return make(subject)
     except TypeError as failure:
         raise InvalidArgument(
-            f"'{argument}' must be callable with one argument, and {shown(make)} raises TypeError: "
+            f"'{argument}' must be callable with one argument, and {format_value(make)} raises TypeError: "
             f"{failure}. Set its other arguments with functools.partial, or give a lambda."
         ) from failure

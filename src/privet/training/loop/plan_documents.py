@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privet.adjacency import Adjacency, adjacency_from_name
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.caveats import Caveat
 from privet.documents import only
 from privet.errors import InvalidArgument, NotProved, Unreadable
@@ -78,7 +78,7 @@ def plan_from_plain(node: object) -> TrainingPlan:
     True
     """
     if not isinstance(node, Mapping):
-        raise Unreadable(f"A plan must be an object, got {shown(node)}. Restore the file.")
+        raise Unreadable(f"A plan must be an object, got {format_value(node)}. Restore the file.")
     plan: TrainingPlan = _build(TrainingPlan, "A plan", node)
     return plan
 
@@ -147,12 +147,12 @@ def _build(kind: type, what: str, node: Mapping[str, Any]) -> Any:  # noqa: ANN4
 def _read(name: str, value: object) -> object:
     if name == "adjacency":
         if not isinstance(value, Mapping):
-            raise Unreadable(f"'adjacency' must be an object, got {shown(value)}. Restore the file.")
+            raise Unreadable(f"'adjacency' must be an object, got {format_value(value)}. Restore the file.")
         return adjacency_from_name(str(value.get("relation")), str(value.get("unit")))
     if name == "accept" and isinstance(value, str):
         if value not in Caveat.__members__:
             raise Unreadable(
-                f"'accept' must be a caveat that this version knows, got {shown(value)}. "
+                f"'accept' must be a caveat that this version knows, got {format_value(value)}. "
                 f"Read the document with the version of Privet that wrote it."
             )
         return Caveat[value]
@@ -162,7 +162,7 @@ def _read(name: str, value: object) -> object:
         kind = value.get("kind")
         if not isinstance(kind, str) or kind not in _KINDS:
             raise Unreadable(
-                f"'kind' must be one of {', '.join(_KINDS)}, got {shown(kind)}. "
+                f"'kind' must be one of {', '.join(_KINDS)}, got {format_value(kind)}. "
                 f"Read the document with the version of Privet that wrote it."
             )
         rest = {field: part for field, part in value.items() if field != "kind"}

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from privet.arguments import shown
+from privet.arguments import format_value
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.ledger import Ledger
@@ -99,7 +99,7 @@ class PrivateLoop:
         if rule.bound != plan.clip_bound or isinstance(rule, Adaptive) != (plan.adaptive is not None):
             raise InvalidArgument(
                 f"'clip' must be the rule of the plan, with the bound {plan.clip_bound:g}, got "
-                f"{shown(clip)}. Make the plan from the same rule."
+                f"{format_value(clip)}. Make the plan from the same rule."
             )
         plan.require_size(len(examples))
         require_usable_optimizer(model, optimizer, plan, denoising)
@@ -209,7 +209,7 @@ class PrivateLoop:
         with self._group.all_or_none():
             if lot is not self._pending:
                 raise InvalidArgument(
-                    f"'lot' must be the last one of lots(), and not used yet, got {shown(lot)}. "
+                    f"'lot' must be the last one of lots(), and not used yet, got {format_value(lot)}. "
                     f"Use each lot for one step."
                 )
             require_training_mode(self.model)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.guarantees import delta_warning
@@ -91,8 +91,8 @@ def make_plan(population: int, options: RunOptions, *, added: int = 0) -> Traini
     """
     if options.sampling is not None and options.lot_size is not None:
         raise InvalidArgument(
-            f"Only one of 'lot_size' and 'sampling' must be given, got {shown(options.lot_size)} and "
-            f"{shown(options.sampling)}. Leave out 'lot_size'; the sampling scheme has it."
+            f"Only one of 'lot_size' and 'sampling' must be given, got {format_value(options.lot_size)} and "
+            f"{format_value(options.sampling)}. Leave out 'lot_size'; the sampling scheme has it."
         )
     sampling, clip = options.sampling, options.clip
     if sampling is None:

@@ -42,7 +42,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from privet.arguments import positive, shown
+from privet.arguments import format_value, positive
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
@@ -108,7 +108,7 @@ class Student(NoiseDistribution):
         if not 2 < positive("degrees", self.degrees) <= 1000:
             raise InvalidArgument(
                 f"'degrees' must be above 2, so that the variance is finite, and at most 1000, "
-                f"got {shown(self.degrees)}. Use Normal() for more."
+                f"got {format_value(self.degrees)}. Use Normal() for more."
             )
 
     @property

@@ -34,7 +34,7 @@ import math
 import torch
 from torch import Tensor
 
-from privet.arguments import at_least, positive, shown
+from privet.arguments import at_least, format_value, positive
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 from privet.training.noise import compiled_normals
@@ -123,7 +123,7 @@ def _check_request(name: str, buffer: Tensor, deviation: float, source: NoiseSou
     value = float(at_least(name, deviation, 0))
     if value != 0 and not _SMALLEST <= value <= _LARGEST:
         raise InvalidArgument(
-            f"'{name}' must be 0 or lie between {_SMALLEST:g} and {_LARGEST:g}, got {shown(deviation)}, "
+            f"'{name}' must be 0 or lie between {_SMALLEST:g} and {_LARGEST:g}, got {format_value(deviation)}, "
             f"because float32 holds no finer grid. Scale the sums."
         )
     require_source(source)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
-from privet.arguments import shown, whole
+from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument
 
 __all__ = [
@@ -43,7 +43,7 @@ class TensorExamples(Examples):
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         if not tensors or len({len(column) for column in tensors}) != 1:
             raise InvalidArgument(
-                f"'tensors' must be columns of one length, got lengths {shown([len(c) for c in tensors])}. "
+                f"'tensors' must be columns of one length, got lengths {format_value([len(c) for c in tensors])}. "
                 f"Give one row for each example in every column."
             )
         self._columns = tuple(column.detach() for column in tensors)
