@@ -71,7 +71,8 @@ if TYPE_CHECKING:
     from privet.reporting import Report
     from privet.training import train as train
 
-# A star-import must not import torch or scikit-learn, so ``learning``, ``train`` and ``training`` are not here.
+# A star-import must not import torch or scikit-learn, so ``learning``, ``train`` and ``training`` are not
+# here.
 # ``dir(privet)`` lists them if their package is installed.
 __all__ = [
     "AddRemove",

@@ -41,7 +41,8 @@ def at_least(name: str, value: float, least: float) -> float:
     """A finite number that is not below ``least``."""
     if finite(name, value) < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least:g}, got {format_value(value)}. Give a number from {least:g} upwards."
+            f"'{name}' must be at least {least:g}, got {format_value(value)}. Give a number from {least:g} "
+            "upwards."
         )
     return value
 
@@ -60,7 +61,8 @@ def open_fraction(name: str, value: float) -> float:
     """A number in (0, 1): a probability that is neither impossible nor certain."""
     if not 0 < finite(name, value) < 1:
         raise InvalidArgument(
-            f"'{name}' must lie strictly between 0 and 1, got {format_value(value)}. Give a probability inside."
+            f"'{name}' must lie strictly between 0 and 1, got {format_value(value)}. Give a probability "
+            "inside."
         )
     return value
 
@@ -73,7 +75,8 @@ def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int
         )
     if value < least:
         raise InvalidArgument(
-            f"'{name}' must be at least {least}, got {format_value(value)}. Give a whole number from {least} upwards."
+            f"'{name}' must be at least {least}, got {format_value(value)}. Give a whole number from "
+            f"{least} upwards."
         )
     if most is not None and value > most:
         raise InvalidArgument(

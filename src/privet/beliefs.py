@@ -1,24 +1,26 @@
 """Posterior beliefs: what a reader may believe after a release, and with which probability the bound fails.
 
-A reader holds prior odds p : (1 − p) that a unit is in, and sees an output y. The odds after it are the odds before it,
-times exp(L(y)), where L is the privacy loss of what the reader saw. So a belief stays within p / (p + (1 − p) exp(±ε′))
-except where |L| > ε′, and the question is how probable that is.
+A reader holds prior odds p : (1 − p) that a unit is in, and sees an output y. The odds after it are the odds
+before it, times exp(L(y)), where L is the privacy loss of what the reader saw. So a belief stays within p /
+(p + (1 − p) exp(±ε′)) except where |L| > ε′, and the question is how probable that is.
 
-*ε(δ) does not answer it.* δ(ε) is the mean of (1 − exp(ε − L))₊, which is far below P[L > ε] where L is only a little above
-ε: for Gaussian noise at δ = 1e-5, P[L > ε(δ)] is 5 δ at σ = 1 and 170 δ at σ = 50.
+*ε(δ) does not answer it.* δ(ε) is the mean of (1 − exp(ε − L))₊, which is far below P[L > ε] where L is only
+a little above ε: for Gaussian noise at δ = 1e-5, P[L > ε(δ)] is 5 δ at σ = 1 and 170 δ at σ = 50.
 
 *The bound.* (1 − exp(a − L))₊ is at least 1 − exp(a − ε′) wherever L > ε′ > a, so that
 
     P[L > ε′] ≤ δ(a) / (1 − exp(a − ε′))    for every a < ε′.
 
-With a = ε and t = ε′ − ε this is the known δ / (1 − exp(−t)) (Kasiviswanathan & Smith 2014); here the least over all a is
-taken. That least bound is attained: join all outputs with L > a to one, with a such that the joint odds are exp(ε′). So
-it is the exact statement for everything that can be *computed* from the outputs. The law of L itself, P[L > ε′], is no such statement: joining outputs can make it
-larger, and a reader of a model sees a function of what was released.
+With a = ε and t = ε′ − ε this is the known δ / (1 − exp(−t)) (Kasiviswanathan & Smith 2014); here the least
+over all a is taken. That least bound is attained: join all outputs with L > a to one, with a such that the
+joint odds are exp(ε′). So it is the exact statement for everything that can be *computed* from the outputs.
+The law of L itself, P[L > ε′], is no such statement: joining outputs can make it larger, and a reader of a
+model sees a function of what was released.
 
-*Both sides, either truth.* L > ε′ has probability P[L > ε′] if the unit is in, and at most exp(−ε′) times that if it is
-out; L < −ε′ likewise with the roles exchanged. A curve is the worse of both orders of neighbours, so with B for the bound
-above the belief leaves the interval, on whichever side and whichever is true, with probability at most (1 + exp(−ε′)) B.
+*Both sides, either truth.* L > ε′ has probability P[L > ε′] if the unit is in, and at most exp(−ε′) times
+that if it is out; L < −ε′ likewise with the roles exchanged. A curve is the worse of both orders of
+neighbours, so with B for the bound above the belief leaves the interval, on whichever side and whichever is
+true, with probability at most (1 + exp(−ε′)) B.
 """
 
 import math
@@ -61,8 +63,9 @@ def belief_interval(prior: float, loss: float) -> Interval:
 def least_loss_bound(profile: Profile, delta: float, start: float) -> float | None:
     """The least ε′ with P[|L| > ε′] ≤ δ that a profile proves; None where it proves none.
 
-    ``profile`` bounds δ(ε) from above, and ``start`` is about the ε at which that is ``delta``; δ > 0. Every point that is
-    looked at proves a bound, so a search that misses the least one still ends with one that holds.
+    ``profile`` bounds δ(ε) from above, and ``start`` is about the ε at which that is ``delta``; δ > 0. Every
+    point that is looked at proves a bound, so a search that misses the least one still ends with one that
+    holds.
     """
     search = _Search(profile, delta)
     step, before = 0.05 * start + 1e-3 * delta, math.inf
@@ -104,7 +107,9 @@ class _Search:
         return min((self.bound(*point) for point in self.seen.items()), default=math.inf)
 
     def refine(self, start: float) -> None:
-        """Evaluate at the minimum of a smooth model and of a piecewise linear one, until one of them predicts it."""
+        """Evaluate at the minimum of a smooth model and of a piecewise linear one, until one of them predicts
+        it.
+        """
         for attempt in range(_STEPS):
             below, above = self.around(start)
             if above - below <= _CLOSE * above:
@@ -120,11 +125,15 @@ class _Search:
                 return
 
     def near(self, place: float) -> bool:
-        """Whether this point was evaluated before; two points that differ by rounding would look like a narrow bracket."""
+        """Whether this point was evaluated before; two points that differ by rounding would look like a
+        narrow bracket.
+        """
         return any(abs(place - other) <= 0.1 * _CLOSE * place for other in self.seen)
 
     def around(self, start: float) -> tuple[float, float]:
-        """The neighbours of the best point. ε′ is above the a that proves it, so beyond the least ε′ nothing is better."""
+        """The neighbours of the best point. ε′ is above the a that proves it, so beyond the least ε′ nothing
+        is better.
+        """
         places, best = sorted(self.seen), self.best
         index = places.index(best)
         below = places[index - 1] if index > 0 else min(start, best)

@@ -1,7 +1,8 @@
 """A record in the ledger that its budget was set or changed after answers had been given.
 
-A budget is given once, with the first answer. A person who raises it later has seen answers, and no filter is valid for that. So a
-change is a command of its own, with its reason, and the ledger carries the caveat ``LATE_BUDGET`` from then on.
+A budget is given once, with the first answer. A person who raises it later has seen answers, and no filter is
+valid for that. So a change is a command of its own, with its reason, and the ledger carries the caveat
+``LATE_BUDGET`` from then on.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ __all__ = ["BudgetChange"]
 class BudgetChange:
     """A change of a ledger's budget after answers had been given: when, and why.
 
-    ``place`` is how many entries there were. ``before`` is None where there was no budget. ``time`` is in UTC, as ISO 8601.
+    ``place`` is how many entries there were. ``before`` is None where there was no budget. ``time`` is in
+    UTC, as ISO 8601.
     """
 
     place: int
@@ -40,7 +42,8 @@ class BudgetChange:
         for name, text in (("reason", self.reason), ("time", self.time)):
             if not isinstance(text, str) or not text.strip():
                 raise InvalidArgument(
-                    f"'{name}' must be text, got {format_value(text)}. Say why and when the budget was changed."
+                    f"'{name}' must be text, got {format_value(text)}. Say why and when the budget was "
+                    "changed."
                 )
 
     @cached_property

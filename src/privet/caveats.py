@@ -39,31 +39,32 @@ class Caveat(Enum):
         "Mechanisms may be chosen adaptively, but their parameters were fixed before the data was seen."
     )
     ADAPTIVE_PARAMETERS = (
-        "Noise was chosen in view of earlier answers: the proof is that their total stays within a budget that was "
-        "fixed beforehand, and it holds for that budget."
+        "Noise was chosen in view of earlier answers: the proof is that their total stays within a budget "
+        "that was fixed beforehand, and it holds for that budget."
     )
     LATE_BUDGET = (
-        "The budget was given or changed after answers had been seen, so it is proved for questions that were fixed "
-        "beforehand only."
+        "The budget was given or changed after answers had been seen, so it is proved for questions that "
+        "were fixed beforehand only."
     )
     RUNNING_TOTAL = (
-        "The ledger has no budget that was fixed before its first answer: its ε holds for questions and noise that were fixed "
-        "beforehand, not for those chosen in view of earlier answers."
+        "The ledger has no budget that was fixed before its first answer: its ε holds for questions and "
+        "noise that were fixed beforehand, not for those chosen in view of earlier answers."
     )
     STOPPED_EARLY = (
-        "The run was ended, or looked at, before its planned steps: this ε holds if that did not depend on what the run gave; "
-        "the ε of all planned steps holds in any case."
+        "The run was ended, or looked at, before its planned steps: this ε holds if that did not depend on "
+        "what the run gave; the ε of all planned steps holds in any case."
     )
     KEYS_FROM_DATA = (
         "Names of classes or keys were read off the data; that one occurs at all is not protected."
     )
     SIZE_TAKEN_AS_PUBLIC = (
-        "The number of records set the sampling rate, the noise and the divisor, so it is taken as public: this ε is for "
-        "neighbours that share these numbers, as under zero-out adjacency, and does not hide the number itself."
+        "The number of records set the sampling rate, the noise and the divisor, so it is taken as public: "
+        "this ε is for neighbours that share these numbers, as under zero-out adjacency, and does not hide "
+        "the number itself."
     )
     PLACES_TAKEN_AS_PUBLIC = (
-        "Which lot a record is in follows from its place in the data, which is taken as public: this ε is for neighbours in "
-        "which all other records keep their places, as under zero-out adjacency."
+        "Which lot a record is in follows from its place in the data, which is taken as public: this ε is "
+        "for neighbours in which all other records keep their places, as under zero-out adjacency."
     )
     UNVETTED = "The privacy proof of a part has not been vetted."
 

@@ -1,14 +1,15 @@
-"""The ceiling on every attack: the highest true-positive rate that a privacy profile leaves at a false-positive rate.
+"""The ceiling on every attack: the highest true-positive rate that a privacy profile leaves at a
+false-positive rate.
 
-Every ε proves a ceiling: δ(ε) + exp(ε)·fpr, and 1 − exp(−ε)(1 − δ(ε) − fpr). With y = exp(ε) for the first and
-y = exp(−ε) for the second they are one function F(y) = H(y) + y·fpr of y > 0, because a symmetric profile goes on
-below y = 1 as H(y) = 1 − y + y·H(1/y). H is convex, so F is: it has one minimum, and whatever was evaluated bounds it
-from below as well.
+Every ε proves a ceiling: δ(ε) + exp(ε)·fpr, and 1 − exp(−ε)(1 − δ(ε) − fpr). With y = exp(ε) for the first
+and y = exp(−ε) for the second they are one function F(y) = H(y) + y·fpr of y > 0, because a symmetric profile
+goes on below y = 1 as H(y) = 1 − y + y·H(1/y). H is convex, so F is: it has one minimum, and whatever was
+evaluated bounds it from below as well.
 
-Where the two orders of neighbours differ, the profile is the larger of the two at every ε, and its ceiling holds for both.
-An attack meets one order, though, and the largest of two minima can be below the minimum of the larger function. So the
-lower bound is then taken from either order by itself: H of the one order at y ≥ 1, and H of the other one carried on
-below y = 1.
+Where the two orders of neighbours differ, the profile is the larger of the two at every ε, and its ceiling
+holds for both. An attack meets one order, though, and the largest of two minima can be below the minimum of
+the larger function. So the lower bound is then taken from either order by itself: H of the one order at y ≥
+1, and H of the other one carried on below y = 1.
 
 Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1; Dong, Roth & Su 2022, Proposition 6.
 """
@@ -88,14 +89,16 @@ def lowest_ceiling(
     orders: Callable[[float], tuple[Interval, Interval] | None] = lambda epsilon: None,
     convex: bool = True,
 ) -> Ceiling:
-    """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves it.
+    """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves
+    it.
 
-    *Upper*: the least that was found; each is a ceiling. *Lower*: a secant of a convex function, carried on beyond
-    its two points, is below it. So between two neighbouring points F is above the secants through the two points to
-    the left and through the two to the right, taken with whichever ends of their enclosures make them lowest; F is
-    also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least over all cells bounds the minimum,
-    wherever it is and whether or not the search found it. ``orders`` tells the two orders of neighbours apart where they
-    differ. Without ``convex``, for upper bounds that are no profile themselves, the lower end is that of guessing.
+    *Upper*: the least that was found; each is a ceiling. *Lower*: a secant of a convex function, carried on
+    beyond its two points, is below it. So between two neighbouring points F is above the secants through the
+    two points to the left and through the two to the right, taken with whichever ends of their enclosures
+    make them lowest; F is also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least
+    over all cells bounds the minimum, wherever it is and whether or not the search found it. ``orders`` tells
+    the two orders of neighbours apart where they differ. Without ``convex``, for upper bounds that are no
+    profile themselves, the lower end is that of guessing.
     """
     search, most = _Search(profile, open_fraction("fpr", fpr)), _MOST_NEAR
     if near is None or not search.agrees(near):
@@ -171,7 +174,9 @@ class _Search:
         return max(min(abs(place), highest, _FARTHEST), 0.05 * mu)
 
     def balance(self, most: int) -> None:
-        """Halve to where δ(ε) is as large as what it is added to: there a ceiling is at most twice the least."""
+        """Halve to where δ(ε) is as large as what it is added to: there a ceiling is at most twice the
+        least.
+        """
         while len(self.found) < most:
             if self.gap() <= 0.3:
                 return
@@ -189,10 +194,11 @@ class _Search:
         return min(max(-math.log(self.fpr), 40.0), _FARTHEST)
 
     def refine(self, most: int) -> None:
-        """Evaluate at the minimum of a smooth model, then on both sides of it. A model that was wrong is skipped for a while.
+        """Evaluate at the minimum of a smooth model, then on both sides of it. A model that was wrong is
+        skipped for a while.
 
-        Meanwhile ask where the lower bound is lowest, which finds kinks; every other time a little beyond, because
-        secants come to a kink from one side only.
+        Meanwhile ask where the lower bound is lowest, which finds kinks; every other time a little beyond,
+        because secants come to a kink from one side only.
         """
         failures = resting = asked = 0
         hoped = math.inf
@@ -339,7 +345,9 @@ def _hull(points: list[_Point]) -> list[_Point]:
 
 
 def _secant(far: _Point, close: _Point) -> _Line:
-    """The line through two points, to be used beyond the close one: as low as what is known of them allows."""
+    """The line through two points, to be used beyond the close one: as low as what is known of them
+    allows.
+    """
     rise, run = close.value.lower - far.value.upper, close.place - far.place
     unsure = math.copysign(_ROUND_OFF * (abs(close.place) + abs(far.place)), run)
     run += unsure if rise > 0 else -unsure
@@ -351,7 +359,8 @@ def _secant(far: _Point, close: _Point) -> _Line:
 def _lowest(one: _Line, other: _Line, left: float, right: float) -> _Cell:
     """The least of the larger of two lines on an interval: at an end, or where they cross.
 
-    Where they cross the smaller of the two is taken, which is below their common value if the place is a little off.
+    Where they cross the smaller of the two is taken, which is below their common value if the place is a
+    little off.
     """
     ends = (left,) if right == math.inf else (left, right)
     least = min(_Cell(max(one.at(place), other.at(place)), place) for place in ends)

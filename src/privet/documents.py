@@ -55,7 +55,9 @@ def from_plain(node: object) -> Event:
 
 
 def is_whole(node: object) -> bool:
-    """Whether a plain event that was read has all of its fields, so that ``to_plain`` would write it as it stands."""
+    """Whether a plain event that was read has all of its fields, so that ``to_plain`` would write it as it
+    stands.
+    """
     if isinstance(node, Mapping):
         return len(node) == len(_FIELDS[_KINDS[node["kind"]]]) + 1 and all(map(is_whole, node.values()))
     return not isinstance(node, list) or all(map(is_whole, node))
@@ -78,7 +80,9 @@ def event_from_json(text: str) -> Event:
 
 
 def open_document(text: str, form: str, *versions: int) -> dict[str, Any]:
-    """The document's fields, after its format and version were found right; ``versions`` are those that can be read."""
+    """The document's fields, after its format and version were found right; ``versions`` are those that can
+    be read.
+    """
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except Unreadable:

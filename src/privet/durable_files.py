@@ -1,15 +1,16 @@
 """Files that survive a crash: one writer at a time, and old or new content but never half of it.
 
-The rules are those of POSIX. ``rename`` within one folder replaces a file as a whole. What was written reaches
-the disk at ``fsync`` of the file; that it has its name there, at ``fsync`` of its folder. On macOS ``fsync`` stops at the
-cache of the drive, and ``F_FULLFSYNC`` goes on to the disk. ``flock`` is dropped by the system when its process ends, in
-whatever way, so no crash leaves a lock behind. The lock is a file of its own that is never removed: a lock on a file that
-is being replaced would be a lock on its past.
+The rules are those of POSIX. ``rename`` within one folder replaces a file as a whole. What was written
+reaches the disk at ``fsync`` of the file; that it has its name there, at ``fsync`` of its folder. On macOS
+``fsync`` stops at the cache of the drive, and ``F_FULLFSYNC`` goes on to the disk. ``flock`` is dropped by
+the system when its process ends, in whatever way, so no crash leaves a lock behind. The lock is a file of its
+own that is never removed: a lock on a file that is being replaced would be a lock on its past.
 
-*What others may have put there.* A lock file that somebody removed locks nobody out, so nothing relies on it alone: a
-writer says which content it expects to replace, and compares under a second lock, on the folder. What stands at the name of
-the waiting file (``.new``) is removed and never opened: a link, a pipe and a leftover are the same. Files beside a ledger are
-opened as plain files with one name. A symbolic link, a second name (a hard link), a pipe or a device is refused.
+*What others may have put there.* A lock file that somebody removed locks nobody out, so nothing relies on it
+alone: a writer says which content it expects to replace, and compares under a second lock, on the folder.
+What stands at the name of the waiting file (``.new``) is removed and never opened: a link, a pipe and a
+leftover are the same. Files beside a ledger are opened as plain files with one name. A symbolic link, a
+second name (a hard link), a pipe or a device is refused.
 
 *Leaks*: nothing here looks at data. *Limits*: a network file system may keep none of these promises; a ledger
 belongs on a local disk.
@@ -63,7 +64,8 @@ class ChangedMeanwhile(PrivetError):
 
 
 def lock_file(path: Path, *, wait: bool) -> int | None:
-    """A descriptor that holds the lock on the file ``path``, made if missing; None if another has it and ``wait`` is not set.
+    """A descriptor that holds the lock on the file ``path``, made if missing; None if another has it and
+    ``wait`` is not set.
 
     Closing the descriptor drops the lock, and so does the end of the process.
     """
@@ -95,7 +97,9 @@ def lock_file(path: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int) -> None:
-    """Close a descriptor. The descriptor is closed even if the system reports an error; nothing was written to it."""
+    """Close a descriptor. The descriptor is closed even if the system reports an error; nothing was written
+    to it.
+    """
     with suppress(OSError):
         os.close(descriptor)
 
@@ -136,9 +140,9 @@ def replace_durably(
 ) -> None:
     """Give ``path`` this content. After a crash it has the old or the new one; after the return, the new one.
 
-    ``expected`` is what the file must hold now, None for no file; anything else is ``ChangedMeanwhile``. The new
-    content waits in one file of a fixed name, so that a crash leaves at most one behind, which the next writer removes.
-    Without ``mode`` the file keeps its permissions.
+    ``expected`` is what the file must hold now, None for no file; anything else is ``ChangedMeanwhile``. The
+    new content waits in one file of a fixed name, so that a crash leaves at most one behind, which the next
+    writer removes. Without ``mode`` the file keeps its permissions.
     """
     waiting = path.with_name(path.name + ".new")
     with _telling(path), _locked_folder(path.parent) as folder:
@@ -168,7 +172,9 @@ def replace_durably(
 
 
 def append_durably(path: Path, line: str) -> None:
-    """Add one line, on the disk when this returns. A crash may leave a part of the line, and nothing worse."""
+    """Add one line, on the disk when this returns. A crash may leave a part of the line, and nothing
+    worse.
+    """
     with _telling(path):
         fresh = not os.path.lexists(path)
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _PLAIN, _NEW)
@@ -217,7 +223,8 @@ def read_whole(path: Path) -> bytes | None:
 def _check_regular(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise InvalidArgument(
-            f"{str(path)!r} must be a plain file, and is a folder, a pipe or a device. Remove what stands there."
+            f"{str(path)!r} must be a plain file, and is a folder, a pipe or a device. Remove what stands "
+            "there."
         )
 
 
@@ -225,14 +232,16 @@ def _check_one_name(path: Path, found: os.stat_result) -> None:
     """Refuse a file with hard links: replacing it under one name leaves the old content under the others."""
     if found.st_nlink > 1:
         raise InvalidArgument(
-            f"{str(path)!r} must have one name, and has {found.st_nlink} (hard links), so others can use another state of it. "
-            f"Remove the other names, or use a symbolic link."
+            f"{str(path)!r} must have one name, and has {found.st_nlink} (hard links), so others can use "
+            f"another state of it. Remove the other names, or use a symbolic link."
         )
 
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[int]:
-    """The folder, for one writer at a time. The lock is on the folder itself, which nobody can remove while files are in it."""
+    """The folder, for one writer at a time. The lock is on the folder itself, which nobody can remove while
+    files are in it.
+    """
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -282,6 +291,6 @@ def _telling(path: Path, state: str = "") -> Iterator[None]:
         elif failed.errno == errno.EISDIR:
             fix = f"Remove the folder {failed.filename or path.name!r}"
         raise InvalidArgument(
-            f"{str(path)!r} must be a file that can be written durably, and is not ({failed.strerror}){state}. "
-            f"{fix}."
+            f"{str(path)!r} must be a file that can be written durably, and is not "
+            f"({failed.strerror}){state}. {fix}."
         ) from failed

@@ -10,12 +10,12 @@
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
-    ├── ChangedMeanwhile               another program wrote a file that this one has open; lives in privet.durable_files
-    ├── ProgramFailed                  a file, model or recipe of yours failed, or ended itself, while Privet ran it
-    ├── ReleaseFailed                  paid for and not answered; lives in privet.releasing, as it carries the ledger
-    ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite, nothing was added; lives in privet.training
-    ├── ProcessFailed                  another process of a run on several failed or died; lives in privet.training
-    └── WorkerFailed                   a process that trained shadow models died; lives in privet.attacks.shadows
+    ├── ChangedMeanwhile               another program wrote the open file; in privet.durable_files
+    ├── ProgramFailed                  a file, model or recipe of the user failed, or ended the program
+    ├── ReleaseFailed                  paid for and not answered; in privet.releasing
+    ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite; in privet.training
+    ├── ProcessFailed                  another process of a run failed; in privet.training
+    └── WorkerFailed                   a process of shadow models died; in privet.attacks.shadows
 
 A message is one sentence that names what was got and what is needed, and one that gives the fix.
 No message depends on private data.
@@ -56,7 +56,9 @@ class OutOfReach(PrivetError, ArithmeticError):
 
 
 class ContradictoryBounds(PrivetError, ArithmeticError):
-    """Two certified bounds of one number exclude each other, so one of the two proofs or its code is wrong."""
+    """Two certified bounds of one number exclude each other, so one of the two proofs or its code is
+    wrong.
+    """
 
 
 class BudgetExceeded(PrivetError):
@@ -70,8 +72,8 @@ class Unreadable(PrivetError, ValueError):
 class MissingPackage(PrivetError, ImportError):
     """A package that only this question needs is not installed.
 
-    The message names ``pip install 'privet[extra]'``. Where Privet runs from a clone, the command for the clone is added: it
-    calls the Python that is running, and takes the builds of constraints.txt.
+    The message names ``pip install 'privet[extra]'``. Where Privet runs from a clone, the command for the
+    clone is added: it calls the Python that is running, and takes the builds of constraints.txt.
     """
 
     def __str__(self) -> str:

@@ -1,10 +1,10 @@
 """How far a ledger may go when each question is chosen in view of earlier answers: privacy filters, as data.
 
-A *filter* is a rule, fixed before the first answer, that says of each next event whether it may run. It is valid if
-whatever an analyst asks within it, and whenever they stop, all answers together are (ε, δ)-DP. The theorems for fixed
-parameters are no filters: an analyst who goes on where the answers told much, and stops where they told little, leaks
-more than the noise that was used on the way would if it had been fixed. ``accounting.filtering`` has the arithmetic and
-the proofs.
+A *filter* is a rule, fixed before the first answer, that says of each next event whether it may run. It is
+valid if whatever an analyst asks within it, and whenever they stop, all answers together are (ε, δ)-DP. The
+theorems for fixed parameters are no filters: an analyst who goes on where the answers told much, and stops
+where they told little, leaks more than the noise that was used on the way would if it had been fixed.
+``accounting.filtering`` has the arithmetic and the proofs.
 
 Each filter adds up what an event *can* cost, never what its answer has told.
 """
@@ -42,24 +42,30 @@ class Filter(ABC):
     def __post_init__(self) -> None:
         if not hasattr(self, "name"):
             raise InvalidArgument(
-                "A filter must be of one of the kinds, got the class of all of them. Write BasicFilter(…), for instance."
+                "A filter must be of one of the kinds, got the class of all of them. Write BasicFilter(…), "
+                "for instance."
             )
         positive("epsilon", self.epsilon)
         if not 0 <= finite("delta", self.delta) < 1:
             raise InvalidArgument(
-                f"'delta' must be at least 0 and below 1, got {self.delta!r}. Give a probability far below 1/n."
+                f"'delta' must be at least 0 and below 1, got {self.delta!r}. Give a probability far below "
+                "1/n."
             )
 
     @property
     def claimable(self) -> float:
-        """How much of δ may go to losses without a bound, such as the δ of a claim or of a threshold for keys."""
+        """How much of δ may go to losses without a bound, such as the δ of a claim or of a threshold for
+        keys.
+        """
         return self.delta
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class BasicFilter(Filter):
-    """Σε and Σδ stay within the budget (Rogers, Roth, Ullman & Vadhan 2016: basic composition is a filter)."""
+    """Σε and Σδ stay within the budget (Rogers, Roth, Ullman & Vadhan 2016: basic composition is a
+    filter).
+    """
 
     name: ClassVar[str] = "basic composition"
 
@@ -69,8 +75,8 @@ class BasicFilter(Filter):
 class RenyiFilter(Filter):
     """The moments of one fixed order add up to no more than (ε, δ) allows, or Σε does.
 
-    ``order`` is the Rényi order α > 1. ``claims`` is the part of δ that is set aside for losses without a bound; the rest
-    pays for the moments.
+    ``order`` is the Rényi order α > 1. ``claims`` is the part of δ that is set aside for losses without a
+    bound; the rest pays for the moments.
     """
 
     name: ClassVar[str] = "Rényi"
@@ -96,7 +102,8 @@ class RenyiFilter(Filter):
 class GaussianFilter(Filter):
     """Σμ² stays within that of one Gaussian with this (ε, δ), or Σε within ε. Exact for Gaussian noise.
 
-    An ε-DP event counts as the Gaussian that dominates it, which is 1.57 times what the Rényi filter counts at small ε.
+    An ε-DP event counts as the Gaussian that dominates it, which is 1.57 times what the Rényi filter counts
+    at small ε.
     """
 
     name: ClassVar[str] = "Gaussian DP"
@@ -115,10 +122,12 @@ class GaussianFilter(Filter):
 @final
 @dataclass(frozen=True, kw_only=True)
 class OneRequestFilter(Filter):
-    """All of the budget goes to the first request, of which nothing depends on an answer; nothing may follow it.
+    """All of the budget goes to the first request, of which nothing depends on an answer; nothing may follow
+    it.
 
-    A composition whose noise is fixed beforehand is what accountants are made for, so the request is priced by them. It
-    is for a first request that uses up more than a filter which leaves room for others could give it.
+    A composition whose noise is fixed beforehand is what accountants are made for, so the request is priced
+    by them. It is for a first request that uses up more than a filter which leaves room for others could give
+    it.
     """
 
     name: ClassVar[str] = "one request"
@@ -147,8 +156,8 @@ def filter_from_plain(node: object) -> Filter:
     kind = node.get("kind") if isinstance(node, dict) else None
     if not isinstance(node, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise Unreadable(
-            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type {type(node).__name__}. "
-            f"Read the document with the version of Privet that wrote it."
+            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type "
+            f"{type(node).__name__}. Read the document with the version of Privet that wrote it."
         )
     known = _KINDS[kind]
     names = tuple(field.name for field in fields(known))
@@ -165,8 +174,8 @@ def filter_from_plain(node: object) -> Filter:
 def _check_claims(claims: float, delta: float) -> None:
     if not 0 <= finite("claims", claims) < delta or math.isclose(claims, delta, rel_tol=1e-9):
         raise InvalidArgument(
-            f"'claims' must be at least 0 and below 'delta' = {delta!r}, got {claims!r}. Half of it is a fair share; where "
-            f"nothing has a δ of its own, 0 is."
+            f"'claims' must be at least 0 and below 'delta' = {delta!r}, got {claims!r}. Half of it is a "
+            f"fair share; where nothing has a δ of its own, 0 is."
         )
 
 

@@ -60,7 +60,9 @@ class Curve(ABC):
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
-        """δ(ε) of "in against out" and of "out against in", of a mechanism that is covered; None where they are alike."""
+        """δ(ε) of "in against out" and of "out against in", of a mechanism that is covered; None where they
+        are alike.
+        """
         del epsilon
         return None
 
@@ -80,7 +82,8 @@ class Curve(ABC):
         """
         if self.delta(0.0).relative_gap < 1e-3:
             return lowest_ceiling(self.delta, fpr, near=near, orders=self.orders)
-        # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex, so they
+        # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex,
+        # so they
         # prove nothing from below.
         above = lowest_ceiling(
             lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near, convex=False
@@ -129,8 +132,9 @@ class Guarantee:
             rows.append(f"<tr><td>{delta:g}</td><td>{epsilon}</td></tr>")
         caveats = "".join(f"<li>{escape(caveat.sentence)}</li>" for caveat in sorted(self.caveats, key=str))
         return (
-            f"<div><strong>{escape(str(self.adjacency))}, by {escape(self.accountant)}</strong><table><thead><tr><th>δ</th>"
-            f"<th>ε at most</th></tr></thead><tbody>{''.join(rows)}</tbody></table><ul>{caveats}</ul></div>"
+            f"<div><strong>{escape(str(self.adjacency))}, by "
+            f"{escape(self.accountant)}</strong><table><thead><tr><th>δ</th><th>ε at "
+            f"most</th></tr></thead><tbody>{''.join(rows)}</tbody></table><ul>{caveats}</ul></div>"
         )
 
     def epsilon(self, *, delta: float) -> float:
@@ -189,10 +193,11 @@ class Guarantee:
         return self.delta(epsilon=0.0)
 
     def loss_bound(self, *, delta: float) -> float:
-        """The smallest proved bound on the privacy loss, from both sides, that fails with probability at most δ.
+        """The smallest proved bound on the privacy loss, from both sides, that fails with probability at most
+        δ.
 
-        It holds for whatever is computed from what was released, whichever of the two neighbours is the true one. It
-        is above ε at the same δ (``beliefs`` says why); for δ = 0 the two are the same.
+        It holds for whatever is computed from what was released, whichever of the two neighbours is the true
+        one. It is above ε at the same δ (``beliefs`` says why); for δ = 0 the two are the same.
         """
         start = self.epsilon(delta=delta)
         if delta == 0:
@@ -203,15 +208,18 @@ class Guarantee:
             bounds.append(self.epsilon(delta=0.0))
         if not bounds:
             raise NotProved(
-                f"No bound on the privacy loss is proved that fails with probability at most {delta:g}, because all of "
-                f"this δ may be outputs that tell everything. Ask at a larger δ, such as {2 * delta:g}."
+                f"No bound on the privacy loss is proved that fails with probability at most {delta:g}, "
+                "because all of this δ may be outputs that tell everything. Ask at a larger δ, such as "
+                f"{2 * delta:g}."
             )
         return min(bounds)
 
     def kept_loss(self, *, delta: float) -> KeptLoss:
-        """The ``loss_bound`` at δ; at 2 δ where none is proved at δ itself; ∞, which never fails, where none is proved there either.
+        """The ``loss_bound`` at δ; at 2 δ where none is proved at δ itself; ∞, which never fails, where none
+        is proved there either.
 
-        A claim (ε, δ) alone leaves room for outputs of probability δ that tell everything, and at δ for nothing beside them.
+        A claim (ε, δ) alone leaves room for outputs of probability δ that tell everything, and at δ for
+        nothing beside them.
         """
         with suppress(NotProved):
             return KeptLoss(self.loss_bound(delta=delta), delta)
@@ -224,8 +232,8 @@ class Guarantee:
     def posterior(self, *, prior: float, delta: float) -> Interval:
         """What a reader who held ``prior`` may come to believe: between ``lower`` and ``upper``.
 
-        p / (p + (1 − p) exp(±ε′)) with ε′ the ``loss_bound`` at this δ: whichever is true, the belief is outside with
-        probability at most δ. For δ = 0 it holds for every output.
+        p / (p + (1 − p) exp(±ε′)) with ε′ the ``loss_bound`` at this δ: whichever is true, the belief is
+        outside with probability at most δ. For δ = 0 it holds for every output.
         """
         open_fraction("prior", prior)
         return belief_interval(prior, self.loss_bound(delta=delta))
@@ -262,8 +270,8 @@ class PairCurve(Curve):
     def epsilon(self, delta: float) -> Interval:
         if delta < self.claimed_delta:
             raise NotProved(
-                f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a claim "
-                f"at one δ says nothing about a smaller one. Ask at the claimed δ."
+                f"'delta' must be at least the claimed {self.claimed_delta:g}, got {delta:g}, because a "
+                f"claim at one δ says nothing about a smaller one. Ask at the claimed δ."
             )
         if delta >= 1 or self.claimed_delta >= 1:
             return Interval(0.0, 0.0)
@@ -307,7 +315,8 @@ class GroupCurve(Curve):
         one = self.single.delta(epsilon / self.size).upper
         upper = self._bound(one, epsilon)
         if lower < upper < 1:
-            # Where δ has stopped falling, the bound at the first ε with this δ is the smaller one, and holds here too.
+            # Where δ has stopped falling, the bound at the first ε with this δ is the smaller one, and holds
+            # here too.
             with suppress(PrivetError):
                 first = self.size * self.single.epsilon(one).upper
                 upper = min(upper, self._bound(one, min(first, epsilon)))

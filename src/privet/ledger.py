@@ -38,7 +38,9 @@ class Entry:
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str):
-            raise InvalidArgument(f"'label' must be text, got {format_value(self.label)}. Say what was released.")
+            raise InvalidArgument(
+                f"'label' must be text, got {format_value(self.label)}. Say what was released."
+            )
         if not isinstance(self.event, Event):
             raise InvalidArgument(
                 f"'event' must be an event, got {type(self.event).__name__}. Describe what ran as an event."
@@ -61,10 +63,11 @@ class Ledger:
     >>> [entry.label for entry in ledger]
     ['a count', 'a sum']
 
-    ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no budget. ``changes`` tells of
-    budgets that came or changed later. ``unit_column`` is the column that says whose row it is, where that is known.
-    ``identity`` is the number of a ledger in a file; with it, the ledger has a chain of hashes (see ``lineage``). ``tally`` is what its
-    filter has added up, a cache that says nothing of its own (see ``tallies``); two ledgers are equal whatever their tallies are.
+    ``filter`` is the rule that its budget is kept by, fixed before the first answer; None where it has no
+    budget. ``changes`` tells of budgets that came or changed later. ``unit_column`` is the column that says
+    whose row it is, where that is known. ``identity`` is the number of a ledger in a file; with it, the
+    ledger has a chain of hashes (see ``lineage``). ``tally`` is what its filter has added up, a cache that
+    says nothing of its own (see ``tallies``); two ledgers are equal whatever their tallies are.
     """
 
     adjacency: Adjacency
@@ -84,7 +87,8 @@ class Ledger:
             )
         if not isinstance(self.entries, tuple) or not all(isinstance(row, Entry) for row in self.entries):
             raise InvalidArgument(
-                f"'entries' must be a tuple of entries, got {format_value(self.entries)}. Add to a ledger with spend."
+                f"'entries' must be a tuple of entries, got {format_value(self.entries)}. Add to a ledger "
+                "with spend."
             )
         if not isinstance(self.caveats, frozenset) or not all(isinstance(c, Caveat) for c in self.caveats):
             raise InvalidArgument(
@@ -93,25 +97,31 @@ class Ledger:
             )
         if self.filter is not None and not isinstance(self.filter, Filter):
             raise InvalidArgument(
-                f"'filter' must be a filter or None, got {format_value(self.filter)}. Use one of privet.filters."
+                f"'filter' must be a filter or None, got {format_value(self.filter)}. Use one of "
+                "privet.filters."
             )
         if self.unit_column is not None and (
             not isinstance(self.unit_column, str) or self.adjacency.unit is Unit.RECORD
         ):
             raise InvalidArgument(
-                f"'unit_column' must name the column of a user or client, got {format_value(self.unit_column)} under {self.adjacency}. "
-                f"Leave it out where each row is protected by itself."
+                "'unit_column' must name the column of a user or client, got "
+                f"{format_value(self.unit_column)} under {self.adjacency}. Leave it out where each row is "
+                "protected by itself."
             )
         if not isinstance(self.changes, tuple) or not all(isinstance(c, BudgetChange) for c in self.changes):
             raise InvalidArgument(
-                f"'changes' must be a tuple of budget changes, got {format_value(self.changes)}. Leave it out for none."
+                f"'changes' must be a tuple of budget changes, got {format_value(self.changes)}. Leave it "
+                "out for none."
             )
         if self.tally is not None and not isinstance(self.tally, Tally):
-            raise InvalidArgument(f"'tally' must be a tally or None, got {format_value(self.tally)}. Leave it out.")
+            raise InvalidArgument(
+                f"'tally' must be a tally or None, got {format_value(self.tally)}. Leave it out."
+            )
         places = [change.place for change in self.changes]
         if places != sorted(places) or (places and places[-1] > len(self.entries)):
             raise InvalidArgument(
-                f"'changes' must stand in order and after entries that are there, got the places {places}. Leave them as they were."
+                f"'changes' must stand in order and after entries that are there, got the places {places}. "
+                "Leave them as they were."
             )
 
     def __repr__(self) -> str:
@@ -148,7 +158,8 @@ class Ledger:
         return after
 
     def __add__(self, other: "Ledger") -> "Ledger":
-        """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of both.
+        """Both ledgers' entries; they must speak of the same neighbours. A filter of one says nothing of
+        both.
 
         The sum is a new ledger: it has no number, and the column of the unit only if both name the same.
         """
@@ -280,8 +291,8 @@ class Ledger:
             return ledger
         if lineage != ledger._lineage():
             raise Unreadable(
-                "The entries of a ledger must be those that its chain of hashes was made of, and are not: it was damaged, cut or edited. "
-                "Restore the file from a backup."
+                "The entries of a ledger must be those that its chain of hashes was made of, and are not: "
+                "it was damaged, cut or edited. Restore the file from a backup."
             )
         tally = Tally.from_plain(document.get("tally"), ledger.filter, ledger._digests[-1])
         if tally is not None and tally.entries == len(ledger):

@@ -1,15 +1,17 @@
 """Which ledger this is, and how far it has come: a random number and a chain of hashes.
 
-Each link of the chain hashes the link before it together with the canonical text of one entry, or of one change of the budget. So
-two states of one ledger can be compared: a state is *at or beyond* another if its chain has the other's digest at the other's length.
-What was answered, or what was written down elsewhere, names the state that paid for it; a ledger that was cut, exchanged or put
-back from a backup is behind that state, and is refused.
+Each link of the chain hashes the link before it together with the canonical text of one entry, or of one
+change of the budget. So two states of one ledger can be compared: a state is *at or beyond* another if its
+chain has the other's digest at the other's length. What was answered, or what was written down elsewhere,
+names the state that paid for it; a ledger that was cut, exchanged or put back from a backup is behind that
+state, and is refused.
 
-*What this notices*: a ledger that is older than an answer that is kept beside it; older than a head that was noted elsewhere
-(``privet ledger FILE --beyond HEAD``); another ledger in its place; a file that was damaged, or edited by hand.
-*What it cannot notice*: a whole folder that was put back from a backup, answers and all, if its head was noted nowhere else; a
-copy of the folder that is spent from elsewhere; somebody who edits the file and computes the chain anew. The chain has no
-secret. Whoever may write the folder may lie; the budget binds people who cannot.
+*What this notices*: a ledger that is older than an answer that is kept beside it; older than a head that was
+noted elsewhere (``privet ledger FILE --beyond HEAD``); another ledger in its place; a file that was damaged,
+or edited by hand. *What it cannot notice*: a whole folder that was put back from a backup, answers and all,
+if its head was noted nowhere else; a copy of the folder that is spent from elsewhere; somebody who edits the
+file and computes the chain anew. The chain has no secret. Whoever may write the folder may lie; the budget
+binds people who cannot.
 """
 
 import hashlib
@@ -77,7 +79,9 @@ def canonical(value: object) -> str:
 
 
 def chain_digests(start: str, links: Iterable[str], *, hashed: bool = False) -> tuple[str, ...]:
-    """The digest at the start, and after each link; where ``hashed``, the start is the digest of an earlier link."""
+    """The digest at the start, and after each link; where ``hashed``, the start is the digest of an earlier
+    link.
+    """
     digest = start if hashed else hashlib.sha256(start.encode()).hexdigest()
     found = [digest]
     for link in links:
@@ -95,7 +99,8 @@ def checked_identity(found: object) -> str:
     """A ledger's number as it is read."""
     if not isinstance(found, str) or not _is_hexadecimal(found, _IDENTITY):
         raise Unreadable(
-            f"The number of a ledger must be {_IDENTITY} hexadecimal digits, got {format_value(found)}. Restore the file."
+            f"The number of a ledger must be {_IDENTITY} hexadecimal digits, got {format_value(found)}. "
+            "Restore the file."
         )
     return found
 

@@ -1,4 +1,6 @@
-"""Checks of paths that never raise: symlink loops, names that are too long, forbidden folders and NUL included."""
+"""Checks of paths that never raise: symlink loops, names that are too long, forbidden folders and NUL
+included.
+"""
 
 import os
 from pathlib import Path
@@ -13,7 +15,8 @@ def path_from(name: str, value: object) -> Path:
     """A path from a public argument: text without NUL, or a path object."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise InvalidArgument(
-            f"'{name}' must be a path, got {format_value(value)} of type {type(value).__name__}. Give text or a Path."
+            f"'{name}' must be a path, got {format_value(value)} of type {type(value).__name__}. Give text "
+            "or a Path."
         )
     path = Path(value)
     if "\0" in str(path) or not str(value):
@@ -24,7 +27,9 @@ def path_from(name: str, value: object) -> Path:
 
 
 def can_be_named(path: Path) -> bool:
-    """Whether a file could have this path: no part of it is too long, and no links on the way go in a circle."""
+    """Whether a file could have this path: no part of it is too long, and no links on the way go in a
+    circle.
+    """
     try:
         path.lstat()
     except FileNotFoundError:
@@ -51,7 +56,9 @@ def is_folder(path: Path) -> bool:
 
 
 def resolve_path(path: Path) -> Path:
-    """The path without symlinks. In a symlink loop the rest of the path stays as it is, because no file is there."""
+    """The path without symlinks. In a symlink loop the rest of the path stays as it is, because no file is
+    there.
+    """
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):

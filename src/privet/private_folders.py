@@ -1,16 +1,17 @@
 """Temporary folders for private data: readable by their owner alone, and removed on every way out.
 
-*How a folder is removed.* By its ``with`` block: at the end, after an exception, after Ctrl-C. By a handler of SIGTERM and
-SIGHUP, which would otherwise end Python without any clean-up: the handler removes the folder, and the signal then acts as usual. It is
-set while a folder is open, in the main thread, and where nobody else handles the signal. After SIGKILL or a power cut, by the
-next program that opens such a folder: ``remove_abandoned``.
+*How a folder is removed.* By its ``with`` block: at the end, after an exception, after Ctrl-C. By a handler
+of SIGTERM and SIGHUP, which would otherwise end Python without any clean-up: the handler removes the folder,
+and the signal then acts as usual. It is set while a folder is open, in the main thread, and where nobody else
+handles the signal. After SIGKILL or a power cut, by the next program that opens such a folder:
+``remove_abandoned``.
 
-*How an abandoned folder is told from one in use.* Whoever uses a folder holds ``flock`` on it. The system drops this lock
-when the process ends, in whatever way, so no process number is compared (numbers are used again, and differ between
-containers). A folder that another user owns is never touched.
+*How an abandoned folder is told from one in use.* Whoever uses a folder holds ``flock`` on it. The system
+drops this lock when the process ends, in whatever way, so no process number is compared (numbers are used
+again, and differ between containers). A folder that another user owns is never touched.
 
-*Limits*: where there is no ``flock`` (Windows, some network file systems), abandoned folders stay. Removing a file does not
-overwrite its blocks on the disk.
+*Limits*: where there is no ``flock`` (Windows, some network file systems), abandoned folders stay. Removing a
+file does not overwrite its blocks on the disk.
 """
 
 import errno
@@ -38,7 +39,9 @@ _open: dict[
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder in the system's temporary folder. It is removed at the end of the block, or soon after the process ends."""
+    """A new folder in the system's temporary folder. It is removed at the end of the block, or soon after the
+    process ends.
+    """
     remove_abandoned()
     folder, lock = _new_folder()
     _open[folder] = os.getpid()
@@ -54,7 +57,9 @@ def private_folder() -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder and all that is in it, also while another process still writes there. A missing folder is fine."""
+    """Remove a folder and all that is in it, also while another process still writes there. A missing folder
+    is fine.
+    """
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):
@@ -74,7 +79,9 @@ def remove_abandoned() -> None:
 
 
 def _new_folder() -> tuple[Path, int | None]:
-    """A folder and the descriptor that holds its lock. Nothing is written into a folder before its lock is held."""
+    """A folder and the descriptor that holds its lock. Nothing is written into a folder before its lock is
+    held.
+    """
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))  # with mode 0700
         try:
@@ -92,7 +99,9 @@ def _new_folder() -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path) -> int:
-    """A descriptor that holds the lock of a folder. ``OSError``: it is in use, not ours, gone, or there are no locks here."""
+    """A descriptor that holds the lock of a folder. ``OSError``: it is in use, not ours, gone, or there are
+    no locks here.
+    """
     try:
         import fcntl
     except ImportError:

@@ -1,10 +1,12 @@
 """Public calls are checked once, at the door: arguments of the wrong type get the library's own error.
 
-``check_public_calls(__name__)`` at the end of a public module wraps the functions and classes of its ``__all__``. A new public name is checked
-on the day it is added. The checks follow the type hints (``type_hints``), which are resolved at the first call.
+``check_public_calls(__name__)`` at the end of a public module wraps the functions and classes of its
+``__all__``. A new public name is checked on the day it is added. The checks follow the type hints
+(``type_hints``), which are resolved at the first call.
 
-What is *not* checked: properties, private methods, named tuples, exceptions, and the constructors of scikit-learn estimators, which must take
-everything and refuse in ``fit``. Calls inside of Privet that import a function from its own module do not pass the door.
+What is *not* checked: properties, private methods, named tuples, exceptions, and the constructors of
+scikit-learn estimators, which must take everything and refuse in ``fit``. Calls inside of Privet that import
+a function from its own module do not pass the door.
 
 *Leaks*: a message names the argument and the type of what was got, and never its value.
 """
@@ -39,7 +41,9 @@ _checked_classes: set[type] = set()
 
 
 def check_public_calls(module_name: str) -> None:
-    """Wrap what a module lists in ``__all__``: now what is loaded, and the rest when its ``__getattr__`` loads it."""
+    """Wrap what a module lists in ``__all__``: now what is loaded, and the rest when its ``__getattr__``
+    loads it.
+    """
     module = sys.modules[module_name]
     _checked_modules[module_name] = None
     public: list[str] = module.__all__
@@ -174,7 +178,9 @@ def _refuse(name: str, refused: Mismatch) -> NoReturn:
 
 
 def _holds_arrays(hint: object, *, deep: bool) -> bool:
-    """Whether a value of this type is an array, or holds some; ``deep`` looks into the fields of an object, too."""
+    """Whether a value of this type is an array, or holds some; ``deep`` looks into the fields of an object,
+    too.
+    """
     kind = typing.get_origin(hint) or hint
     inner = typing.get_args(hint) if kind is not collections.abc.Callable else ()
     if deep and isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -189,10 +195,11 @@ def _holds_arrays(hint: object, *, deep: bool) -> bool:
 
 
 def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetError | None:
-    """What to say where arrays of the right type do not fit: their shapes, their numbers or each other. None: it is not that.
+    """What to say where arrays of the right type do not fit: their shapes, their numbers or each other. None:
+    it is not that.
 
-    Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has failed. The error itself
-    may show numbers, so it is the cause of this one and no part of its message.
+    Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has
+    failed. The error itself may show numbers, so it is the cause of this one and no part of its message.
     """
     caller = sys._getframe(2).f_globals.get("__name__", "")
     if isinstance(error, PrivetError) or not isinstance(error, _MISFITS) or _is_own(caller):
@@ -205,8 +212,8 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     if not inside or not _is_own(inside[-1]):
         return None
     return InvalidArgument(
-        f"The arrays given to {function.__qualname__} must have the shapes and numbers that it asks for, and do not fit "
-        f"({type(error).__name__}). Check the number of rows, columns and classes of each."
+        f"The arrays given to {function.__qualname__} must have the shapes and numbers that it asks for, "
+        f"and do not fit ({type(error).__name__}). Check the number of rows, columns and classes of each."
     )
 
 
@@ -256,7 +263,9 @@ def _as_tuple(value: object) -> object:
 
 
 def _hints(function: types.FunctionType) -> Mapping[str, object]:
-    """Type hints one by one: one that cannot be resolved (an import for the type checker alone) leaves the others."""
+    """Type hints one by one: one that cannot be resolved (an import for the type checker alone) leaves the
+    others.
+    """
     try:
         return typing.get_type_hints(function)
     except Exception:
@@ -274,7 +283,8 @@ def _hints(function: types.FunctionType) -> Mapping[str, object]:
 def _wrapped(function: types.FunctionType, *, skipped: int, constructs: bool = False) -> Any:  # noqa: ANN401
     """A function that reads its arguments first.
 
-    A constructor that gets a wrong type asks the class first: its own sentence says more, and making an object has no effect elsewhere.
+    A constructor that gets a wrong type asks the class first: its own sentence says more, and making an
+    object has no effect elsewhere.
     """
     hints = [hint for name, hint in function.__annotations__.items() if name != "return"]
     if all(hint is Any or hint is object for hint in hints):

@@ -1,13 +1,14 @@
 """What a filter has added up so far, kept with a ledger so that no question prices all of its entries again.
 
-A tally is a *cache*: the entries are what counts, and everything in a tally can be computed from them. So a tally that is
-missing, of another filter, of another way of pricing, or that does not fit its ledger is left aside, and the sums are
-computed anew. It holds the running sums after every fifty entries, which can be checked one by one.
+A tally is a *cache*: the entries are what counts, and everything in a tally can be computed from them. So a
+tally that is missing, of another filter, of another way of pricing, or that does not fit its ledger is left
+aside, and the sums are computed anew. It holds the running sums after every fifty entries, which can be
+checked one by one.
 
-*What is checked when a ledger is read*: the seal, which ties the sums to the filter and to the ledger's chain of hashes, and
-so to every entry. Then blocks of fifty entries are chosen at random and priced again, until 2,500 plain entries are
-(``accounting.tallying``); a smaller ledger is priced again as a whole. The seal has no secret, as the chain has none
-(``lineage``): whoever computes it anew can also write other entries.
+*What is checked when a ledger is read*: the seal, which ties the sums to the filter and to the ledger's chain
+of hashes, and so to every entry. Then blocks of fifty entries are chosen at random and priced again, until
+2,500 plain entries are (``accounting.tallying``); a smaller ledger is priced again as a whole. The seal has
+no secret, as the chain has none (``lineage``): whoever computes it anew can also write other entries.
 """
 
 import math
@@ -31,7 +32,8 @@ NOTHING: Sums = (0.0,) * _NUMBERS
 class Tally:
     """The sums of a filter over the first ``entries`` of a ledger, after each block and at the end.
 
-    ``prices`` is the version of the prices. ``is_checked`` says that this process computed or checked the sums.
+    ``prices`` is the version of the prices. ``is_checked`` says that this process computed or checked the
+    sums.
     """
 
     rule: Filter
@@ -59,7 +61,9 @@ class Tally:
 
     @staticmethod
     def from_plain(node: object, rule: Filter | None, head: str) -> "Tally | None":
-        """The tally that ``to_plain`` wrote for this filter and head; nothing where it is another one, or none."""
+        """The tally that ``to_plain`` wrote for this filter and head; nothing where it is another one, or
+        none.
+        """
         if not isinstance(node, dict) or rule is None or not isinstance(node.get("blocks"), list):
             return None
         rows = [_read(row) for row in (*node["blocks"], node.get("total"))]

@@ -89,8 +89,8 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
 def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
     """The pair of ``inner`` on a Poisson sample; ``inner`` is under the same adjacency.
 
-    Under zero-out adjacency this needs a zeroed unit to be the same as an absent one (``zeroed.py``); elsewhere see
-    ``visible_sample``.
+    Under zero-out adjacency this needs a zeroed unit to be the same as an absent one (``zeroed.py``);
+    elsewhere see ``visible_sample``.
     """
     caveats = inner.caveats | {Caveat.POISSON_SAMPLING}
     _check_rate(rate)
@@ -109,10 +109,12 @@ def poisson(inner: Atom, rate: float, adjacency: Adjacency) -> Atom:
 
 
 def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) -> Atom:
-    """The pair of ``inner`` on a sample of either kind, under zero-out adjacency, where the output may show the sample.
+    """The pair of ``inner`` on a sample of either kind, under zero-out adjacency, where the output may show
+    the sample.
 
-    The upper bound holds for every event (``visible.py``). It is attained by events that may show who is in the
-    sample. Sums show less: the lower bound of ``sums`` is that of a sample whose other members contribute nothing.
+    The upper bound holds for every event (``visible.py``). It is attained by events that may show who is in
+    the sample. Sums show less: the lower bound of ``sums`` is that of a sample whose other members contribute
+    nothing.
     """
     _check_rate(rate)
     caveats = inner.caveats | {sampling}
@@ -125,10 +127,10 @@ def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) ->
 def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -> Atom:
     """The pair of ``inner`` on a fixed-size sample; ``replaced`` is the same event under replace-one.
 
-    The sample is a set: replace-one exchanges any member of it for any other unit. A unit that leaves a fixed-size
-    sample is replaced by another, so replace-one is what counts inside. Under zero-out this is for sums: the upper bound
-    is that of replace-one, of which zero-out is a case, and the lower bound that of a sample whose other members
-    contribute nothing.
+    The sample is a set: replace-one exchanges any member of it for any other unit. A unit that leaves a
+    fixed-size sample is replaced by another, so replace-one is what counts inside. Under zero-out this is for
+    sums: the upper bound is that of replace-one, of which zero-out is a case, and the lower bound that of a
+    sample whose other members contribute nothing.
     """
     caveats = inner.caveats | replaced.caveats | {Caveat.FIXED_SIZE_SAMPLING}
     _check_rate(rate)
@@ -154,8 +156,8 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
 def _check_rate(rate: float) -> None:
     if rate < _SMALLEST_RATE:
         raise OutOfReach(
-            f"A sampling rate must be at least {_SMALLEST_RATE:g} to be accounted in float64, got {rate:.3g}. "
-            f"Account at that rate; the bound holds for every smaller one."
+            f"A sampling rate must be at least {_SMALLEST_RATE:g} to be accounted in float64, got "
+            f"{rate:.3g}. Account at that rate; the bound holds for every smaller one."
         )
 
 
@@ -189,8 +191,9 @@ def restate_for_exchange(event: Event) -> Event:
 def _subsample(pair: Pair, rate: float) -> Pair:
     if isinstance(pair, GaussianPair) and pair.mu > _LARGEST_MU:
         raise OutOfReach(
-            f"The noise of a sampled Gaussian must be at least 1/{_LARGEST_MU:g} of what one unit can change, got "
-            f"1/{pair.mu:.4g}, because its moments leave float64 below. Add noise, or account without the sampling."
+            f"The noise of a sampled Gaussian must be at least 1/{_LARGEST_MU:g} of what one unit can "
+            f"change, got 1/{pair.mu:.4g}, because its moments leave float64 below. Add noise, or account "
+            "without the sampling."
         )
     match pair:
         case SampledPair(base, inner_rate):
@@ -215,11 +218,13 @@ def _discrete_gaussian(scale: float, shift: int) -> DiscreteGaussianPair:
 
 
 def gaussian_pair(mu: float) -> GaussianPair:
-    """The pair of Gaussian noise, where the noise is neither far smaller nor far larger than what it hides."""
+    """The pair of Gaussian noise, where the noise is neither far smaller nor far larger than what it
+    hides.
+    """
     if not _SMALLEST_SHIFT <= mu <= _LARGEST_SHIFT:
         raise OutOfReach(
-            f"Noise must be between {1 / _LARGEST_SHIFT:g} and {1 / _SMALLEST_SHIFT:g} times what one unit can "
-            f"move to be accounted in float64, got {1 / mu if mu else math.inf:.3g} times. "
+            f"Noise must be between {1 / _LARGEST_SHIFT:g} and {1 / _SMALLEST_SHIFT:g} times what one unit "
+            f"can move to be accounted in float64, got {1 / mu if mu else math.inf:.3g} times. "
             f"{'Add noise.' if mu > 1 else 'Use less noise; less than this is already private.'}"
         )
     return GaussianPair(mu)
@@ -229,8 +234,9 @@ def bounded_loss(epsilon: float) -> float:
     """A pure ε whose exp is a float, as a float: a whole number would make an array of whole numbers."""
     if epsilon != 0 and not _SMALLEST_LOSS <= epsilon <= _LARGEST_LOSS:
         raise OutOfReach(
-            f"The ε of one event must be 0, or between {_SMALLEST_LOSS:g} and {_LARGEST_LOSS:g}, to be accounted "
-            f"in float64, got {epsilon:.3g}. {'Add noise.' if epsilon > 1 else 'State a larger ε, which holds too.'}"
+            f"The ε of one event must be 0, or between {_SMALLEST_LOSS:g} and {_LARGEST_LOSS:g}, to be "
+            f"accounted in float64, got {epsilon:.3g}. "
+            f"{'Add noise.' if epsilon > 1 else 'State a larger ε, which holds too.'}"
         )
     return float(epsilon)
 
@@ -240,8 +246,8 @@ def lattice_shift(contribution: float, adjacency: Adjacency) -> int:
     shift = adjacency.contribution_distance * contribution
     if shift != int(shift):
         raise NotProved(
-            f"Noise on whole numbers hides whole numbers only, and under {adjacency} one unit would move the sum by "
-            f"{shift:g}. Round its contribution up; halves are for replace-one adjacency."
+            f"Noise on whole numbers hides whole numbers only, and under {adjacency} one unit would move "
+            f"the sum by {shift:g}. Round its contribution up; halves are for replace-one adjacency."
         )
     return int(shift)
 
@@ -249,8 +255,8 @@ def lattice_shift(contribution: float, adjacency: Adjacency) -> int:
 def _few(atoms: int) -> None:
     if atoms > _MOST_ATOMS:
         raise NotProved(
-            f"A discrete law must have at most {_MOST_ATOMS:.0e} values to be accounted exactly, and this one has "
-            f"{atoms:.1e}. Count in larger units, or state the ε of the event as Opaque."
+            f"A discrete law must have at most {_MOST_ATOMS:.0e} values to be accounted exactly, and this "
+            f"one has {atoms:.1e}. Count in larger units, or state the ε of the event as Opaque."
         )
 
 
@@ -272,8 +278,8 @@ def _response(truth: float, categories: int, adjacency: Adjacency) -> FinitePair
             losses = (float(np.log(categories * truth)), float(np.log(categories * other)))
             return FinitePair(losses, (truth, 1 - truth), 0.0, 0.0)
     raise NotProved(
-        "Randomised response shows that a person answered, so it has no guarantee under add-remove adjacency. "
-        "Account under replace-one, or under zero-out, where a missing answer is a random one."
+        "Randomised response shows that a person answered, so it has no guarantee under add-remove "
+        "adjacency. Account under replace-one, or under zero-out, where a missing answer is a random one."
     )
 
 
@@ -283,7 +289,8 @@ def _two_candidates(epsilon: float) -> FinitePair:
 
 
 def _two_noisy_scores(epsilon: float) -> FinitePair:
-    """A noisy maximum of two scores that are alike, or that the unit moves apart by 2Δ; exponential noise of 2Δ/ε.
+    """A noisy maximum of two scores that are alike, or that the unit moves apart by 2Δ; exponential noise of
+    2Δ/ε.
 
     The smaller score wins with probability exp(−ε·gap/2Δ)/2, so its probability is ½ or exp(−ε)/2.
     """
@@ -293,10 +300,11 @@ def _two_noisy_scores(epsilon: float) -> FinitePair:
 
 
 def _one_comparison(epsilon: float, positives: int) -> FinitePair:
-    """The first answer of a sparse vector about a query that the unit moves by Δ, half of it below the threshold.
+    """The first answer of a sparse vector about a query that the unit moves by Δ, half of it below the
+    threshold.
 
-    Its noise less that of the threshold is a difference of two Laplace laws, of scales Δ/ε₁ and 2·positives·Δ/ε₂, with
-    ε₁ : ε₂ = 1 : (2·positives)^⅔ (Lyu, Su & Li 2017, Theorem 4 and Section 4.2).
+    Its noise less that of the threshold is a difference of two Laplace laws, of scales Δ/ε₁ and
+    2·positives·Δ/ε₂, with ε₁ : ε₂ = 1 : (2·positives)^⅔ (Lyu, Su & Li 2017, Theorem 4 and Section 4.2).
     """
     often = (2 * positives) ** (2 / 3)
     once, each = (1 + often) / epsilon, 2 * positives * (1 + 1 / often) / epsilon

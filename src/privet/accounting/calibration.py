@@ -37,8 +37,9 @@ def calibrate(
 ) -> Calibration:
     """The value for which ``event_of(value)`` just reaches the target.
 
-    The leakage may rise or fall with the value (noise makes it fall; a rate or a number of steps makes it rise),
-    but must do so all the way ``between`` the limits. ``whole`` asks for a whole number, such as steps.
+    The leakage may rise or fall with the value (noise makes it fall; a rate or a number of steps makes it
+    rise), but must do so all the way ``between`` the limits. ``whole`` asks for a whole number, such as
+    steps.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.accounting.targets import EpsilonTarget
@@ -135,7 +136,9 @@ class _Search:
         return None
 
     def narrow(self, inside: tuple[float, float], outside: tuple[float, float]) -> float:
-        """A value that reaches the target, next to the root: secants in logarithms, guarded by the bracket."""
+        """A value that reaches the target, next to the root: secants in logarithms, guarded by the
+        bracket.
+        """
         a, fa, b = math.log(inside[0]), inside[1], math.log(outside[0])
         before, last = sorted(
             ((a, max(fa, -20.0)), (b, min(outside[1], 20.0))), key=lambda point: -abs(point[1])

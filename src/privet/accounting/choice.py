@@ -40,11 +40,11 @@ def account(
 ) -> Guarantee:
     """What everything in the ledger leaks at most: a curve, with the accountant that proved it.
 
-    An event alone needs an ``adjacency``; a ledger has its own. Without an ``accountant``, the tightest one that
-    can take the ledger is chosen: the privacy-loss distribution, and beside it Rényi DP where the bounded range
-    of an exponential mechanism can make that the smaller. A ledger whose budget is kept by a filter was extended in
-    view of its answers, so its guarantee is that of the filter; ``fixed_price`` is what the same events cost if they
-    were fixed beforehand.
+    An event alone needs an ``adjacency``; a ledger has its own. Without an ``accountant``, the tightest one
+    that can take the ledger is chosen: the privacy-loss distribution, and beside it Rényi DP where the
+    bounded range of an exponential mechanism can make that the smaller. A ledger whose budget is kept by a
+    filter was extended in view of its answers, so its guarantee is that of the filter; ``fixed_price`` is
+    what the same events cost if they were fixed beforehand.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.events import Gaussian, Repeat
@@ -92,15 +92,18 @@ def _account_with(
 
 
 def fixed_price(ledger: Ledger, accountant: Accountant[Any] | None = None) -> Guarantee:
-    """What the entries of a ledger cost if all of them were fixed beforehand, whatever filter the ledger has."""
+    """What the entries of a ledger cost if all of them were fixed beforehand, whatever filter the ledger
+    has.
+    """
     return account(replace(ledger, filter=None), accountant=accountant)
 
 
 def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
-    """The filter that proves the guarantee of a ledger, where the ledger has one that was fixed in time and keeps to it.
+    """The filter that proves the guarantee of a ledger, where the ledger has one that was fixed in time and
+    keeps to it.
 
-    A filter at δ = 0 is left out: there the sum of the ε so far holds on every way, and is the smaller. A single request
-    was fixed beforehand.
+    A filter at δ = 0 is left out: there the sum of the ε so far holds on every way, and is the smaller. A
+    single request was fixed beforehand.
     """
     if not isinstance(spent, Ledger) or spent.filter is None or Caveat.LATE_BUDGET in spent.caveats:
         return None
@@ -115,10 +118,11 @@ def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
 def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:
     """An accountant that lets each part's noise depend on earlier answers, within a budget fixed in advance.
 
-    Not Rényi DP: it is proved at one order that was fixed in advance, and its accountant takes the best order afterwards.
+    Not Rényi DP: it is proved at one order that was fixed in advance, and its accountant takes the best order
+    afterwards.
 
-    Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi at one order, of which concentrated DP is every order at once);
-    Rogers et al. 2016 (basic composition, and pure DP with it); ``filtering`` for filters.
+    Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi at one order, of which concentrated DP is every order
+    at once); Rogers et al. 2016 (basic composition, and pure DP with it); ``filtering`` for filters.
     """
     if chosen is None:
         try:
@@ -128,8 +132,9 @@ def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None
         return Concentrated()
     if not isinstance(chosen, (Concentrated, Pure, Basic, Filtered)):
         raise NotProved(
-            f"The ledger's noise was chosen in view of earlier answers, which the accountant '{chosen.name}' does not "
-            f"cover. Leave 'accountant' out, or use Concentrated, Pure, Basic or Filtered."
+            "The ledger's noise was chosen in view of earlier answers, which the accountant "
+            f"'{chosen.name}' does not cover. Leave 'accountant' out, or use Concentrated, Pure, Basic or "
+            "Filtered."
         )
     return chosen
 
@@ -173,7 +178,8 @@ def _unwrap(spent: Ledger | Event, adjacency: Adjacency | None) -> tuple[Event, 
         return spent.event, spent.adjacency, spent.caveats
     if not isinstance(spent, Event):
         raise InvalidArgument(
-            f"'spent' must be a ledger or an event, got {type(spent).__name__}. Describe what ran as an event."
+            f"'spent' must be a ledger or an event, got {type(spent).__name__}. Describe what ran as an "
+            "event."
         )
     if not isinstance(adjacency, Adjacency):
         raise InvalidArgument(

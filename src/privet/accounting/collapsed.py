@@ -24,10 +24,11 @@ _SAME = 1e-12  # losses that differ by less, relative to 1 + loss, are one loss
 def as_pair(composition: Composition, *, above: bool) -> Pair:
     """One pair that dominates the composition, or that it dominates.
 
-    Few losses are added up one by one. Otherwise the distribution of the summed loss is computed on a grid, twice: P's masses
-    where the loss is positive, and Q's masses where it is negative. P's masses times exp(−loss) would be round-off
-    there. What the grid does not show of P and of Q, at most about 1e-13, counts as an infinite loss in either order
-    (above), or becomes one more outcome (below): to show less is post-processing, which never adds to a loss.
+    Few losses are added up one by one. Otherwise the distribution of the summed loss is computed on a grid,
+    twice: P's masses where the loss is positive, and Q's masses where it is negative. P's masses times
+    exp(−loss) would be round-off there. What the grid does not show of P and of Q, at most about 1e-13,
+    counts as an infinite loss in either order (above), or becomes one more outcome (below): to show less is
+    post-processing, which never adds to a loss.
     """
     if not composition.parts:
         return FinitePair((0.0,), (1.0,))
@@ -37,7 +38,9 @@ def as_pair(composition: Composition, *, above: bool) -> Pair:
 
 
 def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
-    """The distribution of the summed loss, where all parts have few losses; None where there would be many."""
+    """The distribution of the summed loss, where all parts have few losses; None where there would be
+    many.
+    """
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:
         if not isinstance(pair, FinitePair | DiscreteLaplacePair):
@@ -60,7 +63,9 @@ def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
 def _merge_losses(
     first: Reals, first_masses: Reals, second: Reals, second_masses: Reals, *, above: bool
 ) -> tuple[Reals, Reals]:
-    """The law of a sum of two losses; losses that differ by round-off are one, the larger or the smaller of them."""
+    """The law of a sum of two losses; losses that differ by round-off are one, the larger or the smaller of
+    them.
+    """
     losses = np.add.outer(first, second).ravel()
     masses = np.multiply.outer(first_masses, second_masses).ravel()
     order = np.argsort(losses)
@@ -104,7 +109,9 @@ def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
 
 
 class _Sides(NamedTuple):
-    """One pair's law on a grid through 0: P's and Q's masses, and what is at an infinite loss in either order."""
+    """One pair's law on a grid through 0: P's and Q's masses, and what is at an infinite loss in either
+    order.
+    """
 
     losses: Reals
     p: Reals
@@ -114,10 +121,11 @@ class _Sides(NamedTuple):
 
 
 def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
-    """The pair's law, from above or from below: P's masses at losses above 0, and Q's below 0, by the swapped pair.
+    """The pair's law, from above or from below: P's masses at losses above 0, and Q's below 0, by the swapped
+    pair.
 
-    Both profiles of a polygon with a knot at y = 1 are polygons, and each is known without cancellation on its own
-    side. What is left of P and of Q is the same, and stays at the loss 0.
+    Both profiles of a polygon with a knot at y = 1 are polygons, and each is known without cancellation on
+    its own side. What is left of P and of Q is the same, and stays at the loss 0.
     """
     up, lost_p = _one_side(pair, step, above=above)
     down, lost_q = _one_side(pair.swap(), step, above=above)
@@ -140,8 +148,8 @@ def _told_less(
 ) -> tuple[Reals, Reals, float, float]:
     """Both sides, from below, so that they fit together: masses that are told less often show less.
 
-    The side with the larger δ(0) gets that of the other one. Losses that were rounded towards 0 need more mass for
-    the same δ(0); where that is more than 1 in all, everything is told less often.
+    The side with the larger δ(0) gets that of the other one. Losses that were rounded towards 0 need more
+    mass for the same δ(0); where that is more than 1 in all, everything is told less often.
     """
     height, other = (float(side @ -np.expm1(-step * np.arange(1, side.size + 1))) for side in (up, down))
     least = min(height + lost_p, other + lost_q)
@@ -166,14 +174,18 @@ def _one_side(pair: Pair, step: float, *, above: bool) -> tuple[Reals, float]:
 
 
 def _landing(composition: Composition, step: float) -> float:
-    """A step not below this one that has a largest loss on its grid: the smallest one, which rounding would hurt most."""
+    """A step not below this one that has a largest loss on its grid: the smallest one, which rounding would
+    hurt most.
+    """
     bounds = [pair.largest_loss for pair, _ in composition.parts]
     least = min((bound for bound in bounds if bound is not None and bound >= step), default=None)
     return step if least is None else float(least / np.floor(least / step))
 
 
 def _far(composition: Composition) -> tuple[float, float]:
-    """A loss that P exceeds with a probability of at most exp(−34), by moments, and the order that says so."""
+    """A loss that P exceeds with a probability of at most exp(−34), by moments, and the order that says
+    so.
+    """
     ahead = [(float(c), derivatives(composition, float(c))) for c in np.geomspace(0.05, 200.0, 24)]
     loss, order = min(((k.value + _FAR) / c, c) for c, k in ahead if k is not None)
     return max(loss, 1e-6), order

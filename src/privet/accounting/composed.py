@@ -50,7 +50,9 @@ _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0
 def delta_bounds(
     composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
 ) -> Interval:
-    """An enclosure of δ(ε), ε ≥ 0; ``tight`` is the relative gap of ε at which to stop, ``likely`` a guess of δ."""
+    """An enclosure of δ(ε), ε ≥ 0; ``tight`` is the relative gap of ε at which to stop, ``likely`` a guess of
+    δ.
+    """
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
@@ -97,8 +99,8 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     lost = composition.infinity
     if delta - lost < _SMALLEST_DELTA:
         raise OutOfReach(
-            f"'delta' must exceed the losses' mass at infinity, {lost:.6g}, by at least {_SMALLEST_DELTA:g}, got "
-            f"{delta:g}, because float64 ends there. Ask at a larger δ."
+            f"'delta' must exceed the losses' mass at infinity, {lost:.6g}, by at least "
+            f"{_SMALLEST_DELTA:g}, got {delta:g}, because float64 ends there. Ask at a larger δ."
         )
     single = _closed_form(composition)
     if single is not None:
@@ -143,7 +145,9 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
 
 
 def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> float:
-    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12): seldom the best, always there."""
+    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12): seldom the best,
+    always there.
+    """
     k = derivatives(composition, saddle.point)
     if k is None:
         return float(np.inf)
@@ -212,8 +216,9 @@ def _jumps(
 def _distance(composition: Composition) -> float:
     """An upper bound of δ(0): total variation distances of the parts add up at most.
 
-    For many pairs, by what bounds theirs in turn: a largest loss (randomised response dominates the pair), or Pinsker's
-    inequality with the divergence μ²/2 of a discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
+    For many pairs, by what bounds theirs in turn: a largest loss (randomised response dominates the pair), or
+    Pinsker's inequality with the divergence μ²/2 of a discrete Gaussian (Canonne, Kamath & Steinke 2020,
+    Theorem 4).
     """
     if composition.is_many:
         return sum(count * _distance_at_most(pair) for pair, count in composition.parts)
@@ -254,7 +259,9 @@ class Sighting(NamedTuple):
 
 @_QUIET
 def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
-    """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's approximation."""
+    """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's
+    approximation.
+    """
     if not composition.parts or _closed_form(composition) is not None:
         return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
     capped = composition.cap(_CAPPED * delta)

@@ -193,7 +193,8 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
     """Lines for one question, the cheapest first and then those with more nodes and more digits.
 
     Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
-    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see ``truncate_line``.
+    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see
+    ``truncate_line``.
     """
     if composition.is_many or not any(pair.smooth for pair, _ in composition.parts):
         return
@@ -245,7 +246,8 @@ def _lay_line(
 ) -> Contour | None:
     """The line at ``point``, long enough for its terms to have died out, for good.
 
-    A term that is small does not say that later ones are: losses on a lattice have a transform that comes back.
+    A term that is small does not say that later ones are: losses on a lattice have a transform that comes
+    back.
     """
     k = derivatives(composition, point)
     if k is None:
@@ -277,7 +279,7 @@ def _lay_line(
 def _beyond(composition: Composition, point: float, step: float, count: int) -> float:
     """What all terms from this one on add up to at most.
 
-    |exp(K(s) − K(c))| is at most 1, and less where pairs have faded for good; and Σ 1/|s (s + 1)| ≤ Σ 1/(kh)².
+    |exp(K(s) − K(c))| is at most 1, and less where pairs have faded; and Σ 1/|s (s + 1)| ≤ Σ 1/(kh)².
     """
     frequency = step * count
     faded = sum(times * log_fading(pair, point, frequency) for pair, times in composition.parts)

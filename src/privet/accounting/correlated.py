@@ -1,8 +1,8 @@
 """How far one unit can move correlated-noise training: the sensitivity of the strategy matrix C.
 
-Noise C⁻¹z on the gradients is post-processing of C G + z, a Gaussian mechanism whose sensitivity is the largest
-norm of Σ C[:, i] over the steps i at which a unit may take part, relative to the bound on one contribution.
-Both functions take as long for 10¹⁵ steps as for ten.
+Noise C⁻¹z on the gradients is post-processing of C G + z, a Gaussian mechanism whose sensitivity is the
+largest norm of Σ C[:, i] over the steps i at which a unit may take part, relative to the bound on one
+contribution. Both functions take as long for 10¹⁵ steps as for ten.
 """
 
 import math
@@ -18,8 +18,9 @@ __all__ = ["banded_sensitivity", "tree_sensitivity"]
 def banded_sensitivity(event: BandedNoise) -> float:
     """Exact: for a Toeplitz C with falling, non-negative entries the earliest participations are the worst.
 
-    The k participations are b steps apart, so on every block of b steps the sum of the shifted columns is a sum of
-    pieces of the column, b long each; once all pieces are in, it is the same until the last participation.
+    The k participations are b steps apart, so on every block of b steps the sum of the shifted columns is a
+    sum of pieces of the column, b long each; once all pieces are in, it is the same until the last
+    participation.
 
     Reference: Kalinin & Lampert 2024, Theorem 2.
     """
@@ -46,9 +47,9 @@ def banded_sensitivity(event: BandedNoise) -> float:
 def tree_sensitivity(event: TreeNoise) -> Interval:
     """Bounds of √(Σ over nodes of (participations below it)²).
 
-    *Upper*: on a level with blocks of 2ˡ leaves, a block holds at most min(k, ⌈2ˡ/b⌉) of the k participations,
-    and all blocks together hold k. *Lower*: the earliest participations, b apart, and only nodes whose leaves have
-    all been seen. Both are √(levels) for k = 1.
+    *Upper*: on a level with blocks of 2ˡ leaves, a block holds at most min(k, ⌈2ˡ/b⌉) of the k
+    participations, and all blocks together hold k. *Lower*: the earliest participations, b apart, and only
+    nodes whose leaves have all been seen. Both are √(levels) for k = 1.
 
     Reference: Kairouz et al. 2021, Appendix D (one participation).
     """
@@ -60,7 +61,8 @@ def tree_sensitivity(event: TreeNoise) -> Interval:
 
 
 def _earliest(event: TreeNoise, size: int) -> int:
-    """Σ (participations in it)² over the complete blocks of one size, a participation every b steps from the first.
+    """Σ (participations in it)² over the complete blocks of one size, a participation every b steps from the
+    first.
 
     The first n blocks hold ⌈n · size/b⌉ together, each ⌊size/b⌋ or one more.
     """

@@ -52,7 +52,9 @@ class Composition:
 
     @property
     def is_many(self) -> bool:
-        """Whether there are so many different pairs that what is done for each of them one by one takes long."""
+        """Whether there are so many different pairs that what is done for each of them one by one takes
+        long.
+        """
         return len(self.parts) > _MANY
 
     def swap(self) -> "Composition":
@@ -210,7 +212,8 @@ def _of_families(
 ) -> tuple[Complexes, Reals] | None:
     """K(c + ikh) of the Gaussian pairs and of those that have a family, and its error in units of 4 · 2⁻⁵².
 
-    Where a factor is all round-off, what it is at most stands for it, with an error that holds for whatever it is.
+    Where a factor is all round-off, what it is at most stands for it, with an error that holds for whatever
+    it is.
     """
     square, families, _ = composition.sorted_out
     s = point + 1j * step * places
@@ -244,8 +247,9 @@ def moduli(
 ) -> Reals | None:
     """``largest`` times a bound on |exp(K(c + ikh) − K(c))|, for some k.
 
-    The bound is that of ``most`` of the pairs at most, because no factor exceeds 1; and of fewer where these add up to
-    ``small``. Half of them are those with the widest laws, the others are evenly spread, so that not all lie on one lattice.
+    The bound is that of ``most`` of the pairs at most, because no factor exceeds 1; and of fewer where these
+    add up to ``small``. Half of them are those with the widest laws, the others are evenly spread, so that
+    not all lie on one lattice.
     """
     square, families, _ = composition.sorted_out
     bound = largest * np.exp(np.maximum(-0.5 * square * (step * places) ** 2, -700.0))

@@ -3,13 +3,14 @@
 Reading needs no dp-accounting: a node is known by the name of its class, so the named tuples that
 ``DpEvent.to_named_tuple()`` ships are read as well. Writing imports it, then and only then.
 
-Privet and dp-accounting's PLD accountant take noise relative to the bound C on one contribution, under every adjacency.
-dp-accounting's RDP accountant does too, except under REPLACE_ONE: there it takes noise relative to the distance 2C of an
-exchange, so its ε of the same event is too small: 2.17 for 4.38 with σ = 2C at δ = 1e-5 (version 0.6). No one event is
-right for both, so ``to_neighboring_relation`` warns.
+Privet and dp-accounting's PLD accountant take noise relative to the bound C on one contribution, under every
+adjacency. dp-accounting's RDP accountant does too, except under REPLACE_ONE: there it takes noise relative to
+the distance 2C of an exchange, so its ε of the same event is too small: 2.17 for 4.38 with σ = 2C at δ = 1e-5
+(version 0.6). No one event is right for both, so ``to_neighboring_relation`` warns.
 
-Numbers pass unchanged but for three: a discrete Laplace has the noise parameter 1/scale, randomised response has the
-probability of an answer at random, and trees that restart are one event there and ``Parallel`` trees here.
+Numbers pass unchanged but for three: a discrete Laplace has the noise parameter 1/scale, randomised response
+has the probability of an answer at random, and trees that restart are one event there and ``Parallel`` trees
+here.
 
 What has no exact counterpart is refused, never approximated.
 
@@ -48,7 +49,8 @@ _RELATIONS: Final[dict[str, type[Adjacency]]] = {
 
 
 def to_dp_event(event: Event) -> Any:  # noqa: ANN401 - a DpEvent, whose package need not be installed
-    """The ``DpEvent`` with the same meaning, for dp-accounting's PLD accountant and, but for REPLACE_ONE, its RDP accountant.
+    """The ``DpEvent`` with the same meaning, for dp-accounting's PLD accountant and, but for REPLACE_ONE, its
+    RDP accountant.
 
     Reading it back gives an equal event, except that banded noise is written as the Gaussian event that it is
     equivalent to, and that noisy maxima and sparse vectors are written as the (ε, 0) that is known of them.
@@ -72,7 +74,8 @@ def to_dp_event(event: Event) -> Any:  # noqa: ANN401 - a DpEvent, whose package
 def from_neighboring_relation(relation: object, unit: Unit = Unit.RECORD) -> Adjacency:
     """The adjacency that a ``NeighboringRelation``, or its name, stands for.
 
-    An event that was accounted there by RDP under REPLACE_ONE has its noise relative to 2C. Double it before it is read.
+    An event that was accounted there by RDP under REPLACE_ONE has its noise relative to 2C. Double it before
+    it is read.
 
     >>> str(from_neighboring_relation("REPLACE_SPECIAL"))
     'zero-out (record)'
@@ -89,13 +92,15 @@ def from_neighboring_relation(relation: object, unit: Unit = Unit.RECORD) -> Adj
 def to_neighboring_relation(adjacency: Adjacency) -> Any:  # noqa: ANN401 - a member of its enum
     """The ``NeighboringRelation`` of an adjacency; its privacy unit has no place there.
 
-    Under replace-one it warns that only dp-accounting's PLD accountant reads a written event as Privet means it.
+    Under replace-one it warns that only dp-accounting's PLD accountant reads a written event as Privet means
+    it.
     """
     if isinstance(adjacency, ReplaceOne):
         warnings.warn(
-            "Under REPLACE_ONE the RDP accountant of dp-accounting takes noise relative to 2C, the distance of an exchange, "
-            "and Privet takes it relative to C, the bound on one contribution; its ε of a written event is too small. "
-            "Use dp-accounting's PLD accountant, or account with Privet.",
+            "Under REPLACE_ONE the RDP accountant of dp-accounting takes noise relative to 2C, the "
+            "distance of an exchange, and Privet takes it relative to C, the bound on one contribution; "
+            "its ε of a written event is too small. Use dp-accounting's PLD accountant, or account with "
+            "Privet.",
             stacklevel=level_of_caller(),
         )
     for name, kind in _RELATIONS.items():

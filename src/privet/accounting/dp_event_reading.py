@@ -1,4 +1,6 @@
-"""dp-accounting's ``DpEvent`` trees → events, without dp-accounting: a node is known by the name of its class."""
+"""dp-accounting's ``DpEvent`` trees → events, without dp-accounting: a node is known by the name of its
+class.
+"""
 
 import math
 import operator

@@ -62,8 +62,8 @@ class EnvelopePair(Pair):
 def largest(pairs: Iterable[Pair]) -> Pair:
     """A pair that dominates all of these: one of them where that is plain to see.
 
-    Less noise of the same kind dominates more of it. Of profiles that are polygons, one dominates another if it is
-    no lower at its own corners, because the other is convex between them.
+    Less noise of the same kind dominates more of it. Of profiles that are polygons, one dominates another if
+    it is no lower at its own corners, because the other is convex between them.
     """
     left = list(dict.fromkeys(pairs))
     for kind, size in ((GaussianPair, _mu), (LaplacePair, _epsilon)):

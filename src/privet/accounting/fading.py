@@ -1,13 +1,13 @@
 """How far a law's Fourier transform has faded at a frequency *and at all beyond it*, by a shifted path.
 
-For a loss ℓ(z), z ~ N(0, 1), with tilted weight w(z) > 0 the transform is ∫ w(z) exp(itℓ(z)) dz / ∫ w. Where both are
-analytic the path may be moved to z = x + i a(x), and
+For a loss ℓ(z), z ~ N(0, 1), with tilted weight w(z) > 0 the transform is ∫ w(z) exp(itℓ(z)) dz / ∫ w. Where
+both are analytic the path may be moved to z = x + i a(x), and
 
     |∫ w exp(itℓ) dz| ≤ ∫ |w(z)| exp(−t Im ℓ(z)) |dz|,
 
 which falls in t wherever Im ℓ ≥ 0. So one number bounds the transform at every frequency from t on. The path
-a = b ℓ′/(ℓ′ + λ) is close to the best one for a large λ where t is small, and for a small λ where t is large; every path
-that keeps clear of the zeros of Λ, at Im z = π/μ, is valid.
+a = b ℓ′/(ℓ′ + λ) is close to the best one for a large λ where t is small, and for a small λ where t is large;
+every path that keeps clear of the zeros of Λ, at Im z = π/μ, is valid.
 
 Losses with atoms, or pairs of which nothing is known, do not fade: the bound is 1.
 """
@@ -61,7 +61,9 @@ def log_fading(pair: Pair, point: float, frequency: float) -> float:
 
 
 def _mixture(mu: float, rate: float, power: float, cut: Cut | None) -> _Law:
-    """w = φ(z) Λ(z)^power, ℓ = ln Λ, Λ = 1 − q + q exp(μz − μ²/2); the sign of ℓ does not matter to a modulus."""
+    """w = φ(z) Λ(z)^power, ℓ = ln Λ, Λ = 1 − q + q exp(μz − μ²/2); the sign of ℓ does not matter to a
+    modulus.
+    """
     loss = _loss(mu, rate)
 
     def weight(z: Complexes) -> Complexes:
@@ -118,7 +120,9 @@ def _share(x: Reals, mu: float, rate: float) -> Reals:
 
 
 def _paths(slope: Reals, curvature: Reals, mu: float, frequency: float) -> Iterator[tuple[Reals, Reals]]:
-    """Some a(x) and a′(x). A loss k exp(μz) has its best path at about a = ℓ′ t/(1 + μ²), while that is small."""
+    """Some a(x) and a′(x). A loss k exp(μz) has its best path at about a = ℓ′ t/(1 + μ²), while that is
+    small.
+    """
     steepest = float(slope.max())
     most = CLEAR * np.pi / mu
     for bend in _BENDS:

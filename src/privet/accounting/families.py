@@ -1,7 +1,7 @@
 """Many different pairs at once: their moments as arrays, one family of pairs in each.
 
-A composition of thousands of different events has thousands of different pairs. What is asked of each of them is
-M(s) = E_Q Λ^(1+s) at some points s = c + it. A family answers for all of its pairs together:
+A composition of thousands of different events has thousands of different pairs. What is asked of each of them
+is M(s) = E_Q Λ^(1+s) at some points s = c + it. A family answers for all of its pairs together:
 
 * ``Exponentials``  Laplace noise, real and discrete, in closed form;
 * ``Waves``         discrete Gaussian noise, in closed form;
@@ -31,7 +31,9 @@ _MOST_NUMBERS = 1 << 20  # that are held at once
 
 
 class Real(NamedTuple):
-    """On the real axis, one number for each pair: M(c) − 1 and its round-off, mean and variance of the tilted loss."""
+    """On the real axis, one number for each pair: M(c) − 1 and its round-off, mean and variance of the tilted
+    loss.
+    """
 
     excess: Reals
     error: Reals
@@ -56,7 +58,9 @@ class Family(ABC):
         """
 
     def log_fading(self, point: float, frequency: float) -> float:
-        """ln of a bound on Π |M(c + it)/M(c)| over all pairs and uses, for every |t| at or above ``frequency``."""
+        """ln of a bound on Π |M(c + it)/M(c)| over all pairs and uses, for every |t| at or above
+        ``frequency``.
+        """
         del point, frequency
         return 0.0
 
@@ -75,9 +79,9 @@ class Family(ABC):
 class Exponentials(Family):
     """Laplace noise: M = A exp(sε) + (1 − A) exp(−(s+1)ε).
 
-    Real noise has A = (s+1)/(2s+1) (Mironov 2017, Proposition 6). Discrete noise of scale b has
-    A = (1 − exp(−(2+2s)/b)) / ((1 + exp(−1/b)) (1 − exp(−(1+2s)/b))), because the masses of its inner losses are a geometric
-    series; for b → ∞ this is that of real noise. On Re s > 0 neither |A| nor |1 − A| exceeds 1.
+    Real noise has A = (s+1)/(2s+1) (Mironov 2017, Proposition 6). Discrete noise of scale b has A = (1 −
+    exp(−(2+2s)/b)) / ((1 + exp(−1/b)) (1 − exp(−(1+2s)/b))), because the masses of its inner losses are a
+    geometric series; for b → ∞ this is that of real noise. On Re s > 0 neither |A| nor |1 − A| exceeds 1.
     """
 
     def __init__(self, epsilon: Reals, scale: Reals, counts: Reals) -> None:
@@ -146,7 +150,8 @@ class Exponentials(Family):
         else:
             first, second = self._shares(s, scale)
         turned = np.exp(s.imag * epsilon * 1j)
-        # exp z − 1 by its real and imaginary parts would need four more functions; the error has room for this.
+        # exp z − 1 by its real and imaginary parts would need four more functions; the error has room for
+        # this.
         up, down = np.exp(point * epsilon) * turned, np.exp(-(point + 1) * epsilon) * turned.conj()
         moments = first * (up - 1) + second * (down - 1)
         return moments, self._round_off(point, s.imag, rows) + 8 * EPS * (2 + np.exp(point * epsilon))
@@ -156,7 +161,8 @@ class Exponentials(Family):
 class Waves(Family):
     """Discrete Gaussians N_ℤ(Δ, σ²) against N_ℤ(0, σ²), σ ≥ 1.
 
-    Tilted by c the law is that of exp(−(x − b)²/2σ²), b = (1 + c) Δ, on whole numbers. By Poisson summation, with θ = tΔ/σ²,
+    Tilted by c the law is that of exp(−(x − b)²/2σ²), b = (1 + c) Δ, on whole numbers. By Poisson summation,
+    with θ = tΔ/σ²,
 
         M(c) = exp(c (c+1) μ²/2) D(b)/D(0),    D(b) = Σₖ exp(−2π²σ²k² − 2πikb),
         M(c + it) = M(c) exp(it μ² (c + ½)) Σₖ exp(−2πikb − σ²(θ − 2πk)²/2) / D(b).
@@ -230,7 +236,9 @@ class Stacked(Family):
 
     @abstractmethod
     def rule(self, point: float, frequency: float, rows: slice) -> Nodes | None:
-        """A rule for each pair, good for s = c + it with |t| up to ``frequency``; None where that would be too long."""
+        """A rule for each pair, good for s = c + it with |t| up to ``frequency``; None where that would be
+        too long.
+        """
 
     def real(self, point: float) -> Real | None:
         found: list[Real] = []

@@ -1,40 +1,45 @@
 """What a privacy filter adds up, and the proof that it is one.
 
-*Setting.* An analyst asks; what they ask next, or whether they stop, depends on all earlier answers and on coins of their
-own. Lᵢ is the privacy loss of answer i for one order of neighbours, L_T the sum up to the end T, P the law of the answers
-on the first neighbour. All answers are (ε, δ)-DP if E[(1 − exp(ε − L_T))₊] ≤ δ under P, for both orders. What event i can
-cost is known before its answer, because an event is chosen from what was answered before it; so it is *predictable*. The
-sums below are kept for both orders, and both must be permitted. Adjacency: that of the ledger.
+*Setting.* An analyst asks; what they ask next, or whether they stop, depends on all earlier answers and on
+coins of their own. Lᵢ is the privacy loss of answer i for one order of neighbours, L_T the sum up to the end
+T, P the law of the answers on the first neighbour. All answers are (ε, δ)-DP if E[(1 − exp(ε − L_T))₊] ≤ δ
+under P, for both orders. What event i can cost is known before its answer, because an event is chosen from
+what was answered before it; so it is *predictable*. The sums below are kept for both orders, and both must be
+permitted. Adjacency: that of the ledger.
 
-*Losses without a bound.* With probability dᵢ answer i has an infinite loss. If Σdᵢ ≤ d on every way, some loss is infinite
-with probability at most d (a union bound over predictable dᵢ). Below, L is finite and δ stands for δ − d. The share d is
-fixed beforehand: a rule like "Σdᵢ + what the moments cost ≤ δ" is none, because an analyst may spend dᵢ where the moments
-were wasted, and moments where they were not.
+*Losses without a bound.* With probability dᵢ answer i has an infinite loss. If Σdᵢ ≤ d on every way, some
+loss is infinite with probability at most d (a union bound over predictable dᵢ). Below, L is finite and δ
+stands for δ − d. The share d is fixed beforehand: a rule like "Σdᵢ + what the moments cost ≤ δ" is none,
+because an analyst may spend dᵢ where the moments were wasted, and moments where they were not.
 
 *Basic* (Rogers, Roth, Ullman & Vadhan 2016). If Σεᵢ ≤ ε, where no loss of event i exceeds εᵢ, then L_T ≤ ε.
 
-*Rényi, at a fixed order 1 + c* (Feldman & Zrnic 2021, Theorem 3.1; Lécuyer 2021; with infinite losses Whitehouse, Ramdas, Rogers &
-Wu 2023, Theorem 1). Let kᵢ ≥ ln E[exp(c Lᵢ)] for event i, whatever came before. M_t = exp(Σ (c Lᵢ − kᵢ)) is a supermartingale with
-M_0 = 1, so E[M_T] ≤ 1 for every rule to stop. Pointwise (1 − exp(ε − ℓ))₊ ≤ exp(c (ℓ − ε)) c^c/(1 + c)^(1+c), the step of Canonne,
-Kamath & Steinke 2020, Proposition 12. Hence if K = Σkᵢ at the end satisfies K ≤ c ε + ln δ + ln((1 + c)^(1+c)/c^c), the
-integrand is at most δ M_T, and its mean at most δ. The order is fixed before the first answer; the least over several
-orders of what each would prove is no filter.
+*Rényi, at a fixed order 1 + c* (Feldman & Zrnic 2021, Theorem 3.1; Lécuyer 2021; with infinite losses
+Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1). Let kᵢ ≥ ln E[exp(c Lᵢ)] for event i, whatever came before.
+M_t = exp(Σ (c Lᵢ − kᵢ)) is a supermartingale with M_0 = 1, so E[M_T] ≤ 1 for every rule to stop. Pointwise (1
+− exp(ε − ℓ))₊ ≤ exp(c (ℓ − ε)) c^c/(1 + c)^(1+c), the step of Canonne, Kamath & Steinke 2020, Proposition 12.
+Hence if K = Σkᵢ at the end satisfies K ≤ c ε + ln δ + ln((1 + c)^(1+c)/c^c), the integrand is at most δ M_T,
+and its mean at most δ. The order is fixed before the first answer; the least over several orders of what each
+would prove is no filter.
 
-*Gaussian* (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). Let event i be μᵢ-GDP and u(x, v) = E[(1 − exp(ε − x − G))₊],
-G the loss N(v/2, v) of a Gaussian pair with μ² = v. E[u(x + Lᵢ, v − μᵢ²)] is the hockey-stick divergence, at ε − x, of event i
-together with a Gaussian of v − μᵢ²; putting the Gaussian that dominates event i in its place only raises it (Dong, Roth &
-Su 2022, Theorem 2.10), to u(x, v). So u(L_t, μ² − Σμᵢ²) is a supermartingale as long as Σμᵢ² ≤ μ², it is at least the integrand at
-the end, and it starts at the δ of one Gaussian with μ. An ε-DP event is μ-GDP with Φ(μ/2) = 1/(1 + exp(−ε)): the
-trade-off curve of randomised response has its one corner on that of the Gaussian.
+*Gaussian* (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). Let event i be μᵢ-GDP and u(x, v) = E[(1
+− exp(ε − x − G))₊], G the loss N(v/2, v) of a Gaussian pair with μ² = v. E[u(x + Lᵢ, v − μᵢ²)] is the
+hockey-stick divergence, at ε − x, of event i together with a Gaussian of v − μᵢ²; putting the Gaussian that
+dominates event i in its place only raises it (Dong, Roth & Su 2022, Theorem 2.10), to u(x, v). So u(L_t, μ² −
+Σμᵢ²) is a supermartingale as long as Σμᵢ² ≤ μ², it is at least the integrand at the end, and it starts at the
+δ of one Gaussian with μ. An ε-DP event is μ-GDP with Φ(μ/2) = 1/(1 + exp(−ε)): the trade-off curve of
+randomised response has its one corner on that of the Gaussian.
 
-*Two at once.* "Basic or Rényi" and "basic or Gaussian" are filters with the same δ, though "either of two" is none in
-general: where the way ends within Σεᵢ ≤ ε the integrand is 0, and elsewhere it is bounded as above, all events counted.
+*Two at once.* "Basic or Rényi" and "basic or Gaussian" are filters with the same δ, though "either of two" is
+none in general: where the way ends within Σεᵢ ≤ ε the integrand is 0, and elsewhere it is bounded as above,
+all events counted.
 
-*Interactive events* such as the sparse vector may be interleaved with others: filters for answers given at once extend to them
-(Haney et al. 2023, for (ε, δ), f-DP and Rényi DP of a fixed order).
+*Interactive events* such as the sparse vector may be interleaved with others: filters for answers given at
+once extend to them (Haney et al. 2023, for (ε, δ), f-DP and Rényi DP of a fixed order).
 
-Deviations: none of the papers has the union with basic composition; its proof is the paragraph above. Concentrated DP at the
-same order never permits more than the Rényi filter, because kᵢ ≤ c (c + 1) ρᵢ; so there is no filter of its own for it.
+Deviations: none of the papers has the union with basic composition; its proof is the paragraph above.
+Concentrated DP at the same order never permits more than the Rényi filter, because kᵢ ≤ c (c + 1) ρᵢ; so
+there is no filter of its own for it.
 """
 
 import math
@@ -76,7 +81,9 @@ _CLAIMS_FIRST, _CLAIMS_LATER = (
 
 
 class Used(NamedTuple):
-    """What was added up, for one order of neighbours: the filter's own measure, P[loss = ∞], the largest finite loss."""
+    """What was added up, for one order of neighbours: the filter's own measure, P[loss = ∞], the largest
+    finite loss.
+    """
 
     measure: float
     infinity: float
@@ -127,11 +134,14 @@ class Filtered(Accountant[Spending]):
         return _larger(first[0], second[0]), _larger(first[1], second[1])
 
     def curve(self, cost: Spending) -> Curve:
-        """The filter's own (ε, δ): it holds at the end, whenever that is, and nothing smaller is proved on the way."""
+        """The filter's own (ε, δ): it holds at the end, whenever that is, and nothing smaller is proved on
+        the way.
+        """
         if not self.permits(cost):
             raise NotProved(
-                f"The ledger must keep to its filter, ε = {self.rule.epsilon:g} at δ = {self.rule.delta:g}, and does "
-                f"not. Account for it without the filter, for parameters that were fixed beforehand."
+                f"The ledger must keep to its filter, ε = {self.rule.epsilon:g} at δ = "
+                f"{self.rule.delta:g}, and does not. Account for it without the filter, for parameters "
+                "that were fixed beforehand."
             )
         return PairCurve(self.rule.epsilon, self.rule.delta)
 
@@ -145,8 +155,8 @@ class Filtered(Accountant[Spending]):
     def reached_epsilon(self, cost: Spending) -> float:
         """Where the filter stands, between 0 and its ε; infinite where the share of δ for claims is used up.
 
-        It says how much is left, and is no guarantee by itself: at a time that was chosen in view of the answers only
-        the ε of the filter is one.
+        It says how much is left, and is no guarantee by itself: at a time that was chosen in view of the
+        answers only the ε of the filter is one.
         """
         return max(self._reach(used) for used in cost)
 
@@ -188,10 +198,12 @@ class Filtered(Accountant[Spending]):
 
 
 def renyi_filter(*, epsilon: float, delta: float, claims: float = 0.0) -> RenyiFilter:
-    """The Rényi filter of the order that lets the most Gaussian noise through, which depends on the budget alone.
+    """The Rényi filter of the order that lets the most Gaussian noise through, which depends on the budget
+    alone.
 
-    For Gaussian noise k = μ² c (c + 1)/2, so the best c has the largest (c ε + ln δ − peak(c))/(c (c + 1)). Small pure events
-    are Gaussian in this respect; for others every order is valid, and this one is seldom far from their best.
+    For Gaussian noise k = μ² c (c + 1)/2, so the best c has the largest (c ε + ln δ − peak(c))/(c (c + 1)).
+    Small pure events are Gaussian in this respect; for others every order is valid, and this one is seldom
+    far from their best.
     """
     rule = RenyiFilter(epsilon=epsilon, delta=delta, order=2.0, claims=claims)  # checks the arguments
 
@@ -208,8 +220,9 @@ def renyi_filter(*, epsilon: float, delta: float, claims: float = 0.0) -> RenyiF
 def choose_filter(*, epsilon: float, delta: float, asked: Iterable[Event], adjacency: Adjacency) -> Filter:
     """The filter of a budget, by what is asked first: known before the first answer, as a filter must be.
 
-    At δ = 0, basic composition. Otherwise Rényi, with half of δ for claims where the first request has any, and a tenth where
-    it has none; but basic composition where the first request alone claims more than half of δ.
+    At δ = 0, basic composition. Otherwise Rényi, with half of δ for claims where the first request has any,
+    and a tenth where it has none; but basic composition where the first request alone claims more than half
+    of δ.
     """
     basic = BasicFilter(epsilon=epsilon, delta=delta)
     if delta == 0:
@@ -227,7 +240,8 @@ def choose_filter(*, epsilon: float, delta: float, asked: Iterable[Event], adjac
 @lru_cache(maxsize=1 << 16)
 def _price(rule: Filter, event: Event, adjacency: Adjacency) -> Spending:
     if isinstance(event, events.DiscreteGaussian):
-        # By moments as a Gaussian, at any scale (Canonne, Kamath & Steinke 2020, Theorem 4); as GDP it is not proved.
+        # By moments as a Gaussian, at any scale (Canonne, Kamath & Steinke 2020, Theorem 4); as GDP it is not
+        # proved.
         square = gaussian_pair(lattice_shift(event.contribution, adjacency) / event.scale).mu ** 2
         if isinstance(rule, GaussianFilter):
             raise NotProved("A discrete Gaussian is not proved to be Gaussian DP. Use the Rényi filter.")
@@ -262,7 +276,8 @@ def _use(rule: Filter, event: Event, pair: Pair) -> Used:
             other = pair.swap().largest_loss
             if other is None or not math.isfinite(largest):
                 raise NotProved(
-                    f"{type(event).__name__} is not proved to be Gaussian DP. Use the Rényi filter, or basic composition."
+                    f"{type(event).__name__} is not proved to be Gaussian DP. Use the Rényi filter, or "
+                    "basic composition."
                 )
             return Used(_pure_measure(rule, max(largest, other)), pair.infinity, largest)
     return Used(0.0, pair.infinity, largest)
@@ -280,7 +295,8 @@ def _log_moment(pair: Pair, tilt: float, largest: float) -> float:
     moment = math.inf if found is None else max(found.value, 0.0) * _UP + _TINY
     if not math.isfinite(min(moment, ceiling)):
         raise NotProved(
-            "No moment of this event is proved at the order of the filter. Add noise, or use basic composition."
+            "No moment of this event is proved at the order of the filter. Add noise, or use basic "
+            "composition."
         )
     return min(moment, ceiling)
 
@@ -297,7 +313,9 @@ def _response_moment(order: float, epsilon: float) -> float:
 
 
 def _laplace_moment(order: float, epsilon: float) -> float:
-    """Of Laplace noise (Mironov 2017, Proposition 6); where its leading terms cancel, that of any ε-DP event."""
+    """Of Laplace noise (Mironov 2017, Proposition 6); where its leading terms cancel, that of any ε-DP
+    event.
+    """
     if (order - 1) * epsilon < 1e-5 or order * epsilon > _LARGEST_EXPONENT:
         return _response_moment(order, epsilon)
     grown, shrunk = math.expm1((order - 1) * epsilon), math.expm1(-order * epsilon)
@@ -329,7 +347,8 @@ def _require_own(*costs: Spending) -> None:
     for cost in costs:
         if not (isinstance(cost, tuple) and len(cost) == 2 and all(isinstance(one, Used) for one in cost)):
             raise InvalidArgument(
-                f"'costs' must be those of a filter, got {type(cost).__name__}. Give what 'atom' and 'join' gave."
+                f"'costs' must be those of a filter, got {type(cost).__name__}. Give what 'atom' and "
+                "'join' gave."
             )
 
 

@@ -43,7 +43,9 @@ class Accountant(ABC, Generic[Cost]):
         """What bounds either, when a unit is in only one of the two parts."""
 
     def join_all(self, costs: Sequence[Cost]) -> Cost:
-        """What all of these cost on the same data; an accountant whose costs grow as they add up has a quicker way."""
+        """What all of these cost on the same data; an accountant whose costs grow as they add up has a
+        quicker way.
+        """
         return reduce(self.join, costs, self.zero())
 
     def worst_of(self, costs: Sequence[Cost]) -> Cost:
@@ -67,9 +69,11 @@ def require_costs(costs: Sequence[Cost]) -> Sequence[Cost]:
 
 
 def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Cost:
-    """The cost of a whole tree, however deep, in one pass: each part is priced once, however often it stands in the tree.
+    """The cost of a whole tree, however deep, in one pass: each part is priced once, however often it stands
+    in the tree.
 
-    ``Repeat`` and ``Compose`` around each other are one composition of what is inside of them, with counts that multiply.
+    ``Repeat`` and ``Compose`` around each other are one composition of what is inside of them, with counts
+    that multiply.
     """
     whole: dict[int, Cost] = {}  # of the tree, and of each part of a Parallel
     todo: list[Event] = [event]
@@ -103,7 +107,9 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
 
 
 def _list_parts(root: Event) -> list[tuple[Event, int]]:
-    """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it stands."""
+    """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it
+    stands.
+    """
     order: list[Event] = []  # every part after those inside of it
     seen: set[int] = set()
     todo: list[tuple[Event, bool]] = [(root, False)]
@@ -140,7 +146,7 @@ def _check_disjoint(event: Parallel, adjacency: Adjacency) -> None:
         )
     if isinstance(adjacency, ZeroOut) and len(event.parts) > 1 and not zeroed_is_absent(event):
         raise NotProved(
-            "Parallel composition under zero-out adjacency is proved for noisy sums only, because the split may "
-            "look at a unit, so that a zeroed unit leaves its part and shows in another. Account under "
-            "add-remove adjacency."
+            "Parallel composition under zero-out adjacency is proved for noisy sums only, because the "
+            "split may look at a unit, so that a zeroed unit leaves its part and shows in another. Account "
+            "under add-remove adjacency."
         )

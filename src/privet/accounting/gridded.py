@@ -4,8 +4,9 @@ On the grid ℓⱼ = o + j h let δⱼ be the profile. In y = exp ε a profile i
 every such function is the profile of some pair, and a larger one dominates. So
 
 * *above*: the polygon through (yⱼ, δⱼ) ("connect the dots": Doroshenko et al. 2022) dominates the pair;
-* *below*: in every cell take a tangent, mostly at its middle, and at every knot the smaller of the two tangents that
-  meet there; the polygon through these, made convex, stays below the profile, so the pair dominates it.
+* *below*: in every cell take a tangent, mostly at its middle, and at every knot the smaller of the two
+  tangents that meet there; the polygon through these, made convex, stays below the profile, so the pair
+  dominates it.
 """
 
 import numpy as np
@@ -61,7 +62,8 @@ def below(pair: Pair, losses: Reals) -> Reals:
     knots, distance = pair.delta(losses), widths * np.exp(np.minimum(losses[:-1], 700.0))
     touched, slope = pair.delta(middle), pair.tail(middle)
     on_left, on_right = touched + 0.5 * distance * slope, touched - 0.5 * distance * slope
-    # Where the profile falls steeply inside of a cell, a tangent at its right end keeps what lies beyond; left
+    # Where the profile falls steeply inside of a cell, a tangent at its right end keeps what lies beyond;
+    # left
     # of y = 1 the profile is about 1 − y, and its own tangent is the better one.
     steep = on_right < np.where(losses[1:] > 0.5 * (losses[1] - losses[0]), 0.5 * knots[1:], 0.0)
     if np.any(steep):

@@ -1,9 +1,9 @@
 """One far jump: δ(ε) where a single rare, large loss decides and no exponential tilt can hold on to it.
 
-Where a unit is sampled rarely, the loss of a step has a tail that is heavier than exponential, and δ is decided
-by the event that one step out of T has a loss near ε while all others stay near 0. The tilted transform has to
-weigh that against losses that are far larger and far rarer, and drowns in round-off. So split a step's law on
-the grid at some loss a into *near* N and *far* F and write, exactly,
+Where a unit is sampled rarely, the loss of a step has a tail that is heavier than exponential, and δ is
+decided by the event that one step out of T has a loss near ε while all others stay near 0. The tilted
+transform has to weigh that against losses that are far larger and far rarer, and drowns in round-off. So
+split a step's law on the grid at some loss a into *near* N and *far* F and write, exactly,
 
     δ(ε) = δ_{N^T}(ε) + T Σ_{ℓ ∈ F} F[ℓ] δ_{N^{T−1}}(ε − ℓ) + (two far jumps or more: at most (T F)²/2),
 
@@ -50,7 +50,8 @@ def _quantile(pair: Pair, mass: float) -> float:
         return float(brentq(excess, low, high, rtol=1e-6)) if excess(low) > 0 else 1e-9
     except ValueError:  # the quantile lies where exp(loss) overflows
         raise OutOfReach(
-            "The loss of one step must stay within float64 at this δ, and does not. Ask at a larger δ, or at a larger rate."
+            "The loss of one step must stay within float64 at this δ, and does not. Ask at a larger δ, or "
+            "at a larger rate."
         ) from None
 
 

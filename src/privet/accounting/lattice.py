@@ -18,7 +18,8 @@ from privet.bounds import Interval
 __all__ = ["Grid", "Law", "Part", "Table", "compose", "sum_losses"]
 
 
-# Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact masses.
+# Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact
+# masses.
 _OF_DIFFERENCES, _OF_MASSES = 2e-7, 1e-10
 
 
@@ -38,8 +39,8 @@ class Grid:
 class Law(NamedTuple):
     """The tilted law of the summed loss on its window, and what it does not show.
 
-    ``weights`` are exp(cℓ) P[ℓ] / exp(level); ``infinity`` is P's mass at +∞, ``stray`` bounds the tilted mass
-    outside of the window, which wrapped around into it, and ``noise`` the round-off of a weight.
+    ``weights`` are exp(cℓ) P[ℓ] / exp(level); ``infinity`` is P's mass at +∞, ``stray`` bounds the tilted
+    mass outside of the window, which wrapped around into it, and ``noise`` the round-off of a weight.
     """
 
     losses: Reals
@@ -76,7 +77,8 @@ class Law(NamedTuple):
         slack = self._slack() * (1 if above else -1)
         wanted = 1 - self.allowance if above else 1 + self.allowance
         curve = mass - scaled + slack * fallen
-        # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds δ a
+        # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds
+        # δ a
         # lower bound; the best is where the curve crosses, in a cell where δ is linear in exp ε.
         if above:
             crossed = np.flatnonzero(curve <= wanted)

@@ -199,7 +199,8 @@ class AtomicPair(Pair):
         """The losses in rising order, and P's mass at each."""
 
     def delta(self, epsilon: Reals) -> Reals:
-        """Between two losses the profile is linear in y, with slope −Q[L > ε]: added up from the largest loss down.
+        """Between two losses the profile is linear in y, with slope −Q[L > ε]: added up from the largest loss
+        down.
 
         Every term is positive, so nothing cancels.
         """
@@ -214,7 +215,9 @@ class AtomicPair(Pair):
 
     @cached_property
     def _polygon(self) -> tuple[Reals, Reals]:
-        """At every loss: Q[L ≥ ℓ] exp(ℓ), by which the profile rises per relative step down, and the profile."""
+        """At every loss: Q[L ≥ ℓ] exp(ℓ), by which the profile rises per relative step down, and the
+        profile.
+        """
         losses, masses = self.law()
         steep = np.exp(np.logaddexp.accumulate((np.log(masses) - losses)[::-1])[::-1] + losses)
         falls = np.append(steep[1:] * -np.expm1(-np.diff(losses)), 0.0)
@@ -235,8 +238,9 @@ class AtomicPair(Pair):
 class FinitePair(AtomicPair):
     """A loss with finitely many values: randomised response, and whatever it is the worst case of.
 
-    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none. ``lost_q`` is Q's mass where
-    P has none; whoever knows it says so, because a difference to 1 is lost in round-off where the losses are large.
+    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none. ``lost_q`` is Q's
+    mass where P has none; whoever knows it says so, because a difference to 1 is lost in round-off where the
+    losses are large.
     """
 
     losses: tuple[float, ...]

@@ -113,9 +113,10 @@ class PrivacyLoss(Accountant[Spent]):
     def _fixed_size(self, inner: Event, size: int, population: int, adjacency: Adjacency) -> Atom:
         """A sample of everybody is no sample; the smaller of two add-remove neighbours cannot even fill it.
 
-        The claims of ``replaced`` hold for one unit exchanged, which no mechanism need attain. So its lower bound is that
-        of a unit exchanged for one that is like an absent one, for which the claims are those of the ledger. An answer of
-        each member of a sample hides among the others' answers, so nothing is known from below of several.
+        The claims of ``replaced`` hold for one unit exchanged, which no mechanism need attain. So its lower
+        bound is that of a unit exchanged for one that is like an absent one, for which the claims are those
+        of the ledger. An answer of each member of a sample hides among the others' answers, so nothing is
+        known from below of several.
         """
         exchange = ReplaceOne(adjacency.unit)
         if isinstance(adjacency, ReplaceOne):
@@ -196,8 +197,8 @@ class PrivacyLossCurve(Curve):
         lost = max(way.infinity for way in _ways(self.upper))
         if delta <= lost and not (delta == 0 and self._bound()):
             raise NotProved(
-                f"'delta' must be above {lost:.6g}, got {delta:g}, because with that probability the losses of "
-                f"these events have no bound. Ask at a larger δ."
+                f"'delta' must be above {lost:.6g}, got {delta:g}, because with that probability the "
+                f"losses of these events have no bound. Ask at a larger δ."
                 if lost
                 else f"'delta' must be above 0, got {delta:g}, because the losses of these events have no "
                 f"bound. Ask at a δ far below 1/n, such as 1e-9."
@@ -244,7 +245,9 @@ def _worse(
     enclose: Callable[[Composition], Interval],
     ceiling: Callable[[Composition], float],
 ) -> Interval:
-    """The worse of both orders of neighbours; the second is left out where a cheap bound says it is better."""
+    """The worse of both orders of neighbours; the second is left out where a cheap bound says it is
+    better.
+    """
     first, *others = _ways(composition)
     found = enclose(first)
     for way in others:

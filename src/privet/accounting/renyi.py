@@ -1,9 +1,10 @@
 """Accountants that keep a bound on moments only: Rényi DP, zero-concentrated DP, and Gaussian DP.
 
-They are never tighter than the privacy-loss distribution of the same pairs, with one exception: the exponential
-mechanism, whose bounded range they can use. Concentrated DP, and Rényi DP at *one* order, also stay valid when the
-*parameters* of later events are chosen in view of earlier answers (Feldman & Zrnic 2021), as long as the total stays within
-a budget that was fixed in advance: ``filtering`` has that. The best order afterwards, which ``Renyi`` takes, does not.
+They are never tighter than the privacy-loss distribution of the same pairs, with one exception: the
+exponential mechanism, whose bounded range they can use. Concentrated DP, and Rényi DP at *one* order, also
+stay valid when the *parameters* of later events are chosen in view of earlier answers (Feldman & Zrnic 2021),
+as long as the total stays within a budget that was fixed in advance: ``filtering`` has that. The best order
+afterwards, which ``Renyi`` takes, does not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,8 @@ _TOO_LARGE = 1e300  # for a moment that is no float; infinity would make the sea
 def _least(way: Composition, near: float, bound: Callable[[float, Derivatives], float]) -> float:
     """The least bound over orders close to the one that Newton's steps ended at; each of them holds.
 
-    Where moments explode a little above the best order, an order that is off by three percent costs a percent of ε.
+    Where moments explode a little above the best order, an order that is off by three percent costs a percent
+    of ε.
     """
 
     def at(position: float) -> float:
@@ -168,7 +170,8 @@ class Concentrated(Accountant[float]):
                 return 0.5 * gaussian_pair(lattice_shift(contribution, adjacency) / scale).mu ** 2
             case events.Poisson() | events.FixedSize():
                 raise NotProved(
-                    "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi accountant."
+                    "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi "
+                    "accountant."
                 )
         pair = leaf(event, adjacency).upper
         if isinstance(pair, GaussianPair):
@@ -256,14 +259,16 @@ class GaussianDP(Accountant[float]):
 
 
 def check_moments(pair: Pair) -> None:
-    """A pair that has only its profile has moments by its law on a grid, whose round-off grows as exp(−loss)."""
+    """A pair that has only its profile has moments by its law on a grid, whose round-off grows as
+    exp(−loss).
+    """
     if isinstance(pair, GaussianPair) or pair.nodes(1.0, 0.0, 46.0) is not None:
         return
     low, high = loss_range(pair, 1e-40)
     if low < -16 or high > 300:
         raise NotProved(
-            f"Moments of parallel or sampled parts are certified for losses between −16 and 300, and these reach from "
-            f"{low:.3g} to {high:.3g}. Use the privacy-loss accountant."
+            "Moments of parallel or sampled parts are certified for losses between −16 and 300, and these "
+            f"reach from {low:.3g} to {high:.3g}. Use the privacy-loss accountant."
         )
 
 

@@ -1,4 +1,6 @@
-"""What a ledger's filter has added up: by the ledger's tally where that holds, and from the entries where not."""
+"""What a ledger's filter has added up: by the ledger's tally where that holds, and from the entries where
+not.
+"""
 
 import math
 from random import SystemRandom
@@ -51,7 +53,9 @@ def _serves(tally: Tally, rule: Filter, ledger: Ledger) -> bool:
 
 
 def _holds(tally: Tally, ledger: Ledger) -> bool:
-    """Whether blocks that are chosen at random cost what the tally says; all of them where that is little work."""
+    """Whether blocks that are chosen at random cost what the tally says; all of them where that is little
+    work.
+    """
     ends = [NOTHING, *tally.blocks, tally.total]
     order = list(range(len(ends) - 1))
     SystemRandom().shuffle(order)

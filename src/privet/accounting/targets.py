@@ -127,8 +127,8 @@ class PosteriorTarget(Target):
             open_fraction("delta", self.delta)
         if self.posterior <= self.prior:
             raise InvalidArgument(
-                f"'posterior' must be above 'prior' = {self.prior!r}, got {self.posterior!r}, because nothing "
-                f"useful teaches nothing. Allow a higher posterior."
+                f"'posterior' must be above 'prior' = {self.prior!r}, got {self.posterior!r}, because "
+                f"nothing useful teaches nothing. Allow a higher posterior."
             )
 
     @property

@@ -27,7 +27,9 @@ __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplify"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An (ε, δ); ``attained`` where the event is any mechanism that keeps it, so that some of them are no better."""
+    """An (ε, δ); ``attained`` where the event is any mechanism that keeps it, so that some of them are no
+    better.
+    """
 
     epsilon: float
     delta: float = 0.0
@@ -51,7 +53,9 @@ def amplify(claim: Claim, rate: float) -> Claim:
 
 
 def visibly_amplified(claim: Claim, rate: float) -> Claim:
-    """ε′ = ε, δ′ = q δ: all that is known where the output may show who was in the sample (``visible.py``)."""
+    """ε′ = ε, δ′ = q δ: all that is known where the output may show who was in the sample
+    (``visible.py``).
+    """
     return Claim(epsilon=claim.epsilon, delta=rate * claim.delta, attained=False)
 
 
@@ -125,7 +129,9 @@ class Basic(Accountant[Claim]):
 @final
 @dataclass(frozen=True)
 class SummedCurve(Curve):
-    """What follows from an (ε, δ) that a theorem added up; no mechanism need attain it, so the lower bound is 0."""
+    """What follows from an (ε, δ) that a theorem added up; no mechanism need attain it, so the lower bound is
+    0.
+    """
 
     pair: PairCurve
 
@@ -271,8 +277,8 @@ class AdvancedCurve(Curve):
 class Optimal(_Counted):
     """The exact composition of mechanisms of which only (ε, δ) is known.
 
-    Reference: Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016 for unequal parts. Computed as the
-    privacy-loss distribution of randomised response, so unequal parts need no #P-hard sum.
+    Reference: Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016 for unequal parts. Computed as
+    the privacy-loss distribution of randomised response, so unequal parts need no #P-hard sum.
     """
 
     name: ClassVar[str] = "optimal composition"
@@ -287,7 +293,9 @@ class Optimal(_Counted):
 
 
 def _compose_claims(claims: Claims) -> Composition:
-    """Each claim's worst mechanism, together; claims that differ only in ``attained`` are counted together."""
+    """Each claim's worst mechanism, together; claims that differ only in ``attained`` are counted
+    together.
+    """
     pairs: dict[Pair, int] = {}
     for claim, count in claims.items():
         pair = randomized_response(bounded_loss(claim.epsilon), claim.delta)

@@ -19,8 +19,8 @@ DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added
 def tilt_weights(rule: Nodes, point: float) -> tuple[Reals, Reals]:
     """Weights of E_Q Λ^(1+c) f, and E_Q Λ^(1+c) − 1 without the cancellation of its leading terms.
 
-    What E_Q 1 and E_Q Λ are is known, so only Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order, is summed. Several
-    rules of one length are tilted at once, a row for each.
+    What E_Q 1 and E_Q Λ are is known, so only Λ^(1+c) − 1 − (1+c)(Λ − 1), which is of second order, is
+    summed. Several rules of one length are tilted at once, a row for each.
     """
     log_weights, losses, missing_q, missing_p = rule
     weight = np.exp(np.minimum(log_weights + (point + 1) * losses, 705.0))
@@ -45,7 +45,9 @@ def _second_order(losses: NDArray[np.float64], point: float) -> NDArray[np.float
 
 
 def turned_sums(weight: Reals, losses: Reals, step: float, places: NDArray[np.int64]) -> Complexes:
-    """Σ w (exp(i k h ℓ) − 1) for every k, and for every row of several; for k in a row, as a product over k = start + block · a + b."""
+    """Σ w (exp(i k h ℓ) − 1) for every k, and for every row of several; for k in a row, as a product over k =
+    start + block · a + b.
+    """
     if weight.ndim == 1:
         heavy = weight > 1e-19 * weight.max()  # the others are below the round-off of these
         return np.asarray(turned_sums(weight[None, heavy], losses[None, heavy], step, places)[0])

@@ -1,20 +1,24 @@
 """δ(ε) of many different pairs by a contour whose far end is bounded by a few of them.
 
-The trapezoid sum of ``contour.py`` is exact for every law, with or without a density. What a loss with atoms lacks is an
-end: its Fourier transform need not die out. Yet the terms of the sum fall as 1/|s (s + 1)|, and no factor of
+The trapezoid sum of ``contour.py`` is exact for every law, with or without a density. What a loss with atoms
+lacks is an end: its Fourier transform need not die out. Yet the terms of the sum fall as 1/|s (s + 1)|, and
+no factor of
 |exp(K(s) − K(c))| exceeds 1. So the sum is cut into three parts:
 
 * *near*: the first nodes, where all pairs are evaluated;
-* *far*: up to an eighth of a million nodes, at which the factors of a few pairs bound the term, and where that bound
-  is not small, all pairs are evaluated after all (losses on a lattice make the transform come back);
+* *far*: up to an eighth of a million nodes, at which the factors of a few pairs bound the term, and where
+  that bound is not small, all pairs are evaluated after all (losses on a lattice make the transform come
+  back);
 * *beyond*: Σ 1/(kh)² over the rest, at most 1/(h²(n − 1)) times what has faded for good.
 
-Each part is certified. With the usual window of about 20 standard deviations, what is beyond takes about 3e-5 off the lower
-bound of ε, and less where there is Gaussian noise among the pairs; it does not grow with their number.
+Each part is certified. With the usual window of about 20 standard deviations, what is beyond takes about 3e-5
+off the lower bound of ε, and less where there is Gaussian noise among the pairs; it does not grow with their
+number.
 
-*From above* there is a better way: one Gaussian more, of a noise so large that it hardly costs anything, makes everything
-beyond vanish. A composition with one event more is never more private, so its δ is an upper bound; and the
-Gaussian of μ = 9/(nh), n the number of nodes, adds less than 1e-7 to ε, because only the *variances* of losses add up.
+*From above* there is a better way: one Gaussian more, of a noise so large that it hardly costs anything,
+makes everything beyond vanish. A composition with one event more is never more private, so its δ is an upper
+bound; and the Gaussian of μ = 9/(nh), n the number of nodes, adds less than 1e-7 to ε, because only the
+*variances* of losses add up.
 """
 
 from dataclasses import dataclass, replace
@@ -74,7 +78,9 @@ class TwoLines(NamedTuple):
 
 
 def truncate_line(composition: Composition, saddle: Saddle) -> TwoLines | None:
-    """The cheapest line for one question, with a bound for all that it leaves out; None where there is no line."""
+    """The cheapest line for one question, with a bound for all that it leaves out; None where there is no
+    line.
+    """
     layout = laid_out(composition, saddle)
     if layout is None or not layout.order:
         return None
@@ -115,7 +121,9 @@ class _Sum:
     level: float
 
     def near(self, count: int) -> _Nodes | None:
-        """The first nodes: until the terms are small and those to come do not fade any more, or as many as may be."""
+        """The first nodes: until the terms are small and those to come do not fade any more, or as many as
+        may be.
+        """
         most = max(min(_NEAR, int(_WORK / len(self.composition.parts))), 64)
         found = _Nodes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.complex128), np.zeros(0), np.inf)
         before = np.inf
@@ -134,7 +142,9 @@ class _Sum:
             count, before = found.places.size, found.cut
 
     def far(self, near: _Nodes) -> _Nodes | None:
-        """The nodes up to the last one by the factors of a few pairs, and by all pairs where these do not suffice."""
+        """The nodes up to the last one by the factors of a few pairs, and by all pairs where these do not
+        suffice.
+        """
         beyond, first, bounds = self._beyond(_FAR), float(np.abs(near.terms[0])), []
         for start in range(near.places.size, _FAR, _BLOCK):
             places = np.arange(start, min(start + _BLOCK, _FAR))

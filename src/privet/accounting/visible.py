@@ -1,15 +1,18 @@
 """Pairs of mechanisms that saw a random sample, where the output may show who was in the sample.
 
-Both neighbours have the unit's place, and the same coin decides for both of them whether the place is drawn. With R the
-output where it is not drawn, and P and Q the outputs where it is,
+Both neighbours have the unit's place, and the same coin decides for both of them whether the place is drawn.
+With R the output where it is not drawn, and P and Q the outputs where it is,
 
-    H_y((1 − q) R + q P ‖ (1 − q) R + q Q) ≤ (1 − q) H_y(R ‖ R) + q H_y(P ‖ Q) = (1 − q) (1 − y)₊ + q H_y(P ‖ Q),
+    H_y((1 − q) R + q P ‖ (1 − q) R + q Q) ≤ (1 − q) H_y(R ‖ R) + q H_y(P ‖ Q) = (1 − q) (1 − y)₊ + q H_y(P ‖
+    Q),
 
-because H_y is jointly convex. The right-hand side is the profile of the pair that shows the coin: a loss of 0 with
-probability 1 − q, and the loss of (P, Q) with probability q. It is attained where the output shows the coin. So δ is
-multiplied by q, and ε stays as it is. No theorem about R is needed; a smaller ε needs one (``sampled.py``).
+because H_y is jointly convex. The right-hand side is the profile of the pair that shows the coin: a loss of 0
+with probability 1 − q, and the loss of (P, Q) with probability q. It is attained where the output shows the
+coin. So δ is multiplied by q, and ε stays as it is. No theorem about R is needed; a smaller ε needs one
+(``sampled.py``).
 
-Reference: Balle, Barthe & Gaboardi 2018, Section 3 (joint convexity, before "advanced joint convexity" uses R).
+Reference: Balle, Barthe & Gaboardi 2018, Section 3 (joint convexity, before "advanced joint convexity" uses
+R).
 """
 
 from dataclasses import dataclass

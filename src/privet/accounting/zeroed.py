@@ -1,10 +1,12 @@
 """Zero-out adjacency: for which events a zeroed unit is the same as an absent one.
 
-A zeroed unit keeps its place. In a sum it contributes nothing, so the sum is that of the others. Any other mechanism may
-show that the place is there: randomised response gives an answer for it, and an (ε, δ) claim under zero-out adjacency
-compares two databases that both have the place, so it does not say what happens where the place is missing.
+A zeroed unit keeps its place. In a sum it contributes nothing, so the sum is that of the others. Any other
+mechanism may show that the place is there: randomised response gives an answer for it, and an (ε, δ) claim
+under zero-out adjacency compares two databases that both have the place, so it does not say what happens
+where the place is missing.
 
-Theorems that compare "the unit is in the sample" with "the unit is not in the sample" need the two to be the same.
+Theorems that compare "the unit is in the sample" with "the unit is not in the sample" need the two to be the
+same.
 """
 
 from collections.abc import Iterator
@@ -40,7 +42,8 @@ def answers_each(event: Event) -> bool:
 def zeroed_is_absent(event: Event) -> bool:
     """Whether the output has the same law with a zeroed unit as without that unit.
 
-    A zeroed unit takes a place in a sample of a fixed size that another unit would have, so such a sample has not.
+    A zeroed unit takes a place in a sample of a fixed size that another unit would have, so such a sample has
+    not.
     """
     return adds_contributions(event) and not _draws_fixed_size(event)
 

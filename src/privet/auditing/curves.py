@@ -151,7 +151,8 @@ class OneCurve(Curves):
         found = self.tradeoff(fpr)
         if not isinstance(found, (int, float, np.number)):
             raise InvalidArgument(
-                f"'tradeoff' must give a false-negative rate for every rate, got {type(found).__name__}. Return a number."
+                f"'tradeoff' must give a false-negative rate for every rate, got {type(found).__name__}. "
+                "Return a number."
             )
         return float(found)
 

@@ -81,7 +81,8 @@ def is_refuted(line: GuessResult, records: int, curves: Curves, parameter: float
     made, right = line
     if not 0 <= right <= made <= records:
         raise InvalidArgument(
-            "'line' must have no more right guesses than guesses, and no more guesses than records. Count each guess once."
+            "'line' must have no more right guesses than guesses, and no more guesses than records. Count "
+            "each guess once."
         )
     if 2 * right <= made:
         return False

@@ -66,7 +66,8 @@ class Roc:
         shapes = {np.shape(self.thresholds), np.shape(self.true_positives), np.shape(self.false_positives)}
         if len(shapes) != 1 or len(shapes.pop()) != 1:
             raise InvalidArgument(
-                "A curve must have both counts for each of its thresholds, and has not. Make it with Roc.of(scores)."
+                "A curve must have both counts for each of its thresholds, and has not. Make it with "
+                "Roc.of(scores)."
             )
 
     @classmethod

@@ -1,4 +1,6 @@
-"""``privet audit``: a model of your own, or scores of an attack of your own; both bounds, a report, and an exit code."""
+"""``privet audit``: a model of your own, or scores of an attack of your own; both bounds, a report, and an
+exit code.
+"""
 
 import argparse
 import shlex
@@ -58,15 +60,16 @@ def _code(saved: Saved, broken: Sequence[Limit]) -> ExitCode:
 def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     if arguments.members is None or arguments.nonmembers is None:
         raise InvalidArgument(
-            "'privet audit' must be given a Python or TOML file that names a model, or both --members and --nonmembers, "
-            "got less. Run 'privet audit --help' to see what each of them is."
+            "'privet audit' must be given a Python or TOML file that names a model, or both --members and "
+            "--nonmembers, got less. Run 'privet audit --help' to see what each of them is."
         )
     needless = [
         name for name in ("attacks", "references", "time_limit") if getattr(arguments, name) is not None
     ]
     if needless:
         raise InvalidArgument(
-            f"'--{needless[0].replace('_', '-')}' must be left out where scores are given, because no attack is run. Drop it."
+            f"'--{needless[0].replace('_', '-')}' must be left out where scores are given, because no "
+            "attack is run. Drop it."
         )
     return audit_scores(
         scores_from("--members", arguments.members),
@@ -82,8 +85,8 @@ def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
 def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
     if arguments.members is not None or arguments.nonmembers is not None:
         raise InvalidArgument(
-            "'--members' and '--nonmembers' are for scores of your own, got them beside a file that names a model. "
-            "Name the records in that file, or leave the file out."
+            "'--members' and '--nonmembers' are for scores of your own, got them beside a file that names "
+            "a model. Name the records in that file, or leave the file out."
         )
     subject = subject_from(Path(arguments.subject))
     if arguments.references is not None and subject.recipe is None:
@@ -126,8 +129,8 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
         raise ProgramFailed(f"{_NO_MEMORY} {_describe_cache(cache)}") from None
     except SystemExit as ended:
         raise ProgramFailed(
-            f"The model must answer every record, and it ended the program by exit({ended.code!r}). {_describe_cache(cache)} "
-            f"Take that call out."
+            f"The model must answer every record, and it ended the program by exit({ended.code!r}). "
+            f"{_describe_cache(cache)} Take that call out."
         ) from None
     except Exception as failed:
         raise ProgramFailed(_crash(failed)) from failed
@@ -211,7 +214,8 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
         ("most that so many records can show", f"ε = {fixed_down(finding.ceiling, 2)}"),
         (
             "records",
-            f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can be seen",
+            f"{roc.members:,} members, {roc.others:,} others; no FPR below {100 * roc.fpr_floor:.3g} % can "
+            "be seen",
         ),
         *_accuracy(audited),
         *([] if audited.reference_models is None else [("reference models", str(audited.reference_models))]),

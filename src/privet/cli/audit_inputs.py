@@ -50,12 +50,15 @@ def subject_from(path: Path) -> Subject:
     if path.suffix == ".py":
         return _from_python(path)
     raise InvalidArgument(
-        f"'subject' must be a .py or .toml file, got {path.name!r}. Scores of your own go with --members and --nonmembers."
+        f"'subject' must be a .py or .toml file, got {path.name!r}. Scores of your own go with --members "
+        "and --nonmembers."
     )
 
 
 def scores_from(name: str, path: str) -> NDArray[np.float64]:
-    """One column of numbers: .csv or .txt (a header is skipped; with several columns the one named score), .npy, .parquet."""
+    """One column of numbers: .csv or .txt (a header is skipped; with several columns the one named score),
+    .npy, .parquet.
+    """
     file = Path(path)
     if not is_file(file):
         raise Unreadable(f"'{name}' must be a file that exists, got {path!r}. Check the name.")
@@ -66,7 +69,8 @@ def scores_from(name: str, path: str) -> NDArray[np.float64]:
         columns = columns_of(file)
         if "score" not in columns and len(columns) > 1:
             raise Unreadable(
-                f"{path!r} must have one column, or one that is called score, and has {', '.join(columns)[:80]}. Name the scores."
+                f"{path!r} must have one column, or one that is called score, and has "
+                f"{', '.join(columns)[:80]}. Name the scores."
             )
         found = columns.get("score", next(iter(columns.values())))
     else:
@@ -93,7 +97,9 @@ def ledger_from(path: str | Path) -> Ledger:
 
 
 def _from_python(path: Path) -> Subject:
-    """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives``, ``public`` and ``name`` where it has them."""
+    """The file's ``model``, ``members`` and ``nonmembers``, and ``recipe``, ``ledger``, ``gives``, ``public``
+    and ``name`` where it has them.
+    """
     names = run_python_file(path)
     missing = [name for name in ("model", "members", "nonmembers") if name not in names]
     if missing:
@@ -128,7 +134,8 @@ def run_python_file(path: Path) -> Mapping[str, object]:
         ) from None
     except Exception as failed:
         raise ProgramFailed(
-            f"{path.name!r} must run to its end, and failed{_line(path, failed)} with {describe_failure(failed)}. Mend the file."
+            f"{path.name!r} must run to its end, and failed{_line(path, failed)} with "
+            f"{describe_failure(failed)}. Mend the file."
         ) from failed
 
 
@@ -144,8 +151,8 @@ def _python_recipe(path: Path, value: object) -> Recipe | None:
         return None if value is None else to_recipe(value)
     except InvalidArgument:
         raise Unreadable(
-            f"'recipe' in {path.name!r} must be a Recipe, a scikit-learn classifier or a function train(inputs, labels, seed), "
-            f"got a {type(value).__name__}. Leave it out, or mend it."
+            f"'recipe' in {path.name!r} must be a Recipe, a scikit-learn classifier or a function "
+            f"train(inputs, labels, seed), got a {type(value).__name__}. Leave it out, or mend it."
         ) from None
 
 
@@ -153,7 +160,8 @@ def _check_type(path: Path, names: Mapping[str, object], name: str, kind: type[A
     value = names.get(name)
     if value is not None and not isinstance(value, kind):
         raise Unreadable(
-            f"'{name}' in {path.name!r} must be a {kind.__name__}, got a {type(value).__name__}. Leave it out, or mend it."
+            f"'{name}' in {path.name!r} must be a {kind.__name__}, got a {type(value).__name__}. Leave it "
+            "out, or mend it."
         )
     return value
 
@@ -198,8 +206,8 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
             raise
         except (Exception, SystemExit) as failed:
             raise ProgramFailed(
-                f"'recipe' in {path.name!r} must train the model on the members, and failed with {describe_failure(failed)}. "
-                f"Check that the model takes such records."
+                f"'recipe' in {path.name!r} must train the model on the members, and failed with "
+                f"{describe_failure(failed)}. Check that the model takes such records."
             ) from failed
     try:
         model = make()
@@ -207,8 +215,8 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
         raise
     except (Exception, SystemExit) as failed:
         raise ProgramFailed(
-            f"'model' in {path.name!r} must name a function that makes the model, and it failed with {describe_failure(failed)}. "
-            f"Mend the function."
+            f"'model' in {path.name!r} must name a function that makes the model, and it failed with "
+            f"{describe_failure(failed)}. Mend the function."
         ) from failed
     if weights is None:
         return model
@@ -224,7 +232,8 @@ def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, member
         raise
     except Exception as failed:
         raise Unreadable(
-            f"'weights' in {path.name!r} must be those of the model, and do not fit it ({describe_failure(failed)}). Save model.state_dict()."
+            f"'weights' in {path.name!r} must be those of the model, and do not fit it "
+            f"({describe_failure(failed)}). Save model.state_dict()."
         ) from None
     return model
 
@@ -235,7 +244,8 @@ def _factory(path: Path, text: str) -> Any:  # noqa: ANN401 - whatever the file 
     source = path.parent / file
     if not name or not is_file(source):
         raise Unreadable(
-            f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. Name a function that makes the model."
+            f"'model' in {path.name!r} must be FILE.py:FUNCTION with a file that exists, got {text!r}. "
+            "Name a function that makes the model."
         )
     found = run_python_file(source).get(name)
     if not callable(found):
@@ -287,5 +297,6 @@ def _check_keys(path: Path, said: Mapping[str, object], names: tuple[str, ...], 
     unknown = [name for name in said if name not in names]
     if unknown:
         raise Unreadable(
-            f"{path.name!r} must hold only {', '.join(names)} in {where}, got {unknown[0]!r}. Take it out, or check the spelling."
+            f"{path.name!r} must hold only {', '.join(names)} in {where}, got {unknown[0]!r}. Take it out, "
+            "or check the spelling."
         )

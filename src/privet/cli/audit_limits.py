@@ -12,12 +12,14 @@ __all__ = ["Limit", "limits_from"]
 @final
 @dataclass(frozen=True)
 class Limit:
-    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive rate.
+    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive
+    rate.
 
     ``detected`` has no number: the limit is broken if membership was detected, as the report defines it.
 
-    Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass because n is small. If n
-    is too small to measure the rate, the limit counts as broken, because nothing shows that it holds.
+    Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass
+    because n is small. If n is too small to measure the rate, the limit counts as broken, because nothing
+    shows that it holds.
     """
 
     figure: str

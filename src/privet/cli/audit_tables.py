@@ -28,12 +28,15 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except Exception as failed:
         raise Unreadable(
-            f"{path.name!r} must be a file as its ending says, and cannot be read ({type(failed).__name__}). Write it again."
+            f"{path.name!r} must be a file as its ending says, and cannot be read "
+            f"({type(failed).__name__}). Write it again."
         ) from failed
 
 
 def records_from(path: Path, label: str) -> Records:
-    """Records of a file. In an .npz: arrays x and y (or inputs and labels); in a table: ``label`` is the class, all else are inputs."""
+    """Records of a file. In an .npz: arrays x and y (or inputs and labels); in a table: ``label`` is the
+    class, all else are inputs.
+    """
     if not is_file(path):
         raise Unreadable(f"{str(path)!r} must be a file with records, and there is none. Check the name.")
     if path.suffix == ".npz":
@@ -42,14 +45,16 @@ def records_from(path: Path, label: str) -> Records:
             labels = next((arrays[name] for name in (label, *_LABELS) if name in arrays), None)
         if inputs is None:
             raise Unreadable(
-                f"{path.name!r} must hold an array called {' or '.join(_INPUTS)}, and does not. Rename the array."
+                f"{path.name!r} must hold an array called {' or '.join(_INPUTS)}, and does not. Rename the "
+                "array."
             )
         return Records(inputs, labels)
     columns = columns_of(path)
     labels = columns.pop(label, None)
     if labels is None:
         raise Unreadable(
-            f"{path.name!r} must have a column {label!r} with the class, and does not. Set 'label' to its name."
+            f"{path.name!r} must have a column {label!r} with the class, and does not. Set 'label' to its "
+            "name."
         )
     try:
         inputs = np.stack([np.asarray(column, dtype=np.float32) for column in columns.values()], axis=1)
@@ -68,7 +73,8 @@ def columns_of(path: Path) -> dict[str, NDArray[Any] | list[str]]:
             import pyarrow.parquet  # type: ignore[import-untyped]
         except ImportError:
             raise MissingPackage(
-                "A .parquet file needs the package 'pyarrow', which is not installed. Run pip install 'privet[tables]'."
+                "A .parquet file needs the package 'pyarrow', which is not installed. Run pip install "
+                "'privet[tables]'."
             ) from None
         with readable(path):
             found = pyarrow.parquet.read_table(path)

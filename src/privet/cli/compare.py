@@ -26,8 +26,8 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     ]
     header = ["model", "report", "accuracy", "AUC", "TPR at 0.1 %", "ε measured", "ε proved", "δ"]
     notes = paragraph(
-        "Accuracy is on records that were not trained on. AUC and TPR are those of each model's strongest attack. "
-        "Rows compare fairly only if the same records and attacks were used."
+        "Accuracy is on records that were not trained on. AUC and TPR are those of each model's strongest "
+        "attack. Rows compare fairly only if the same records and attacks were used."
     )
     return CliAnswer([table(header, [_cells(model) for model in models]), notes], {"models": models})
 

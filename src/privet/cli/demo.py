@@ -122,14 +122,15 @@ def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> 
         "by any attack.",
         "The forest has scikit-learn's default settings. A network of this size without noise leaks far less "
         "than the forest (AUC 0.52 to 0.56 after 5 to 100 epochs), but nothing bounds what it leaks.",
-        "The number of epochs was chosen by trials on these records, which the proof of one training does not "
-        "cover. Noise is fresh: private networks differ from run to run.",
+        "The number of epochs was chosen by trials on these records, which the proof of one training does "
+        "not cover. Noise is fresh: private networks differ from run to run.",
     )
     return [
         paragraph(
             f"{len(records):,} workers were hurt at work. From the injury, the medical bills and the wage, "
-            "models predict who is off work for more than four weeks. A fair coin for each worker decided who "
-            f"is trained on, and attacks guess the coin. Always answering no is right for {100 * majority:.1f} %."
+            "models predict who is off work for more than four weeks. A fair coin for each worker decided "
+            "who is trained on, and attacks guess the coin. Always answering no is right for "
+            f"{100 * majority:.1f} %."
         ),
         table(
             [

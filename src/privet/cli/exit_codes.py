@@ -21,7 +21,7 @@ exit codes:
   0  the answer was given, and every limit held
   1  the answer was given, and a limit of --fail-above is broken, or what verify or ledger compared differs
   2  refused: wrong use, or a question that has no answer; nothing was run or spent
-  3  failed: an error, also in the audited file or model; there is no answer, or the report could not be written
+  3  failed: an error, also in the audited file or model; or the report could not be written
   130 interrupted, 141 the reader of the output went away
 """
 _REFUSALS = (

@@ -1,4 +1,6 @@
-"""``privet ledger``: what a ledger file is, where its budget stands, and the one way to change that budget."""
+"""``privet ledger``: what a ledger file is, where its budget stands, and the one way to change that
+budget.
+"""
 
 import argparse
 import math
@@ -27,7 +29,8 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     if arguments.change_budget is not None:
         if head is not None:
             raise InvalidArgument(
-                "--beyond and --change-budget must be given apart, got both. Compare first, then change the budget."
+                "--beyond and --change-budget must be given apart, got both. Compare first, then change "
+                "the budget."
             )
         ledger = _change_budget(path, ledger, arguments.change_budget, arguments.reason)
     elif arguments.reason is not None:
@@ -50,7 +53,8 @@ def _present(path: Path) -> Ledger:
 def _change_budget(path: Path, ledger: Ledger, words: str, reason: str | None) -> Ledger:
     if reason is None:
         raise InvalidArgument(
-            "--reason must be given with --change-budget, because the ledger keeps it. Write --reason 'second wave of the survey'."
+            "--reason must be given with --change-budget, because the ledger keeps it. Write --reason "
+            "'second wave of the survey'."
         )
     budget = budget_from("--change-budget", words, 0.0 if ledger.filter is None else ledger.filter.delta)
     with DurableLedger(path=path, adjacency=ledger.adjacency, budget=None).held() as held:

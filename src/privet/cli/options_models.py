@@ -1,4 +1,6 @@
-"""Options of the commands on models and reports: ``train``, ``audit``, ``verify``, ``compare`` and ``demo``."""
+"""Options of the commands on models and reports: ``train``, ``audit``, ``verify``, ``compare`` and
+``demo``.
+"""
 
 import argparse
 
@@ -96,8 +98,9 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "subject",
         nargs="?",
-        help="a .py file that sets model, members and nonmembers (and recipe), or a .toml file that names them; "
-        "the .py file, also one that the .toml file names, is run as a program: audit only files that you trust",
+        help="a .py file that sets model, members and nonmembers (and recipe), or a .toml file that names "
+        "them; the .py file, also one that the .toml file names, is run as a program: audit only files "
+        "that you trust",
     )
     own = command.add_argument_group("instead of a model: scores of an attack of your own, higher = member")
     own.add_argument("--members", metavar="FILE", help="scores of records that were trained on")
@@ -137,7 +140,8 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--key",
         metavar="FILE",
-        help="the key of the report's fingerprints; made if missing (default: beside --out, REPORT.fingerprints.key)",
+        help="the key of the report's fingerprints; made if missing (default: beside --out, "
+        "REPORT.fingerprints.key)",
     )
     output.add_argument(
         "--public-model",

@@ -43,7 +43,8 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--group-by",
         metavar="COL[:KEY,…]",
-        help="each count, sum, mean … once for every key; keys that are not listed are found, which needs --delta",
+        help="each count, sum, mean … once for every key; keys that are not listed are found, which needs "
+        "--delta",
     )
     spent = command.add_argument_group("what it may cost")
     spent.add_argument(
@@ -66,7 +67,8 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
     spent.add_argument(
         "--budget",
         metavar="ε[:δ]",
-        help="refuse what would take the ledger beyond this (δ: that of --delta); given once, the ledger keeps it",
+        help="refuse what would take the ledger beyond this (δ: that of --delta); given once, the ledger "
+        "keeps it",
     )
     bounds = command.add_argument_group("how much of one person counts")
     bounds.add_argument("--rows-per-person", type=parse_count, metavar="N", help="in one group (default: 1)")
@@ -77,8 +79,8 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         "--answer-after",
         type=parse_number,
         metavar="SECONDS",
-        help="answer this many seconds after the table is opened, whatever is in it, and fail if it takes longer: "
-        "a defence against timing",
+        help="answer this many seconds after the table is opened, whatever is in it, and fail if it takes "
+        "longer: a defence against timing",
     )
     command.add_argument(
         "--confidence", type=parse_number, metavar="P", help="of the error bars (default: 0.95)"
@@ -141,13 +143,15 @@ def add_ledger_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--change-budget",
         metavar="ε[:δ]",
-        help="give it another budget, at least what was spent; the ledger keeps a record, and says that the budget came late",
+        help="give it another budget, at least what was spent; the ledger keeps a record, and says that "
+        "the budget came late",
     )
     command.add_argument("--reason", metavar="TEXT", help="why; written into the ledger")
     command.add_argument(
         "--beyond",
         metavar="HEAD",
-        help="exit with 1 if the ledger is behind this head, as after a restored backup; note the head that this command shows",
+        help="exit with 1 if the ledger is behind this head, as after a restored backup; note the head "
+        "that this command shows",
     )
 
 

@@ -16,15 +16,18 @@ def check_new_file(option: str, name: str, endings: tuple[str, ...]) -> Path:
     path = Path(name)
     if not name or not is_folder(path.parent) or is_folder(path) or not can_be_named(path):
         raise InvalidArgument(
-            f"'{option}' must be a file in a folder that exists, got {format_value(name)}. Make the folder first."
+            f"'{option}' must be a file in a folder that exists, got {format_value(name)}. Make the folder "
+            "first."
         )
     if path.suffix.lower() not in endings:
         raise InvalidArgument(
-            f"'{option}' must end in {' or '.join(endings)}, got {format_value(name)}. The ending says which format."
+            f"'{option}' must end in {' or '.join(endings)}, got {format_value(name)}. The ending says "
+            "which format."
         )
     if os.path.lexists(path):
         raise InvalidArgument(
-            f"'{option}' must name a new file, and {format_value(name)} exists. Name another, or move the old one away."
+            f"'{option}' must name a new file, and {format_value(name)} exists. Name another, or move the "
+            "old one away."
         )
     return path
 

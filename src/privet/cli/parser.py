@@ -1,6 +1,7 @@
 """The command-line parser: which commands there are, and which options each one takes.
 
-A command is a module of this package with ``run(arguments) -> CliAnswer``. It loads when it runs, so that ``--help`` is quick.
+A command is a module of this package with ``run(arguments) -> CliAnswer``. It loads when it runs, so that
+``--help`` is quick.
 """
 
 import argparse
@@ -97,7 +98,8 @@ def _make_parser() -> _Parser:
     return parser
 
 
-def _add_command(commands: Any, name: str, purpose: str) -> _Parser:  # noqa: ANN401 - argparse names no such type
+# argparse names no such type
+def _add_command(commands: Any, name: str, purpose: str) -> _Parser:  # noqa: ANN401
     command: _Parser = commands.add_parser(
         name,
         help=purpose,
@@ -120,7 +122,9 @@ def _load_when_run(name: str) -> Callable[[argparse.Namespace], CliAnswer]:
 
 
 def _join_negative_numbers(words: Sequence[str]) -> list[str]:
-    """Write ``--delta -1e-5`` as ``--delta=-1e-5``, so that argparse reads a negative number and not an option."""
+    """Write ``--delta -1e-5`` as ``--delta=-1e-5``, so that argparse reads a negative number and not an
+    option.
+    """
     joined: list[str] = []
     for word in words:
         negative = re.fullmatch(r"-(\.?\d.*|inf(inity)?|nan)", word, re.IGNORECASE)

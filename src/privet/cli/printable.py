@@ -1,7 +1,7 @@
 """Text that is safe on a terminal: it cannot move the cursor, change colours or the direction of writing.
 
-Keys that a release discovers, names of columns, files and models come from data and from other people. A terminal obeys control
-characters in them. They are shown as escapes instead.
+Keys that a release discovers, names of columns, files and models come from data and from other people. A
+terminal obeys control characters in them. They are shown as escapes instead.
 """
 
 import re
@@ -27,7 +27,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for one cell of a table: a newline is shown by its number too, so that no cell can look like a row.
+    """Text for one cell of a table: a newline is shown by its number too, so that no cell can look like a
+    row.
 
     >>> one_line("a\\nb")
     'a\\\\nb'
@@ -36,7 +37,9 @@ def one_line(text: str) -> str:
 
 
 def printable_json(document: str) -> str:
-    """A JSON document with the same meaning: such characters stand only inside of its strings, where JSON has escapes for them."""
+    """A JSON document with the same meaning: such characters stand only inside of its strings, where JSON has
+    escapes for them.
+    """
     return _BAD.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 

@@ -79,7 +79,8 @@ def read_query(arguments: argparse.Namespace) -> GuaranteeQuery:
 def apply_training_sizes(arguments: argparse.Namespace) -> None:
     """Set the sampling rate B/N and ⌈E N/B⌉ steps where batch size B, dataset size N and epochs E were given.
 
-    Steps are rounded up, so that ε is never that of fewer steps. Poisson sampling is assumed, as for ``--sampling-rate``.
+    Steps are rounded up, so that ε is never that of fewer steps. Poisson sampling is assumed, as for
+    ``--sampling-rate``.
     """
     sizes = (arguments.batch_size, arguments.dataset_size, arguments.epochs)
     if sizes == (None, None, None):
@@ -91,8 +92,8 @@ def apply_training_sizes(arguments: argparse.Namespace) -> None:
         )
     if (arguments.sampling_rate, arguments.steps) != (None, None):
         raise InvalidArgument(
-            "--batch-size, --dataset-size and --epochs must be given instead of --sampling-rate and --steps, got both. "
-            "Leave one of the two out."
+            "--batch-size, --dataset-size and --epochs must be given instead of --sampling-rate and "
+            "--steps, got both. Leave one of the two out."
         )
     batch, dataset, epochs = sizes
     if batch > dataset:
@@ -104,7 +105,8 @@ def apply_training_sizes(arguments: argparse.Namespace) -> None:
     steps = math.ceil(Fraction(epochs) * Fraction(dataset, batch))
     if steps > _LARGEST_STEPS:
         raise InvalidArgument(
-            f"--epochs must give at most {_LARGEST_STEPS:.0e} steps, got {float(steps):.2g}. Give fewer epochs."
+            f"--epochs must give at most {_LARGEST_STEPS:.0e} steps, got {float(steps):.2g}. Give fewer "
+            "epochs."
         )
     arguments.sampling_rate, arguments.steps = batch / dataset, steps
 

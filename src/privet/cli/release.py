@@ -131,7 +131,10 @@ def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Names
 def _if_lost(ledger: str | None) -> str:
     if ledger is None:
         return ""
-    return f"What it cost is in {ledger}, and its answers are kept beside it: the same command shows them and costs nothing more."
+    return (
+        f"What it cost is in {ledger}, and its answers are kept beside it: the same command shows them "
+        "and costs nothing more."
+    )
 
 
 def _table(name: str) -> Path:
@@ -224,8 +227,8 @@ def _check_filter(
 def _spent_in(ledger: Ledger, delta: float) -> float | None:
     """ε of the ledger if all questions had been fixed beforehand; None if no finite ε is proved at this δ.
 
-    The tightest proof takes seconds for dozens of different events; a long ledger is told by its moments, which
-    is a little more, and ``privet account`` tells the rest.
+    The tightest proof takes seconds for dozens of different events; a long ledger is told by its moments,
+    which is a little more, and ``privet account`` tells the rest.
     """
     many = len({entry.event for entry in ledger}) > _MANY and delta > 0
     for accountant in (Renyi(), None) if many else (None,):

@@ -57,6 +57,6 @@ def _stands(state: FilterState) -> str:
     if state.remaining <= 0:
         return f"{limit}, used up"
     return (
-        f"{limit}, kept by a filter ({rule.name}) that stands at ε = {rounded_up(state.reached)}; one answer of up to "
-        f"ε = {rounded_down(state.remaining)} is left"
+        f"{limit}, kept by a filter ({rule.name}) that stands at ε = {rounded_up(state.reached)}; one "
+        f"answer of up to ε = {rounded_down(state.remaining)} is left"
     )

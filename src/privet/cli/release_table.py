@@ -16,7 +16,8 @@ __all__ = ["answer_document", "answer_table", "quote_document", "quote_table"]
 _MOST_LINES = 25  # of one statistic on a screen; a document has all of them
 
 _NOTES = {
-    ErrorKind.OVER_COUNT: "An error “/ n” is to be divided by the number of rows that count, which is not known yet.",
+    ErrorKind.OVER_COUNT: "An error “/ n” is to be divided by the number of rows that count, which is not "
+    "known yet.",
     ErrorKind.RANK: "An error in rows says how many rows may lie between the answer and the true quantile.",
 }
 

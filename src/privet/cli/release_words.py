@@ -23,8 +23,8 @@ def plan_of(arguments: argparse.Namespace) -> ReleasePlan:
         )
     if arguments.privacy_unit is None and (arguments.rows_per_person or arguments.groups_per_person):
         raise InvalidArgument(
-            "--rows-per-person and --groups-per-person must be given with --privacy-unit, because without it every "
-            "row is protected by itself. Name the column that says whose row it is."
+            "--rows-per-person and --groups-per-person must be given with --privacy-unit, because without "
+            "it every row is protected by itself. Name the column that says whose row it is."
         )
     return ReleasePlan(
         statistics=_statistics(arguments),

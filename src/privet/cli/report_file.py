@@ -1,4 +1,6 @@
-"""The file of a report, checked before the work begins: a missing folder or package must not cost minutes of work."""
+"""The file of a report, checked before the work begins: a missing folder or package must not cost minutes of
+work.
+"""
 
 import os
 import tempfile
@@ -23,11 +25,13 @@ def report_file(name: str) -> Path:
         or not can_be_named(path.with_name(f".{path.name}.part"))
     ):
         raise InvalidArgument(
-            f"'--out' must be a file in a folder that exists, got {format_value(name)}. Make the folder first."
+            f"'--out' must be a file in a folder that exists, got {format_value(name)}. Make the folder "
+            "first."
         )
     if path.suffix.lower() not in (".html", ".json", ".md"):
         raise InvalidArgument(
-            f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending says which form."
+            f"'--out' must end in .html, .json, .md, .dpia.html or .pia.json, got {name!r}. The ending "
+            "says which form."
         )
     if path.name.lower().endswith(".html") and not path.name.lower().endswith(".dpia.html"):
         from privet.reporting.charts.plotting import plotting_script
@@ -81,14 +85,16 @@ def read_key(path: Path) -> FingerprintKey:
 
 
 def key_for(named: str | None, out: Path | None) -> tuple[FingerprintKey, Path | None]:
-    """The key for a report and its file. An existing key is used again, so that all formats of a report agree.
+    """The key for a report and its file. An existing key is used again, so that all formats of a report
+    agree.
 
     Without ``--key`` and without ``--out`` the key is not saved.
     """
     path = Path(named) if named is not None else None if out is None else key_file(out)
     if path is not None and not (is_folder(path.parent) and can_be_named(path)):
         raise InvalidArgument(
-            f"'--key' must be a file in a folder that exists, got {format_value(str(path))}. Make the folder first."
+            f"'--key' must be a file in a folder that exists, got {format_value(str(path))}. Make the "
+            "folder first."
         )
     if path is None or not os.path.lexists(path):
         return FingerprintKey.generate(), path

@@ -15,7 +15,9 @@ __all__ = ["Saved", "save_report"]
 @final
 @dataclass(frozen=True)
 class Saved:
-    """Where the report and the key of its fingerprints are, and why they are not where they were asked for."""
+    """Where the report and the key of its fingerprints are, and why they are not where they were asked
+    for.
+    """
 
     path: Path | None
     key: Path | None = None
@@ -37,7 +39,9 @@ class Saved:
 
 
 def save_report(report: Report, out: Path | None, key: Path | None = None) -> Saved:
-    """Write both. If that fails, write them to another folder, in the same form or as JSON, which is smaller."""
+    """Write both. If that fails, write them to another folder, in the same form or as JSON, which is
+    smaller.
+    """
     try:
         return _write_report(report, out, key)
     except (OSError, MemoryError, InvalidArgument) as failed:

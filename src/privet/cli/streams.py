@@ -22,8 +22,9 @@ class OutputFailed(PrivetError):
 def open_streams() -> None:
     """Make all three streams usable.
 
-    A descriptor that is closed is opened on the null device: otherwise the next file, perhaps a ledger, would get its number, and
-    whatever is printed would be written into that file. Characters that an encoding does not have are written as escapes.
+    A descriptor that is closed is opened on the null device: otherwise the next file, perhaps a ledger, would
+    get its number, and whatever is printed would be written into that file. Characters that an encoding does
+    not have are written as escapes.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -31,7 +32,8 @@ def open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - for the life of the process
+            # for the life of the process
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123
             setattr(sys, name, stream)
             if name == "stdout":
                 _closed.append(stream)
@@ -46,7 +48,8 @@ _closed: list[object] = []  # stands in for a standard output that was closed
 def check_output() -> None:
     """Refuse a command whose answer could not be written, before it costs anything.
 
-    Raises ``BrokenPipeError`` if nobody reads the output. A disk can still become full later; then ``OutputFailed`` is raised.
+    Raises ``BrokenPipeError`` if nobody reads the output. A disk can still become full later; then
+    ``OutputFailed`` is raised.
     """
     if sys.stdout in _closed or getattr(sys.stdout, "closed", False):
         raise OutputFailed(

@@ -1,7 +1,8 @@
 """``privet synthesize``: a synthetic table with the marginals of a private one, and what it costs.
 
-The domain comes from the command line, never from the data: ``--column city:a,b,c`` lists the values of a column, ``--bins age:0:100:10``
-cuts a range of numbers into ten bins. The ledger is written before the table, so no table exists without its cost.
+The domain comes from the command line, never from the data: ``--column city:a,b,c`` lists the values of a
+column, ``--bins age:0:100:10`` cuts a range of numbers into ten bins. The ledger is written before the table,
+so no table exists without its cost.
 """
 
 import argparse
@@ -140,19 +141,23 @@ def _read_column(option: str, words: str) -> Column:
     low, high, number = (read_number("--bins", part) for part in parts[1:])
     if not (1 <= number <= _MOST_BINS and number == int(number) and low < high and np.isfinite(high - low)):
         raise InvalidArgument(
-            f"--bins must have LOW below HIGH and 1 to {_MOST_BINS:,} bins, got {words!r}. Write age:0:100:10."
+            f"--bins must have LOW below HIGH and 1 to {_MOST_BINS:,} bins, got {words!r}. Write "
+            "age:0:100:10."
         )
     return Bins(parts[0], tuple(np.linspace(low, high, int(number) + 1).tolist()))
 
 
 def _read_columns(path: Path, domain: Domain, unit: str | None) -> Mapping[str, Any]:
-    """The columns of the domain: numbers for bins; values as they are for categories, from text in a CSV file."""
+    """The columns of the domain: numbers for bins; values as they are for categories, from text in a CSV
+    file.
+    """
     try:
         from privet.releasing.engines.columns import ColumnExpressions
         from privet.releasing.tables.sources import open_file
     except ImportError:
         raise MissingPackage(
-            "privet synthesize needs the package 'polars', which is not installed. Run pip install 'privet[tables]'."
+            "privet synthesize needs the package 'polars', which is not installed. Run pip install "
+            "'privet[tables]'."
         ) from None
     table = open_file(path)
     names = [*domain.names, *([] if unit is None else [unit])]

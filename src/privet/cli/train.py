@@ -1,7 +1,7 @@
 """``privet train``: a model trained with differential privacy, its weights, and the ledger of what they cost.
 
-The Python file sets ``model`` (a torch module) and ``members`` (the training data), and may set ``loss``. The ledger is written before the
-weights, so no weights exist without their cost.
+The Python file sets ``model`` (a torch module) and ``members`` (the training data), and may set ``loss``. The
+ledger is written before the weights, so no weights exist without their cost.
 """
 
 import argparse
@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     return _tell(arguments, trained, delta, out, ledger_path)
 
 
-def _train(arguments: argparse.Namespace, names: Any, delta: float) -> Any:  # noqa: ANN401 - torch is optional
+# torch is optional
+def _train(arguments: argparse.Namespace, names: Any, delta: float) -> Any:  # noqa: ANN401
     from privet.training import Flat, train
 
     try:
@@ -68,7 +69,8 @@ def _train(arguments: argparse.Namespace, names: Any, delta: float) -> Any:  # n
     except Exception as failed:
         kept = "" if arguments.checkpoint is None else f" What was spent is in {arguments.checkpoint}."
         raise ProgramFailed(
-            f"The model must train on the members, and failed with {describe_failure(failed)}.{kept} Check the file."
+            f"The model must train on the members, and failed with {describe_failure(failed)}.{kept} Check "
+            "the file."
         ) from failed
 
 

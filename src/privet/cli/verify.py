@@ -1,8 +1,9 @@
 """``privet verify``: whether a model, data and a ledger are those that a report is about.
 
-Each thing that is given gets its fingerprint, as in an audit. The fingerprint is compared with that of the report. 0: all that was given
-is the same. 1: something differs, or was given and could not be compared. What was not given is listed as not checked. The code
-that made the report is compared too, and does not decide: a later version may check an older report.
+Each thing that is given gets its fingerprint, as in an audit. The fingerprint is compared with that of the
+report. 0: all that was given is the same. 1: something differs, or was given and could not be compared. What
+was not given is listed as not checked. The code that made the report is compared too, and does not decide: a
+later version may check an older report.
 """
 
 import argparse
@@ -100,12 +101,21 @@ def _describe_outcome(name: str, found: list[Compared], failed: list[Compared]) 
     if failed:
         different = [one.what for one in failed if one.outcome is Comparison.DIFFERS]
         if different:
-            return f"This is not what the report on “{name}” is about: {', '.join(different)} differ{'s' * (len(different) == 1)}."
-        return f"It is not confirmed that the report on “{name}” is about this: {', '.join(one.what for one in failed)} could not be compared."
+            return (
+                f"This is not what the report on “{name}” is about: {', '.join(different)} "
+                f"differ{'s' * (len(different) == 1)}."
+            )
+        return (
+            f"It is not confirmed that the report on “{name}” is about this: "
+            f"{', '.join(one.what for one in failed)} could not be compared."
+        )
     same = [one.what for one in found if one.decides]
     open_ones = [one.what for one in found if one.outcome is Comparison.NOT_CHECKED]
     rest = f" Not checked: {', '.join(open_ones)}." if open_ones else ""
-    return f"The report on “{name}” is about this: {', '.join(same)} {'match' if len(same) > 1 else 'matches'}.{rest}"
+    return (
+        f"The report on “{name}” is about this: {', '.join(same)} "
+        f"{'match' if len(same) > 1 else 'matches'}.{rest}"
+    )
 
 
 def _report(path: Path) -> Mapping[str, Any]:
@@ -115,7 +125,8 @@ def _report(path: Path) -> Mapping[str, Any]:
         if isinstance(failed, PrivetError):
             raise
         raise Unreadable(
-            f"{str(path)!r} must be a report.json that can be read, and is not. Check the name; other forms are for people."
+            f"{str(path)!r} must be a report.json that can be read, and is not. Check the name; other "
+            "forms are for people."
         ) from None
 
 
@@ -193,7 +204,8 @@ class _Given:
             return take_fingerprint("scores", scores_content(scores_from(f"--{what}", file)), key)
         if self.data == "scores":
             raise InvalidArgument(
-                f"'--{what}' must be given for a report on scores, got a file that names a model. Give the scores."
+                f"'--{what}' must be given for a report on scores, got a file that names a model. Give the "
+                "scores."
             )
         if file is not None:
             return take_fingerprint(

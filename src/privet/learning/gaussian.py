@@ -160,8 +160,8 @@ class GaussianNB(PrivateBayes):
             ) from None
         if not (np.isfinite(lower) & np.isfinite(upper) & (lower < upper)).all():
             raise InvalidArgument(
-                f"'bounds' must be finite, each lower end below its upper end, got {format_value(self.bounds)}. "
-                f"Give bounds that are known without looking at the data."
+                "'bounds' must be finite, each lower end below its upper end, got "
+                f"{format_value(self.bounds)}. Give bounds that are known without looking at the data."
             )
         return lower, upper
 

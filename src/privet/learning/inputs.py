@@ -51,15 +51,16 @@ def choose_noise_source(noise: object, random_state: object) -> NoiseSource:
     if random_state is not None:
         if noise is not None:
             raise InvalidArgument(
-                f"'random_state' must be None where 'noise' is given, got {format_value(random_state)}. Give one "
-                f"of the two."
+                f"'random_state' must be None where 'noise' is given, got {format_value(random_state)}. "
+                f"Give one of the two."
             )
         return SeededNoise(int(to_scalar(random_state)))
     if noise is None:
         return SecureNoise()
     if not isinstance(noise, NoiseSource):
         raise InvalidArgument(
-            f"'noise' must be a source of noise or None, got {format_value(noise)}. Leave it out for secure noise."
+            f"'noise' must be a source of noise or None, got {format_value(noise)}. Leave it out for "
+            "secure noise."
         )
     return noise
 
@@ -87,7 +88,8 @@ def to_table(rows: Any) -> Any:  # noqa: ANN401 - whatever scikit-learn takes
     return array
 
 
-def read_table(estimator: Any, *tables: Any, reset: bool = True) -> Any:  # noqa: ANN401 - as scikit-learn takes
+# as scikit-learn takes
+def read_table(estimator: Any, *tables: Any, reset: bool = True) -> Any:  # noqa: ANN401
     """What scikit-learn reads from ``tables``.
 
     Missing values and texts stay: an error that depended on them would tell that they are there. A refusal

@@ -77,8 +77,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
         self._check_classes(format_value(self.classes))
         if self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
-                f"'classes' must be different from each other, got {format_value(self.classes)}. List each class "
-                f"once."
+                f"'classes' must be different from each other, got {format_value(self.classes)}. List each "
+                f"class once."
             )
         positions = {label: position for position, label in enumerate(self.classes_.tolist())}
         return indices(answers, positions), frozenset()

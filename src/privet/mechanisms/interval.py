@@ -172,8 +172,8 @@ class SumUtility(Utility):
     def __post_init__(self) -> None:
         if not callable(self.score):
             raise InvalidArgument(
-                f"'score' must be a function of a record and an array of points, got {format_value(self.score)}. "
-                f"Write lambda record, points: …"
+                "'score' must be a function of a record and an array of points, got "
+                f"{format_value(self.score)}. Write lambda record, points: …"
             )
         check_bounds(self.least, self.most)
         check_bounds(self.lower, self.upper)

@@ -60,7 +60,7 @@ def check_adjacency(value: object) -> Adjacency:
     """An adjacency, which no mechanism chooses by itself."""
     if not isinstance(value, Adjacency):
         raise InvalidArgument(
-            f"'adjacency' must be an adjacency, got {format_value(value)}, because a sensitivity depends on it. "
-            f"Use AddRemove(), ReplaceOne() or ZeroOut()."
+            f"'adjacency' must be an adjacency, got {format_value(value)}, because a sensitivity depends "
+            f"on it. Use AddRemove(), ReplaceOne() or ZeroOut()."
         )
     return value

@@ -147,8 +147,8 @@ class CountWhere(TallyQuery):
     def __post_init__(self) -> None:
         if not callable(self.predicate):
             raise InvalidArgument(
-                f"'predicate' must be a function of one record, got {format_value(self.predicate)}. Write lambda "
-                f"record: …"
+                f"'predicate' must be a function of one record, got {format_value(self.predicate)}. Write "
+                f"lambda record: …"
             )
 
     def touched_coordinates(self, adjacency: Adjacency) -> int:

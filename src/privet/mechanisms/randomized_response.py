@@ -110,7 +110,8 @@ class RandomizedResponse(Mechanism[NDArray[np.bool_]]):
         """The probability that somebody's true answer is yes, given their response and a prior."""
         if not isinstance(answer, (bool, np.bool_)):
             raise InvalidArgument(
-                f"'answer' must be True or False, got another, of type {type(answer).__name__}. Give what the person said."
+                f"'answer' must be True or False, got another, of type {type(answer).__name__}. Give what "
+                "the person said."
             )
         open_fraction("prior", prior)
         if_yes, if_no = (self.truth, 1 - self.truth) if answer else (1 - self.truth, self.truth)

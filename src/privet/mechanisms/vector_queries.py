@@ -108,8 +108,8 @@ class Histograms(TallyQuery):
     def __post_init__(self) -> None:
         if not isinstance(self.tables, tuple) or not self.tables:
             raise InvalidArgument(
-                f"'tables' must be a tuple with the categories of each attribute, got {format_value(self.tables)}. "
-                f"Write (('yes', 'no'), ('red', 'green', 'blue'))."
+                "'tables' must be a tuple with the categories of each attribute, got "
+                f"{format_value(self.tables)}. Write (('yes', 'no'), ('red', 'green', 'blue'))."
             )
         for categories in self.tables:
             check_categories("tables", categories)

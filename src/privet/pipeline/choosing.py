@@ -46,8 +46,8 @@ def choose_attacks(attacks: Attacks, means: Means) -> AttackChoice:
     names = [entry for entry in wanted if isinstance(entry, str)]
     if len(ready) + len(names) < len(wanted) or not wanted:
         raise InvalidArgument(
-            f"'attacks' must be attacks or names of them, got {format_value(attacks)}. Leave it out to run those "
-            f"that fit."
+            f"'attacks' must be attacks or names of them, got {format_value(attacks)}. Leave it out to run "
+            f"those that fit."
         )
     for attack in ready:
         _require_identified(attack)

@@ -41,8 +41,8 @@ class KnowledgeSource:
             require_identified(self.references, "references")
         elif self.references is not None and self.recipe is None:
             raise InvalidArgument(
-                f"'references' must go with a recipe to train them by, got {format_value(self.references)} and no "
-                f"recipe. Say how the model was trained: recipe=TorchRecipe(…), for instance."
+                f"'references' must go with a recipe to train them by, got {format_value(self.references)} "
+                f"and no recipe. Say how the model was trained: recipe=TorchRecipe(…), for instance."
             )
         elif self.references is not None:
             whole("references", self.references)

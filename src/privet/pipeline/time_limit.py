@@ -52,8 +52,8 @@ class TimeLimit:
             seconds = float(value)
         if not 0 < seconds < math.inf:
             raise InvalidArgument(
-                f"'{name}' must be a time above 0 such as 90, '90s', '10min' or '2h', got {format_value(value)}. "
-                f"Give seconds, or a number and a unit."
+                f"'{name}' must be a time above 0 such as 90, '90s', '10min' or '2h', got "
+                f"{format_value(value)}. Give seconds, or a number and a unit."
             )
         return cls(seconds)
 

@@ -143,9 +143,9 @@ def change_budget(ledger: Ledger, budget: Budget | Filter, *, reason: str) -> Le
         ) from unknown
     if isinstance(rule, OneRequestFilter) or not meter.permits(spent):
         raise BudgetExceeded(
-            f"What was spent reaches ε = {meter.reached_epsilon(spent):.6g} at δ = {rule.delta:g}, which is above "
-            f"the budget {_limit_text(budget)}; nothing was changed. Give at least that: what was answered "
-            f"cannot be taken back."
+            f"What was spent reaches ε = {meter.reached_epsilon(spent):.6g} at δ = {rule.delta:g}, which "
+            f"is above the budget {_limit_text(budget)}; nothing was changed. Give at least that: what was "
+            f"answered cannot be taken back."
         )
     return replace(_record_change(ledger, ledger.filter, rule, reason, len(ledger)), filter=rule, tally=tally)
 
@@ -173,7 +173,9 @@ def filter_state(ledger: Ledger) -> FilterState | None:
         return FilterState(filter=ledger.filter, reached=ledger.filter.epsilon, remaining=0.0)
     meter = Filtered(ledger.filter)
     spent = spending_of(tally_entries(ledger.filter, ledger))
-    return FilterState(filter=ledger.filter, reached=meter.reached_epsilon(spent), remaining=meter.remaining(spent))
+    return FilterState(
+        filter=ledger.filter, reached=meter.reached_epsilon(spent), remaining=meter.remaining(spent)
+    )
 
 
 def _fits_at_once(ledger: Ledger, budget: Budget) -> bool:

@@ -6,15 +6,17 @@ plain Privet ledger, which ``privet account ledger.json`` reads.
 
 *Guarantee*. One process at a time goes through: look for a stored answer, check the budget, write the spend,
 ask the data, store the answer. So two processes never overspend together, and the same question is never paid
-for twice as long as its answer is kept. A process that is killed anywhere on this way has either spent nothing
-and answered nothing, or its spend is in the file. A spend is never taken back, also when what follows fails.
+for twice as long as its answer is kept. A process that is killed anywhere on this way has either spent
+nothing and answered nothing, or its spend is in the file. A spend is never taken back, also when what follows
+fails.
 
 The answers may be lost: asking again then costs again. The ledger may not: if answers are there that it does
-not hold the cost of, it was cut, replaced or removed, and everything is refused until it is back. Each answer names the state of the
-ledger that paid for it, by the ledger's chain of hashes; ``lineage`` says what that notices, and what it cannot.
+not hold the cost of, it was cut, replaced or removed, and everything is refused until it is back. Each answer
+names the state of the ledger that paid for it, by the ledger's chain of hashes; ``lineage`` says what that
+notices, and what it cannot.
 
-The lock keeps two processes apart. If somebody removes its file they are not; so a spend replaces the file only if it is as it was when
-it was opened (``ChangedMeanwhile`` otherwise, and nothing was spent).
+The lock keeps two processes apart. If somebody removes its file they are not; so a spend replaces the file
+only if it is as it was when it was opened (``ChangedMeanwhile`` otherwise, and nothing was spent).
 
 *Leaks*: the file holds questions and noisy answers, which are public, and nothing else of the data.
 """
@@ -62,13 +64,14 @@ class AnswersNotKept(UserWarning):
 class DurableLedger:
     """Where a ledger lives, whom it protects, and how far it may go.
 
-    The first spend within a budget fixes the filter that keeps it, and the file has it from then on. None is the filter
-    that the file has, or no limit where it has none.
+    The first spend within a budget fixes the filter that keeps it, and the file has it from then on. None is
+    the filter that the file has, or no limit where it has none.
 
     >>> import tempfile
     >>> from privet.adjacency import AddRemove
     >>> folder = Path(tempfile.mkdtemp())
-    >>> durable = DurableLedger(path=folder / "ledger.json", adjacency=AddRemove(), budget=Budget(epsilon=1.5))
+    >>> path, budget = folder / "ledger.json", Budget(epsilon=1.5)
+    >>> durable = DurableLedger(path=path, adjacency=AddRemove(), budget=budget)
     >>> with durable.held() as store:  # give it to Plan.run as its store
     ...     len(store.ledger)
     0
@@ -89,7 +92,8 @@ class DurableLedger:
             )
         if self.budget is not None and not isinstance(self.budget, (Budget, Filter)):
             raise InvalidArgument(
-                f"'budget' must be a Budget, a filter or None, got {format_value(self.budget)}. Write Budget(epsilon=1.5)."
+                f"'budget' must be a Budget, a filter or None, got {format_value(self.budget)}. Write "
+                "Budget(epsilon=1.5)."
             )
 
     @contextmanager
@@ -141,8 +145,8 @@ class HeldLedger(Store):
     def _check_held(self) -> None:
         if self._owner != os.getpid():
             raise InvalidArgument(
-                "A ledger file may be used inside of its 'held' block and by the process that opened it, and this is "
-                "after the block or in another process. Open it again with held()."
+                "A ledger file may be used inside of its 'held' block and by the process that opened it, "
+                "and this is after the block or in another process. Open it again with held()."
             )
 
     @property
@@ -174,7 +178,9 @@ class HeldLedger(Store):
         self._unit_column = column
 
     def change_budget(self, budget: Budget | Filter, *, reason: str) -> Ledger:
-        """Give the ledger another budget, and write down in it when and why. It must have room for what was spent."""
+        """Give the ledger another budget, and write down in it when and why. It must have room for what was
+        spent.
+        """
         with self._one_at_a_time:
             self._check_held()
             after = change_budget(self._present(), budget, reason=reason)
@@ -183,7 +189,9 @@ class HeldLedger(Store):
             return after
 
     def _present(self) -> Ledger:
-        """The ledger as it is about to be extended: with a number, and with the column that it is spent for."""
+        """The ledger as it is about to be extended: with a number, and with the column that it is spent
+        for.
+        """
         ledger = with_unit_column(self._ledger, self._unit_column)
         return ledger if ledger.identity is not None else replace(ledger, identity=fresh_identity())
 
@@ -297,7 +305,9 @@ def _check_adjacency(ledger: Ledger, adjacency: Adjacency) -> None:
 
 
 def _last_answers(path: Path, ledger: Ledger, content: bytes | None) -> dict[str, Answer | Row]:
-    """The last answer to each question, as it stands there. A line that is none was cut by a crash, and is passed over."""
+    """The last answer to each question, as it stands there. A line that is none was cut by a crash, and is
+    passed over.
+    """
     found: dict[str, Answer | Row] = {}
     for line in (content or b"").decode(errors="replace").split("\n"):
         row = _row(line)
@@ -305,9 +315,9 @@ def _last_answers(path: Path, ledger: Ledger, content: bytes | None) -> dict[str
             continue
         if not _is_paid(ledger, row):
             raise Unreadable(
-                f"{str(path)!r} must hold the cost of every answer in {_answers(path).name!r}, and does not, so what was "
-                f"spent is not known. Restore the ledger from a backup; if you removed it because the data is "
-                f"new, move the answers away too."
+                f"{str(path)!r} must hold the cost of every answer in {_answers(path).name!r}, and does "
+                "not, so what was spent is not known. Restore the ledger from a backup; if you removed it "
+                f"because the data is new, move the answers away too."
             )
         found[row["question"]] = row
     return found

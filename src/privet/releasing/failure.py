@@ -22,8 +22,8 @@ class ReleaseFailed(PrivetError):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(
             "The table could not be aggregated after the spending was written down, so the budget is spent "
-            "and there is no answer. Check that the file is complete and that memory and time suffice, and run it again "
-            "at its cost."
+            "and there is no answer. Check that the file is complete and that memory and time suffice, and "
+            "run it again at its cost."
         )
         self.ledger = ledger
 

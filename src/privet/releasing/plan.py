@@ -217,8 +217,8 @@ def _check_statistics(statistics: object) -> None:
     for pair in statistics:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Statistic):
             raise InvalidArgument(
-                f"'statistics' must hold pairs (label, statistic), got {format_value(pair)}. Write (\"people\", "
-                f"Count())."
+                f"'statistics' must hold pairs (label, statistic), got {format_value(pair)}. Write "
+                f'("people", Count()).'
             )
         if not isinstance(pair[0], str) or not pair[0]:
             raise InvalidArgument(f"A label must be text, got {format_value(pair[0])}. Say what is released.")
@@ -260,8 +260,8 @@ def _check_unit(unit: object, contribution: Contribution, adjacency: Adjacency) 
 def _check_split(split: object, count: int) -> None:
     if not isinstance(split, tuple) or len(split) != count:
         raise InvalidArgument(
-            f"'split' must be a tuple with a weight for each of the {count} statistics, got {format_value(split)}. "
-            f"Leave it out for equal shares."
+            f"'split' must be a tuple with a weight for each of the {count} statistics, got "
+            f"{format_value(split)}. Leave it out for equal shares."
         )
     for weight in split:
         positive("split", weight)

@@ -1,8 +1,8 @@
 """Noisy sums → answers with error bars. All of it is post-processing: no row is seen here.
 
 An error bar holds for the noise alone. Its truth is the statistic of the *bounded* table: values clamped,
-units scale_to_row_limit down. Ratios use a union bound over their parts and interval arithmetic: no delta method, no
-assumption. What is special to a statistic is in its own module (``statistics``).
+units scale_to_row_limit down. Ratios use a union bound over their parts and interval arithmetic: no delta
+method, no assumption. What is special to a statistic is in its own module (``statistics``).
 """
 
 from abc import ABC, abstractmethod

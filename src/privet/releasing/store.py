@@ -1,9 +1,9 @@
 """Where spending is written down before a row is read, and where answers are kept.
 
-A plan asks its store three things, in this order: *recall* (was this question answered already?), *spend* (write
-down what is about to be spent, or refuse), and after the rows were read, *keep* (here are the answers). Between
-the last two the machine may die: then the money is spent and the answer is lost, which is safe. The other order
-would not be.
+A plan asks its store three things, in this order: *recall* (was this question answered already?), *spend*
+(write down what is about to be spent, or refuse), and after the rows were read, *keep* (here are the
+answers). Between the last two the machine may die: then the money is spent and the answer is lost, which is
+safe. The other order would not be.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,9 @@ __all__ = ["MemoryStore", "Store", "check_unit_column", "with_unit_column"]
 
 
 def check_unit_column(ledger: Ledger, column: str | None) -> None:
-    """Refuse a ledger that protects what another column names: its entries say nothing of this one's people."""
+    """Refuse a ledger that protects what another column names: its entries say nothing of this one's
+    people.
+    """
     if None not in (ledger.unit_column, column) and ledger.unit_column != column:
         raise InvalidArgument(
             f"The ledger protects whom the column {ledger.unit_column!r} names, and {column!r} is asked for. "
@@ -33,7 +35,9 @@ def check_unit_column(ledger: Ledger, column: str | None) -> None:
 
 
 def with_unit_column(ledger: Ledger, column: str | None) -> Ledger:
-    """The ledger with the column that it is spent for, if it had none; a ledger of other people is refused."""
+    """The ledger with the column that it is spent for, if it had none; a ledger of other people is
+    refused.
+    """
     check_unit_column(ledger, column)
     return ledger if column in (None, ledger.unit_column) else replace(ledger, unit_column=column)
 
@@ -58,9 +62,11 @@ class Store(ABC):
         """
 
     def use_unit_column(self, column: str | None) -> None:
-        """Say whose rows are meant before anything is recalled or spent; a ledger of another column is refused.
+        """Say whose rows are meant before anything is recalled or spent; a ledger of another column is
+        refused.
 
-        A store of your own may do more: keep the column in its ledger at the first spend, as Privet's stores do.
+        A store of your own may do more: keep the column in its ledger at the first spend, as Privet's stores
+        do.
         """
         check_unit_column(self.ledger, column)
 
@@ -71,7 +77,8 @@ class Store(ABC):
 
 @final
 class MemoryStore(Store):
-    """A store that lives as long as the program. A budget is kept by a filter, which may be given in its place.
+    """A store that lives as long as the program. A budget is kept by a filter, which may be given in its
+    place.
 
     >>> from privet.adjacency import AddRemove
     >>> len(MemoryStore(AddRemove(), budget=Budget(epsilon=1.0)).ledger)
@@ -81,7 +88,8 @@ class MemoryStore(Store):
     def __init__(self, adjacency: Adjacency, *, budget: Budget | Filter | None = None) -> None:
         if budget is not None and not isinstance(budget, (Budget, Filter)):
             raise InvalidArgument(
-                f"'budget' must be a Budget, a filter or None, got {type(budget).__name__}. Write Budget(epsilon=1.0)."
+                f"'budget' must be a Budget, a filter or None, got {type(budget).__name__}. Write "
+                "Budget(epsilon=1.0)."
             )
         self._ledger = Ledger(adjacency)
         self._unit_column: str | None = None

@@ -139,7 +139,8 @@ def _check_target(path: str | Path) -> Path:
         or not can_be_named(target.with_name(f".{target.name}.part"))
     ):
         raise InvalidArgument(
-            f"'path' must be a file in a folder that exists, got {format_value(str(target))}. Make the folder first."
+            f"'path' must be a file in a folder that exists, got {format_value(str(target))}. Make the "
+            "folder first."
         )
     return target
 

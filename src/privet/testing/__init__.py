@@ -2,7 +2,8 @@
 
 Write an accountant of your own and hand it to ``check_accountant``; describe a new mechanism with an event
 and hand it to ``check_event``. Each check returns nothing, or raises ``LawBroken``, an ``AssertionError``
-that says which law failed and on what. ``privet.testing.strategies`` draws random events for property-based tests.
+that says which law failed and on what. ``privet.testing.strategies`` draws random events for property-based
+tests.
 
 >>> from privet.accounting import GaussianDP
 >>> check_accountant(GaussianDP())

@@ -70,7 +70,9 @@ def check_agreement(guarantees: Mapping[Accountant[Any], Guarantee], what: str) 
 
 
 def _of_one_class(one: Accountant[Any], second: Guarantee, other: Accountant[Any]) -> bool:
-    """A theorem that knows claims only has a worse mechanism in mind than an accountant that knows the noise."""
+    """A theorem that knows claims only has a worse mechanism in mind than an accountant that knows the
+    noise.
+    """
     return Caveat.WORST_OF_CLASS in second.caveats and (
         isinstance(other, _CLAIMS) or not isinstance(one, _CLAIMS)
     )

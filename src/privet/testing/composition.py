@@ -48,7 +48,8 @@ def check_repetition_costs(
     """Doing the same thing again is never free, and never cheaper than doing it once.
 
     This is the law that an accountant breaks when a count is dropped on the way: in dp-accounting for
-    repeated randomised response (privacy-loss distribution) and for the repeated exponential mechanism (Rényi).
+    repeated randomised response (privacy-loss distribution) and for the repeated exponential mechanism
+    (Rényi).
     """
     once = account(event, adjacency=adjacency, accountant=accountant)
     often = account(Repeat(event, times), adjacency=adjacency, accountant=accountant)

@@ -100,7 +100,9 @@ def _responses(truth: float, times: int, epsilon: float) -> float:
     return _finite(_powers(truth, times), _powers(1 - truth, times), epsilon)
 
 
-def _list_truths(event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object) -> Truth:
+def _list_truths(
+    event: Event, adjacency: Adjacency, profile: Callable[..., float], *parameters: object
+) -> Truth:
     return Truth(event, adjacency, partial(profile, *parameters))
 
 
@@ -127,9 +129,19 @@ TRUTHS: tuple[Truth, ...] = (
         events.RandomizedResponse(0.7, 4), ZeroOut(), _finite, (0.7, 0.1, 0.1, 0.1), (0.25, 0.25, 0.25, 0.25)
     ),
     _list_truths(
-        events.Poisson(0.2, events.Gaussian(0.8)), AddRemove(), _subsample_profile, 0.2, partial(_gaussian, 1 / 0.8)
+        events.Poisson(0.2, events.Gaussian(0.8)),
+        AddRemove(),
+        _subsample_profile,
+        0.2,
+        partial(_gaussian, 1 / 0.8),
     ),
-    _list_truths(events.Poisson(0.2, events.Laplace(0.8)), AddRemove(), _subsample_profile, 0.2, partial(_laplace, 1 / 0.8)),
+    _list_truths(
+        events.Poisson(0.2, events.Laplace(0.8)),
+        AddRemove(),
+        _subsample_profile,
+        0.2,
+        partial(_laplace, 1 / 0.8),
+    ),
     _list_truths(
         events.FixedSize(30, 100, events.Gaussian(1.5)),
         ReplaceOne(),

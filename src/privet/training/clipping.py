@@ -126,7 +126,8 @@ class PerLayer(Clip):
         if sorted(name for group in groups for name in group) != sorted(names) or not all(groups):
             raise InvalidArgument(
                 f"'shares' must name every layer with trainable parameters once, got "
-                f"{format_value([name for name, _ in self.shares])}. Take the names from model.named_children()."
+                f"{format_value([name for name, _ in self.shares])}. Take the names from "
+                "model.named_children()."
             )
         return groups
 

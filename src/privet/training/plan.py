@@ -306,8 +306,8 @@ class TrainingPlan:
         target = EpsilonTarget(epsilon=epsilon, delta=delta)
         if (epochs is None) == (steps is None):
             raise InvalidArgument(
-                f"Exactly one of 'epochs' and 'steps' must be given, got {format_value(epochs)} and {format_value(steps)}. "
-                f"Give one of them."
+                f"Exactly one of 'epochs' and 'steps' must be given, got {format_value(epochs)} and "
+                f"{format_value(steps)}. Give one of them."
             )
         for caveat in delta_warning(delta, population):
             warnings.warn(caveat.sentence, stacklevel=level_of_caller())

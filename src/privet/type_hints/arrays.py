@@ -1,4 +1,6 @@
-"""Arrays: what numpy reads as one, of numbers where numbers are declared. Whether they are whole is for the function to say."""
+"""Arrays: what numpy reads as one, of numbers where numbers are declared. Whether they are whole is for the
+function to say.
+"""
 
 import typing
 

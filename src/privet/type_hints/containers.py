@@ -1,4 +1,6 @@
-"""Tuples, lists, sets and dicts. Lists, ranges and arrays are read as tuples; each item is read by the hint of the items."""
+"""Tuples, lists, sets and dicts. Lists, ranges and arrays are read as tuples; each item is read by the hint
+of the items.
+"""
 
 import operator
 import typing
@@ -8,7 +10,14 @@ import numpy as np
 
 from privet.type_hints.mismatch import Mismatch, Reader, is_a, mismatch
 
-__all__ = ["fixed_tuple_reader", "mapping_reader", "read_iterable", "sequence_reader", "set_reader", "tuple_reader"]  # fmt: skip
+__all__ = [
+    "fixed_tuple_reader",
+    "mapping_reader",
+    "read_iterable",
+    "sequence_reader",
+    "set_reader",
+    "tuple_reader",
+]
 
 _MOST = 10**7  # items: more are no parameter, and a range can have any number
 
@@ -19,7 +28,8 @@ def tuple_reader(item: Reader | None, needed: str) -> Reader:
 
     def read(value: object) -> object:
         if item is None and is_a(value, np.ndarray):
-            # Values of any type are categories and candidates, which are written out. An array of them comes from data.
+            # Values of any type are categories and candidates, which are written out. An array of them comes
+            # from data.
             raise mismatch(needed, value, "Write out every value.")
         found = _items(item, _listed(value, needed), needed, value)
         return value if is_a(value, tuple) and _same(found, value) else tuple(found)

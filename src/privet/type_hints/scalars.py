@@ -1,4 +1,6 @@
-"""Numbers, text, paths and functions. numpy's scalars, and arrays and tensors without axes, are read as Python's numbers."""
+"""Numbers, text, paths and functions. numpy's scalars, and arrays and tensors without axes, are read as
+Python's numbers.
+"""
 
 import os
 import sys
@@ -8,7 +10,16 @@ import numpy as np
 
 from privet.type_hints.mismatch import Mismatch, is_a, mismatch
 
-__all__ = ["read_bool", "read_bytes", "read_callable", "read_float", "read_hashable", "read_int", "read_path", "read_text"]  # fmt: skip
+__all__ = [
+    "read_bool",
+    "read_bytes",
+    "read_callable",
+    "read_float",
+    "read_hashable",
+    "read_int",
+    "read_path",
+    "read_text",
+]
 
 _LARGEST = int(sys.float_info.max)
 
@@ -89,7 +100,9 @@ def read_hashable(value: object) -> object:
 
 
 def _within_float64(value: object, needed: str) -> object:
-    """Numbers are counts, rates and seeds: one beyond float64 is a mistake, and most formulas could not take it."""
+    """Numbers are counts, rates and seeds: one beyond float64 is a mistake, and most formulas could not take
+    it.
+    """
     if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
         raise Mismatch(needed, "one beyond the range of float64", "Give a number that can occur.")
     return value

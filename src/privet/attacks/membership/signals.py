@@ -39,7 +39,8 @@ def signal(view: BlackBox, records: Records) -> Numbers:
     log_confidences = view.log_confidences(records.inputs)
     if not isinstance(log_confidences, np.ndarray) or log_confidences.ndim != 2:
         raise InvalidArgument(
-            "'view' must give an array of rows × classes, got something else. Return one from log_confidences."
+            "'view' must give an array of rows × classes, got something else. Return one from "
+            "log_confidences."
         )
     return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
 

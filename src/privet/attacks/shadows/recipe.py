@@ -109,8 +109,8 @@ def to_recipe(value: object) -> Recipe:
         return CallableRecipe(value)
     raise InvalidArgument(
         f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, "
-        f"labels, seed), got {format_value(value)}. For a torch model give TorchRecipe(model=…, epochs=…), where "
-        f"model makes an untrained module."
+        f"labels, seed), got {format_value(value)}. For a torch model give TorchRecipe(model=…, epochs=…), "
+        f"where model makes an untrained module."
     )
 
 

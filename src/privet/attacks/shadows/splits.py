@@ -73,7 +73,8 @@ class HalvesBesideRest(Split):
         _check(models, records, seed)
         if not 0 <= self.judged <= records:
             raise InvalidArgument(
-                f"'judged' must be a part of the {records} records, got {format_value(self.judged)}. Give how many are judged."
+                f"'judged' must be a part of the {records} records, got {format_value(self.judged)}. Give "
+                "how many are judged."
             )
         rest = np.ones((models, records - self.judged), dtype=np.bool_)
         return np.concatenate([Halves().members(models, self.judged, seed), rest], axis=1)

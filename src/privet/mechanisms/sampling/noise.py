@@ -99,9 +99,9 @@ def _places(scale: float, most: float) -> int:
 def _check_arguments(scale: float, size: int, source: NoiseSource) -> None:
     if positive("scale", scale) > _LARGEST_SCALE:
         raise InvalidArgument(
-            f"'scale' must be at most 2^50 steps of the grid, got {format_value(scale)}, because larger noise does "
-            f"not fit into 64 bits. Take a coarser grid; a step of 2^-20 of the noise's scale is fine "
-            f"enough."
+            f"'scale' must be at most 2^50 steps of the grid, got {format_value(scale)}, because larger "
+            "noise does not fit into 64 bits. Take a coarser grid; a step of 2^-20 of the noise's scale "
+            f"is fine enough."
         )
     whole("size", size, least=0)
     check_source(source)

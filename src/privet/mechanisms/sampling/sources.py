@@ -11,7 +11,7 @@ def check_source(source: NoiseSource) -> NoiseSource:
     """A source of privacy noise, as opposed to experiment randomness."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {format_value(source)}. Give SecureNoise(), or SeededNoise(…) in "
-            f"a test."
+            f"'source' must be a NoiseSource, got {format_value(source)}. Give SecureNoise(), or "
+            f"SeededNoise(…) in a test."
         )
     return source

@@ -27,8 +27,8 @@ def uniform_integers(bound: int, size: int, source: NoiseSource) -> npt.NDArray[
     """
     if whole("bound", bound) >= 2**63:
         raise InvalidArgument(
-            f"'bound' must be at most 2^63 - 1, got {format_value(bound)}, because the numbers are 64-bit integers. "
-            f"Draw the high and the low digits apart."
+            f"'bound' must be at most 2^63 - 1, got {format_value(bound)}, because the numbers are 64-bit "
+            f"integers. Draw the high and the low digits apart."
         )
     whole("size", size, least=0)
     check_source(source)

@@ -48,11 +48,12 @@ WEIGHT = 1 << 20
 MOST_ROWS = 1 << 32
 """Rows of one table, so that no sum leaves 64 bits.
 
-*Proof.* A row adds at most 2³⁰ in absolute value to any aggregate: 1 to a count, ``SHARE_STEPS`` to a share, and at most
-2³⁰ to ``ValueSum.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is within 2³² · 2³⁰ = 2⁶². Weighing
-down makes no sum larger. Within it, a weight is at most 10⁶ < 2²⁰ (``Contribution``): times a quotient it is below
-2²⁰ · 2³⁰, and times a rest it is below 2²⁰ · 2³². Engines call ``check_rows``, because a library's own limit may move.
-What is made of these sums afterwards (``executor``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
+*Proof.* A row adds at most 2³⁰ in absolute value to any aggregate: 1 to a count, ``SHARE_STEPS`` to a share,
+and at most 2³⁰ to ``ValueSum.fitting``; it adds at most ``WEIGHT`` to a cell. So every sum over rows is
+within 2³² · 2³⁰ = 2⁶². Scaling down (``scale_to_row_limit``) makes no sum larger. In it, a weight is at most
+10⁶ < 2²⁰ (``Contribution``): times a quotient it is below 2²⁰ · 2³⁰, and times a remainder it is below 2²⁰ ·
+2³². Engines call ``check_rows``, because a library's own limit may change. What is made of these sums
+afterwards (``executor``, ``quantiles``) takes Python's whole numbers where 64 bits may not do.
 """
 
 
@@ -139,7 +140,8 @@ class ShareFactor:
 class ShareSum(Aggregate):
     """The unit's sum of a product of shares, in 2⁻³⁰, scale_to_row_limit down to ``rows`` rows.
 
-    The sum is over the rows that have a value in the column of every factor, so that a and ab are about the same rows.
+    The sum is over the rows that have a value in the column of every factor, so that a and ab are about the
+    same rows.
     """
 
     factors: tuple[ShareFactor, ...]
@@ -262,7 +264,9 @@ def scale_to_row_limit(total: NDArray[np.int64], rows: NDArray[np.int64], most: 
 
 
 def list_row_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[RowAggregate, ...]:
-    """The aggregates for which rows have values, with the counts of values that they are scale_to_row_limit by."""
+    """The aggregates for which rows have values, with the counts of values that they are scale_to_row_limit
+    by.
+    """
     valued = [
         aggregate for aggregate in aggregates if isinstance(aggregate, (ValueCount, ValueSum, ShareSum))
     ]

@@ -45,7 +45,9 @@ def _engine_for_path(path: Path) -> TableEngine:
             f"Name the file by its format."
         )
     if not is_file(path):
-        raise InvalidArgument(f"'data' must be the path of a file, got {format_value(str(path))}. Check the path.")
+        raise InvalidArgument(
+            f"'data' must be the path of a file, got {format_value(str(path))}. Check the path."
+        )
     if path.stat().st_size * _EXPANSION[suffix] > _SHARE_OF_MEMORY * _memory_bytes():
         from privet.releasing.engines.duckdb_engine import DuckDBEngine
 

@@ -178,7 +178,8 @@ def _contribution_sql(aggregate: Aggregate, values: Mapping[RowAggregate, str], 
             return f"least({values[aggregate]}, {most})"
         case ValueSum() | ShareSum():
             present, total = values[aggregate.present], values[aggregate]
-            # Division of whole numbers rounds towards zero, so the sum is made non-negative before. Quotient and rest
+            # Division of whole numbers rounds towards zero, so the sum is made non-negative before. Quotient
+            # and rest
             # are scale_to_row_limit apart, because an overflow would be an error that depends on a row.
             least = aggregate.bounds[0] if isinstance(aggregate, ValueSum) else 0
             above, weight = f"({total} - ({least}) * {present})", f"least({present}, {most})"

@@ -36,19 +36,23 @@ def _check_interval(
     check_column(prefix.removesuffix("_") or "column", column)
     if finite(low, lower) >= finite(high, upper):
         raise InvalidArgument(
-            f"'{low}' must be below '{high}', got {format_value(lower)} and {format_value(upper)}. Swap the bounds."
+            f"'{low}' must be below '{high}', got {format_value(lower)} and {format_value(upper)}. Swap "
+            "the bounds."
         )
     if not narrowest <= float(upper) - float(lower) <= widest or max(abs(lower), abs(upper)) > widest:
         raise InvalidArgument(
             f"'{low}' and '{high}' must differ by {narrowest:g} to {widest:g} and lie within ±{widest:g}, "
-            f"got {format_value(lower)} and {format_value(upper)}. Give bounds that values of the column can really have."
+            f"got {format_value(lower)} and {format_value(upper)}. Give bounds that values of the column "
+            "can really have."
         )
 
 
 def check_column(name: str, column: object) -> None:
     """The name of a column."""
     if not isinstance(column, str) or not column:
-        raise InvalidArgument(f"'{name}' must name a column, got {format_value(column)}. Give its name as text.")
+        raise InvalidArgument(
+            f"'{name}' must name a column, got {format_value(column)}. Give its name as text."
+        )
 
 
 def check_distinct(name: str, values: tuple[object, ...]) -> None:
@@ -61,8 +65,8 @@ def check_categories(name: str, categories: object) -> None:
     """A tuple of distinct categories of one type."""
     if not isinstance(categories, tuple) or not categories:
         raise InvalidArgument(
-            f"'{name}' must be a tuple of categories, got {format_value(categories)}. List the values that can "
-            f"occur."
+            f"'{name}' must be a tuple of categories, got {format_value(categories)}. List the values that "
+            f"can occur."
         )
     if len(categories) > MOST_CELLS:
         raise InvalidArgument(
@@ -87,8 +91,8 @@ def check_keys(keys: object, width: int, *, single: bool) -> None:
     """A tuple of distinct keys: categories of one column, or tuples of categories of ``width`` columns."""
     if not isinstance(keys, tuple) or not keys:
         raise InvalidArgument(
-            f"'keys' must be a tuple of keys, got {format_value(keys)}. List the groups that can occur, or leave "
-            f"it out."
+            f"'keys' must be a tuple of keys, got {format_value(keys)}. List the groups that can occur, or "
+            f"leave it out."
         )
     if single:
         check_categories("keys", keys)
@@ -96,7 +100,8 @@ def check_keys(keys: object, width: int, *, single: bool) -> None:
     for key in keys:
         if not isinstance(key, tuple) or len(key) != width:
             raise InvalidArgument(
-                f"'keys' must hold tuples of {width} values, one for each column of 'by', got {format_value(key)}. "
+                f"'keys' must hold tuples of {width} values, one for each column of 'by', got "
+                f"{format_value(key)}. "
                 f'Write (("a", 1), …).'
             )
     check_distinct("keys", keys)

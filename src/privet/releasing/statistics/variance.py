@@ -43,7 +43,8 @@ class Variance(BoundedScalar):
         share = ShareSum((ShareFactor(self.column, self.lower, self.upper),))
         square = ShareSum((ShareFactor(self.column, self.lower, self.upper, 2),))
         most = rows * SHARE_STEPS
-        # Shares and squares are rounded one by one, and rounded down when a unit is scale_to_row_limit: three steps for
+        # Shares and squares are rounded one by one, and rounded down when a unit is scale_to_row_limit: three
+        # steps for
         # each row, and four for each unit, are more than enough.
         slack = 3 * rows + 4
         if kind is NoiseKind.LAPLACE:

@@ -71,7 +71,8 @@ class AIM(SyntheticMechanism):
             whole("rounds", self.rounds)
         if not isinstance(self.workload, Workload):
             raise InvalidArgument(
-                f"'workload' must be a Workload, got {format_value(self.workload)}. Use all_marginals(domain, 2)."
+                f"'workload' must be a Workload, got {format_value(self.workload)}. Use "
+                "all_marginals(domain, 2)."
             )
         needed = tree_cells(self.domain.shape, [])
         if needed > self.most_cells:

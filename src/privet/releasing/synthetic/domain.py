@@ -184,8 +184,8 @@ class Domain:
             )
         if not self.columns or len(set(self.names)) < len(self.names):
             raise InvalidArgument(
-                f"'columns' must have at least one column and each name once, got {format_value(self.names)}. "
-                f"Name each column once."
+                "'columns' must have at least one column and each name once, got "
+                f"{format_value(self.names)}. Name each column once."
             )
 
     @property

@@ -63,7 +63,8 @@ class MWEM(SyntheticMechanism):
             )
         if not isinstance(self.workload, Workload):
             raise InvalidArgument(
-                f"'workload' must be a Workload, got {format_value(self.workload)}. Use all_marginals(domain, 2)."
+                f"'workload' must be a Workload, got {format_value(self.workload)}. Use "
+                "all_marginals(domain, 2)."
             )
         self.workload.axes(self.domain)
 

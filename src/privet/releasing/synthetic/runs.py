@@ -132,7 +132,9 @@ class SyntheticMechanism(ABC):
     def _check(self, epsilon: float) -> None:
         positive("epsilon", epsilon)
         if not isinstance(self.domain, Domain):
-            raise InvalidArgument(f"'domain' must be a Domain, got {format_value(self.domain)}. List its columns.")
+            raise InvalidArgument(
+                f"'domain' must be a Domain, got {format_value(self.domain)}. List its columns."
+            )
         if not isinstance(self.adjacency, Adjacency):
             raise InvalidArgument(
                 f"'adjacency' must be an adjacency, got {format_value(self.adjacency)}. "
@@ -141,8 +143,8 @@ class SyntheticMechanism(ABC):
         if (self.unit is None) != (self.adjacency.unit is Unit.RECORD):
             raise InvalidArgument(
                 f"'unit' must name the column of users or clients, and be left out where the unit is a "
-                f"record, got {format_value(self.unit)} with {self.adjacency}. Give the column and, for example, "
-                f"AddRemove(Unit.USER)."
+                f"record, got {format_value(self.unit)} with {self.adjacency}. Give the column and, for "
+                f"example, AddRemove(Unit.USER)."
             )
 
 

@@ -19,18 +19,19 @@ def check_columns(questions: tuple[Question, ...], schema: Mapping[str, ColumnKi
             column, numeric = required.name, required.numeric
             if column not in schema:
                 raise InvalidArgument(
-                    f"{question.label!r} needs the column {column!r}, and the table has {_list_names(schema)}. "
-                    f"Check the name."
+                    f"{question.label!r} needs the column {column!r}, and the table has "
+                    f"{_list_names(schema)}. Check the name."
                 )
             if column == "*" or (column.startswith("^") and column.endswith("$")):
                 raise InvalidArgument(
-                    f"{question.label!r} needs a column whose name is no pattern, got {column!r}. Rename the column."
+                    f"{question.label!r} needs a column whose name is no pattern, got {column!r}. Rename "
+                    "the column."
                 )
             kind = schema[column]
             if kind is ColumnKind.NESTED or (numeric and kind is ColumnKind.OTHER):
                 raise InvalidArgument(
-                    f"{question.label!r} needs {'numbers' if numeric else 'plain values'} in the column {column!r}, and "
-                    f"its type has none. Convert the column first."
+                    f"{question.label!r} needs {'numbers' if numeric else 'plain values'} in the column "
+                    f"{column!r}, and its type has none. Convert the column first."
                 )
 
 

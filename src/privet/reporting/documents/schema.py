@@ -117,4 +117,6 @@ def _check_fields(
 
 
 def _wrong(where: str, needed: str, value: object) -> Unreadable:
-    return Unreadable(f"{where} must be {needed}, got {format_value(value)}. Check that the file was not changed.")
+    return Unreadable(
+        f"{where} must be {needed}, got {format_value(value)}. Check that the file was not changed."
+    )

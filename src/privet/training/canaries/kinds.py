@@ -173,7 +173,8 @@ class Canaries:
         whole("count", self.count, least=_FEWEST)
         if not isinstance(self.kind, CanaryKind):
             raise InvalidArgument(
-                f"'kind' must be a kind of canary, got {format_value(self.kind)}. Give DiracGradient(), for example."
+                f"'kind' must be a kind of canary, got {format_value(self.kind)}. Give DiracGradient(), "
+                "for example."
             )
         if self.seed is not None:
             whole("seed", self.seed, least=0)

@@ -98,8 +98,8 @@ class LoRA:
         }
         if not chosen:
             raise InvalidArgument(
-                f"'layers' must contain a linear layer that is not in 'also', got {format_value(self.layers)}. "
-                f"Name an nn.Linear, or a submodule that has one."
+                "'layers' must contain a linear layer that is not in 'also', got "
+                f"{format_value(self.layers)}. Name an nn.Linear, or a submodule that has one."
             )
         _freeze(adapted)
         for part in self.also:
@@ -159,7 +159,8 @@ def _as_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names)
     except TypeError:
         raise InvalidArgument(
-            f"'{argument}' must be names of submodules, got {format_value(names)}. Give ('head',), for example."
+            f"'{argument}' must be names of submodules, got {format_value(names)}. Give ('head',), for "
+            "example."
         ) from None
 
 

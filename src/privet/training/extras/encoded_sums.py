@@ -45,8 +45,8 @@ class EncodedSums:
     ) -> Tensor:
         """out += Σ_b code(c_b·g_b). Return the squared norms ‖g_b‖² before clipping, in float64.
 
-        With ``overwrite`` the sum replaces the content of ``out``. If a gradient is not finite, this raises and
-        leaves ``out`` unchanged.
+        With ``overwrite`` the sum replaces the content of ``out``. If a gradient is not finite, this raises
+        and leaves ``out`` unchanged.
         """
         require_uncoupled_modules(self._model)  # again: frozen layers may have been set to training mode
         batch = require_rows(inputs, targets)

@@ -47,7 +47,8 @@ def make_optimizer(model: nn.Module, choice: OptimizerChoice | None, plan: Train
     if not isinstance(optimizer, Optimizer):
         raise InvalidArgument(
             "'optimizer' must be an optimiser of torch, or a class or function that makes one from "
-            f"parameters, got {format_value(choice)}. Give torch.optim.SGD(model.parameters(), lr=0.1), for example."
+            f"parameters, got {format_value(choice)}. Give torch.optim.SGD(model.parameters(), lr=0.1), "
+            "for example."
         )
     return optimizer
 

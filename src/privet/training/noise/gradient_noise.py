@@ -123,8 +123,8 @@ def _check_request(name: str, buffer: Tensor, deviation: float, source: NoiseSou
     value = float(at_least(name, deviation, 0))
     if value != 0 and not _SMALLEST <= value <= _LARGEST:
         raise InvalidArgument(
-            f"'{name}' must be 0 or lie between {_SMALLEST:g} and {_LARGEST:g}, got {format_value(deviation)}, "
-            f"because float32 holds no finer grid. Scale the sums."
+            f"'{name}' must be 0 or lie between {_SMALLEST:g} and {_LARGEST:g}, got "
+            f"{format_value(deviation)}, because float32 holds no finer grid. Scale the sums."
         )
     require_source(source)
     return value

@@ -43,8 +43,8 @@ class TensorExamples(Examples):
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         if not tensors or len({len(column) for column in tensors}) != 1:
             raise InvalidArgument(
-                f"'tensors' must be columns of one length, got lengths {format_value([len(c) for c in tensors])}. "
-                f"Give one row for each example in every column."
+                "'tensors' must be columns of one length, got lengths "
+                f"{format_value([len(c) for c in tensors])}. Give one row for each example in every column."
             )
         self._columns = tuple(column.detach() for column in tensors)
         self._buffers: list[Tensor | None] = [None] * len(tensors)
