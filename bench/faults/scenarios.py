@@ -80,7 +80,7 @@ class Ledgers(Scenario):
     def work(self, folder: Path, tell: Tell) -> None:
         durable = DurableLedger(path=folder / "ledger.json", adjacency=AddRemove(), budget=self._BUDGET)
         entry = Entry(secrets.token_hex(6), DiscreteLaplace(2.0, 1))
-        with durable.held() as held:
+        with durable.open() as held:
             try:
                 held.spend((entry,))
             except BudgetExceeded:

@@ -67,7 +67,7 @@ def least_loss_bound(profile: Profile, delta: float, start: float) -> float | No
     point that is looked at proves a bound, so a search that misses the least one still ends with one that
     holds.
     """
-    search = _Search(profile, delta)
+    search = _LossSearch(profile, delta)
     step, before = 0.05 * start + 1e-3 * delta, math.inf
     while start + step <= _FARTHEST and (search.least < before or not math.isfinite(search.least)):
         before = search.least
@@ -81,7 +81,7 @@ def least_loss_bound(profile: Profile, delta: float, start: float) -> float | No
 
 @final
 @dataclass(eq=False)
-class _Search:
+class _LossSearch:
     """The points so far: a place a, and δ(a)."""
 
     profile: Profile

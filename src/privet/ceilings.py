@@ -100,7 +100,7 @@ def lowest_ceiling(
     the two orders of neighbours apart where they differ. Without ``convex``, for upper bounds that are no
     profile themselves, the lower end is that of guessing.
     """
-    search, most = _Search(profile, open_fraction("fpr", fpr)), _MOST_NEAR
+    search, most = _CeilingSearch(profile, open_fraction("fpr", fpr)), _MOST_NEAR
     if near is None or not search.agrees(near):
         most = _MOST
         search.start()
@@ -113,7 +113,7 @@ def lowest_ceiling(
 
 @final
 @dataclass(eq=False)
-class _Search:
+class _CeilingSearch:
     """The points so far, and the next point to evaluate."""
 
     profile: Callable[[float], Interval]

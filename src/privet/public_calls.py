@@ -50,13 +50,13 @@ def check_public_calls(module_name: str) -> None:
     space = vars(module)
     for name in public:
         if name in space:
-            space[name] = _checked(space[name], module_name, name)
+            space[name] = _check_call(space[name], module_name, name)
     load = space.get("__getattr__")
     if load is not None:
 
         def __getattr__(name: str) -> object:  # noqa: N807
             # ``load`` may have stored the name in the module: the checked one takes its place.
-            space[name] = _checked(load(name), module_name, name)
+            space[name] = _check_call(load(name), module_name, name)
             return space[name]
 
         space["__getattr__"] = functools.wraps(load)(__getattr__)
@@ -67,7 +67,7 @@ def checked_modules() -> tuple[str, ...]:
     return tuple(_checked_modules)
 
 
-def _checked(thing: object, module: str, name: str) -> object:
+def _check_call(thing: object, module: str, name: str) -> object:
     if isinstance(thing, type):
         _check_class(thing)
         return thing
@@ -77,7 +77,7 @@ def _checked(thing: object, module: str, name: str) -> object:
         return thing
     wrapper = _wrappers.get(thing)
     if wrapper is None:
-        wrapper = _wrappers[thing] = _wrapped(thing, skipped=0)
+        wrapper = _wrappers[thing] = _wrap_function(thing, skipped=0)
         wrapper.__module__, wrapper.__qualname__ = module, name  # where pickle finds it
     return wrapper
 
@@ -107,17 +107,17 @@ def _methods(kind: type) -> Iterator[tuple[str, object]]:
     for name, found in list(vars(kind).items()):
         if name == "__init__":
             if isinstance(found, types.FunctionType) and not estimator:
-                yield name, _wrapped(found, skipped=1, constructs=True)
+                yield name, _wrap_function(found, skipped=1, constructs=True)
         elif name.startswith("_") or issubclass(kind, module):
             continue  # torch traces what a module does
         elif isinstance(found, types.FunctionType):
             if not getattr(found, "__isabstractmethod__", False):
-                yield name, _wrapped(found, skipped=1)
+                yield name, _wrap_function(found, skipped=1)
         elif isinstance(found, (classmethod, staticmethod)):
             function = found.__func__
             if isinstance(function, types.FunctionType):
                 skipped = int(isinstance(found, classmethod))
-                yield name, type(found)(_wrapped(function, skipped=skipped))
+                yield name, type(found)(_wrap_function(function, skipped=skipped))
 
 
 class _Readers:
@@ -280,7 +280,7 @@ def _hints(function: types.FunctionType) -> Mapping[str, object]:
         return found
 
 
-def _wrapped(function: types.FunctionType, *, skipped: int, constructs: bool = False) -> Any:  # noqa: ANN401
+def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bool = False) -> Any:  # noqa: ANN401
     """A function that reads its arguments first.
 
     A constructor that gets a wrong type asks the class first: its own sentence says more, and making an

@@ -385,7 +385,7 @@ class TestFailures:
     def test_the_spend_stays_and_the_row_is_not_told(self, label, tmp_path):
         durable = DurableLedger(path=tmp_path / "ledger.json", adjacency=AddRemove(Unit.USER), budget=None)
         asked = plan((label, dict(EVERYTHING)[label]), epsilon=1.0)
-        with durable.held() as store, pytest.raises(PrivetError) as told:
+        with durable.open() as store, pytest.raises(PrivetError) as told:
             asked.run(frame([(1, 50.0, "a")]), store=store)
         chain = []
         error = told.value

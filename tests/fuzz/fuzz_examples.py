@@ -73,7 +73,7 @@ def _releasing():
     path = Path(tempfile.mkdtemp()) / "ledger.json"
     held = durable.DurableLedger(path=path, adjacency=ADD, budget=None)
     yield held
-    yield held.held().__enter__()
+    yield held.open().__enter__()
 
 
 def _mechanisms():

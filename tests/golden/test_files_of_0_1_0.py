@@ -109,11 +109,11 @@ def test_a_ledger_is_read_with_its_answers(folder):
     path = folder / "ledger.json"
     durable = DurableLedger(path=path, adjacency=AddRemove(Unit.USER), budget=None)
     question = json.loads((folder / "ledger.json.answers.jsonl").read_text().splitlines()[1])["question"]
-    with durable.held() as held:
+    with durable.open() as held:
         assert [entry.label for entry in held.ledger] == ["people", "age"]
         assert held.recall(question).value == 13.466111771700357
         held.spend(held.ledger.entries[:1])
-    with durable.held() as held:
+    with durable.open() as held:
         assert held.recall(question).value == 13.466111771700357
         assert len(held.ledger) == 3
     assert Ledger.from_json(path.read_text()).entries == held.ledger.entries

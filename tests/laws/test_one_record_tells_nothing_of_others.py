@@ -101,21 +101,21 @@ def test_a_session_that_is_over_stays_over():
 
 def test_a_ledger_is_closed_with_its_block(tmp_path):
     durable = DurableLedger(path=tmp_path / "ledger.json", adjacency=AddRemove(), budget=Budget(epsilon=1.0))
-    with durable.held() as first:
+    with durable.open() as first:
         pass
-    with durable.held() as second:
+    with durable.open() as second:
         second.spend((Entry("second", Laplace(1.0)),))
     with pytest.raises(InvalidArgument, match="block"):
         first.spend((Entry("first", Laplace(1.0)),))
     with pytest.raises(InvalidArgument, match="block"):
         first.keep({})
-    with durable.held() as third:
+    with durable.open() as third:
         assert [entry.label for entry in third.ledger] == ["second"]
 
 
 def test_a_ledger_belongs_to_one_process(tmp_path, monkeypatch):
     durable = DurableLedger(path=tmp_path / "ledger.json", adjacency=AddRemove(), budget=None)
-    with durable.held() as held:
+    with durable.open() as held:
         monkeypatch.setattr("os.getpid", lambda: -1)  # what a child sees after a fork
         with pytest.raises(InvalidArgument, match="another process"):
             held.spend((Entry("child", Laplace(1.0)),))

@@ -28,7 +28,7 @@ def spend(request, tmp_path):
             store = stores.setdefault(str(budget), MemoryStore(AddRemove(), budget=budget))
             return store.spend(entries)
         path = tmp_path / "ledger.json"
-        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).open() as held:
             return held.spend(entries)
 
     return run
@@ -114,7 +114,7 @@ class TestAFileKeepsItsFilter:
         return tmp_path / "ledger.json"
 
     def spend(self, path, budget, *entries):
-        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=budget).open() as held:
             return held.spend(entries)
 
     def test_also_where_no_budget_is_given_again(self, path):
@@ -146,7 +146,7 @@ class TestAFileKeepsItsFilter:
 
     def test_a_budget_is_changed_by_a_command_that_is_recorded(self, path):
         self.spend(path, _BUDGET, _COUNT)
-        with DurableLedger(path=path, adjacency=AddRemove(), budget=_BUDGET).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=_BUDGET).open() as held:
             held.change_budget(Budget(epsilon=2.0, delta=1e-5), reason="a second wave")
             held.spend((Entry("much", Opaque(epsilon=1.5)),))
         ledger = Ledger.from_json(path.read_text())
@@ -167,7 +167,7 @@ class TestAFileKeepsItsFilter:
     def test_a_budget_cannot_go_below_what_was_spent(self, path):
         self.spend(path, _BUDGET, Entry("much", Opaque(epsilon=0.9)))
         before = path.read_bytes()
-        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).open() as held:
             with pytest.raises(BudgetExceeded, match=r"reaches ε = 0\.9.*nothing was changed"):
                 held.change_budget(Budget(epsilon=0.5, delta=1e-5), reason="less")
             for wrong, match in ((_BUDGET, "already"), (None, "must be a Budget")):
@@ -179,13 +179,13 @@ class TestAFileKeepsItsFilter:
 
     def test_an_empty_ledger_has_no_budget_to_change(self, path):
         durable = DurableLedger(path=path, adjacency=AddRemove(), budget=None)
-        with durable.held() as held, pytest.raises(InvalidArgument, match="with the first release"):
+        with durable.open() as held, pytest.raises(InvalidArgument, match="with the first release"):
             held.change_budget(_BUDGET, reason="early")
         assert not path.exists()
 
     def test_a_ledger_that_one_request_closed_is_opened_by_a_larger_budget(self, path):
         self.spend(path, _BUDGET, *[_COUNT] * 180)
-        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(), budget=None).open() as held:
             held.change_budget(Budget(epsilon=2.0, delta=1e-5), reason="more")
             assert len(held.spend((_COUNT,))) == 181
 

@@ -34,7 +34,7 @@ def durable(path):
 
 
 def spend(durable, *entries):
-    with durable.held() as held:
+    with durable.open() as held:
         held.spend(entries)
 
 
@@ -61,22 +61,22 @@ def answers(path):
 
 class TestSpending:
     def test_a_missing_file_is_an_empty_ledger_and_is_not_made_by_looking(self, durable, path):
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.ledger == Ledger(AddRemove(Unit.USER))
         assert not path.exists()
 
     def test_what_was_spent_is_there_for_the_next(self, durable, path):
         spend(durable, COUNT)
         spend(durable, SUM, COUNT)
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.ledger.entries == (COUNT, SUM, COUNT)
         assert Ledger.from_json(path.read_text()).entries == (COUNT, SUM, COUNT)
 
     def test_caveats_stay(self, durable):
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,), caveats=frozenset({Caveat.SEEDED_NOISE}))
         spend(durable, SUM)
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.ledger.caveats == {Caveat.SEEDED_NOISE}
 
     def test_the_command_line_reads_the_file(self, durable, path, capsys):
@@ -100,7 +100,7 @@ class TestSpending:
         limited = DurableLedger(path=path, adjacency=AddRemove(), budget=Budget(epsilon=1.0))
         spend(limited, COUNT, SUM)
         before = path.read_bytes()
-        with limited.held() as held:
+        with limited.open() as held:
             with pytest.raises(BudgetExceeded, match="nothing was spent"):
                 held.spend((COUNT,))
             assert held.ledger.entries == (COUNT, SUM)
@@ -122,7 +122,7 @@ class TestSpending:
         assert account(ledger).epsilon(delta=1e-6) <= 1 < account(ledger + ledger).epsilon(delta=1e-6)
 
     def test_who_holds_it_does_not_wait_for_himself(self, durable):
-        with durable.held(), pytest.raises(InvalidArgument, match="would wait for itself"), durable.held():
+        with durable.open(), pytest.raises(InvalidArgument, match="would wait for itself"), durable.open():
             pass
         spend(durable, COUNT)
 
@@ -131,12 +131,12 @@ class TestSpending:
 
         def second():
             inside.wait(10)
-            with durable.held() as held:
+            with durable.open() as held:
                 seen.append(len(held.ledger))
 
         thread = threading.Thread(target=second)
         thread.start()
-        with durable.held() as held:
+        with durable.open() as held:
             inside.set()
             thread.join(0.2)
             assert thread.is_alive()
@@ -183,7 +183,7 @@ class TestOrder:
         def full(*arguments, **options):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        with monkeypatch.context() as patched, durable.held() as held:
+        with monkeypatch.context() as patched, durable.open() as held:
             patched.setattr(os, failing, full)
             with pytest.raises(InvalidArgument, match="No space left.*local disk"):
                 held.spend((SUM,))
@@ -195,12 +195,12 @@ class TestOrder:
 
 class TestAnswers:
     def test_they_are_kept(self, durable):
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("how many?") is None
             held.spend((COUNT,))
             held.keep({"how many?": answer(COUNT, 7.25)})
             assert held.recall("how many?") == answer(COUNT, 7.25)
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("how many?") == answer(COUNT, 7.25)
             assert held.recall("how much?") is None
 
@@ -215,18 +215,18 @@ class TestAnswers:
         ],
     )
     def test_they_come_back_to_the_last_bit(self, durable, number, error):
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,))
             held.keep({"ε\n?": answer(COUNT, number, error)})
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("ε\n?") == answer(COUNT, number, error)
 
     def test_an_answer_from_another_version_is_lost_and_its_cost_is_not(self, durable, path):
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,))
             held.keep({"how many?": answer(COUNT, 7)})
         answers(path).write_text(answers(path).read_text().replace('"confidence"', '"trust"'))
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("how many?") is None
             assert held.ledger.entries == (COUNT,)
 
@@ -234,38 +234,38 @@ class TestAnswers:
         def full(*arguments):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,))
             with monkeypatch.context() as patched:
                 patched.setattr(os, "write", full)
                 with pytest.warns(AnswersNotKept, match="asking again costs again"):
                     held.keep({"how many?": answer(COUNT, 7)})
             assert value(held.recall("how many?")) == 7
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("how many?") is None
             assert held.ledger.entries == (COUNT,)
 
     def test_lost_answers_do_no_harm(self, durable, path):
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,))
             held.keep({"how many?": answer(COUNT, 7)})
         answers(path).unlink()
-        with durable.held() as held:
+        with durable.open() as held:
             assert held.recall("how many?") is None
             assert held.ledger.entries == (COUNT,)
 
     def test_a_line_that_was_cut_is_passed_over_and_swallows_nothing(self, durable, path):
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT, SUM))
             held.keep({"how many?": answer(COUNT, 7)})
             held.keep({"how much?": answer(SUM, 8)})
         whole = answers(path).read_bytes()
         for cut in range(whole.index(b"\n") + 2, len(whole) - 1, 7):
             answers(path).write_bytes(whole[:cut])
-            with durable.held() as held:
+            with durable.open() as held:
                 assert (value(held.recall("how many?")), held.recall("how much?")) == (7, None)
                 held.keep({"how far?": answer(SUM, 9)})
-            with durable.held() as held:
+            with durable.open() as held:
                 assert (value(held.recall("how many?")), value(held.recall("how far?"))) == (7, 9)
 
     @pytest.mark.parametrize(
@@ -279,13 +279,13 @@ class TestAnswers:
     )  # fmt: skip
     def test_a_damaged_answer_is_lost_and_its_cost_is_not(self, durable, path, field, damage):
         """Some of these were raw errors, and others were believed."""
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT, SUM))
             held.keep({"count?": answer(COUNT, 7), "sum?": answer(SUM, 8.5)})
         rows = [json.loads(line) for line in answers(path).read_text().splitlines()]
         rows[0]["answer"][field] = damage
         answers(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        with durable.held() as held:
+        with durable.open() as held:
             assert value(held.recall("count?")) is None
             assert value(held.recall("sum?")) == 8.5
             assert len(held.ledger) == 2
@@ -293,16 +293,16 @@ class TestAnswers:
     def test_garbage_among_the_answers_is_passed_over(self, durable, path):
         spend(durable, COUNT)
         answers(path).write_bytes(b"\x00\xff\n[]\n{}\n" + b"[" * 100_000 + b"\n")
-        with durable.held() as held:
+        with durable.open() as held:
             held.keep({"how many?": answer(COUNT, 7)})
-        with durable.held() as held:
+        with durable.open() as held:
             assert value(held.recall("how many?")) == 7
 
     @pytest.mark.parametrize("loss", ["removed", "older", "other"])
     def test_a_ledger_that_forgot_is_refused(self, durable, path, loss):
         spend(durable, COUNT)
         older = path.read_bytes()
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((SUM,))
             held.keep({"how much?": answer(SUM, 8)})
         if loss == "removed":
@@ -312,7 +312,7 @@ class TestAnswers:
         else:
             path.write_text(Ledger(AddRemove(Unit.USER), (SUM, COUNT)).to_json())
         files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-        with pytest.raises(Unreadable, match="what was spent is not known. Restore"), durable.held():
+        with pytest.raises(Unreadable, match="what was spent is not known. Restore"), durable.open():
             pass
         assert files == {file.name: file.read_bytes() for file in path.parent.iterdir()}
 
@@ -323,7 +323,7 @@ class TestBadFiles:
         whole = path.read_bytes()
         for cut in range(len(whole)):
             path.write_bytes(whole[:cut])
-            with pytest.raises(Unreadable, match="restore the file from a backup"), durable.held():
+            with pytest.raises(Unreadable, match="restore the file from a backup"), durable.open():
                 pass
             assert path.read_bytes() == whole[:cut]
 
@@ -333,19 +333,19 @@ class TestBadFiles:
     )
     def test_another_file_is_refused_and_left_as_it_is(self, durable, path, content):
         path.write_bytes(content)
-        with pytest.raises(Unreadable, match="must be"), durable.held():
+        with pytest.raises(Unreadable, match="must be"), durable.open():
             pass
         assert path.read_bytes() == content
 
     def test_a_folder_and_a_missing_folder(self, tmp_path):
         with (
             pytest.raises(InvalidArgument, match="got the folder"),
-            DurableLedger(path=tmp_path, adjacency=AddRemove(), budget=None).held(),
+            DurableLedger(path=tmp_path, adjacency=AddRemove(), budget=None).open(),
         ):
             pass
         with (
             pytest.raises(InvalidArgument, match="a folder that exists"),
-            DurableLedger(path=tmp_path / "no" / "ledger.json", adjacency=AddRemove(), budget=None).held(),
+            DurableLedger(path=tmp_path / "no" / "ledger.json", adjacency=AddRemove(), budget=None).open(),
         ):
             pass
 
@@ -354,7 +354,7 @@ class TestBadFiles:
         for other in (AddRemove(Unit.RECORD), ReplaceOne(Unit.USER)):
             with (
                 pytest.raises(InvalidArgument, match="same unit"),
-                DurableLedger(path=path, adjacency=other, budget=None).held(),
+                DurableLedger(path=path, adjacency=other, budget=None).open(),
             ):
                 pass
 
@@ -406,7 +406,7 @@ while True:
         tell = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         say = os.write
         die_at(point)
-        with durable.held() as held:
+        with durable.open() as held:
             entry = Entry(f"question {len(held.ledger)}", DiscreteLaplace(100.0, 1))
             held.spend((entry,))
             say(tell, b"x")  # the moment at which somebody sees the answer
@@ -414,7 +414,7 @@ while True:
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     seen = told.stat().st_size if told.exists() else 0
-    with durable.held() as held:
+    with durable.open() as held:
         outcomes.append((len(held.ledger), seen))
     if os.WIFEXITED(status):
         print(json.dumps([os.WEXITSTATUS(status), outcomes]))
@@ -434,7 +434,7 @@ for worker in range(6):
         os.read(start, 1)  # all at once
         for turn in range(6):
             try:
-                with durable.held() as held:
+                with durable.open() as held:
                     entry = Entry(f"{worker}-{turn}", DiscreteLaplace(2.0, 1))
                     place = len(held.ledger)
                     held.spend((entry,))
@@ -485,7 +485,7 @@ class TestProcesses:
         holder = (
             "import os, signal, sys; from pathlib import Path; from privet import AddRemove, Unit;"
             "from privet.releasing.durable import DurableLedger\n"
-            "with DurableLedger(path=Path(sys.argv[1]), adjacency=AddRemove(Unit.USER), budget=None).held(): os.kill(os.getpid(), signal.SIGKILL)"
+            "with DurableLedger(path=Path(sys.argv[1]), adjacency=AddRemove(Unit.USER), budget=None).open(): os.kill(os.getpid(), signal.SIGKILL)"
         )
         killed = subprocess.run([sys.executable, "-c", holder, str(path)], timeout=60, check=False)
         assert killed.returncode == -9

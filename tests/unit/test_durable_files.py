@@ -46,7 +46,7 @@ def victim(tmp_path):
 
 
 def spend(durable):
-    with durable.held() as held:
+    with durable.open() as held:
         held.spend((COUNT,))
 
 
@@ -104,7 +104,7 @@ class TestPlanted:
     def test_answers_go_to_a_plain_file_alone(self, durable, path, victim, what):
         """In 0.1.0 answers were added to whatever file a planted link led to."""
         answers = beside(path, ".answers.jsonl")
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((COUNT,))
             plant(what, answers, victim)
             given = Answer(
@@ -155,7 +155,7 @@ def test_two_names_of_one_ledger_are_refused(durable, path, tmp_path):
 
 def test_a_name_that_comes_while_a_ledger_is_held_is_noticed(durable, path, tmp_path):
     spend(durable)
-    with durable.held() as held:
+    with durable.open() as held:
         os.link(path, tmp_path / "other.json")
         with pytest.raises(InvalidArgument, match="must have one name"):
             held.spend((COUNT,))
@@ -168,10 +168,10 @@ class TestRemovedLock:
         results = []
 
         def other():
-            with durable.held() as held:
+            with durable.open() as held:
                 results.append(len(held.spend((COUNT,))))
 
-        with durable.held() as held:
+        with durable.open() as held:
             beside(path, ".lock").unlink()
             thread = threading.Thread(target=other)
             thread.start()
@@ -220,7 +220,7 @@ for worker in range(4):
     if children[-1] == 0:
         for turn in range(12):
             try:
-                with durable.held() as held:
+                with durable.open() as held:
                     path.with_name(path.name + ".lock").unlink(missing_ok=True)
                     held.spend((Entry(f"{worker}-{turn}", DiscreteLaplace(2.0, 1)),))
                     os.write(told, f"{worker}-{turn}\\n".encode())
@@ -270,13 +270,13 @@ class TestReplacing:
         def failed(_):
             raise OSError(5, "Input/output error")
 
-        with durable.held() as held:
+        with durable.open() as held:
             monkeypatch.setattr(os, "replace", replaced)
             with pytest.raises(InvalidArgument, match="may be there, and counts"):
                 held.spend((COUNT,))
             assert len(held.ledger) == 2
         monkeypatch.undo()
-        with durable.held() as held:
+        with durable.open() as held:
             assert len(held.ledger) == 2
 
     @pytest.mark.parametrize("code", ["ENOTSUP", "EIO", None])

@@ -43,7 +43,7 @@ def path(tmp_path):
 
 def ask(path, *, unit="person", budget=None, label="people", epsilon=0.5):
     plan = ReleasePlan(statistics=((label, Count()),), unit=unit, budget=Budget(epsilon=epsilon))
-    with DurableLedger(path=path, adjacency=plan.relation, budget=budget).held() as held:
+    with DurableLedger(path=path, adjacency=plan.relation, budget=budget).open() as held:
         return plan.run(TABLE, store=held, data_name=label)
 
 
@@ -180,7 +180,7 @@ class TestAnswersAhead:
     def test_a_change_of_the_budget_that_was_undone_is_noticed_by_the_next_answer(self, path):
         ask(path, label="one", budget=Budget(epsilon=4.0))
         older = path.read_bytes()
-        with DurableLedger(path=path, adjacency=AddRemove(Unit.USER), budget=None).held() as held:
+        with DurableLedger(path=path, adjacency=AddRemove(Unit.USER), budget=None).open() as held:
             held.change_budget(Budget(epsilon=1.0), reason="less")
         ask(path, label="two")
         path.write_bytes(older)
@@ -230,7 +230,7 @@ class TestUnitColumn:
 
     def test_a_ledger_that_knows_no_column_takes_the_first(self, path):
         durable = DurableLedger(path=path, adjacency=AddRemove(Unit.USER), budget=None)
-        with durable.held() as held:
+        with durable.open() as held:
             held.spend((Entry("before", DiscreteLaplace(2.0, 1)),))
         ask(path)
         assert stored_ledger(path).unit_column == "person"

@@ -55,13 +55,13 @@ def calibrate(
     low, high = positive("between[0]", between[0]), positive("between[1]", between[1])
     if low >= high:
         raise InvalidArgument(f"'between' must be a rising pair of limits, got {between!r}. Swap them.")
-    search = _Search(event_of, target, adjacency, whole=whole)
+    search = _ParameterSearch(event_of, target, adjacency, whole=whole)
     inside, outside = search.bracket(low, high)
     value = search.narrow(inside, outside)
     return search.check_target(value, inside[0] > outside[0])
 
 
-class _Search:
+class _ParameterSearch:
     """Root finding for ln(leak/target) over ln(value), from the private side."""
 
     def __init__(

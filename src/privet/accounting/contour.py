@@ -213,7 +213,7 @@ def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
             yield laid
 
 
-def laid_out(composition: Composition, saddle: Saddle) -> "Layout | None":
+def laid_out(composition: Composition, saddle: Saddle) -> "ContourLayout | None":
     """Where lines may cross the real axis, how wide their windows must be, and which is the cheapest."""
     chernoff = _chernoff(composition, saddle.point)
     bulk = derivatives(composition, float(chernoff.points[0])) if chernoff.points.size else None
@@ -223,10 +223,10 @@ def laid_out(composition: Composition, saddle: Saddle) -> "Layout | None":
     usable = chernoff.points[chernoff.points < 1.001 * saddle.point]
     widths = [chernoff.window(float(c), saddle.epsilon, saddle.log_delta - _ALIAS) for c in usable]
     order = np.argsort(np.array(widths) * (1 + 0.01 * np.arange(len(widths))[::-1]))
-    return Layout(chernoff, reach, usable, widths, [int(place) for place in order])
+    return ContourLayout(chernoff, reach, usable, widths, [int(place) for place in order])
 
 
-class Layout(NamedTuple):
+class ContourLayout(NamedTuple):
     """Points on the real axis, their windows, the cheapest first; and how far up the terms reach, about."""
 
     chernoff: Chernoff

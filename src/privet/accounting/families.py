@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privet.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, LaplacePair, Nodes, Pair, Reals
 from privet.accounting.tilted import Complexes, tilt_weights, turned_sums
 
-__all__ = ["Atoms", "Exponentials", "Family", "Real", "Stacked", "Waves"]
+__all__ = ["Atoms", "Exponentials", "Family", "Real", "StackedFamily", "Waves"]
 
 Places: TypeAlias = NDArray[np.int64]  # k of the points c + ikh
 
@@ -228,7 +228,7 @@ class Waves(Family):
         return moments, error
 
 
-class Stacked(Family):
+class StackedFamily(Family):
     """Pairs that have quadrature rules of one length, a row for each."""
 
     def __init__(self, counts: Reals) -> None:
@@ -272,7 +272,7 @@ class Stacked(Family):
 
 
 @final
-class Atoms(Stacked):
+class Atoms(StackedFamily):
     """Pairs with few losses, filled up to one length with losses of no mass."""
 
     most = 96

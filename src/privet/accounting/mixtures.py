@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, log_ndtr
 
 from privet.accounting.fading import CLEAR, LEVELS, RISES, ROUND_OFF
-from privet.accounting.families import Stacked
+from privet.accounting.families import StackedFamily
 from privet.accounting.pairs import GaussianPair, Nodes, Pair, Reals
 from privet.accounting.sampled import SampledPair, SampledSwapped
 from privet.accounting.tilted import DIGITS, Complexes, log1p
@@ -20,7 +20,7 @@ _ON_PATH = (200, 4000)  # points
 
 
 @final
-class Mixtures(Stacked):
+class Mixtures(StackedFamily):
     """(1 − q) N(0, 1) + q N(μ, 1) against N(0, 1), or the other way round where ``swap``.
 
     Rows are sorted by μ, so that rules that are held together have similar lengths. What a rule has too much

@@ -29,7 +29,7 @@ import numpy as np
 from privet.accounting.contour import Contour, Saddle, laid_out
 from privet.accounting.cumulant import Composition, derivatives, line, moduli, round_off
 from privet.accounting.fading import log_fading
-from privet.accounting.families import Atoms, Places, Stacked
+from privet.accounting.families import Atoms, Places, StackedFamily
 from privet.accounting.pairs import Reals
 from privet.accounting.tilted import Complexes
 from privet.bounds import Interval
@@ -169,7 +169,7 @@ class _Sum:
         # Rules of quadrature are long at high frequencies; other families take any.
         families, single = self.composition.sorted_out[1:]
         is_quick = not single and all(
-            not isinstance(family, Stacked) or isinstance(family, Atoms) for family in families
+            not isinstance(family, StackedFamily) or isinstance(family, Atoms) for family in families
         )
         added = self._at(near.places.size + telling) if is_quick else None
         if added is None:

@@ -57,7 +57,7 @@ def _change_budget(path: Path, ledger: Ledger, words: str, reason: str | None) -
             "'second wave of the survey'."
         )
     budget = budget_from("--change-budget", words, 0.0 if ledger.filter is None else ledger.filter.delta)
-    with DurableLedger(path=path, adjacency=ledger.adjacency, budget=None).held() as held:
+    with DurableLedger(path=path, adjacency=ledger.adjacency, budget=None).open() as held:
         return held.change_budget(budget, reason=reason)
 
 

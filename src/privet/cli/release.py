@@ -157,7 +157,7 @@ def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
         raise InvalidArgument(
             f"'--ledger' must not be the table itself, got {arguments.ledger!r}. Name another file."
         )
-    with DurableLedger(path=path, adjacency=plan.relation, budget=budget).held() as held:
+    with DurableLedger(path=path, adjacency=plan.relation, budget=budget).open() as held:
         yield held
 
 

@@ -72,7 +72,7 @@ class DurableLedger:
     >>> folder = Path(tempfile.mkdtemp())
     >>> path, budget = folder / "ledger.json", Budget(epsilon=1.5)
     >>> durable = DurableLedger(path=path, adjacency=AddRemove(), budget=budget)
-    >>> with durable.held() as store:  # give it to Plan.run as its store
+    >>> with durable.open() as store:  # give it to Plan.run as its store
     ...     len(store.ledger)
     0
     """
@@ -97,7 +97,7 @@ class DurableLedger:
             )
 
     @contextmanager
-    def held(self) -> Iterator["HeldLedger"]:
+    def open(self) -> Iterator["HeldLedger"]:
         """The ledger, for this process alone, until the block ends. A missing file is an empty ledger."""
         path = _resolve(self.path)  # one lock, however the file is called
         _check_file(path)
@@ -146,7 +146,7 @@ class HeldLedger(Store):
         if self._owner != os.getpid():
             raise InvalidArgument(
                 "A ledger file may be used inside of its 'held' block and by the process that opened it, "
-                "and this is after the block or in another process. Open it again with held()."
+                "and this is after the block or in another process. Open it again with open()."
             )
 
     @property

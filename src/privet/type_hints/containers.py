@@ -31,7 +31,7 @@ def tuple_reader(item: Reader | None, needed: str) -> Reader:
             # Values of any type are categories and candidates, which are written out. An array of them comes
             # from data.
             raise mismatch(needed, value, "Write out every value.")
-        found = _items(item, _listed(value, needed), needed, value)
+        found = _items(item, _read_list(value, needed), needed, value)
         return value if is_a(value, tuple) and _same(found, value) else tuple(found)
 
     return read
@@ -42,7 +42,7 @@ def fixed_tuple_reader(items: Sequence[Reader | None], needs: Sequence[str]) -> 
     needed = f"a tuple of {len(items)} ({', '.join(needs)})"
 
     def read(value: object) -> object:
-        given = _listed(value, needed)
+        given = _read_list(value, needed)
         if len(given) != len(items):
             got = f"a {type(value).__name__} of another length"
             raise Mismatch(needed, got, f"Give {len(items)} values.")
@@ -57,7 +57,7 @@ def sequence_reader(item: Reader | None, needed: str) -> Reader:
     needed = f"a list of {needed}"
 
     def read(value: object) -> object:
-        given = _listed(value, needed)
+        given = _read_list(value, needed)
         found = _items(item, given, needed, value)
         return value if given is value and _same(found, given) else found
 
@@ -106,7 +106,7 @@ def read_iterable(value: object) -> object:
     raise mismatch("several values", value, "Give a list.")
 
 
-def _listed(value: object, needed: str) -> Sequence[object]:
+def _read_list(value: object, needed: str) -> Sequence[object]:
     """A list in any of its forms: no text, no set, and nothing that can be read only once."""
     if is_a(value, (list, tuple)):
         return typing.cast("Sequence[object]", value)

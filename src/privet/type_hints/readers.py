@@ -92,14 +92,14 @@ def _class_hint_reader(kind: type, inner: tuple[object, ...]) -> Reader | None:
     if kind is np.ndarray:
         return array_reader(inner)
     if kind is tuple and inner and inner[-1] is not Ellipsis:
-        return fixed_tuple_reader([reader_for(one) for one in inner], [_needed(one) for one in inner])
+        return fixed_tuple_reader([reader_for(one) for one in inner], [_describe_need(one) for one in inner])
     if kind in _MAPPINGS:
         key, value = inner if len(inner) == 2 else (typing.Any, typing.Any)
-        needed = f"a dict from {_needed(key)} to {_needed(value)}" if inner else "a dict"
+        needed = f"a dict from {_describe_need(key)} to {_describe_need(value)}" if inner else "a dict"
         return mapping_reader(reader_for(key), reader_for(value), needed)
     if kind in _LISTS:
         item = inner[0] if inner else typing.Any
-        return _LISTS[kind](reader_for(item), _needed(item))
+        return _LISTS[kind](reader_for(item), _describe_need(item))
     if getattr(kind, "_is_protocol", False):
         return protocol_reader(kind)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
@@ -174,7 +174,7 @@ def _literal_reader(values: tuple[object, ...]) -> Reader:
     return read
 
 
-def _needed(hint: object) -> str:
+def _describe_need(hint: object) -> str:
     """What a hint needs, in words: asked of its own refusal."""
     reader = reader_for(hint)
     if reader is not None:

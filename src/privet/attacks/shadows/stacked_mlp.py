@@ -87,7 +87,7 @@ class StackedMLP:
                 same = [getattr(chain[number], name).detach() for chain in chains]
                 weights.append(torch.stack([w.t() if parameter.ndim == 2 else w.unsqueeze(0) for w in same]))
         self._state = optimizer.start(weights)
-        self._layers: list[_Layer] = []
+        self._layers: list[_StackedLayer] = []
         at = 0
         for number, module in enumerate(chains[0]):
             fed = bool(self._layers) and isinstance(self._layers[-1], _Linear)
@@ -130,7 +130,7 @@ class StackedMLP:
                 at += 1
 
 
-class _Layer(ABC):
+class _StackedLayer(ABC):
     """One layer of every model. Buffers grow to the largest batch so far, and are reused."""
 
     first = False  # the first layer passes no gradient on
@@ -143,7 +143,7 @@ class _Layer(ABC):
 
 
 @final
-class _Buffer:
+class _ReusedMemory:
     def __init__(self) -> None:
         self._memory = self._view = torch.empty(0)
 
@@ -157,10 +157,10 @@ class _Buffer:
 
 
 @final
-class _Linear(_Layer):
+class _Linear(_StackedLayer):
     def __init__(self, at: int, bias: bool, state: OptimizerState) -> None:
         self._at, self._bias, self._state = at, bias, state
-        self._out, self._back = _Buffer(), _Buffer()
+        self._out, self._back = _ReusedMemory(), _ReusedMemory()
         self._x = torch.empty(0)
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -182,7 +182,7 @@ class _Linear(_Layer):
 
 
 @final
-class _Activation(_Layer):
+class _Activation(_StackedLayer):
     """``onwards(x, out)``, and ``back(dy, saved, out)`` from the saved output or input."""
 
     def __init__(
@@ -195,7 +195,7 @@ class _Activation(_Layer):
     ) -> None:
         self._onwards, self._back, self._keeps_input = onwards, back, keeps_input
         self._in_place = fed and not keeps_input  # a matrix product does not need its output again
-        self._out, self._dx = _Buffer(), _Buffer()
+        self._out, self._dx = _ReusedMemory(), _ReusedMemory()
         self._saved = torch.empty(0)
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -208,12 +208,12 @@ class _Activation(_Layer):
 
 
 @final
-class _Dropout(_Layer):
+class _Dropout(_StackedLayer):
     """Masks are drawn model by model, as ``nn.Dropout`` draws them from the same state."""
 
     def __init__(self, rate: float, generators: Sequence[torch.Generator]) -> None:
         self._keep_rate, self._generators = 1 - rate, generators
-        self._mask, self._out = _Buffer(), _Buffer()
+        self._mask, self._out = _ReusedMemory(), _ReusedMemory()
 
     def forward(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
         mask = self._mask.reshape(x, x.shape)
@@ -229,7 +229,7 @@ class _Dropout(_Layer):
 
 def _layer(
     module: nn.Module, at: int, state: OptimizerState, fed: bool, generators: Sequence[torch.Generator]
-) -> _Layer:
+) -> _StackedLayer:
     aten = torch.ops.aten
     match module:
         case nn.Linear():

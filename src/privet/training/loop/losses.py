@@ -19,7 +19,7 @@ TorchLoss = PerExampleLoss | nn.Module
 def as_per_example_loss(loss: TorchLoss) -> PerExampleLoss:
     """Make a loss with one number for each example. The ``reduction`` of a module is ignored."""
     if isinstance(loss, nn.CrossEntropyLoss):
-        return _CrossEntropy(loss)
+        return _CheckedCrossEntropy(loss)
     if isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
         return _BinaryCrossEntropy(loss)
     if isinstance(loss, nn.Module):
@@ -34,7 +34,7 @@ def as_per_example_loss(loss: TorchLoss) -> PerExampleLoss:
 
 
 @final
-class _CrossEntropy:
+class _CheckedCrossEntropy:
     """Cross entropy that refuses a wrong label before torch does, and does not show its value."""
 
     __slots__ = ("_ignored", "_loss")
