@@ -93,6 +93,8 @@ class ProcessGroup(ABC):
 
     def broadcast_model(self, model: nn.Module) -> None:
         """Replace the weights and buffers of all processes by the leader's."""
+        if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
+            raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
         for value in model.state_dict().values():
             if isinstance(value, Tensor):
                 self.broadcast_(value)
