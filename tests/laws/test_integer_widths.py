@@ -39,7 +39,10 @@ from privet.releasing.engines.duckdb_engine import DuckDBEngine  # noqa: E402
 from privet.releasing.engines.polars_engine import PolarsEngine  # noqa: E402
 from privet.releasing.executor import _combine, _round_to_grid  # noqa: E402
 from privet.releasing.quantiles import CellChooser  # noqa: E402
-from privet.releasing.queries import CellChoice  # noqa: E402
+from privet.releasing.queries import (  # noqa: E402
+    CellChoice,
+    NoiseKind,
+)
 
 INT64 = 2**63 - 1
 EDGES = [2**k + d for k in (1, 12, 20, 30, 31, 32, 45, 46, 52, 61) for d in (-1, 0, 1)]
@@ -123,7 +126,7 @@ def test_rounding_to_the_grid_is_exact_at_every_epsilon(exact, epsilon, statisti
 def test_combinations_of_sums_are_exact(sums):
     statistics = (("v", Covariance("v", 0, 1, "w", 0, 1)),)
     plan = ReleasePlan(statistics=statistics, unit=None, budget=Budget(epsilon=1.0))
-    for kind in ("laplace", "gaussian"):
+    for kind in NoiseKind:
         for query in compile_question(plan.questions[0], kind).queries.sums:
             for linear in query.numbers:
                 named = {measure: np.array([x]) for (measure, _), x in zip(linear.terms, sums, strict=False)}

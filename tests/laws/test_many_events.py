@@ -20,7 +20,7 @@ from privet.accounting.pairs import (
     randomized_response,
 )
 from privet.accounting.sampled import FixedSizePair, ReplacedGaussianPair, SampledPair, SampledSwapped
-from privet.accounting.tilted import tilted
+from privet.accounting.tilted import tilt_weights
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.events import (
     Compose,
@@ -309,7 +309,7 @@ def test_what_has_faded_does_not_come_back(pair, point):
     """The bound at one frequency holds at all higher ones."""
     frequencies = np.geomspace(1.0, 300.0, 60)
     rule = pair.nodes(point, 300.0, 46.0)
-    weight, excess = tilted(rule, point)
+    weight, excess = tilt_weights(rule, point)
     moduli = [abs(np.sum(weight * np.exp(1j * t * rule.losses))) / (1 + excess) for t in frequencies]
     for place in range(0, 60, 10):
         bound = math.exp(log_fading(pair, point, float(frequencies[place])))

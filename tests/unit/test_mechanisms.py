@@ -290,7 +290,7 @@ def test_a_session_refuses_what_could_move_too_far_and_spends_nothing_on_it():
         session.ask(Sum(0.0, 2.0))
     with pytest.raises(InvalidArgument, match="one count or sum"):
         session.ask(BinaryAttributes(2))
-    with pytest.raises(InvalidArgument, match="must be a CoordinateQuery"):
+    with pytest.raises((InvalidArgument, NotProved), match="CoordinateQuery|bound each coordinate"):
         session.ask(VectorSum(2, 0.5))
     assert session.left == 1
     assert session.ask(Sum(0.0, 1.0))

@@ -209,7 +209,7 @@ def test_a_schedule_may_be_a_scheduler_a_class_or_a_function():
     ("schedule", "words"),
     [
         (CosineAnnealingLR, "functools.partial"),
-        (0.1, "torch.optim.lr_scheduler"),
+        (0.1, "LRScheduler"),
         (lambda optimizer: None, "torch.optim.lr_scheduler"),
         (ReduceLROnPlateau, "would not be private"),
         (StepLR(SGD(network().parameters(), 0.1), 1), "another one"),

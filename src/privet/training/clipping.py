@@ -102,13 +102,17 @@ class PerLayer(Clip):
     5.0
     """
 
-    shares: tuple[tuple[str, float], ...] = ()
+    shares: Sequence[tuple[str, float]] | Mapping[str, float] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "shares", _as_pairs("shares", self.shares))
-        for name, weight in self.shares:
+        for name, weight in self._pairs:
             positive(f"share of {name}", weight)
+
+    @property
+    def _pairs(self) -> tuple[tuple[str, float], ...]:
+        return _as_pairs("shares", self.shares)
 
     @staticmethod
     def of(bounds: Mapping[str, float] | Iterable[tuple[str, float]]) -> "PerLayer":
@@ -122,18 +126,18 @@ class PerLayer(Clip):
             for name in names:
                 layers.setdefault(name.rpartition(".")[0], []).append(name)
             return list(layers.values())
-        groups = [[name for name in names if _is_within(name, layer)] for layer, _ in self.shares]
+        groups = [[name for name in names if _is_within(name, layer)] for layer, _ in self._pairs]
         if sorted(name for group in groups for name in group) != sorted(names) or not all(groups):
             raise InvalidArgument(
                 f"'shares' must name every layer with trainable parameters once, got "
-                f"{format_value([name for name, _ in self.shares])}. Take the names from "
+                f"{format_value([name for name, _ in self._pairs])}. Take the names from "
                 "model.named_children()."
             )
         return groups
 
     def factors(self, squared_norms: Tensor) -> Tensor:
         count = squared_norms.shape[1]
-        weights = [weight for _, weight in self.shares] or [1.0] * count
+        weights = [weight for _, weight in self._pairs] or [1.0] * count
         scale = self.bound / math.hypot(*weights)
         bounds = squared_norms.new_tensor([weight * scale for weight in weights])
         return _flat(squared_norms, bounds)

@@ -69,8 +69,8 @@ class LoRA:
 
     rank: int = 8
     scale: float = 1.0
-    layers: Sequence[str] | None = None
-    also: Sequence[str] = ()
+    layers: Sequence[str] | str | None = None
+    also: Sequence[str] | str = ()
 
     def __post_init__(self) -> None:
         whole("rank", self.rank)
