@@ -1,7 +1,7 @@
 """The cumulant K(s) = Σ Tᵢ ln E[exp(s Lᵢ)] of a composition, on the real axis and along a vertical line."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -81,7 +81,9 @@ class Composition:
     @cached_property
     def sorted_out(self) -> tuple[float, tuple[Family, ...], tuple[tuple[Pair, int], ...]]:
         """Σμ² of the Gaussian pairs, the families of the others, and the pairs that belong to none."""
-        square, kinds, single = 0.0, {}, []  # type: ignore[var-annotated]
+        square = 0.0
+        kinds: dict[tuple[str, int], list[tuple[Pair, int]]] = {}
+        single: list[tuple[Pair, int]] = []
         for pair, count in self.parts:
             if isinstance(pair, GaussianPair):
                 square += count * pair.mu**2
@@ -105,7 +107,7 @@ def _kind(pair: Pair) -> tuple[str, int] | None:
     return None
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[Sequence[tuple[Pair, int]]], Family]] = {
     "exponentials": Exponentials.of,
     "waves": Waves.of,
     "atoms": Atoms.of,

@@ -85,7 +85,9 @@ def _epsilon(pair: Pair) -> float:
 
 def _most_sampled(pairs: list[Pair]) -> list[Pair]:
     """Without sampled Gaussians of which another has both the higher rate and the less noise."""
-    sampled = [(p.rate, p.base.mu) for p in pairs if isinstance(p, SampledPair) and isinstance(p.base, GaussianPair)]
+    sampled = [
+        (p.rate, p.base.mu) for p in pairs if isinstance(p, SampledPair) and isinstance(p.base, GaussianPair)
+    ]
     kept, best = set(), -np.inf
     for rate, mu in sorted(sampled, reverse=True):
         if mu > best:

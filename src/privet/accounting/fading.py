@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import expit, log_ndtr
 
-from privet.accounting.pairs import GaussianPair, Pair, Reals
+from privet.accounting.pairs import GaussianPair, Pair, Reals, legendre
 from privet.accounting.sampled import Cut, FixedSizePair, ReplacedGaussianPair, SampledPair, SampledSwapped
 from privet.accounting.tilted import Complexes, log1p
 
@@ -104,8 +104,10 @@ def _loss(mu: float, rate: float) -> Analytic:
     def loss(z: Complexes) -> Complexes:
         inner = mu * (z - 0.5 * mu)
         large = inner.real > 0
-        small = log1p(rate * np.expm1(np.where(large, 0.0, inner)))
-        return np.where(large, inner + np.log(rate + (1 - rate) * np.exp(-np.where(large, inner, 0.0))), small)
+        small = log1p(rate * np.expm1(np.where(large, 0j, inner)))
+        return np.where(
+            large, inner + np.log(rate + (1 - rate) * np.exp(-np.where(large, inner, 0.0))), small
+        )
 
     return loss
 
@@ -125,8 +127,8 @@ def _paths(slope: Reals, curvature: Reals, mu: float, frequency: float) -> Itera
             yield rise * slope, rise * curvature
     for level in LEVELS:
         below = slope + level * steepest
-        for rise in RISES:
-            rise = min(rise, most)
+        for wanted in RISES:
+            rise = min(wanted, most)
             yield rise * slope / below, rise * level * steepest * curvature / below**2
 
 
@@ -158,32 +160,36 @@ def _half_faded(mu: float, rate: float, point: float, place: float, frequency: f
     Both of the latter are integrals from z = μ/2 on, so the path also has two upright ends.
     """
     start, stop = 0.5 * mu, min(place, 12.0 + (point + 2) * mu)
-    x = np.linspace(start, stop, int(np.clip((stop - start) * (20 + 4 * mu), _FEWEST, _MOST)))
+    x, spread = _interval(start, stop, (stop - start) * (10 + 4 * mu))
+    x, spread = np.concatenate([[start], x, [stop]]), np.concatenate([[0.0], spread, [0.0]])
     loss, share = _loss(mu, rate), _share(x, mu, rate)
-    spread = np.full(x.size, (stop - start) / (x.size - 1)) / np.sqrt(2 * np.pi)
-    spread[[0, -1]] *= 0.5
-    plain = loss(x + 0j).real
-    height = np.exp(-0.5 * x * x)
+    plain, height = loss(x + 0j).real, np.exp(-0.5 * x * x)
     atom = max(1.0 - float(spread @ (height * (1 + np.exp(plain)))), 0.0)
     total = atom + sum(float(spread @ (height * np.exp(power * plain))) for power in (point + 1, -point))
     best = 0.0
     for rise, tilt in _paths(mu * share, mu**2 * share * (1 - share), mu, frequency):
-        z = x + 1j * rise
-        stretched = spread * np.hypot(1.0, tilt)
-        ends = [end + 1j * np.linspace(0.0, up, 60) for end, up in ((start, rise[0]), (stop, rise[-1]))]
-        bound = atom
+        path, length = x + 1j * rise, spread * np.hypot(1.0, tilt)
+        bound, turned = atom, loss(path).imag
         for power in (point + 1, -point):
-            bound += float(stretched @ _height(z, loss, power, frequency))
-            for end in ends:
-                bound += float(_height(end, loss, power, frequency).sum() * end[-1].imag / 59) / np.sqrt(2 * np.pi)
-        if bound < total and np.all(loss(z).imag >= 0):
+            bound += float(length @ _height(path, loss, power, frequency))
+            for end, up in ((start, float(rise[0])), (stop, float(rise[-1]))):
+                upwards, widths = _interval(0.0, up, 64)
+                bound += float(widths @ _height(end + 1j * upwards, loss, power, frequency))
+        if bound < total and np.all(turned >= 0):
             best = min(best, float(np.log(bound / total)) + ROUND_OFF)
     return best
 
 
+def _interval(start: float, stop: float, count: float) -> tuple[Reals, Reals]:
+    """Points and weights for an integral over φ, by panels of Gauss and Legendre."""
+    points, weights = legendre(int(np.clip(count, 64, _MOST)))
+    half = 0.5 * (stop - start)
+    return start + half * (points + 1), half * weights / np.sqrt(2 * np.pi)
+
+
 def _height(z: Complexes, loss: Analytic, power: float, frequency: float) -> Reals:
     turned = loss(z)
-    return np.exp((-0.5 * z * z + power * turned).real - frequency * turned.imag)
+    return np.asarray(np.exp((-0.5 * z * z + power * turned).real - frequency * turned.imag))
 
 
 def _reach(law: _Law) -> Reals:

@@ -49,9 +49,7 @@ class Family(ABC):
         """At s = c > 0; None where a moment is beyond float64."""
 
     @abstractmethod
-    def along(
-        self, point: float, step: float, places: Places, rows: slice
-    ) -> tuple[Complexes, Reals] | None:
+    def along(self, point: float, step: float, places: Places, rows: slice) -> tuple[Complexes, Reals] | None:
         """M(c + ikh) − 1, a row for each of some pairs and a column for each k, and a bound of its round-off.
 
         None where that would take too long.
@@ -110,13 +108,15 @@ class Exponentials(Family):
         epsilon = self.epsilon
         if point * float(epsilon.max(initial=0.0)) > _LARGEST_EXPONENT:
             return None
-        first, second = self._shares(np.float64(point), self.scale)
+        first, second = self._shares(np.asarray(point, dtype=float), self.scale)
         excess = first * np.expm1(point * epsilon) + second * np.expm1(-(point + 1) * epsilon)
         up, down = np.exp(point * epsilon), np.exp(-(point + 1) * epsilon)
         slope, bend = self._bends(point, first)
         moment = 1 + excess
         mean = (slope * (up - down) + epsilon * (first * up - second * down)) / moment
-        square = bend * (up - down) + 2 * slope * epsilon * (up + down) + epsilon**2 * (first * up + second * down)
+        square = (
+            bend * (up - down) + 2 * slope * epsilon * (up + down) + epsilon**2 * (first * up + second * down)
+        )
         return Real(excess, self._round_off(point, 0.0, slice(None)), mean, square / moment - mean**2)
 
     def _bends(self, point: float, share: Reals) -> tuple[Reals, Reals]:
@@ -181,7 +181,9 @@ class Waves(Family):
         """ln M(c), and 2 exp(−2π²σ²) cos 2πb."""
         ripple = self.ripple[rows]
         wave = 2 * ripple * np.cos(2 * np.pi * ((1 + point) * self.shift[rows] % 1))
-        return 0.5 * point * (point + 1) * self.square[rows] + np.log1p((wave - 2 * ripple) / (1 + 2 * ripple)), wave
+        return 0.5 * point * (point + 1) * self.square[rows] + np.log1p(
+            (wave - 2 * ripple) / (1 + 2 * ripple)
+        ), wave
 
     def _unsure(self, point: float) -> Reals:
         """Round-off of b modulo 1, of which the ripple is a multiple."""
@@ -205,7 +207,8 @@ class Waves(Family):
         phase = offset * square * (point + 0.5) - 2 * np.pi * turns * centre
         main = -0.5 * (scale * left) ** 2 + 1j * phase
         sides = sum(
-            np.exp(-(scale**2) * 2 * np.pi * (np.pi - side * left) - 2j * np.pi * side * centre) for side in (-1, 1)
+            np.exp(-(scale**2) * 2 * np.pi * (np.pi - side * left) - 2j * np.pi * side * centre)
+            for side in (-1, 1)
         )
         below = 1 + wave[:, None]
         turned = np.expm1(main) * (1 + sides) / below + (sides - wave[:, None]) / below
@@ -213,7 +216,9 @@ class Waves(Family):
         moments = np.expm1(level)[:, None] * (1 + turned) + turned
         far = EPS * (1 + point) * self.shift[rows, None] * np.abs(turns)  # of 2πkb
         rough = np.abs(main) * (1 + np.abs(np.expm1(main.real))) + np.abs(turned) + level[:, None]
-        error = moment * (16 * EPS * (rough + 1e-2) + 40 * far * np.exp(main.real) + self._unsure(point)[rows, None])
+        error = moment * (
+            16 * EPS * (rough + 1e-2) + 40 * far * np.exp(main.real) + self._unsure(point)[rows, None]
+        )
         return moments, error
 
 
@@ -246,9 +251,7 @@ class Stacked(Family):
         square = (weight * (rule.losses - mean[:, None]) ** 2).sum(axis=1) / moment
         return Real(excess, 1600 * EPS * np.abs(excess), mean, square)
 
-    def along(
-        self, point: float, step: float, places: Places, rows: slice
-    ) -> tuple[Complexes, Reals] | None:
+    def along(self, point: float, step: float, places: Places, rows: slice) -> tuple[Complexes, Reals] | None:
         rule = self.rule(point, step * float(places.max()), rows)
         if rule is None:
             return None
@@ -286,7 +289,7 @@ class Atoms(Stacked):
         return Atoms(Nodes(log_weights, losses, missing[:, 0], missing[:, 1]), counts)  # type: ignore[arg-type]
 
     def numbers(self, columns: int) -> int:
-        return 2 + self._rule.losses.shape[1]
+        return 2 + int(self._rule.losses.shape[1])
 
     def rule(self, point: float, frequency: float, rows: slice) -> Nodes:
         del point, frequency

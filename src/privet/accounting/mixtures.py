@@ -16,7 +16,7 @@ from privet.accounting.tilted import DIGITS, Complexes, log1p
 __all__ = ["Mixtures"]
 
 _MOST_NODES = 1 << 14  # of one rule
-_ON_PATH = 300  # points
+_ON_PATH = (200, 4000)  # points
 
 
 @final
@@ -30,7 +30,8 @@ class Mixtures(Stacked):
     def __init__(self, parts: Sequence[tuple[Pair, int]], *, swapped: bool) -> None:
         rows = []
         for pair, count in parts:
-            assert isinstance(pair, SampledPair | SampledSwapped) and isinstance(pair.base, GaussianPair)
+            assert isinstance(pair, SampledPair | SampledSwapped)
+            assert isinstance(pair.base, GaussianPair)
             cut = pair.cut if isinstance(pair, SampledPair) else None
             missing_p, missing_q = pair.infinity, 0.0 if cut is None else cut.beyond()
             place, edge = (np.inf, 1.0) if cut is None else cut
@@ -44,7 +45,11 @@ class Mixtures(Stacked):
     @staticmethod
     def is_one(pair: Pair) -> bool:
         """Whether the pair belongs here."""
-        return isinstance(pair, SampledPair | SampledSwapped) and isinstance(pair.base, GaussianPair)
+        return (
+            isinstance(pair, SampledPair | SampledSwapped)
+            and isinstance(pair.base, GaussianPair)
+            and pair.rate < 1
+        )
 
     def numbers(self, columns: int) -> int:
         return 2 + 400 // columns + 2 * 400 // max(int(columns**0.5), 1)
@@ -71,7 +76,8 @@ class Mixtures(Stacked):
         power, total = -point if self._swapped else point + 1, 0.0
         for rows in self.rows(1):
             low, high = self._support(power, rows)
-            x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _ON_PATH)
+            points = ((high - low) * (8 + 4 * self._mu[rows])).max()  # a share changes over a length of 1/μ
+            x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, int(np.clip(points, *_ON_PATH)))
             middle = len(x) // 2
             share = expit(self._mu[rows, None] * (x - 0.5 * self._mu[rows, None]) + self._odds(rows))
             found = [
@@ -88,7 +94,14 @@ class Mixtures(Stacked):
         return np.asarray(np.log(rate) - np.log1p(-rate))
 
     def _faded(
-        self, x: Reals, share: Reals, power: float, frequency: float, path: tuple[float, float], rows: slice, some: slice
+        self,
+        x: Reals,
+        share: Reals,
+        power: float,
+        frequency: float,
+        path: tuple[float, float],
+        rows: slice,
+        some: slice,
     ) -> Reals:
         """ln of the bound of some pairs, by the path a = b share/(share + λ)."""
         x, share = x[some], share[some]
@@ -101,7 +114,11 @@ class Mixtures(Stacked):
         place, edge = self._place[rows][some, None], self._edge[rows][some, None]
         cut = np.where(np.isinf(place), 0.0, log_ndtr((place - x) / edge))
         flat = -0.5 * x * x + power * _mixed(mu * (x - 0.5 * mu), rate) + cut
-        moved = (-0.5 * z * z + power * loss).real + cut + np.where(np.isinf(place), 0.0, 0.5 * (height / edge) ** 2)
+        moved = (
+            (-0.5 * z * z + power * loss).real
+            + cut
+            + np.where(np.isinf(place), 0.0, 0.5 * (height / edge) ** 2)
+        )
         top = flat.max(axis=1, keepdims=True)
         held = (np.exp(moved - top - frequency * loss.imag) * np.hypot(1.0, slope)).sum(axis=1)
         bound = np.log(held / np.exp(flat - top).sum(axis=1)) + ROUND_OFF
@@ -120,7 +137,9 @@ class Mixtures(Stacked):
         slope = np.minimum(mu, 2 * mu * share)
         strip = (0.9 if power >= 0 else 0.5) * np.pi / mu
         spread = np.ones_like(mu) if power >= 0 else 1 - 0.3 * power * mu**2
-        spread = spread + np.where(np.isinf(self._place[rows]), 0.0, np.maximum(self._edge[rows], 0.03) ** -2.0)
+        spread = spread + np.where(
+            np.isinf(self._place[rows]), 0.0, np.maximum(self._edge[rows], 0.03) ** -2.0
+        )
         free = np.sqrt(2 * self._digits / spread)
         room = np.where(free <= strip, free * spread, self._digits / strip + 0.5 * spread * strip)
         return np.asarray(2 * np.pi / (slope * frequency + room))
@@ -154,4 +173,4 @@ def _mixed(loss: Reals, rate: Reals) -> Reals:
     even = -np.log(rate)  # where q exp ℓ = 1
     small = np.log1p(rate * np.expm1(np.minimum(loss, even)))
     large = loss - even + np.log1p((1 - rate) * np.exp(even - np.maximum(loss, even)))
-    return np.where(loss > even, large, small)
+    return np.asarray(np.where(loss > even, large, small))

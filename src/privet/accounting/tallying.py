@@ -32,9 +32,7 @@ def spending_of(tally: Tally) -> Spending:
 def tallied(rule: Filter, ledger: Ledger) -> Tally:
     """The tally of all entries. What the ledger's own holds is taken from there, if it passes its checks."""
     known = ledger.tally
-    if known is None or known.rule != rule or known.prices != PRICES or known.entries > len(ledger):
-        known = Tally(rule=rule, prices=PRICES)
-    elif not known.is_checked and not _holds(known, ledger):
+    if known is None or not _serves(known, rule, ledger):
         known = Tally(rule=rule, prices=PRICES)
     blocks, total = list(known.blocks), known.total
     for place, entry in enumerate(ledger.entries[known.entries :], start=known.entries + 1):
@@ -44,6 +42,12 @@ def tallied(rule: Filter, ledger: Ledger) -> Tally:
     return Tally(
         rule=rule, prices=PRICES, entries=len(ledger), blocks=tuple(blocks), total=total, is_checked=True
     )
+
+
+def _serves(tally: Tally, rule: Filter, ledger: Ledger) -> bool:
+    if tally.rule != rule or tally.prices != PRICES or tally.entries > len(ledger):
+        return False
+    return tally.is_checked or _holds(tally, ledger)
 
 
 def _holds(tally: Tally, ledger: Ledger) -> bool:

@@ -1,7 +1,7 @@
 """One quadrature rule, tilted: weights of E_Q Λ^(1+s) and its value less 1, without cancellation."""
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from privet.accounting.pairs import Nodes, Reals
 
 __all__ = ["DIGITS", "Complexes", "log1p", "tilted", "turn", "turned_sums"]
 
-Complexes: TypeAlias = NDArray[np.complex128]
+Complexes: TypeAlias = NDArray[Any]  # of complex128; numpy forgets it where a real array is mixed in
 
 _LONG = 256  # losses of a rule, from which on the rows are taken one by one
 DIGITS = 46.0  # exp(−46) ≈ 1e-20, before the number of steps is added

@@ -39,12 +39,12 @@ _BLOCK = 1 << 15
 _FADED = 1e-12  # what is left out, relative to the first term, that needs no more nodes
 _SMALL = 1e-15  # relative to the first term
 _AFTER_ALL = 1 << 11  # nodes at which all pairs are evaluated after all
-_WORK = 2e7  # pairs × nodes of one question
+_WORK = 5e6  # pairs × nodes of one question
 _FADING = 32  # pairs that are asked how far they have faded
 _NOTHING = -60.0  # ln of what has faded to nothing
 _SMOOTHING = 9.0  # exp(−9²/2) is 3e-18
 _SHARE = 0.05  # of what is beyond: no more pairs are asked to bound what is far
-_ENOUGH = 1e-9  # what is left out, relative to the first term: no more is needed
+_ENOUGH = 1e-8  # what is left out, relative to the first term: no more is needed
 _LOOSE = 1.0  # the same: the line is of use
 
 
@@ -127,18 +127,20 @@ class _Sum:
             found = _joined(found, added, self._beyond(found.places.size + count))
             size = np.abs(found.terms)
             faded = found.cut < _FADED * size[0] or found.cut > 0.2 * before
-            if found.places.size >= most or (faded and size[-max(size.size // 8, 4) :].max() < _SMALL * size[0]):
+            if found.places.size >= most or (
+                faded and size[-max(size.size // 8, 4) :].max() < _SMALL * size[0]
+            ):
                 return found
             count, before = found.places.size, found.cut
 
     def far(self, near: _Nodes) -> _Nodes | None:
         """The nodes up to the last one by the factors of a few pairs, and by all pairs where these do not suffice."""
-        beyond, bounds = self._beyond(_FAR), []
+        beyond, first, bounds = self._beyond(_FAR), float(np.abs(near.terms[0])), []
         for start in range(near.places.size, _FAR, _BLOCK):
             places = np.arange(start, min(start + _BLOCK, _FAR))
             offsets = self.step * places
             most = 1 / (np.hypot(self.point, offsets) * offsets)
-            small = _SHARE * beyond * (places.size / _FAR)
+            small = min(_SHARE * beyond, _ENOUGH * first) * (places.size / _FAR)
             found = moduli(self.composition, self.point, self.step, places, _BOUNDING, most, small)
             if found is None:
                 return None
@@ -147,16 +149,18 @@ class _Sum:
         affordable = min(_AFTER_ALL, int(_WORK / len(self.composition.parts)))
         order = np.argsort(-bound)[:affordable]
         left = bound.sum() - np.cumsum(bound[order])
-        telling = np.sort(order[: int(np.count_nonzero(left > _SHARE * beyond)) + 1])
+        telling = np.sort(order[: int(np.count_nonzero(left > _ENOUGH * first)) + 1])
         mu = _SMOOTHING / (self.step * _FAR)
         fade = np.exp(-0.5 * (mu * self.step * np.arange(near.places.size, _FAR)) ** 2)
         past = float(np.exp(-0.5 * _SMOOTHING**2)) * beyond
         bounded = near._replace(cut=float(bound.sum()) + beyond, mu=mu, smoothed=float(bound @ fade) + past)
-        if float(bound.sum()) <= _SHARE * beyond:
+        if float(bound.sum()) <= _ENOUGH * first:
             return bounded
         # Rules of quadrature are long at high frequencies; other families take any.
         families, single = self.composition.sorted_out[1:]
-        is_quick = not single and all(not isinstance(family, Stacked) or isinstance(family, Atoms) for family in families)
+        is_quick = not single and all(
+            not isinstance(family, Stacked) or isinstance(family, Atoms) for family in families
+        )
         added = self._at(near.places.size + telling) if is_quick else None
         if added is None:
             return bounded
