@@ -20,10 +20,11 @@ from privet.accounting.contour import (
 )
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.jump import OneJump, split_loss
-from privet.accounting.lattice import Grid, Law, compose
+from privet.accounting.lattice import Law, compose
 from privet.accounting.pairs import DiscreteGaussianPair, GaussianPair, Pair
 from privet.accounting.sampled import SampledPair
 from privet.accounting.truncated import TwoLines, truncate_line
+from privet.accounting.windows import grid_for
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
@@ -33,17 +34,18 @@ __all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "
 _QUIET = np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
+_FEW = 12  # pairs that are taken apart from many
 _CAPPED = 1e-12  # losses are cut off that have at most this share of δ
 _TIGHT = 5e-7  # relative gap of ε up to which no further method is asked
 _OF_MANY = 1e-4  # the same, of a composition of many different pairs
+_APART = 3e-4  # the same, from which on a few pairs are taken apart from the others
+_ASIDE = 1e-3  # of δ, for the others
 _TOO_MANY = 200  # different pairs, for which no grid is laid
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
 _SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch
 _JUMP_SIZES = (1 << 18, 1 << 20)
 _JUMPED = 1e-4  # relative gap of ε up to which the first of these sizes will do
-_OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
-_SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
 
 
 @_QUIET
@@ -78,6 +80,8 @@ def delta_bounds(
         if lines is not None:
             inner = lines.delta(epsilon)
             found = _both(found, Interval(lost + inner.lower, min(capped.infinity + inner.upper, 1.0)))
+        if found.relative_gap > _APART * (1 + saddle.point * epsilon):
+            found = _both(found, _split_delta(composition, epsilon, saddle))
         if found.relative_gap < max(enough, _OF_MANY) or len(composition.parts) > _TOO_MANY:
             return found
     for size in _GRID_SIZES:
@@ -121,6 +125,8 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         lines = truncate_line(capped, saddle)
         if lines is not None:
             found = _both(found, _lines_epsilon(lines, saddle, delta - lost, delta - capped.infinity))
+        if found.relative_gap > _APART:
+            found = _both(found, _split_epsilon(composition, delta))
         if found.relative_gap < _OF_MANY or (len(composition.parts) > _TOO_MANY and np.isfinite(found.upper)):
             return found
     for size in _GRID_SIZES:
@@ -154,6 +160,46 @@ def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> f
     return max(
         float((k.value + chernoff_peak(saddle.point) - np.log(delta)) / saddle.point) * (1 + 1e-9), 0.0
     )
+
+
+def _split_epsilon(composition: Composition, delta: float) -> Interval:
+    """A few pairs with wide losses and all others, each by itself: for when the few decide alone.
+
+    Fewer events never cost more, so the few bound ε from below. From above, ε(δ₁) of the few and ε(δ₂) of the
+    others add up at δ₁ + δ₂ (Dwork et al. 2006).
+    """
+    few, others = _split(composition)
+    lower = epsilon_bounds(few, delta).lower
+    left = delta - few.infinity - others.infinity
+    if left < _SMALLEST_DELTA / _ASIDE:
+        return Interval(lower, np.inf)
+    above = epsilon_bounds(few, few.infinity + (1 - _ASIDE) * left).upper
+    return Interval(lower, above + epsilon_bounds(others, others.infinity + _ASIDE * left).upper)
+
+
+def _split_delta(composition: Composition, epsilon: float, saddle: Saddle) -> Interval:
+    """The same for δ(ε): δ ≤ δ(ε − ε₂) of the few and δ(ε₂) of the others."""
+    few, others = _split(composition)
+    lower = delta_bounds(few, epsilon).lower
+    aside = _ASIDE * max(lower, float(np.exp(saddle.log_delta)), 1e-190)
+    given = (
+        epsilon_bounds(others, min(others.infinity + aside, 0.5)).upper if others.infinity < 0.4 else np.inf
+    )
+    if not given < epsilon:
+        return Interval(lower, 1.0)
+    upper = delta_bounds(few, epsilon - given).upper + others.infinity + aside
+    return Interval(lower, min(upper, 1.0))
+
+
+def _split(composition: Composition) -> tuple[Composition, Composition]:
+    """The pairs with the widest losses, as many as are no trouble, and the others."""
+
+    def width(part: tuple[Pair, int]) -> float:
+        k = derivatives(Composition((part,)), 1.0)
+        return np.inf if k is None else k.curvature
+
+    order = sorted(composition.parts, key=width, reverse=True)
+    return Composition(tuple(order[:_FEW])), Composition(tuple(order[_FEW:]))
 
 
 def _bisect(composition: Composition, delta: float, known: Interval) -> Interval:
@@ -205,7 +251,7 @@ def _jumps(
     if saddle is None:
         return None
     top = min(known.upper, max(saddle.epsilon, 2 * known.lower) + split)
-    grid = _grid(near, saddle._replace(epsilon=top), size)
+    grid = grid_for(near, saddle._replace(epsilon=top), size)
     most = max(most, split)
     return (
         OneJump.of(pair, count, grid, split, most, above=False),
@@ -387,44 +433,11 @@ def _verify(start: float, delta: float, bound: Callable[[float], float], *, abov
 def _laws(composition: Composition, capped: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
     """The composition from below and from above on a grid of this size, laid out by the capped one."""
     negligible = _CAPPED * float(np.exp(saddle.log_delta))
-    grid = _grid(capped, saddle, size)
+    grid = grid_for(capped, saddle, size)
     return (
         compose(composition, grid, above=False, negligible=negligible),
         compose(composition, grid, above=True, negligible=negligible),
     )
-
-
-def _grid(composition: Composition, saddle: Saddle, size: int) -> Grid:
-    """The tilt that needs the narrowest window, the window, and a step that hits the atoms."""
-    points = saddle.point * _SIDES
-    found = [(float(c), derivatives(composition, float(c))) for c in points[1:]]
-    known = [(0.0, float(np.log1p(-composition.infinity)))]
-    known += [(c, k.value) for c, k in found if k is not None]
-    tilts, levels = np.array(known).T
-    best: tuple[float, Grid] | None = None
-    for place in range(1, len(tilts) - 1):
-        if tilts[place] < 0.5 * saddle.point or tilts[place] > 1.001 * saddle.point:
-            continue
-        right = (levels[place + 1 :] - levels[place] + _OUTSIDE) / (tilts[place + 1 :] - tilts[place])
-        left = (levels[place] - levels[:place] - _OUTSIDE) / (tilts[place] - tilts[:place])
-        end, start = right.min(), min(left.max(), 0.0, saddle.epsilon)
-        width = max(float(end - start), 1e-300) * 1.02
-        if best is None or width < best[0]:
-            step = _align_step(composition, width / size)
-            below, above = tilts[:place][left.argmax()], tilts[place + 1 :][right.argmin()]
-            best = (width, Grid(step, size, float(start), float(tilts[place]), float(below), float(above)))
-    if best is None:
-        raise _out_of_reach()
-    return best[1]
-
-
-def _align_step(composition: Composition, step: float) -> float:
-    """A step not below this one that has the atoms of the first pair with atoms on its grid."""
-    for pair, _ in composition.parts:
-        lattice = pair.lattice
-        if lattice is not None and lattice.unit is not None and lattice.unit >= step:
-            return float(lattice.unit / np.floor(lattice.unit / step))
-    return step
 
 
 def _both(first: Interval, second: Interval) -> Interval:
