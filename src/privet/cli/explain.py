@@ -2,15 +2,13 @@
 
 import argparse
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from privet.adjacency import Adjacency
-from privet.beliefs import KeptLoss
-from privet.bounds import Interval
 from privet.caveats import Caveat
 from privet.cli.account import claim_document, claim_sentence, epsilon_of, neighbours, warnings_of
+from privet.cli.meaning import Meaning, meaning_of
+from privet.cli.meaning_picture import meaning_picture
 from privet.cli.output import (
     CliAnswer,
     caveat_text,
@@ -24,30 +22,15 @@ from privet.cli.output import (
 )
 from privet.cli.query import read_query
 from privet.errors import InvalidArgument
-from privet.guarantees import Guarantee
 from privet.paths import is_folder
 
-__all__ = ["FALSE_ALARMS", "PRIORS", "Meaning", "checked_plot", "meaning_of", "run", "save_plot"]
-
-FALSE_ALARMS = (1e-4, 1e-3, 1e-2)
-PRIORS = (0.01, 0.1, 0.5)
+__all__ = ["checked_plot", "run", "save_plot"]
 
 _QUESTIONS = {
     "add-remove": "whether a given {unit} is in the data",
     "replace-one": "which of two given {unit}s is in the data",
     "zero-out": "whether a given {unit}'s contribution was counted",
 }
-
-
-@final
-@dataclass(frozen=True)
-class Meaning:
-    """The most that any attack can do, and what any reader may come to believe, and how surely."""
-
-    tpr: tuple[tuple[float, float], ...]
-    posterior: tuple[tuple[float, Interval], ...]
-    kept: KeptLoss
-    advantage: float
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
@@ -80,24 +63,11 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         *caveat_text(guarantee.caveats - {Caveat.DELTA_TOO_LARGE}),
     ]
     if target is not None:
-        from privet.cli.meaning_picture import meaning_picture
-
         heading = f"What ε ≤ {rounded_up(bounds.upper, 4)} at δ = {question.delta:g} means for one person"
         save_plot(target, meaning_picture(heading, guarantee, question.delta, meaning))
         document["plot"] = str(target)
         blocks.append(f"The picture is in {target}.")
     return CliAnswer(blocks, document)
-
-
-def meaning_of(guarantee: Guarantee, delta: float) -> Meaning:
-    """What follows for the false-alarm rates and the priors that are always shown."""
-    kept = guarantee.kept_loss(delta=delta)
-    return Meaning(
-        tpr=tuple((fpr, guarantee.tpr(fpr=fpr)) for fpr in FALSE_ALARMS),
-        posterior=tuple((prior, kept.posterior(prior)) for prior in PRIORS),
-        kept=kept,
-        advantage=guarantee.advantage(),
-    )
 
 
 def checked_plot(name: str | None) -> Path | None:

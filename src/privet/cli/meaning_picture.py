@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from privet.bounds import Interval
-from privet.cli.explain import Meaning
+from privet.cli.meaning import Meaning
 from privet.cli.output import percent, percent_down, percent_up
 from privet.cli.svg import (
     INK,

@@ -17,7 +17,7 @@ from privet.accounting import (
 )
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne
 from privet.errors import NotProved
-from privet.events import Event
+from privet.events import Event, Repeat
 from privet.testing.agreement import check_agreement, check_tightness, collect_guarantees
 from privet.testing.broken import at_delta, require, require_at_most
 from privet.testing.composition import (
@@ -102,6 +102,4 @@ def _check_replacement(event: Event, adjacency: AddRemove) -> None:
 
 
 def _innermost(event: Event) -> Event:
-    from privet.events import Repeat
-
     return _innermost(event.inner) if isinstance(event, Repeat) else event
