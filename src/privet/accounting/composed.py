@@ -52,9 +52,7 @@ _JUMPED = 1e-4  # relative gap of ε up to which the first of these sizes will d
 def delta_bounds(
     composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
 ) -> Interval:
-    """An enclosure of δ(ε), ε ≥ 0; ``tight`` is the relative gap of ε at which to stop, ``likely`` a guess of
-    δ.
-    """
+    """An enclosure of δ(ε), ε ≥ 0. It stops at the relative gap ``tight`` of ε; ``likely`` is a guess of δ."""
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
@@ -151,9 +149,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
 
 
 def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> float:
-    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12): seldom the best,
-    always there.
-    """
+    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12)."""
     k = derivatives(composition, saddle.point)
     if k is None:
         return float(np.inf)
@@ -305,9 +301,7 @@ class Sighting(NamedTuple):
 
 @_QUIET
 def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
-    """δ(ε) to steer by: a moment's bound where that is well below ``delta``, else the saddle's
-    approximation.
-    """
+    """δ(ε) for a search: a moment's bound if that is well below ``delta``, else the saddle's."""
     if not composition.parts or _closed_form(composition) is not None:
         return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
     capped = composition.cap(_CAPPED * delta)
