@@ -52,7 +52,7 @@ _JUMPED = 1e-4  # relative gap of ε up to which the first of these sizes will d
 def delta_bounds(
     composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
 ) -> Interval:
-    """An enclosure of δ(ε), ε ≥ 0. It stops at the relative gap ``tight`` of ε; ``likely`` is a guess of δ."""
+    """An enclosure of δ(ε), ε ≥ 0. It stops at the gap ``tight`` of ε; ``likely`` is a guess of δ."""
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
