@@ -14,7 +14,7 @@ from privet.accounting import (
     account,
     calibrate,
 )
-from privet.accounting.theorems import Claim, amplified
+from privet.accounting.theorems import Claim, amplify
 from privet.adjacency import AddRemove, ReplaceOne
 from privet.events import (
     FixedSize,
@@ -79,8 +79,8 @@ def test_c3_optimal_composition():
 def test_c4_amplification_by_sampling(rate, epsilon):
     """ε′ = ln(1 + q(e^ε − 1)), δ′ = qδ: Balle, Barthe & Gaboardi 2018, Theorems 8 and 9."""
     expected = math.log(1 + rate * (math.exp(epsilon) - 1))
-    assert amplified(Claim(epsilon=epsilon, delta=1e-6), rate).epsilon == pytest.approx(expected, rel=1e-12)
-    assert amplified(Claim(epsilon=epsilon, delta=1e-6), rate).delta == rate * 1e-6
+    assert amplify(Claim(epsilon=epsilon, delta=1e-6), rate).epsilon == pytest.approx(expected, rel=1e-12)
+    assert amplify(Claim(epsilon=epsilon, delta=1e-6), rate).delta == rate * 1e-6
     sampled = Poisson(rate, Opaque(epsilon=epsilon))
     assert account(sampled, adjacency=AddRemove(), accountant=Pure()).epsilon(delta=0.0) == pytest.approx(
         expected, rel=1e-12

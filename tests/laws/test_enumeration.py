@@ -130,7 +130,7 @@ def test_a_zeroed_unit_that_is_taken_for_an_absent_one_is_found(monkeypatch, lea
 
 
 def test_claims_that_are_not_restated_for_an_exchange_are_found(monkeypatch):
-    monkeypatch.setattr(privacy_loss, "exchanged", lambda event: event)
+    monkeypatch.setattr(privacy_loss, "restate_for_exchange", lambda event: event)
     caught(FixedSize(1, 3, Opaque(epsilon=1.0)), AddRemove(), "upper bound is too small")
 
 
@@ -160,7 +160,7 @@ def test_a_bound_of_a_class_that_is_given_as_attained_is_found(monkeypatch):
 
 def test_a_lower_bound_of_exchanged_claims_is_found(monkeypatch):
     honest = privacy_loss.PrivacyLoss._one
-    twice = privacy_loss.exchanged
+    twice = privacy_loss.restate_for_exchange
     monkeypatch.setattr(
         privacy_loss.PrivacyLoss,
         "_one",

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privet.accounting import Renyi, account, cumulant, truncate_line
+from privet.accounting import Renyi, account, cumulant, truncated
 from privet.accounting.cumulant import Composition, derivatives, line
 from privet.accounting.envelopes import EnvelopePair, largest
 from privet.accounting.fading import log_fading
@@ -130,8 +130,8 @@ def test_many_losses_on_one_lattice_are_enclosed(shift, delta):
 )
 def test_a_forgotten_far_end_is_caught(monkeypatch, part, mutant):
     """Without a bound of what is far, or without the Gaussian that ends the sum, the truth is outside."""
-    monkeypatch.setattr(truncate_line, part, mutant)
-    monkeypatch.setattr(truncate_line._Sum, "_beyond", lambda self, count: 0.0)
+    monkeypatch.setattr(truncated, part, mutant)
+    monkeypatch.setattr(truncated._Sum, "_beyond", lambda self, count: 0.0)
     event = Compose(tuple(DiscreteLaplace(60 / size) for size in MANY_SIZES))
     claim = account(event, adjacency=AddRemove())
     deltas = np.geomspace(1e-8, 1e-2, 9)

@@ -118,8 +118,8 @@ def test_amplification_by_the_square_of_the_rate(monkeypatch):
 
 
 def test_claims_amplified_too_much(monkeypatch):
-    honest = theorems.amplified
-    monkeypatch.setattr(theorems, "amplified", lambda claim, rate: honest(claim, rate**2))
+    honest = theorems.amplify
+    monkeypatch.setattr(theorems, "amplify", lambda claim, rate: honest(claim, rate**2))
     assert_caught(Pure(), Basic(), Optimal())
 
 

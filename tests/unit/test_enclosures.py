@@ -131,7 +131,7 @@ def test_few_losses_are_added_up_exactly(pair, times):
         Composition(((GaussianPair(0.7), 1), (LaplacePair(0.5), 2))),
         Composition(((LaplacePair(0.25), 6),)),
         Composition(((randomized_response(0.7, 1e-3), 1), (GaussianPair(0.3), 1))),
-        Composition(((randomized_response(0.7, 1e-3).sampled(0.3), 2), (LaplacePair(0.3), 1))),
+        Composition(((randomized_response(0.7, 1e-3).subsample(0.3), 2), (LaplacePair(0.3), 1))),
         Composition(((LaplacePair(8.0), 1), (LaplacePair(0.05), 4))),
     ],
 )

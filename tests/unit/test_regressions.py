@@ -227,7 +227,7 @@ def test_masses_that_nobody_stated_are_what_is_missing():
 
 
 def test_sampling_a_pair_loses_no_mass():
-    pair = randomized_response(50.0, 1e-9).sampled(0.01)
+    pair = randomized_response(50.0, 1e-9).subsample(0.01)
     losses, masses = pair.law()
     assert masses.sum() + pair.lost == pytest.approx(1.0, abs=1e-15)
     assert np.exp(np.log(masses) - losses).sum() == pytest.approx(1.0, rel=1e-13)

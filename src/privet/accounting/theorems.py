@@ -42,7 +42,7 @@ Claims = Mapping[Claim, int]
 def amplify(claim: Claim, rate: float) -> Claim:
     """ε′ = ln(1 + q (exp ε − 1)), δ′ = q δ (Balle, Barthe & Gaboardi 2018, Theorems 8 and 9).
 
-    >>> round(amplified(Claim(epsilon=1.0, delta=1e-6), 0.01).epsilon, 6)
+    >>> round(amplify(Claim(epsilon=1.0, delta=1e-6), 0.01).epsilon, 6)
     0.017037
     """
     if claim.epsilon < 1:
