@@ -4,6 +4,7 @@ from torch import nn
 
 from privet.torch_internals import get_parameters
 from privet.training.per_example.taps.convolutions import ConvolutionTap
+from privet.training.per_example.taps.elman import RNNTap
 from privet.training.per_example.taps.layers import (
     BilinearTap,
     EmbeddingBagTap,
@@ -36,6 +37,7 @@ _TAPS: dict[type[nn.Module], type[Tap]] = {
     nn.InstanceNorm3d: GroupNormTap,
     nn.LSTM: LSTMTap,
     nn.GRU: GRUTap,
+    nn.RNN: RNNTap,
 }
 
 
