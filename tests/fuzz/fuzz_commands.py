@@ -15,7 +15,7 @@ import privet
 from privet.cli import main
 from privet.cli.exit_codes import ExitCode
 
-LIMIT = 20  # seconds
+LIMIT = 20  # seconds of a processor
 WORDS = [
     "", " ", "-", "--", "0", "-1", "1e400", "-1e400", "nan", "inf", "1e-400", "9" * 5000, "1/0", "0/0", "1/3", "0x10", "１", "true", "[]", "{}",
     "None", "\ud800", "\x1b[2J", "a\nb", "\u202e", "x" * 5000, "../../..", "/", "/dev/null", "/dev/full", "/dev/zero", "loss", "a:0:1", "a:1:0", "a:nan:1",
@@ -167,8 +167,8 @@ class CommandFuzzer:
         def end(*_: object) -> None:
             raise TimeoutError
 
-        before = signal.signal(signal.SIGALRM, end)
-        signal.alarm(LIMIT)
+        before = signal.signal(signal.SIGPROF, end)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = main(words)
@@ -176,8 +176,8 @@ class CommandFuzzer:
             self.faults.append((words, f"{type(error).__name__} passed through"))
             return
         finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
         self.codes[int(code)] += 1
         said = err.getvalue()
         if "Traceback" in said or code not in (

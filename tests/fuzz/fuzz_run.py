@@ -44,6 +44,7 @@ def run_commands(calls: int, seed: int) -> dict:
 
     import privet
 
+    importlib.import_module("torch")  # now: a limit of time must not cut its import in two
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     os.chdir(folder)
     os.environ["HOME"] = tempfile.tempdir = str(folder)
