@@ -69,7 +69,8 @@ class Roc:
                 "A curve must have both counts for each of its thresholds, and has not. Make it with "
                 "Roc.of(scores)."
             )
-        if not (np.size(self.thresholds) and self.true_positives[-1] > 0 and self.false_positives[-1] > 0):
+        counts = np.asarray(self.true_positives), np.asarray(self.false_positives)
+        if not all(count.size and count.dtype.kind in "iu" and count[-1] > 0 for count in counts):
             raise InvalidArgument(
                 "A curve must have records of both sides, and has not. Score members and others."
             )
