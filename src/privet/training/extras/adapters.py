@@ -115,6 +115,7 @@ class LoRA:
 
 def merge_adapters(model: nn.Module) -> nn.Module:
     """Make a copy without adapters that computes the same. All of its parameters can be trained again."""
+    _require_shapes(model)
     merged = copy.deepcopy(model)
     layers: dict[nn.Module, nn.Module] = {}
     for name, module in list(merged.named_modules(remove_duplicate=False)):
@@ -130,8 +131,7 @@ def last_layer(model: nn.Module) -> nn.Module:
     >>> [name for name, p in model.named_parameters() if p.requires_grad]
     ['2.weight', '2.bias']
     """
-    if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
-        raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
+    _require_shapes(model)
     frozen = copy.deepcopy(model)
     layers = [
         module for module in frozen.modules() if next(module.parameters(recurse=False), None) is not None
@@ -141,6 +141,11 @@ def last_layer(model: nn.Module) -> nn.Module:
     _freeze(frozen)
     layers[-1].requires_grad_(True)
     return frozen
+
+
+def _require_shapes(model: nn.Module) -> None:
+    if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
+        raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
 
 
 def _freeze(model: nn.Module) -> None:
