@@ -81,6 +81,7 @@ class LoRA:
 
     def apply_to(self, model: nn.Module) -> nn.Module:
         """Make a copy of the model with these changes. Make the optimiser from the copy's parameters."""
+        _require_shapes(model)
         adapted = copy.deepcopy(model)
         names = {name for name, _ in adapted.named_modules()}
         for name in (*(self.layers or ()), *self.also):
