@@ -158,8 +158,8 @@ def filter_from_plain(node: object) -> Filter:
     kind = node.get("kind") if isinstance(node, dict) else None
     if not isinstance(node, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise Unreadable(
-            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type {got}. "
-            f"Read the document with the version of Privet that wrote it."
+            f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type "
+            f"{got}. Read the document with the version of Privet that wrote it."
         )
     known = _KINDS[kind]
     names = tuple(field.name for field in fields(known))

@@ -4,7 +4,6 @@ import contextlib
 import inspect
 import io
 import random
-import signal
 import types
 import typing
 import warnings
@@ -16,19 +15,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from fuzz_examples import FRAME, LABELS, ROWS, TABLE, harvest, model, tensors
+from fuzz_limits import Hang, limited
 from fuzz_surface import Target, targets
 from fuzz_values import HOSTILE, MARK, MODELS, OwnError
 
-LIMIT = 20  # seconds of a processor that a call may take; ten times as long where it waits
 _TEXTS = ("text", "empty text", "surrogate", "nul", "escape", "long text", "path")
 
 
 class CannotMake(Exception):
     """The fuzzer has no value for an argument."""
-
-
-class Hang(BaseException):
-    """A call took longer than the limit."""
 
 
 @dataclass
@@ -221,7 +216,7 @@ class Fuzzer:
             changed[name], named[name] = self.hostile(hints.get(name, typing.Any))
         out.calls += 1
         try:
-            with _limited(), warnings.catch_warnings(), np.errstate(all="ignore"):
+            with limited(), warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 _use(target.function(*this, *placed, **named))
             out.answered[target.name] += 1
@@ -251,23 +246,6 @@ def _use(found: object) -> None:
     elif issubclass(type(found), contextlib.AbstractContextManager) and hasattr(found, "gen"):
         with found:
             pass
-
-
-@contextlib.contextmanager
-def _limited() -> abc.Iterator[None]:
-    def end(*_: object) -> None:
-        raise Hang
-
-    before = signal.signal(signal.SIGPROF, end), signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_PROF, LIMIT)
-    signal.alarm(10 * LIMIT)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
-        signal.signal(signal.SIGPROF, before[0])
-        signal.signal(signal.SIGALRM, before[1])
 
 
 def _said(things: list) -> str:
