@@ -211,8 +211,9 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     ]
     if not inside or not _is_own(inside[-1]):
         return None
+    name = function.__qualname__.removesuffix(".__init__")
     return InvalidArgument(
-        f"The arrays given to {function.__qualname__} must have the shapes and numbers that it asks for, "
+        f"The arrays given to {name} must have the shapes and numbers that it asks for, "
         f"and do not fit ({type(error).__name__}). Check the number of rows, columns and classes of each."
     )
 
@@ -315,7 +316,13 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
         except refused_by_type as refused:
             wrong_type = refused
         else:
-            return function(*read_args, **read_named)
+            try:
+                return function(*read_args, **read_named)
+            except Exception as error:
+                misfit = refused_arrays(error, function) if readers.arrays else None
+                if misfit is None:
+                    raise
+                raise misfit from error
         try:
             function(*map(listed, args), **{name: listed(value) for name, value in named.items()})
         except refused_by_class:
