@@ -201,6 +201,8 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has
     failed. The error itself may show numbers, so it is the cause of this one and no part of its message.
     """
+    if error.__traceback__ is None or error.__traceback__.tb_next is None:
+        return None  # the function was not entered: an argument is missing, or has no such name
     caller = sys._getframe(2).f_globals.get("__name__", "")
     if isinstance(error, PrivetError) or not isinstance(error, _MISFITS) or _is_own(caller):
         return None

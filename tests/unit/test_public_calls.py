@@ -95,6 +95,25 @@ class TestRefused:
             training.PerLayer(1.0).factors(torch.zeros(()))
         assert refused.value.__cause__ is not None
 
+    def test_arrays_that_do_not_fit_an_object(self):
+        with pytest.raises(InvalidArgument, match="The arrays given to Job must have the shapes"):
+            shadows.Job(
+                recipe=shadows.CallableRecipe(lambda *_: None), inputs=np.float16(1), labels=np.zeros(1),
+                members=np.ones((1, 1), dtype=bool), seeds=(0,), query_inputs=(),
+            )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda: auditing.accuracy_by_group(np.ones(3)),
+            lambda: auditing.Roc(np.ones(3)),
+            lambda: training.CorrectedAdam([], what=3),
+        ],
+    )
+    def test_a_call_without_an_argument_is_about_that_argument(self, call):
+        with pytest.raises(TypeError, match="argument"):
+            call()
+
     def test_the_error_of_a_function_of_the_caller_stays_their_own(self):
         def fails(rows):
             raise KeyError("mine")
