@@ -46,9 +46,9 @@ def _job(**changed):
 
 
 REFUSED = {
+    "bounds of layers that are none": lambda: training.PerLayer.of({"a": None}),
+    "bounds that are letters": lambda: training.PerLayer.of(("ab", "cd")),
     "a job with one number for inputs": lambda: _job(inputs=np.float16(1)),
-    "a job with a number for a query": lambda: _job(query_inputs=(np.float64(1),)),
-    "a job without labels": lambda: _job(labels=np.float64(1)),
     "a curve without others": lambda: _curve([1, 2], [0, 0]),
     "a curve without members": lambda: _curve([0, 0], [1, 2]),
     "an audit of more records than fit": lambda: auditing.OneRun().ceiling(10**15, 10**15, delta=1e-6),

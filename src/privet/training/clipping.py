@@ -118,6 +118,8 @@ class PerLayer(Clip):
     def of(bounds: Mapping[str, float] | Iterable[tuple[str, float]]) -> "PerLayer":
         """Make the rule with these bounds, one for each layer."""
         pairs = _as_pairs("bounds", bounds)
+        for name, bound in pairs:
+            positive(f"bound of {name}", bound)
         return PerLayer(math.hypot(*(value for _, value in pairs)), pairs)
 
     def groups(self, names: Sequence[str]) -> list[list[str]]:
