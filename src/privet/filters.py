@@ -18,7 +18,6 @@ from privet.arguments import finite, positive
 from privet.documents import only
 from privet.errors import InvalidArgument, Unreadable
 from privet.public_calls import check_public_calls
-from privet.type_hints.mismatch import is_a
 
 __all__ = [
     "BasicFilter",
@@ -154,12 +153,11 @@ def filter_to_plain(rule: Filter) -> dict[str, Any]:
 
 def filter_from_plain(node: object) -> Filter:
     """The filter that ``filter_to_plain`` wrote."""
-    got, node = type(node).__name__, node if is_a(node, dict) else None
     kind = node.get("kind") if isinstance(node, dict) else None
     if not isinstance(node, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise Unreadable(
             f"'filter' must be an object whose 'kind' is one of {', '.join(_KINDS)}, got a value of type "
-            f"{got}. Read the document with the version of Privet that wrote it."
+            f"{type(node).__name__}. Read the document with the version of Privet that wrote it."
         )
     known = _KINDS[kind]
     names = tuple(field.name for field in fields(known))

@@ -136,7 +136,7 @@ class _Readers:
         self.rest: Reader | None = None
         self.rest_named: Reader | None = None
         for parameter in list(inspect.signature(function).parameters.values())[skipped:]:
-            reader = reader_for(hints[parameter.name]) if parameter.name in hints else None
+            reader = (reader_for(hints[parameter.name]) or _read_any) if parameter.name in hints else None
             if reader is not None and keeps_arrays:
                 reader = _without_arrays(reader)
             if parameter.default is None and reader is not None:
@@ -247,6 +247,16 @@ def _is_installed(filename: str) -> bool:
 _PYTHON = str(Path(os.__file__).parent)
 
 
+def _read_any(value: object) -> object:
+    """Any value that can be asked for its class, as ``isinstance`` does. A proxy of something gone fails."""
+    try:
+        value.__class__  # noqa: B018
+    except Exception:
+        got = f"a {type(value).__name__} that fails when it is asked for its class"
+        raise Mismatch("a value", got, "Give the value itself.") from None
+    return value
+
+
 def _or_none(reader: Reader) -> Reader:
     return lambda value: None if value is None else reader(value)
 
@@ -290,7 +300,7 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
     object has no effect elsewhere.
     """
     hints = [hint for name, hint in function.__annotations__.items() if name != "return"]
-    if all(hint is Any or hint is object for hint in hints):
+    if not hints:
         return function
     readers: _Readers | None = None
     make, listed, refused_arrays = _Readers, _as_tuple, _refused_arrays
