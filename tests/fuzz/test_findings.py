@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 from torch import nn
 
-from privet import auditing, events, filters, mechanisms, testing, training
+from privet import auditing, events, mechanisms, testing, training
 from privet.accounting import Basic
 from privet.adjacency import ReplaceOne
 from privet.attacks import shadows
 from privet.attacks.shadows.progress import ShadowProgress
-from privet.errors import InvalidArgument, Unreadable
+from privet.errors import InvalidArgument
+from privet.randomness import SecureNoise
 from privet.releasing.synthetic import Categories, Domain
 
 
-class _NoClass:
-    """Raises when it is asked for its class."""
+class _NoItems:
+    """Looks like a list, and fails when it is read."""
 
-    @property
-    def __class__(self):
-        raise RuntimeError
+    def __iter__(self):
+        raise ZeroDivisionError
 
 
 def _lazy():
@@ -48,6 +48,8 @@ def _job(**changed):
 REFUSED = {
     "bounds of layers that are none": lambda: training.PerLayer.of({"a": None}),
     "bounds that are letters": lambda: training.PerLayer.of(("ab", "cd")),
+    "bounds that cannot be read": lambda: training.PerLayer.of(_NoItems()),
+    "more random words than fit": lambda: SecureNoise().bits(10**18),
     "a job with one number for inputs": lambda: _job(inputs=np.float16(1)),
     "a curve without others": lambda: _curve([1, 2], [0, 0]),
     "a curve without members": lambda: _curve([0, 0], [1, 2]),
@@ -62,11 +64,6 @@ REFUSED = {
 def test_is_refused(call):
     with pytest.raises(InvalidArgument):
         call()
-
-
-def test_an_object_without_a_class_is_no_filter():
-    with pytest.raises(Unreadable):
-        filters.filter_from_plain(_NoClass())
 
 
 def test_what_a_person_said_is_not_repeated():

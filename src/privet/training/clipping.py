@@ -219,7 +219,7 @@ def _as_pairs(
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     try:
         return tuple((layer, value) for layer, value in items)
-    except (TypeError, ValueError):
+    except Exception:  # no pairs, or a container that fails
         raise InvalidArgument(
             f"'{name}' must be pairs of a layer's name and a number, got {format_value(pairs)}. "
             f"Give {{'features': 3.0, 'head': 4.0}}, for example."
