@@ -204,7 +204,7 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     if error.__traceback__ is None or error.__traceback__.tb_next is None:
         return None  # the function was not entered: an argument is missing, or has no such name
     caller = sys._getframe(2).f_globals.get("__name__", "")
-    if isinstance(error, PrivetError) or not isinstance(error, _MISFITS) or _is_own(caller):
+    if _is_own(type(error).__module__) or not isinstance(error, _MISFITS) or _is_own(caller):
         return None
     inside = [
         frame.f_globals.get("__name__", "")
