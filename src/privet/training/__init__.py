@@ -49,7 +49,13 @@ if TYPE_CHECKING:
         square_root_coefficients,
     )
     from privet.training.noise.distributions import NoiseDistribution, Normal, Student
-    from privet.training.per_example import ClippedSums, CrossExample, NotFinite, per_example_loss
+    from privet.training.per_example import (
+        ClippedSums,
+        CrossExample,
+        Explanation,
+        NotFinite,
+        per_example_loss,
+    )
     from privet.training.per_example.taps.register import register_layer
     from privet.training.per_example.taps.registered import LayerRule
     from privet.training.plan import TrainingPlan
@@ -82,6 +88,7 @@ _MODULES = {
     "Distributed": "loop.distributed",
     "Encoding": "extras.encoding",
     "EpochRecord": "loop.run",
+    "Explanation": "per_example",
     "FixReport": "extras.module_validation",
     "FixedSizeSampling": "sampling.schemes",
     "Flat": "clipping",
@@ -140,6 +147,7 @@ __all__ = [
     "Distributed",
     "Encoding",
     "EpochRecord",
+    "Explanation",
     "FixReport",
     "FixedSizeSampling",
     "Flat",

@@ -69,6 +69,8 @@ class ConvForm(GradientForm):
         "module",
     )
 
+    description = "convolution: norms from windows and output gradients"
+
     def __init__(
         self,
         x: Tensor,

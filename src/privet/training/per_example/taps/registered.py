@@ -231,6 +231,8 @@ class _RuleForm(GradientForm):
 
     __slots__ = ("_name", "_results")
 
+    description = "norms and sums by the registered rule"
+
     def __init__(self, name: str, results: _RuleResults) -> None:
         self._name, self._results = name, results
 
