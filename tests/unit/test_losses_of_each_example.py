@@ -10,7 +10,7 @@ from privet.randomness import SeededNoise
 from privet.training import Flat, make_private, per_example_loss
 from privet.training.loop.losses import as_per_example_loss
 from privet.training.loop.step import NoisyGradient
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 
 COUNT, CLASSES = 6, 5
 

@@ -33,7 +33,13 @@ class EachAlone:
         self._loss, self._needs_loop = loss, False
 
     def __call__(self, outputs: Any, targets: Tensor) -> Tensor:  # noqa: ANN401 - whatever the model returns
-        losses = self._loss(outputs, targets)
+        try:
+            losses = self._loss(outputs, targets)
+        except TypeError as failure:
+            raise InvalidArgument(
+                f"'loss' must be a function of (outputs, targets), and raises TypeError: "
+                f"{str(failure).partition(chr(10))[0]}. Give one that takes what the model returns."
+            ) from failure
         if not isinstance(losses, Tensor) or losses.dim() or not losses.is_floating_point():
             return losses  # the engine refuses everything that is not one number for each example
         if len(targets) == 1:
