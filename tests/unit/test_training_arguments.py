@@ -83,7 +83,7 @@ def test_every_argument_is_explicit_documented_and_an_option(function):
         name for name, p in inspect.signature(function).parameters.items() if p.kind is not p.VAR_KEYWORD
     }
     options = {field.name for field in fields(RunOptions)}
-    own = {"model", "data", "loss", "watch"}
+    own = {"model", "data", "loss", "watch", "collate", "classes"}
     assert names - own <= options
     assert options - names <= {"steps", "schedule"}
     section = inspect.getdoc(function).split("Args:")[1]
@@ -149,8 +149,9 @@ def test_data_may_be_a_list():
     arrays = [c.numpy() for c in columns]
     assert train(network(), [arrays[0].astype("float64"), arrays[1]], **settings).plan.population == 200
     assert train(network(), tuple(c.tolist() for c in columns), **settings).plan.population == 200
+    assert train(network(), [([0.0, 1.0, 2.0], 1)] * 200, **settings).plan.population == 200
     with pytest.raises(InvalidArgument, match="tuple of arrays"):
-        train(network(), [([0.0, 1.0, 2.0], 1)] * 200, **settings)
+        train(network(), [0.0, 1.0, 2.0] * 200, **settings)
 
 
 # Optimisers and schedulers --------------------------------------------------------------------------------------------

@@ -110,7 +110,9 @@ class PrivateLoop:
         self._caveats = noise.caveats if caveats is None else caveats
         self.final_step = plan.steps if checkpoint is None else checkpoint.final_step
         self._sampler = plan.sampling.make_sampler(len(examples), noise)
-        self._gradient = NoisyGradient.from_plan(model, rule, plan, noise, augmentation, process_group)
+        self._gradient = NoisyGradient.from_plan(
+            model, rule, plan, noise, augmentation, process_group, examples.input_names
+        )
         self._canaries = examples if isinstance(examples, CanaryDataset) else None
         if self._canaries is not None:
             self._canaries.begin(model, plan)
@@ -201,8 +203,11 @@ class PrivateLoop:
                     "leave the loop."
                 )
 
-    def step(self, lot: Lot, loss: TorchLoss) -> None:
+    def step(self, lot: Lot, loss: TorchLoss | None = None) -> None:
         """Clip and sum the gradients, record what is spent, add the noise, and step the optimiser.
+
+        ``loss`` may be left out for a model that computes its own loss from ``labels``, as models of Hugging
+        Face do.
 
         If a gradient is not finite, this raises, and nothing is spent. The lot can then be used again. What
         one process refuses, all of them refuse.
