@@ -170,7 +170,7 @@ class NoisyGradient:
 
     def explain(self) -> Explanation:
         """How each parameter was handled in the last lot."""
-        sums = None if self._sums is None else self._sums[1]
+        sums = self._sums
         if sums is None:
             raise InvalidArgument(
                 "How gradients are computed is known after the first lot, and there was none. Take one step "
