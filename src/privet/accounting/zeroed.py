@@ -16,22 +16,12 @@ from privet.events import Event
 
 __all__ = ["adds_contributions", "answers_each", "zeroed_is_absent"]
 
-_SUMS = (
-    events.Gaussian,
-    events.Laplace,
-    events.DiscreteGaussian,
-    events.DiscreteLaplace,
-    events.TreeNoise,
-    events.BandedNoise,
-)
-
-
 _AROUND = (events.Compose, events.Parallel, events.Poisson, events.FixedSize, events.Repeat)
 
 
 def adds_contributions(event: Event) -> bool:
     """Whether the event only looks at sums of the units' contributions, of everybody or of a sample."""
-    return all(isinstance(leaf, _SUMS) for leaf in _leaves(event))
+    return all(leaf.is_sum for leaf in _leaves(event))
 
 
 def answers_each(event: Event) -> bool:
