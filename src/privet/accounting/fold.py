@@ -36,7 +36,7 @@ class Accountant(ABC, Generic[Cost]):
 
     @abstractmethod
     def power(self, cost: Cost, times: int) -> Cost:
-        """The cost of ``count`` repetitions."""
+        """The cost of ``times`` repetitions."""
 
     @abstractmethod
     def worst(self, first: Cost, second: Cost) -> Cost:

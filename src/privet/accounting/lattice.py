@@ -78,8 +78,8 @@ class Law(NamedTuple):
         slack = self._slack() * (1 if above else -1)
         wanted = 1 - self.allowance if above else 1 + self.allowance
         curve = mass - scaled + slack * fallen
-        # Any ε whose upper bound is at most δ is an upper bound of ε(δ). Any ε whose lower bound exceeds δ is a
-        # lower bound. The best one is where the curve crosses, in a cell where δ is linear in exp ε.
+        # An ε whose upper bound is at most δ is an upper bound of ε(δ). An ε whose lower bound exceeds δ is
+        # a lower bound. The best one is where the curve crosses, in a cell where δ is linear in exp ε.
         if above:
             crossed = np.flatnonzero(curve <= wanted)
             if crossed.size == 0:

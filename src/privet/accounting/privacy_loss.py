@@ -245,7 +245,7 @@ def _worse(
     enclose: Callable[[Composition], Interval],
     ceiling: Callable[[Composition], float],
 ) -> Interval:
-    """The worse of both orders of neighbours. The second is skipped if a cheap bound shows that it is better."""
+    """The worse of both orders of neighbours. The second is skipped if a cheap bound shows it is better."""
     first, *others = _ways(composition)
     found = enclose(first)
     for way in others:
