@@ -158,8 +158,9 @@ class NoisyGradient:
                 size = self._micro_batch or micro_batch_size(rest.numel(), self._numbers_per_example)
                 batch, rest = (rest[:size], rest[size:]) if size < rest.numel() else (rest, rest[:0])
                 inputs, targets = self._read(examples, batch, loss)
+                sums = self._sums_for(loss)
                 try:
-                    squared_norms = self._sums_for(loss).add(inputs, targets, self.buffer, overwrite=fresh)
+                    squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
                 except CrossExample as refusal:
                     raise add_fix_hint(refusal) from None
                 fresh = False
