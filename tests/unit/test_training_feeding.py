@@ -445,3 +445,29 @@ def test_labels_that_may_mean_two_things_need_a_loss():
 def test_examples_that_are_examples_stay():
     examples = as_examples((X, Y))
     assert as_examples(examples) is examples
+
+
+# Randomness ----------------------------------------------------------------------------------------------------------
+
+
+class RareDropPath(nn.Module):
+    """Drops a branch of an example with probability 0.05, without a module of torch's dropout."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.branch, self.head = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        mask = (torch.rand(len(x), 1) > 0.05).to(x.dtype) if self.training else 1.0
+        return self.head(x + self.branch(x) * mask)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rare_randomness_is_not_taken_for_a_dependence_on_other_examples(seed):
+    """Two runs of two examples are the same with probability 0.81. The test of independence must not rely on that."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = RareDropPath()
+        torch.manual_seed(seed)
+        train(model, (X, Y), **settings(epochs=2))
