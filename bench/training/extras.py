@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from models import TASKS
+from catalogue import TASKS
 from noise import cases, least
 from race import apart, say
 from torch import nn

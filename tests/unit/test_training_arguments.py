@@ -1,6 +1,7 @@
 """Arguments as people write them: numbers, lists, dictionaries, classes and schedulers of torch; and one-line reprs."""
 
 import functools
+import html
 import inspect
 from dataclasses import fields, replace
 
@@ -245,6 +246,22 @@ def test_reprs_have_one_line_and_no_tensors():
         "PrivateLoop(Sequential, step 1 of 4: 4 steps, Poisson lots at rate 0.25 of 200"
     )
     assert str(result.canaries.included) not in repr(result)
+
+
+def test_a_notebook_shows_the_run_and_its_guarantee_and_escapes_names():
+    network_type = type("<b>Net</b>", (nn.Sequential,), {})
+    result = trained(network_type(nn.Linear(3, 20), nn.Linear(20, 2)), canaries=Canaries(40, seed=1))
+    shown = result._repr_html_()
+    assert "<b>" not in shown
+    assert "<td>&lt;b&gt;Net&lt;/b&gt;</td>" in shown
+    assert f"<td>{html.escape(str(result.plan))}</td>" in shown
+    assert "<tr><th>Canaries</th><td>40</td></tr>" in shown
+    assert result.guarantee()._repr_html_() in shown
+    assert "Steps not run" not in shown
+    cut = replace(result, interrupted=True, canaries=None, steps_cut=3)._repr_html_()
+    assert ", interrupted</td>" in cut
+    assert "<tr><th>Steps not run</th><td>3</td></tr>" in cut
+    assert "Canaries" not in cut
 
 
 def test_train_is_listed_if_torch_is_installed(monkeypatch):

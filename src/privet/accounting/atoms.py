@@ -19,6 +19,7 @@ from privet.accounting.pairs import (
 )
 from privet.accounting.sampled import FixedSizePair, ReplacedGaussianPair, SampledPair
 from privet.accounting.visible import visibly_sampled
+from privet.accounting.zeroed import adds_contributions
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import NotProved, OutOfReach
@@ -173,7 +174,9 @@ def _tight(pair: Pair, *caveats: Caveat) -> Atom:
 def restate_for_exchange(event: Event) -> Event:
     """The same event with its claims restated for one unit exchanged, which is one removed and one added.
 
-    An (ε, δ) under add-remove or zero-out adjacency is (2ε, δ + exp(ε) δ) under replace-one.
+    An (ε, δ) under add-remove or zero-out adjacency is (2ε, δ + exp(ε) δ) under replace-one. The pairs of
+    sums and of randomised response know replace-one adjacency themselves. Any other event is refused here, so
+    that no claim is forgotten.
     """
     match event:
         case events.Opaque(epsilon=epsilon, delta=delta):
@@ -185,7 +188,14 @@ def restate_for_exchange(event: Event) -> Event:
             return replace(event, inner=restate_for_exchange(event.inner))
         case events.Compose() | events.Parallel():
             return replace(event, parts=tuple(restate_for_exchange(part) for part in event.parts))
-    return event
+        case events.RandomizedResponse():
+            return event
+    if adds_contributions(event):
+        return event
+    raise NotProved(
+        f"No theorem restates an event of type {type(event).__name__} for one unit exchanged. "
+        f"Account under replace-one adjacency, or describe what ran with other events of privet.events."
+    )
 
 
 def _subsample(pair: Pair, rate: float) -> Pair:

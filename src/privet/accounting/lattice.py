@@ -4,6 +4,7 @@ Laws on a common grid add up as powers of a transform. The masses are first tilt
 which moves the bulk to where δ is decided, so that round-off and wrap-around are relative to δ and not to 1.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -21,6 +22,7 @@ __all__ = ["Grid", "Law", "Part", "Table", "compose", "sum_losses"]
 # Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact
 # masses.
 _OF_DIFFERENCES, _OF_MASSES = 2e-7, 1e-10
+_COARSE = 5.0  # steps above: sums have at most 150 terms
 
 
 @final
@@ -137,8 +139,17 @@ class Table(NamedTuple):
 
 
 def _sums(masses: Reals, step: float) -> tuple[Reals, Reals]:
-    """Σ_{k ≥ j} mₖ and Σ_{k ≥ j} mₖ exp(ℓⱼ − ℓₖ), block by block so that no exponential overflows."""
+    """Σ_{k ≥ j} mₖ and Σ_{k ≥ j} mₖ exp(ℓⱼ − ℓₖ), block by block so that no exponential overflows.
+
+    On a coarse grid a block would hold few cells, and there would be millions of blocks. There the second sum
+    is made term by term: exp(−k·step) is 0 in float64 after 750/step terms.
+    """
     total = np.cumsum(masses[::-1])[::-1]
+    if step > _COARSE:
+        terms = masses.copy()
+        for k in range(1, min(masses.size, int(750.0 / step) + 1)):
+            terms[:-k] += masses[k:] * math.exp(-step * k)
+        return total, terms
     scaled, carry = np.empty_like(masses), 0.0
     block = int(min(masses.size, max(500.0 / step, 1.0)))
     for start in range((masses.size - 1) // block * block, -1, -block):

@@ -195,7 +195,8 @@ class KaryResponse(Mechanism[list[Any]]):
         position = indices([answer], self._positions)[0]
         if position < 0:
             raise InvalidArgument(
-                f"'answer' must be one of the answers, got {format_value(answer)}. Give what the person said."
+                f"'answer' must be one of the answers, got another, of type {type(answer).__name__}. "
+                f"Give what the person said."
             )
         likelihood = np.full(len(self.answers), self.lie)
         likelihood[position] = self.truth

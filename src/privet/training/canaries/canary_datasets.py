@@ -92,7 +92,7 @@ class CanaryDataset(Examples):
     ) -> None:
         self._examples, self.count, self.kind = examples, whole("count", count), kind
         self.adversary, self.added = adversary, added
-        self._draw_canaries(seed)
+        self._draw_canaries(whole("seed", seed, least=0))
 
     def __len__(self) -> int:
         return len(self._examples) + self.added

@@ -29,6 +29,7 @@ from privet.training.loop.losses import TorchLoss
 from privet.training.loop.optimization import require_usable_optimizer
 from privet.training.loop.side_effects import SideEffects
 from privet.training.loop.step import NoisyGradient
+from privet.training.per_example import Explanation
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples
 from privet.training.sampling.schemes import ShuffledSampling
@@ -242,6 +243,12 @@ class PrivateLoop:
         if self._average is not None:
             self._average.update(self.model)
         self._between_steps = True
+
+    def explain(self) -> Explanation:
+        """How the gradients of each parameter are computed, what is written out for each example, what that
+        costs, and what would make it faster. Known after the first step; print it.
+        """
+        return self._gradient.explain()
 
     def save(self, user_state: dict[str, Any] | None = None) -> None:
         """Save the state of the run in its checkpoint, with whatever else your loop needs to resume.

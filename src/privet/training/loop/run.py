@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -88,6 +89,25 @@ class Trained:
     def __repr__(self) -> str:
         ended = ", interrupted" if self.interrupted else ""
         return f"Trained({type(self.model).__name__}{ended}: {self.plan})"
+
+    def _repr_html_(self) -> str:
+        """The run, and ε at several δ, for a notebook; escaped, so that nothing in a name becomes markup."""
+        rows = {
+            "Model": type(self.model).__name__,
+            "Plan": str(self.plan),
+            "Epochs": f"{len(self.history)}{', interrupted' if self.interrupted else ''}",
+            "Steps not run": str(self.steps_cut) if self.steps_cut else "",
+            "Canaries": "" if self.canaries is None else str(self.canaries.count),
+        }
+        cells = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in rows.items()
+            if value
+        )
+        return (
+            f"<div><strong>Trained</strong><table><tbody>{cells}</tbody></table>"
+            f"{self.guarantee()._repr_html_()}</div>"
+        )
 
 
 def train(

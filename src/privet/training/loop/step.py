@@ -24,7 +24,7 @@ from privet.training.loop.objectives import Objective
 from privet.training.noise.correlated import Correlation, IndependentNoise, NoiseStream
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.noise.gradient_noise import add_gaussian_
-from privet.training.per_example import ClippedSums, CrossExample, Layout
+from privet.training.per_example import ClippedSums, CrossExample, Explanation, Layout
 from privet.training.per_example.graph.couplings import CouplingTests, preserve_state
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, micro_batch_size
@@ -168,6 +168,21 @@ class NoisyGradient:
                     self._count += self.clip.count(squared_norms)
         if fresh:
             self.buffer.zero_()
+
+    def explain(self) -> Explanation:
+        """How each parameter was handled in the last lot."""
+        sums = None if self._sums is None else self._sums[1]
+        if sums is None:
+            raise InvalidArgument(
+                "How gradients are computed is known after the first lot, and there was none. Take one step "
+                "first."
+            )
+        if not isinstance(sums, ClippedSums):
+            raise InvalidArgument(
+                "An encoded gradient is written out for every example, so there is nothing to explain. Leave "
+                "out 'encoding' for gradients that are not written out."
+            )
+        return sums.explain()
 
     @property
     def _numbers_per_example(self) -> int | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
+from privet.training.per_example.explanation import Explanation, Handling, explain_parameters
 from privet.training.per_example.fallback import BruteForce
 from privet.training.per_example.forms.embedding_form import combine_forms
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
@@ -91,6 +92,7 @@ class ClippedSums:
         self._group_count = None if groups is None else len(groups)
         self._warned = not any(isinstance(m, DropoutBase) for m in model.modules())
         self._brute_forced: frozenset[int] = frozenset()
+        self._handled: dict[int, Handling] = {}
         self._analyse_model()
         self._out: Tensor | None = None
         self._views: list[Tensor] = []
@@ -130,6 +132,18 @@ class ClippedSums:
     def brute_forced(self) -> frozenset[int]:
         """The parameters that brute force handled in the last lot, by their index in the layout."""
         return self._brute_forced
+
+    def explain(self) -> Explanation:
+        """How each parameter was handled in the last lot, what is written out, and what would be faster."""
+        if self.numbers_per_example is None:
+            raise InvalidArgument(
+                "How gradients are computed is known after the first lot, and there was none. Take one step "
+                "first."
+            )
+        one_by_one = self._brute_force.needs_loop
+        return explain_parameters(
+            self._model, self.layout.names, self._handled, self._brute_forced, one_by_one
+        )
 
     def add(
         self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, *, overwrite: bool = False
@@ -181,6 +195,8 @@ class ClippedSums:
         self._tape.scratch.start_pass()
         with torch.enable_grad():
             single_token, forms = self._build_forms(key, inputs, targets, checks)
+        if checks.rows:  # in lots 1, 2, 4, …
+            self._note_handling(single_token, forms)
         with torch.no_grad():
             self._add_squared_norms(single_token, forms, norms)
         if checks.coupling and len(self._brute_forced) < len(self._parameters):
@@ -295,6 +311,14 @@ class ClippedSums:
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
             forms.update({i: DenseForm(r) for i, r in zip(order, rows, strict=True)})
         return single_token, forms
+
+    def _note_handling(self, single_token: SingleTokenLinear, forms: dict[int, GradientForm]) -> None:
+        """Remember how each parameter was handled, for ``explain``."""
+        method = Handling("matrix or bias: norms from inputs and output gradients, one row per example")
+        self._handled = dict.fromkeys(single_token.parameter_indices, method)
+        for index, form in forms.items():
+            written = form.rows[0].numel() if isinstance(form, DenseForm) else 0
+            self._handled[index] = Handling(form.description, written)
 
     def _count_numbers(self, result: PassResult, brute_forced: set[int], batch: int) -> int:
         """The numbers that a pass holds: inputs, output gradients, and what brute force writes out."""

@@ -29,6 +29,8 @@ class EmbeddingForm(GradientForm):
 
     __slots__ = ("gradient", "ids", "shape", "skip")
 
+    description = "table: rows by index"
+
     def __init__(self, ids: Tensor, gradient: OutputGradient, shape: torch.Size, skip: int | None) -> None:
         self.ids = ids
         self.gradient = gradient
@@ -122,6 +124,8 @@ class TiedForm(GradientForm):
     """
 
     __slots__ = ("matrix", "table")
+
+    description = "table and matrix in one (tied)"
 
     def __init__(self, matrix: LinearForm, table: EmbeddingForm) -> None:
         self.matrix = matrix

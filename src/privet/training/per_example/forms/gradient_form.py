@@ -121,6 +121,9 @@ class GradientForm(ABC):
 
     __slots__ = ()
 
+    description = "norms and sums by the rule of its layer"
+    """How the form computes norms and sums, in words, for ``explain``."""
+
     @abstractmethod
     def squared_norms(self) -> Tensor:
         """The squared norm of each example's gradient, float64."""
@@ -144,6 +147,8 @@ class DenseForm(GradientForm):
 
     __slots__ = ("rows",)
 
+    description = "written out, from the same pass"
+
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
 
@@ -162,6 +167,8 @@ class BiasForm(GradientForm):
     """A bias: the gradient is Σ_t g_bt."""
 
     __slots__ = ("_sums", "gradient", "shape")
+
+    description = "bias: output gradients added up"
 
     def __init__(self, gradient: OutputGradient, shape: torch.Size) -> None:
         self.gradient = gradient
