@@ -370,6 +370,13 @@ def test_canaries_among_dictionaries_and_sequences():
     assert len(trained.canaries.scores) == 32
 
 
+def test_explanations_have_the_names_of_the_model():
+    model = TwoInputs()
+    private = make_private(model, torch.optim.Adam, DICTIONARIES["tensors"], clip=1.0, **settings())
+    private.step(next(private.lots()), nn.CrossEntropyLoss())
+    assert [p.name for p in private.explain()] == [name for name, _ in model.named_parameters()]
+
+
 # Modes and types ------------------------------------------------------------------------------------------------------
 
 

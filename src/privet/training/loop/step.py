@@ -4,6 +4,7 @@ It has two halves, so that the ledger can be written between them. ``collect`` r
 ``release`` adds the noise. After it the gradient may be used for anything, because this is post-processing.
 """
 
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -171,7 +172,7 @@ class NoisyGradient:
 
     def explain(self) -> Explanation:
         """How each parameter was handled in the last lot."""
-        sums = None if self._sums is None else self._sums[1]
+        sums = self._sums
         if sums is None:
             raise InvalidArgument(
                 "How gradients are computed is known after the first lot, and there was none. Take one step "
@@ -182,7 +183,10 @@ class NoisyGradient:
                 "An encoded gradient is written out for every example, so there is nothing to explain. Leave "
                 "out 'encoding' for gradients that are not written out."
             )
-        return sums.explain()
+        own = dict(zip(sums.layout.names, self._layout.names, strict=True))  # without those of our wrappers
+        explanation = sums.explain()
+        parameters = tuple(replace(p, name=own[p.name]) for p in explanation.parameters)
+        return replace(explanation, parameters=parameters)
 
     @property
     def _numbers_per_example(self) -> int | None:
