@@ -1,36 +1,28 @@
 """Check data and model before anything is spent: types, shapes, labels. Also the default sizes of a run."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
-from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output
-from privet.training.loop.losses import TorchLoss, as_labels, find_logits, require_binary, require_labels
+from privet.training.loop.binary_outputs import has_one_output
+from privet.training.loop.losses import TorchLoss, as_labels, require_binary, require_labels
 from privet.training.loop.model_calls import make_rule, prepare_call
-from privet.training.loop.own_losses import OwnLoss, has_own_loss
-from privet.training.loop.step import split_targets
+from privet.training.loop.own_losses import has_own_loss
+from privet.training.loop.probing import ROWS, Probe, probe_own_loss
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, TensorExamples
 from privet.training.sampling.labels import as_classes
 from privet.training.sampling.reading import Collate, as_examples
 
-__all__ = ["default_learning_rate", "default_lot_size", "prepare_data", "probe_model", "read_data"]
-
-PROBES = 64
-"""The number of random rows for a model with one output. The logits of a fresh model leave [0, 1] on some."""
-
-SPREAD = 1e-3
-"""Outputs that differ by less are constant, as those of a head that starts at zero, and show nothing."""
+__all__ = ["default_learning_rate", "default_lot_size", "prepare_data", "read_data"]
 
 _LEARNING_RATE = 2.0  # the best of a few on MNIST and Adult
 _ACCUMULATED_NOISE = 0.3  # in a weight, at the end of the run
 _LARGEST_LOT = 8192
-_TRIED = 2  # examples that a model is tried on
 
 
 def default_lot_size(population: int) -> int:
@@ -102,21 +94,21 @@ def prepare_data(
         probe_own_loss(model, empty, names)
         return examples, None
     called = prepare_call(model, names)
-    outputs = probe_model(called, empty, any_output=loss is not None)
+    probe = Probe(called, empty)
+    outputs = probe.require_logits() if loss is None else probe.outputs
     if not isinstance(outputs, Tensor):
         assert loss is not None
         return examples, loss
     binary, probabilities = has_one_output(outputs), False
     if binary or isinstance(loss, nn.BCEWithLogitsLoss):
-        with _restore_buffers(model):
-            probabilities = ends_in_sigmoid(called, _zeros(empty))
+        probabilities = probe.ends_in_sigmoid()
     if loss is None:
-        if outputs.ndim == 0 or len(outputs) != _TRIED or outputs.numel() == 0:
+        if outputs.ndim == 0 or len(outputs) != ROWS or outputs.numel() == 0:
             raise InvalidArgument(
-                f"'model' must give a row for each example, got {list(outputs.shape)} for {_TRIED} of them. "
+                f"'model' must give a row for each example, got {list(outputs.shape)} for {ROWS} of them. "
                 f"Give rows × classes, or give a 'loss' that takes what it gives."
             )
-        if binary and not probabilities and _stays_within_unit_interval(called, empty):
+        if binary and not probabilities and probe.stays_within_unit_interval():
             raise InvalidArgument(
                 "'loss' must be given for a model whose one output stays between 0 and 1 but does not end "
                 "in a sigmoid, got None: the output may be a probability or a logit. Give nn.BCELoss() for "
@@ -141,13 +133,6 @@ def prepare_data(
     return examples, loss
 
 
-def probe_own_loss(model: nn.Module, empty: tuple[Tensor, ...], names: tuple[str, ...] | None) -> None:
-    """Run a model that computes its own loss on zeros."""
-    own = OwnLoss(model, names)
-    targets = empty[-1].new_zeros((_TRIED, *empty[-1].shape[1:]))
-    _run(own.module, own.extend(_zeros(empty), targets), model)
-
-
 def _default_loss(
     columns: tuple[Tensor, ...], outputs: Tensor, *, binary: bool, probabilities: bool
 ) -> nn.Module:
@@ -165,68 +150,3 @@ def _default_loss(
             "labels."
         )
     return nn.CrossEntropyLoss()
-
-
-def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.new_zeros((_TRIED, *x.shape[1:])) for x in split_targets(empty)[0])
-
-
-def _stays_within_unit_interval(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
-    """Whether the outputs for wide random inputs differ, and all lie between 0 and 1.
-
-    This sees no data. Integer inputs are zeros here, so they show nothing.
-    """
-    generator = torch.Generator().manual_seed(0)
-    inputs = tuple(
-        10 * torch.randn((PROBES, *x.shape[1:]), generator=generator).to(x)
-        if x.is_floating_point()
-        else x.new_zeros((PROBES, *x.shape[1:]))
-        for x in split_targets(empty)[0]
-    )
-    with torch.no_grad(), _restore_buffers(model):
-        outputs = find_logits(model(*inputs)).double()
-    low, high = outputs.min(), outputs.max()
-    return bool(low >= 0 and high <= 1 and high - low > SPREAD)
-
-
-def probe_model(model: nn.Module, empty: tuple[Tensor, ...], *, any_output: bool = False) -> Any:  # noqa: ANN401
-    """The model's outputs for zeros, or its logits. Its buffers and torch's random numbers are restored."""
-    outputs = find_logits(_run(model, _zeros(empty), model))
-    if isinstance(outputs, Tensor) and not outputs.is_floating_point():
-        raise InvalidArgument(
-            f"'model' must give real numbers, which have gradients, got {outputs.dtype}. Give logits instead "
-            f"of classes."
-        )
-    if not isinstance(outputs, Tensor) and not any_output:
-        raise InvalidArgument(
-            f"'model' must return one tensor, got {type(outputs).__name__}. "
-            f"Wrap it in a module that returns only its outputs, or give a 'loss' that takes them."
-        )
-    return outputs
-
-
-def _run(called: nn.Module, inputs: tuple[Tensor, ...], model: nn.Module) -> Any:  # noqa: ANN401 - any output
-    kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)
-    try:
-        with torch.no_grad(), _restore_buffers(model):
-            return called(*inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as failure:
-        raise InvalidArgument(
-            f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
-            f"{type(failure).__name__}: {str(failure).splitlines()[0] if str(failure) else ''!s}. Convert "
-            "one of them."
-        ) from failure
-
-
-@contextmanager
-def _restore_buffers(model: nn.Module) -> Iterator[None]:
-    """Restore the model's buffers and the random numbers of torch after the block."""
-    buffers = {name: value.clone() for name, value in model.named_buffers()}
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        with torch.no_grad():
-            for name, value in model.named_buffers():
-                if name in buffers:
-                    value.copy_(buffers[name])

@@ -113,13 +113,14 @@ def find_logits(outputs: Any) -> Any:  # noqa: ANN401 - of any model
 def as_labels(targets: Tensor, outputs: Tensor) -> Tensor:
     """Labels in the form that cross entropy takes. The form follows from shapes and types, not from values.
 
-    A column [examples, 1] becomes [examples]. One-hot rows of integers, in the shape of the outputs, become
-    probabilities. Whole numbers in floats become integers; other floats are refused.
+    The outputs may have fewer rows than there are targets. A column [examples, 1] becomes [examples]. One-hot
+    rows of integers, in the shape of the outputs, become probabilities. Whole numbers in floats become
+    integers; other floats are refused.
     """
     if outputs.dim() == 2 and outputs.shape[1] > 1:
-        if targets.shape == (*outputs.shape[:1], 1):
+        if targets.shape[1:] == (1,):
             targets = targets.reshape(-1)
-        if targets.shape == outputs.shape and not targets.is_floating_point():
+        if targets.shape[1:] == outputs.shape[1:] and not targets.is_floating_point():
             return targets.to(outputs.dtype)
     if targets.is_floating_point() and targets.dim() == outputs.dim() - 1:
         return _as_whole_numbers(targets)

@@ -42,7 +42,7 @@ _HEADS = {
     r"For(MultipleChoice|NextSentencePrediction)$": "choices",
     r"For(TokenClassification|MaskedLM)$": "tokens",
     r"(ForCausalLM|LMHeadModel)$": "next tokens",
-    r"ForConditionalGeneration$": "answers",
+    r"(ForConditionalGeneration|MTModel)$": "answers",
     r"ForQuestionAnswering$": "spans",
 }
 """The ends of the names of classes in transformers, and what their labels are."""

@@ -4,6 +4,7 @@ It has two halves, so that the ledger can be written between them. ``collect`` r
 ``release`` adds the noise. After it the gradient may be used for anything, because this is post-processing.
 """
 
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -158,8 +159,9 @@ class NoisyGradient:
                 size = self._micro_batch or micro_batch_size(rest.numel(), self._numbers_per_example)
                 batch, rest = (rest[:size], rest[size:]) if size < rest.numel() else (rest, rest[:0])
                 inputs, targets = self._read(examples, batch, loss)
+                sums = self._sums_for(loss)
                 try:
-                    squared_norms = self._sums_for(loss).add(inputs, targets, self.buffer, overwrite=fresh)
+                    squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
                 except CrossExample as refusal:
                     raise add_fix_hint(refusal) from None
                 fresh = False
@@ -181,7 +183,10 @@ class NoisyGradient:
                 "An encoded gradient is written out for every example, so there is nothing to explain. Leave "
                 "out 'encoding' for gradients that are not written out."
             )
-        return sums.explain()
+        own = dict(zip(sums.layout.names, self._layout.names, strict=True))  # without those of our wrappers
+        explanation = sums.explain()
+        parameters = tuple(replace(p, name=own[p.name]) for p in explanation.parameters)
+        return replace(explanation, parameters=parameters)
 
     @property
     def _numbers_per_example(self) -> int | None:
