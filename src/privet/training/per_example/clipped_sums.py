@@ -18,6 +18,7 @@ from privet.training.per_example.forms.mlp import MLP
 from privet.training.per_example.forms.single_token_linear import SingleTokenLinear
 from privet.training.per_example.graph.couplings import CouplingTests
 from privet.training.per_example.graph.proofs import rows_are_separate
+from privet.training.per_example.graph.shared_parts import build_followed_forms
 from privet.training.per_example.layout import Layout
 from privet.training.per_example.losses import LossFunction, find_ignored_label, is_row_wise
 from privet.training.per_example.model_snapshot import ModelSnapshot
@@ -295,7 +296,7 @@ class ClippedSums:
         result = self._passes.run(key, inputs, targets, self._untapped, checks)
         self._untapped.update(result.used_elsewhere)
         brute_forced = self._untapped | result.unproved
-        followed = {p.number for p, _ in result.followed if p.is_call}
+        followed = {f.parameter.number for f in result.followed if f.parameter.is_call}
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
             if axis is None and result.gradients[i] is not None and i not in followed:
                 brute_forced.update(call.tap.indices.values())
@@ -304,7 +305,10 @@ class ClippedSums:
         with torch.no_grad():
             collected = self._build_tapped_forms(result, batch, brute_forced, single_token)
             self._add_followed_forms(result, batch, brute_forced, collected)
-            forms = {index: combine_forms(parts) for index, parts in collected.items()}
+            forms = {
+                index: combine_forms(parts, batch, self._parameters[index].numel())
+                for index, parts in collected.items()
+            }
         self._brute_forced = frozenset(brute_forced)
         if brute_forced:
             order = sorted(brute_forced)
@@ -335,7 +339,8 @@ class ClippedSums:
     ) -> None:
         """Add the gradients of parameters and shared outputs that were followed through the graph."""
         calls, start = result.calls, len(result.calls)
-        for parameter, boundaries in result.followed:
+        for one in result.followed:
+            parameter, boundaries = one.parameter, one.boundaries
             gradients = result.gradients[start : start + len(boundaries)]
             start += len(boundaries)
             pairs = [(b, g) for b, g in zip(boundaries, gradients, strict=True) if g is not None]
@@ -343,13 +348,17 @@ class ClippedSums:
                 continue
             if not parameter.is_call:
                 if parameter.number not in brute_forced:
-                    shape = self.layout.shapes[parameter.number]
                     collected.setdefault(parameter.number, []).extend(
-                        b.build_form(g, batch, shape) for b, g in pairs
+                        build_followed_forms(
+                            one.root, pairs, parameter.any_step, self._parameters[parameter.number], batch
+                        )
                     )
                 continue
             call = calls[parameter.number]
-            rows = [b.rows(g, batch) for b, g in pairs]
+            rows = [
+                form.to_dense()
+                for form in build_followed_forms(one.root, pairs, parameter.any_step, call.edge, batch)
+            ]
             total = sum(rows[1:], start=rows[0])
             gradient = OutputGradient(total.reshape(batch, -1, total.shape[-1]), own=False)
             saved = [t.reshape(-1, *t.shape[len(call.leading) :]) for t in call.saved]

@@ -226,6 +226,8 @@ class LayerNormTap(Tap):
 
     __slots__ = ()
 
+    takes_shared_rows = True
+
     @staticmethod
     def supports(module: nn.Module) -> bool:
         return has_plain_parameters(module, ("weight", "bias"))
@@ -268,6 +270,8 @@ class RMSNormTap(Tap):
     """Root-mean-square normalisation."""
 
     __slots__ = ()
+
+    takes_shared_rows = True
 
     @staticmethod
     def supports(module: nn.Module) -> bool:
