@@ -211,8 +211,10 @@ class PlanLearner:
             if axis is None and b.tap.takes_shared_rows and a.leading == b.leading:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
         followed: list[GraphParameter] = []
+        # Under autocast, autograd would round the sum of the examples on the way back, so that way is closed.
+        ways = (False,) if torch.is_autocast_enabled(self._parameters[0].device.type) else (False, True)
         for number, is_call, nodes, output in roots:
-            for any_step in (False, True):
+            for any_step in ways:
                 consumers = learn_consumers(graphs, nodes, output, _find_axis, set() if any_step else None)
                 if consumers is None:
                     continue

@@ -79,7 +79,7 @@ class BatchBoundary:
 
     def _build_matrix_form(self, left: Tensor, right: Tensor) -> GradientForm:
         """The gradient leftᵀ·right of a matrix, taken back through transpositions and slices."""
-        shape, steps = self.shape, self.steps
+        shape, steps = self.shape, tuple(s for s in self.steps if s.name != "ToCopyBackward0")
         while steps and len(steps[-1].before) == 2 and (steps[-1].name == "TBackward0" or steps[-1].cut):
             *rest, step = steps
             if step.cut is None:
