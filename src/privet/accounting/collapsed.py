@@ -128,7 +128,7 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     up, lost_p = _one_side(pair, step, above=above)
     down, lost_q = _one_side(pair.swap(), step, above=above)
     if not above:
-        up, down, lost_p, lost_q = _told_less(up, down, lost_p, lost_q, step)
+        up, down, lost_p, lost_q = _scale_down(up, down, lost_p, lost_q, step)
     losses = step * np.arange(-down.size, up.size + 1)
     fallen = np.exp(-np.abs(losses))
     down = down[::-1]
@@ -141,7 +141,7 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     return _Sides(losses, p, q, lost_p, lost_q)
 
 
-def _told_less(
+def _scale_down(
     up: Reals, down: Reals, lost_p: float, lost_q: float, step: float
 ) -> tuple[Reals, Reals, float, float]:
     """Both sides from below, scaled so that they form one pair. Smaller masses show less.
