@@ -229,6 +229,8 @@ class ConvForm(GradientForm):
     def _run_kernel(self, rows: Tensor) -> bool:
         """Write the gradients with a compiled loop. Returns False if there is none for this layer."""
         module, x = self.module, self._input
+        if module.groups > 1:
+            return self._run_depthwise_kernel(rows)
         kernels = load_kernels("conv_loops")
         is_plain = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
         if (
@@ -258,6 +260,24 @@ class ConvForm(GradientForm):
             pixels = images.flatten(2).numpy()
             kernels.short_window_gradients(threads, pixels, g.numpy(), down, across * channels, out.numpy())
             self._outputs_last = True
+        return True
+
+    def _run_depthwise_kernel(self, rows: Tensor) -> bool:
+        """The same where every channel has its own kernel."""
+        module, images = self.module, self._input.movedim(1, -1)
+        is_depthwise = len(module.stride) == 2 and module.groups == module.in_channels == module.out_channels
+        if not is_depthwise or set(module.dilation) != {1} or images.dtype is not torch.float32:
+            return False
+        kernels = load_kernels("depthwise_loops") if images.is_cpu and images.is_contiguous() else None
+        if kernels is None:
+            return False
+        g = self.gradient.rows.flatten(0, 1).movedim(1, -1).contiguous()
+        out = rows.view(-1, *module.kernel_size, module.out_channels)
+        moves = *module.stride, self._padding[2], self._padding[0]
+        kernels.depthwise_gradients(
+            choose_threads(images.numel()), images.numpy(), g.numpy(), *moves, out.numpy()
+        )
+        self._outputs_last = True
         return True
 
     def _prefers_shifts(self) -> bool:

@@ -41,7 +41,7 @@ BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
     """A module of compiled loops; None if numba is not installed."""
     return (
