@@ -38,23 +38,7 @@ def load(name):
 OF_TORCH, OF_TRANSFORMERS, OF_TIMM = map(load, ("zoo_of_torch", "zoo_of_transformers", "zoo_of_timm"))
 REFUSED = OF_TORCH.REFUSED | OF_TRANSFORMERS.REFUSED | OF_TIMM.REFUSED
 EXAMPLES = 6
-
-# Half of the foreign models run by default, and the others with -m slow.
 FOREIGN = [*OF_TRANSFORMERS.MODELS, *OF_TIMM.MODELS]
-
-
-class Packages:
-    """The packages of the models. Their torchvision may be built for another torch, without its operators."""
-
-    def __getattr__(self, name):
-        if not hasattr(torch.ops.torchvision, "nms"):
-            for operator in ("nms", "qnms"):
-                arguments = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-                torch.library.define(f"torchvision::{operator}", arguments)
-        package = pytest.importorskip(name, exc_type=ImportError)
-        if name == "transformers":
-            package.logging.set_verbosity_error()
-        return package
 
 
 class Flat:
@@ -143,9 +127,9 @@ def test_models_of_plain_torch(name, record_property):
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_models_of_packages(name, record_property):
+def test_models_of_packages(name, packages, record_property):
     makers = OF_TRANSFORMERS.MODELS | OF_TIMM.MODELS
-    check(name, makers[name](Packages()), record_property)
+    check(name, makers[name](packages), record_property)
 
 
 def test_the_zoo_has_sixty_models_of_others():

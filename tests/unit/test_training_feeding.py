@@ -21,7 +21,17 @@ from torch.utils.data import (
 
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
-from privet.training import Canaries, Flat, Mislabelled, PerLayer, TrainingPlan, make_private, train
+from privet.training import (
+    Canaries,
+    Denoising,
+    Flat,
+    Mislabelled,
+    MovingAverage,
+    PerLayer,
+    TrainingPlan,
+    make_private,
+    train,
+)
 from privet.training.loop.inputs import prepare_data, read_data
 from privet.training.loop.step import NoisyGradient
 from privet.training.sampling.ragged import padded_length
@@ -399,6 +409,28 @@ def test_a_model_in_evaluation_mode_is_put_into_training_mode_with_a_note():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(network(), (X, Y), **settings())
+
+
+@pytest.mark.parametrize("more", [{}, {"denoising": Denoising()}, {"average": MovingAverage(0.9)}])
+def test_a_model_in_float64_is_trained_in_float64(more):
+    model = network().double()
+    for data in ((X, Y), (X.double(), Y), [(x, y) for x, y in zip(X.double(), Y, strict=True)]):
+        trained = train(model.train(), data, **settings(**more))
+        assert {p.dtype for p in trained.model.parameters()} == {torch.float64}
+
+
+def test_sums_in_float64_are_rounded_before_the_noise():
+    """The released gradient is a number of float32 everywhere: no digit of the sum is left without noise."""
+    model = network().double()
+    examples, loss = prepare_data(model, (X, Y), None)
+    gradient = NoisyGradient(model, Flat(0.3), divisor=7.0, multiplier=1.0, source=SeededNoise(1))
+    gradient.collect(examples, torch.arange(COUNT), loss)
+    assert gradient.buffer.dtype == torch.float32
+    assert torch.allclose(gradient.buffer, sums_of(network(), (X, Y)), atol=1e-6)
+    gradient.release()
+    for parameter in model.parameters():
+        assert parameter.grad.dtype == torch.float64
+        assert torch.equal(parameter.grad, parameter.grad.float().double())
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------

@@ -285,9 +285,9 @@ def test_evaluation_mode_is_refused():
         private.step(next(private.lots()), LOSS)
 
 
-def test_float64_models_are_refused():
+def test_half_precision_models_are_refused():
     with pytest.raises(InvalidArgument, match=r"model\.float\(\)"):
-        loop(nn.Linear(3, 2).double())
+        loop(nn.Linear(3, 2).half())
 
 
 def test_optimisers_have_the_models_parameters():

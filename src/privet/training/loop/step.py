@@ -39,6 +39,8 @@ _FEWEST = 3  # examples of which a test of independence says something
 class NoisyGradient:
     """The noisy gradient of a step, in ``buffer``. The ``grad`` of each parameter is a view of it.
 
+    For a model in float64, gradients are clipped and summed in float64, and the sum is rounded to float32.
+
     *Guarantee*: one example moves the sum by at most ``clip.bound``. The noise on each number of the sum has
     the standard deviation ``multiplier · clip.bound``. Another ``noise_distribution`` than the normal one
     protects as well. The divisor is the public expected size of a lot.
@@ -76,19 +78,18 @@ class NoisyGradient:
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._parameters = [p for _, p in self._named]
         self._layout = Layout.of(model)
-        if self._layout.dtype != torch.float32:
-            raise InvalidArgument(
-                f"'model' must have parameters of type torch.float32, got {self._layout.dtype}, for which "
-                "there is no noise. Call model.float()."
-            )
         self._groups = clip.groups(list(self._layout.names))
         if encoding is not None and self._groups is not None:
             raise InvalidArgument(
                 f"'clip' must be one bound for a gradient that is encoded, got {type(clip).__name__}. "
                 f"Use Flat, Automatic or Adaptive."
             )
-        self.buffer = self._layout.zeros(self._parameters[0].device)
-        self._views = self._layout.views(self.buffer)
+        device = self._parameters[0].device
+        self._sum = self._layout.zeros(device)
+        self._views = self._layout.views(self._sum)
+        # The noise is float32. A sum in float64 is rounded before the noise is added: finer digits would have
+        # no noise.
+        self.buffer = self._sum if self._sum.dtype == torch.float32 else self._sum.float()
         self._count = 0.0
         self._objective: tuple[object, Objective] | None = None
         self._sums: ClippedSums | EncodedSums | None = None
@@ -161,14 +162,16 @@ class NoisyGradient:
                 inputs, targets = self._read(examples, batch, loss)
                 sums = self._sums_for(loss)
                 try:
-                    squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
+                    squared_norms = sums.add(inputs, targets, self._sum, overwrite=fresh)
                 except CrossExample as refusal:
                     raise add_fix_hint(refusal) from None
                 fresh = False
                 if isinstance(self.clip, Adaptive):
                     self._count += self.clip.count(squared_norms)
         if fresh:
-            self.buffer.zero_()
+            self._sum.zero_()
+        if self.buffer is not self._sum:
+            self.buffer.copy_(self._sum)
 
     def explain(self) -> Explanation:
         """How each parameter was handled in the last lot."""
@@ -257,6 +260,8 @@ class NoisyGradient:
         if self._group.is_leader:
             self._add_noise()
         self._group.broadcast_(self.buffer)
+        if self.buffer is not self._sum:
+            self._sum.copy_(self.buffer)
         for parameter, view in zip(self._parameters, self._views, strict=True):
             parameter.grad = view
         if isinstance(self.clip, Adaptive):
