@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from catalogue import TASKS
 from contestants import CHANNELS_LAST, OPACUS, PEERS, PLAIN, SECURE
 from extras import Extras
-from models import TASKS
 from race import Cell
 
 MILLION = 1_000_000
@@ -53,7 +53,7 @@ def bars(cells: list[Cell], extras: Extras | None) -> list[Bar]:
     found = [bar for cell in cells for bar in _of_cell(cell)]
     for title, names, least in (("the best Opacus mode", OPACUS, 4.0), ("the best peer", PEERS, 2.5)):
         each = [one[0] for cell in cells if (one := best(cell, names)) is not None]
-        found.append(_at_least(f"faster than {title} of each cell, geometric mean", least, mean(each)))
+        found.append(at_least(f"faster than {title} of each cell, geometric mean", least, mean(each)))
     lead = [(one[0], one[1], cell) for cell in cells if (one := best(cell, PEERS)) is not None]
     behind = [f"{cell.model} {cell.lot} ({name}, {ratio:.2f})" for ratio, name, cell in lead if ratio < 1]
     said = ", ".join(behind) or (f"closest {min(one[0] for one in lead):.2f}×" if lead else "–")
@@ -65,15 +65,15 @@ def _of_cell(cell: Cell) -> list[Bar]:
     task, where = TASKS[cell.model], f"{cell.model}, lot {cell.lot}"
     found: list[Bar] = []
     if task.images:
-        found.append(_at_most(f"{where}: time ÷ plain torch, default layout", 1.0, cell.ratio(SECURE)))
+        found.append(at_most(f"{where}: time ÷ plain torch, default layout", 1.0, cell.ratio(SECURE)))
         found.append(
-            _at_most(f"{where}: time ÷ plain torch, channels last", 1.2, cell.ratio(SECURE, CHANNELS_LAST))
+            at_most(f"{where}: time ÷ plain torch, channels last", 1.2, cell.ratio(SECURE, CHANNELS_LAST))
         )
     elif (limit := _limit(cell.model, cell.lot)) is not None:
-        found.append(_at_most(f"{where}: time ÷ plain torch", limit, cell.ratio(SECURE)))
+        found.append(at_most(f"{where}: time ÷ plain torch", limit, cell.ratio(SECURE)))
     extra = memory(cell, SECURE)
     if extra is not None:
-        found.append(_at_most(f"{where}: extra memory ÷ plain torch", 2.4 if task.images else 1.5, extra))
+        found.append(at_most(f"{where}: extra memory ÷ plain torch", 2.4 if task.images else 1.5, extra))
     return found
 
 
@@ -91,20 +91,20 @@ def _of_extras(extras: Extras) -> list[Bar]:
     found = []
     for title, limit in (("seeded", 1.0), ("secure", 2.0)):
         value = None if isinstance(extras.noise, str) else extras.noise.get(f"Privet, {title}, compiled")
-        found.append(_at_most(f"{title} noise, ns a parameter", limit, value))
+        found.append(at_most(f"{title} noise, ns a parameter", limit, value))
     for model, said in extras.loading.items():
         share = None if isinstance(said, str) else 100 * (said[0] + said[1]) / (said[2] - said[1])
-        found.append(_at_most(f"{model}: lots drawn and gathered, % of the rest of a step", 3.0, share))
+        found.append(at_most(f"{model}: lots drawn and gathered, % of the rest of a step", 3.0, share))
     torch_alone, both = extras.imports.values()
-    found.append(_at_most("import privet.training after import torch, s", 0.2, both - torch_alone))
+    found.append(at_most("import privet.training after import torch, s", 0.2, both - torch_alone))
     return found
 
 
-def _at_most(what: str, limit: float, value: float | None) -> Bar:
+def at_most(what: str, limit: float, value: float | None) -> Bar:
     return Bar(what, f"≤ {limit:g}", _shown(value), None if value is None else round(value, 2) <= limit)
 
 
-def _at_least(what: str, limit: float, value: float | None) -> Bar:
+def at_least(what: str, limit: float, value: float | None) -> Bar:
     return Bar(what, f"≥ {limit:g}", _shown(value), None if value is None else value >= limit)
 
 

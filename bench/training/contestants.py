@@ -45,6 +45,10 @@ class Contestant(ABC):
     @abstractmethod
     def step(self) -> None: ...
 
+    def set_back(self) -> bool:
+        """Whether the weights are those of the start again."""
+        return False
+
     @abstractmethod
     def weights(self) -> dict[str, np.ndarray]: ...
 
@@ -53,7 +57,14 @@ class InTorch(Contestant):
     def __init__(self, setting: Setting) -> None:
         self.setting, self.model = setting, setting.task.model()
         self.inputs, self.targets = setting.inputs, setting.targets
+        self.start = [p.detach().clone() for p in self.model.parameters()]
         self.loss = mean_loss
+
+    def set_back(self) -> bool:
+        with torch.no_grad():
+            for parameter, value in zip(self.model.parameters(), self.start, strict=True):
+                parameter.copy_(value)
+        return True
 
     def sgd(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.model.parameters(), lr=self.setting.rate)
@@ -182,7 +193,8 @@ class Opacus(InTorch):
         outputs = self.wrapped(self.inputs)
         if self.criterion is None:
             loss = self.loss(outputs, self.targets)
-        elif outputs.dim() == 3:
+        elif outputs.dim() > 2:
+            outputs = outputs.movedim(1, -1).flatten(1, 2) if outputs.dim() == 4 else outputs
             loss = self.criterion(outputs.flatten(0, 1), self.targets.flatten(), shape=outputs.shape)
         else:
             loss = self.criterion(outputs, self.targets)
@@ -190,9 +202,15 @@ class Opacus(InTorch):
         self.optimizer.step()
 
     def weights(self) -> dict[str, np.ndarray]:
-        """By torch's names: its LSTM has ``l0.ih.weight`` for ``weight_ih_l0``."""
+        """By torch's names: its LSTM has ``l0.ih.weight`` for ``weight_ih_l0``, its attention three matrices for one."""
         found = super().weights()
-        return {re.sub(r"(l\d+)\.(ih|hh)\.(\w+)$", r"\3_\2_\1", name): value for name, value in found.items()}
+        for name in [name for name in found if ".qlinear." in name]:
+            each = [found.pop(name.replace(".qlinear.", f".{letter}linear.")) for letter in "qkv"]
+            found[name.replace(".qlinear.", ".in_proj_")] = np.concatenate(each)
+        return {
+            re.sub(r"(l\d+(?:_reverse)?)\.(ih|hh)\.(\w+)$", r"\3_\2_\1", name): value
+            for name, value in found.items()
+        }
 
 
 class BackPACK(InTorch):
@@ -253,6 +271,7 @@ CONTESTANTS: Mapping[str, Callable[[Setting], Contestant]] = {
     "JAX jit(vmap)": _jax(library=False),
     "jax-privacy": _jax(library=True),
 }
+IN_TORCH = (PLAIN, SECURE, *OPACUS, "torch.func vmap")  # on models that others wrote
 PEERS = tuple(name for name in CONTESTANTS if name not in (PLAIN, CHANNELS_LAST, *OWN))
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from models import TASKS
+from catalogue import TASKS
 from noise import cases, least
 from race import apart, say
 from torch import nn
 
 from privet.randomness import SecureNoise
 from privet.training import Flat, PoissonSampling, PrivateLoop, TrainingPlan
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 
 PARAMETERS = 1_300_000
 POPULATION = 20_000

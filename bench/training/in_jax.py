@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from catalogue import TASKS
 from contestants import Contestant, Setting
 from jax import lax
-from models import CIFAR, TASKS
+from models import CIFAR
 
 Weights = dict[str, Any]
 Model = Callable[[Weights, Any], Any]

@@ -10,7 +10,8 @@ import statistics
 import time
 
 import torch
-from models import TASKS, mean_loss
+from catalogue import TASKS
+from models import mean_loss
 from torch import nn
 
 from privet.training.per_example import ClippedSums, per_example_loss

@@ -116,7 +116,10 @@ def tokens(vocabulary: int, length: int) -> Callable[[int], Tensor]:
 
 @dataclass(frozen=True)
 class Task:
-    """A model, its inputs, the number of classes (none: the inputs are the targets, as for a language model), and its lots."""
+    """A model, its inputs, the number of classes (none: the inputs are the targets, as for a language model), and its lots.
+
+    ``targets`` makes them from the inputs where they are something else.
+    """
 
     title: str
     make: Callable[[], nn.Module]
@@ -125,6 +128,7 @@ class Task:
     lots: tuple[int, ...]
     images: bool = False
     claimed: bool = True  # part of the table, and not for tuning alone
+    targets: Callable[[Tensor], Tensor] | None = None
 
     def model(self) -> nn.Module:
         torch.manual_seed(0)
@@ -133,10 +137,12 @@ class Task:
     def data(self, count: int, seed: int = 1) -> tuple[Tensor, Tensor]:
         torch.manual_seed(seed)
         inputs = self.draw(count)
+        if self.targets is not None:
+            return inputs, self.targets(inputs)
         return inputs, inputs if self.classes is None else torch.randint(0, self.classes, (count,))
 
 
-TASKS = {
+OWN = {
     "logistic": Task("logistic regression", lambda: nn.Linear(784, 10), image(784), 10, (64, 256, 1024)),
     "mlp-50": Task("MLP 784-50-10", lambda: mlp(784, 50, 10), image(784), 10, (64, 256, 1024)),
     "mlp-1024": Task(
@@ -150,15 +156,19 @@ TASKS = {
     "attention": Task("encoder layer", Attention, tokens(1000, 64), 2, (64,), claimed=False),
     "gpt": Task("GPT-like", GPT, tokens(1000, 64), None, (16, 64, 256)),
 }
-CLAIMED = tuple(name for name, task in TASKS.items() if task.claimed)
+CLAIMED = tuple(name for name, task in OWN.items() if task.claimed)
 
 
 def mean_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean over the lot; every example has as many tokens, so that the mean over tokens is the mean over examples."""
+    """The mean over the lot; every example has as many tokens or pixels, so that their mean is that over examples."""
+    if outputs.dim() == 4:  # pixels: the classes come second
+        return F.cross_entropy(outputs, targets)
     return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
 
 
 def losses(outputs: Tensor, targets: Tensor) -> Tensor:
     """One number for each example."""
+    if outputs.dim() == 4:
+        outputs = outputs.movedim(1, -1)
     each = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none")
-    return each.view(targets.shape).mean(1) if targets.dim() == 2 else each
+    return each.view(len(targets), -1).mean(1) if targets.dim() > 1 else each

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from agreement import EXAMPLES
+from catalogue import TASKS
 from contestants import PLAIN, entrants
-from models import TASKS
 from worker import agree, call, serve
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -22,6 +23,7 @@ CONTEXT.set_forkserver_preload(
         "jax_privacy",
         "worker",
         "in_jax",
+        "foreign_packages",
         "numba",
         "cryptography",
     ]
@@ -139,14 +141,16 @@ def _rounds(cell: Cell, running: dict[str, Process], pace: Pace) -> None:
                 times.rounds[turn] = statistics.median(said)
 
 
-def agreements(contestants: list[str], models: list[str], threads: int) -> dict[tuple[str, str], float | str]:
+def agreements(
+    contestants: list[str], models: list[str], threads: int, examples: int = EXAMPLES
+) -> dict[tuple[str, str], float | str]:
     """How far each is from a loop over examples, for each model; a sentence where it cannot be said."""
     found: dict[tuple[str, str], float | str] = {}
     for name in contestants:
         for model in models:
             say(f"agreement: {name}, {model}")
             process = Process(
-                agree, name, model, threads
+                agree, name, model, examples, threads
             )  # each its own: a late answer must not count for the next
             found[name, model] = process.hear(SETUP)
             process.end()

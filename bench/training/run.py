@@ -1,6 +1,6 @@
 """Private training beside its peers and beside plain torch, interleaved in one run: a full step, model by model.
 
-    bench/training/run.sh [--quick] [--models mlp-50 gpt] [--lots 64 256] [--markdown docs/benchmarks-training.md]
+    bench/training/run.sh [--table foreign] [--quick] [--models mlp-50 gpt] [--lots 64 256] [--markdown docs/benchmarks-training.md]
 
 Every contestant has a fresh process for each model and lot, and they take turns, round by round. A step is forward, backward,
 clip, noise and SGD update, on a lot that is in memory. What is there is written after every model and lot, and when the run
@@ -21,9 +21,10 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
-from contestants import CONTESTANTS, PLAIN, SECURE, entrants
+from agreement import TOLERANCE
+from catalogue import TABLES, TASKS
+from contestants import CONTESTANTS, IN_TORCH, PLAIN, SECURE, entrants
 from extras import Extras, extras
-from models import CLAIMED, TASKS
 from race import Cell, Pace, agreements, race, say
 from tables import Agreements, report
 
@@ -39,6 +40,8 @@ PACKAGES = (
     "privet",
     "fastDP",
     "private-transformers",
+    "transformers",
+    "timm",
 )
 IDLE = 0.3  # load average for each core above which figures are to be doubted
 CAP = 3.0
@@ -117,26 +120,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _measure(results: Results, options: argparse.Namespace) -> None:
-    names = [n for n in CONTESTANTS if options.only is None or n in options.only or n in (PLAIN, SECURE)]
+    foreign = options.table == "foreign"
+    wanted = options.only or (IN_TORCH if foreign else CONTESTANTS)
+    names = [n for n in CONTESTANTS if n in wanted or n in (PLAIN, SECURE)]
     judged = [name for name in names if not name.startswith("plain")]
     results.agreements = agreements(judged, options.models, options.threads)
     for (name, model), value in results.agreements.items():
         if isinstance(value, str):
             print(f"{name} on {model}: {value}", file=sys.stderr, flush=True)
-    broken = {key for key, value in results.agreements.items() if isinstance(value, str)}
-    results.extras = extras(options.models, options.threads, quick=options.quick)
+    # Who computes something else is not raced, except for Privet, whose cells are shown with what is wrong.
+    broken = {
+        (name, model)
+        for (name, model), value in results.agreements.items()
+        if isinstance(value, str) or (value > TOLERANCE and name != SECURE)
+    }
+    if not foreign:
+        results.extras = extras(options.models, options.threads, quick=options.quick)
     results.write()
-    wanted = [(m, lot) for m in options.models for lot in _lots(m, options)]
+    cells = [(m, lot) for m in options.models for lot in _lots(m, options)]
     slow: dict[str, set[str]] = {model: set() for model in options.models}
-    for place, (model, lot) in enumerate(wanted):
+    for place, (model, lot) in enumerate(cells):
         start = time.monotonic()
         left = 60 * options.minutes - (start - results.began)
-        pace = _pace(left / (len(wanted) - place), options)
+        pace = _pace(left / (len(cells) - place), options)
         only = [n for n in entrants(TASKS[model]) if n in names and (n, model) not in broken]
         if left < 0:  # compiling takes longest; better no JAX in the last lines than no last lines
             only = [n for n in only if "jax" not in n.lower()]
+        if foreign:
+            exact = agreements([SECURE], [model], options.threads, lot)[SECURE, model]
+            results.agreements[f"{SECURE}, lot {lot}", model] = exact
         cell = race(model, lot, pace, slow[model], only)
-        following = wanted[place + 1][1] if place + 1 < len(wanted) else lot
+        following = cells[place + 1][1] if place + 1 < len(cells) else lot
         for name, times in cell.times.items():
             # What takes too long here, or will in the next lot, is not tried again.
             if times.slow or times.first * max(1.0, following / lot) > 1.5 * CAP:
@@ -184,12 +198,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, the two smaller lots")
-    parser.add_argument("--models", nargs="+", choices=CLAIMED, default=list(CLAIMED))
+    parser.add_argument(
+        "--table",
+        choices=list(TABLES),
+        default="own",
+        help="our models, or those that others wrote (one thread)",
+    )
+    parser.add_argument("--models", nargs="+", choices=[m for names in TABLES.values() for m in names])
     parser.add_argument("--lots", nargs="+", type=int, help="instead of each model's own")
     parser.add_argument(
         "--only", nargs="+", choices=list(CONTESTANTS), help="contestants beside plain torch and Privet"
     )
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, help="default: torch's; one for foreign models")
     parser.add_argument(
         "--cpu-time", action="store_true", help="time the processor and not the clock, for busy machines"
     )
@@ -200,7 +220,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--markdown", type=Path, metavar="FILE", help="rewrite the results section of this page"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    foreign = options.table == "foreign"
+    options.models = options.models or list(TABLES[options.table])
+    options.threads = options.threads or (1 if foreign else torch.get_num_threads())
+    options.cpu_time = options.cpu_time or foreign
+    return options
 
 
 if __name__ == "__main__":

@@ -4,16 +4,20 @@ from collections.abc import Iterable, Sequence
 
 from agreement import TOLERANCE
 from bars import MEASURABLE, Bar, bars, best, mean, memory, parameters
+from catalogue import TABLES, TASKS
 from contestants import CONTESTANTS, OPACUS, PEERS, PLAIN, SECURE
 from extras import Extras
-from models import TASKS
+from foreign_bars import foreign_bars
 from race import Cell
 
 Agreements = dict[tuple[str, str], float | str]
 
 
 def report(facts: Sequence[str], agreements: Agreements, cells: list[Cell], extras: Extras | None) -> str:
-    judged = bars(cells, extras)
+    foreign = [cell for cell in cells if cell.model in TABLES["foreign"]]
+    judged = foreign_bars(foreign) if foreign else []
+    if len(foreign) < len(cells) or extras is not None:
+        judged = [*bars([cell for cell in cells if cell not in foreign], extras), *judged]
     parts = ["\n".join(f"- {fact}" for fact in facts)]
     if cells:
         parts += [_steps(cells), _leads(cells), _memory(cells)]
@@ -31,7 +35,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _steps(cells: list[Cell]) -> str:
     """One table: the time of plain torch, and everybody's over it."""
-    others = [name for name in CONTESTANTS if name != PLAIN]
+    others = _others(cells)
     rows = []
     for cell in cells:
         plain, own = cell.times[PLAIN].seconds, cell.times[SECURE].seconds
@@ -48,6 +52,11 @@ def _steps(cells: list[Cell]) -> str:
     heads = ["model, lot", "parameters", f"{PLAIN}, ms", f"{SECURE}, ms", *others]
     note = "Milliseconds of a full step, and then each contestant's time ÷ plain torch in its default layout."
     return f"### Step time\n\n{note}\n\n{_table(heads, rows)}"
+
+
+def _others(cells: list[Cell]) -> list[str]:
+    """Those that took part, beside plain torch."""
+    return [name for name in CONTESTANTS if name != PLAIN and any(name in cell.times for cell in cells)]
 
 
 def _cell(cell: Cell, name: str) -> str:
@@ -82,7 +91,7 @@ def _who(found: tuple[float, str] | None) -> tuple[str, str]:
 
 
 def _memory(cells: list[Cell]) -> str:
-    others = [name for name in CONTESTANTS if name != PLAIN]
+    others = _others(cells)
     rows = [
         [
             f"{TASKS[cell.model].title}, {cell.lot}",

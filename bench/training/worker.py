@@ -7,6 +7,7 @@ same place for all. A throw-away step on two examples comes first: what it loads
 import ctypes
 import gc
 import os
+import resource
 import signal
 import time
 import warnings
@@ -17,11 +18,14 @@ from typing import Any
 
 import torch
 from agreement import difference
+from catalogue import TASKS
 from contestants import CONTESTANTS, Contestant, Setting
-from models import TASKS
 
 KILOBYTE = 1024
 SEVERAL = 4
+LARGEST = (
+    10 << 30
+)  # bytes of a process: a peer that writes out every gradient must not take the machine with it
 Clock = Callable[[], float]
 
 
@@ -48,11 +52,11 @@ def serve(
         pipe.send(_said(failure))
 
 
-def agree(pipe: Connection, contestant: str, model: str, threads: int) -> None:
+def agree(pipe: Connection, contestant: str, model: str, examples: int, threads: int) -> None:
     """Sends how far the contestant is from a loop over examples."""
     _settle(threads)
     try:
-        pipe.send(difference(contestant, model))
+        pipe.send(difference(contestant, model, examples))
     except Exception as failure:
         pipe.send(_said(failure))
 
@@ -73,6 +77,7 @@ def _settle(threads: int) -> None:
         0, sorted(os.sched_getaffinity(0))[:threads]
     )  # JAX takes as many threads as it has cores
     torch.set_num_threads(threads)
+    resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
 
 
 def _once(made: Contestant, clock: Clock) -> float:
@@ -96,11 +101,15 @@ def _first(made: Contestant, cap: float, clock: Clock) -> tuple[float, int]:
 
 
 def _turn(made: Contestant, seconds: float, clock: Clock) -> list[float]:
-    """Steps for so long, and several in any case: a run goes on, while the first step after a pause finds its memory cold."""
+    """Steps for so long, and several in any case: a run goes on, while the first step after a pause finds its memory cold.
+
+    The longer a step, the less that matters.
+    """
     times: list[float] = []
     first = _once(made, clock)
     end = clock() + seconds
-    while len(times) < (SEVERAL if first < 1 else 1) or clock() < end:
+    several = SEVERAL if first < 0.1 else SEVERAL // 2 if first < 1 else 1
+    while len(times) < several or clock() < end:
         times.append(_once(made, clock))
     return times
 

@@ -29,6 +29,7 @@ from privet.training.per_example.graph.proofs import RowProof
 from privet.training.per_example.graph.row_moves import UNPREDICTABLE, RowMoves
 from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.refusals import require_losses
+from privet.training.per_example.taps.registered import RegisteredTap
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
 __all__ = ["BatchAxisPlan", "GraphParameter", "PlanLearner"]
@@ -210,8 +211,10 @@ class PlanLearner:
             if axis is None and b.tap.takes_shared_rows and a.leading == b.leading:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
         followed: list[GraphParameter] = []
+        # Under autocast, autograd would round the sum of the examples on the way back, so that way is closed.
+        ways = (False,) if torch.is_autocast_enabled(self._parameters[0].device.type) else (False, True)
         for number, is_call, nodes, output in roots:
-            for any_step in (False, True):
+            for any_step in ways:
                 consumers = learn_consumers(graphs, nodes, output, _find_axis, set() if any_step else None)
                 if consumers is None:
                     continue
@@ -249,12 +252,36 @@ def _find_reused(walk: GraphWalk, calls: list[LayerCall], parameters: list[nn.Pa
             leaves.append((node, numbers[leaf.data_ptr()]))
     reused: set[int] = set()
     for start, number in leaves:
+        own_calls = [call for call in calls if number in call.tap.indices.values()]
+        if any(isinstance(call.tap, RegisteredTap) for call in own_calls):
+            if _reaches_the_losses(start, consumers, {call.edge.node for call in own_calls}):
+                reused.add(number)
+            continue
         node = start  # follow transpositions and the like, until another tensor comes in
         while len(after := consumers.get(node, [])) == 1 and after[0][1] == 1 and after[0][0] not in outputs:
             node = after[0][0]
         if len(after) > 1:
             reused.add(number)
     return reused
+
+
+def _reaches_the_losses(
+    start: Node, consumers: dict[Node, list[tuple[Node, int]]], outputs: set[Node]
+) -> bool:
+    """Whether a way leads from a node to the losses that passes none of these outputs.
+
+    A registered layer may use its parameter several times before its output.
+    """
+    seen, ahead = {start}, [start]
+    while ahead:
+        after = consumers.get(ahead.pop(), [])
+        if not after:
+            return True
+        for node, _ in after:
+            if node not in outputs and node not in seen:
+                seen.add(node)
+                ahead.append(node)
+    return False
 
 
 def _find_single_token(

@@ -1,7 +1,7 @@
 """One forward and one backward pass over a lot, with a proof of which rows belong to which example."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -16,6 +16,7 @@ from privet.training.per_example.graph.graph_parameters import ConsumerGraph
 from privet.training.per_example.graph.graphs import GraphWalk
 from privet.training.per_example.graph.proofs import NO_CERTIFICATE, CertificateNeed, GradientSite
 from privet.training.per_example.losses import LossFunction
+from privet.training.per_example.mixed_precision import widen
 from privet.training.per_example.refusals import require_losses
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
@@ -61,6 +62,12 @@ class PassResult:
     gradients: Sequence[Tensor | None]
     used_elsewhere: list[int]  # parameters that were also used in another way
     unproved: set[int]  # parameters whose rows have no proved order
+
+    def widen(self, dtype: torch.dtype) -> "PassResult":
+        """The same with gradients and saved inputs as ``dtype``, after a pass under autocast."""
+        for call in self.calls:
+            call.saved = tuple(widen(t, dtype) for t in call.saved)
+        return replace(self, gradients=[None if g is None else widen(g, dtype) for g in self.gradients])
 
 
 @final

@@ -22,6 +22,8 @@ class BilinearForm(GradientForm):
 
     __slots__ = ("gradient", "x1", "x2")
 
+    description = "bilinear: norms from both inputs and output gradients"
+
     def __init__(self, x1: Tensor, x2: Tensor, gradient: OutputGradient) -> None:
         self.x1, self.x2 = x1, x2  # [examples, tokens, in]
         self.gradient = gradient

@@ -46,6 +46,9 @@ CACHED_PRICE, UNCACHED_PRICE = 12.0, 48.0
 SHIFT_GAIN = 0.5
 """Products of pixels that may replace one product of windows. The sums over the shifts take time too."""
 
+FEW_WINDOWS = 0.25
+"""Windows for each output, over all examples, up to which the sum is one product of copied windows."""
+
 CACHED = 1 << 22
 """Numbers that stay in cache: 16 MB, as for temporaries elsewhere."""
 
@@ -96,6 +99,8 @@ class ConvForm(GradientForm):
         "module",
     )
 
+    description = "convolution: norms from windows and output gradients"
+
     def __init__(
         self,
         x: Tensor,
@@ -138,12 +143,43 @@ class ConvForm(GradientForm):
         return self._gram_squared_norms()
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        if not self._multiply_windows(factors, out, 1.0):
+            out += self._sum(factors)
+
+    def set_sum(self, factors: Tensor, out: Tensor) -> None:
+        if not self._multiply_windows(factors, out, 0.0):
+            out.copy_(self._sum(factors))
+
+    def _multiply_windows(self, factors: Tensor, out: Tensor, beta: float) -> bool:
+        """Write the sum as one product of windows in the order of the weight, if there are few of them.
+
+        torch makes such a weight gradient in another order first, which takes longer than the product.
+        """
+        module, g = self.module, self.gradient.rows
+        rows = g[0, 0, 0].numel() * g.shape[0] * g.shape[1]
+        few = module.groups == 1 and rows <= FEW_WINDOWS * module.out_channels
+        if self._dense is not None or not few or not out.is_contiguous():
+            return False
+        x, sizes = self.x, g.shape[3:]
+        strides = x.stride()
+        moves = [s * m for s, m in zip(strides[2:], module.stride, strict=True)]
+        taps = [s * d for s, d in zip(strides[2:], module.dilation, strict=True)]
+        shape, steps = (
+            (len(x), *sizes, x.shape[1], *module.kernel_size),
+            (strides[0], *moves, strides[1], *taps),
+        )
+        windows = x.as_strided(shape, steps, x.storage_offset()).reshape(rows, -1)
+        scaled = self.gradient.scale(factors).flatten(0, 1).movedim(1, -1).reshape(rows, -1)
+        out.view(len(out), -1).addmm_(scaled.t(), windows, beta=beta)
+        return True
+
+    def _sum(self, factors: Tensor) -> Tensor:
         module = self.module
         if self._dense is not None:
             total = torch.mv(self._dense.view(self.batch, -1).t(), factors)
-            out += self._as_weight(total.unsqueeze(0))[0]
-            return
+            return self._as_weight(total.unsqueeze(0))[0]
         scaled = self.gradient.scale(factors).flatten(0, 1)
+        weight: Tensor
         _, weight, _ = torch.ops.aten.convolution_backward(
             scaled,
             self._input,
@@ -157,7 +193,7 @@ class ConvForm(GradientForm):
             module.groups,
             [False, True, False],
         )
-        out += weight
+        return weight
 
     def narrow(self, examples: slice) -> "ConvForm":
         each = self._input.shape[0] // self.batch
@@ -193,6 +229,8 @@ class ConvForm(GradientForm):
     def _run_kernel(self, rows: Tensor) -> bool:
         """Write the gradients with a compiled loop. Returns False if there is none for this layer."""
         module, x = self.module, self._input
+        if module.groups > 1:
+            return self._run_depthwise_kernel(rows)
         kernels = load_kernels("conv_loops")
         is_plain = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
         if (
@@ -222,6 +260,24 @@ class ConvForm(GradientForm):
             pixels = images.flatten(2).numpy()
             kernels.short_window_gradients(threads, pixels, g.numpy(), down, across * channels, out.numpy())
             self._outputs_last = True
+        return True
+
+    def _run_depthwise_kernel(self, rows: Tensor) -> bool:
+        """The same where every channel has its own kernel."""
+        module, images = self.module, self._input.movedim(1, -1)
+        is_depthwise = len(module.stride) == 2 and module.groups == module.in_channels == module.out_channels
+        if not is_depthwise or set(module.dilation) != {1} or images.dtype is not torch.float32:
+            return False
+        kernels = load_kernels("depthwise_loops") if images.is_cpu and images.is_contiguous() else None
+        if kernels is None:
+            return False
+        g = self.gradient.rows.flatten(0, 1).movedim(1, -1).contiguous()
+        out = rows.view(-1, *module.kernel_size, module.out_channels)
+        moves = *module.stride, self._padding[2], self._padding[0]
+        kernels.depthwise_gradients(
+            choose_threads(images.numel()), images.numpy(), g.numpy(), *moves, out.numpy()
+        )
+        self._outputs_last = True
         return True
 
     def _prefers_shifts(self) -> bool:

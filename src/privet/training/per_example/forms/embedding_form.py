@@ -29,6 +29,8 @@ class EmbeddingForm(GradientForm):
 
     __slots__ = ("gradient", "ids", "shape", "skip")
 
+    description = "table: rows by index"
+
     def __init__(self, ids: Tensor, gradient: OutputGradient, shape: torch.Size, skip: int | None) -> None:
         self.ids = ids
         self.gradient = gradient
@@ -79,7 +81,7 @@ class EmbeddingForm(GradientForm):
         shared = (after | before).view(-1)
         starts = (before & ~after).view(-1)
         offsets = torch.arange(batch, device=order.device).mul_(tokens).unsqueeze(1)
-        members = (order + offsets).view(-1)[shared]
+        members = (order + offsets).reshape(-1)[shared]
         segment = torch.cumsum(starts[shared], 0) - 1
         owners = offsets.div(tokens, rounding_mode="floor").expand(batch, tokens).reshape(-1)
         sums = rows.new_zeros(int(segment[-1]) + 1, rows.shape[1])
@@ -125,6 +127,8 @@ class TiedForm(GradientForm):
     """
 
     __slots__ = ("matrix", "table")
+
+    description = "table and matrix in one (tied)"
 
     def __init__(self, matrix: LinearForm, table: EmbeddingForm) -> None:
         self.matrix = matrix

@@ -41,7 +41,7 @@ BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
     """A module of compiled loops; None if numba is not installed."""
     return (
@@ -129,6 +129,9 @@ class GradientForm(ABC):
 
     __slots__ = ()
 
+    description = "norms and sums by the rule of its layer"
+    """How the form computes norms and sums, in words, for ``explain``."""
+
     @abstractmethod
     def squared_norms(self) -> Tensor:
         """The squared norm of each example's gradient, float64."""
@@ -141,9 +144,9 @@ class GradientForm(ABC):
         """out = Σ_b factors_b · gradient_b."""
         self.add_sum(factors, out.zero_())
 
-    @abstractmethod
     def narrow(self, examples: slice) -> "GradientForm":
         """The gradients of these examples only."""
+        return DenseForm(self.to_dense()[examples])
 
     @abstractmethod
     def to_dense(self) -> Tensor:
@@ -155,6 +158,8 @@ class DenseForm(GradientForm):
     """Written-out gradients, because they are small or because no other form is known."""
 
     __slots__ = ("rows",)
+
+    description = "written out, from the same pass"
 
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
@@ -177,6 +182,8 @@ class BiasForm(GradientForm):
     """A bias: the gradient is Σ_t g_bt."""
 
     __slots__ = ("_sums", "gradient", "shape")
+
+    description = "bias: output gradients added up"
 
     def __init__(self, gradient: OutputGradient, shape: torch.Size) -> None:
         self.gradient = gradient

@@ -45,6 +45,8 @@ class LinearForm(GradientForm):
 
     __slots__ = ("_dense", "_scratch", "gradient", "shape", "x")
 
+    description = "matrix: norms from inputs and output gradients"
+
     def __init__(
         self, x: Tensor, gradient: OutputGradient, shape: torch.Size, scratch: Scratch | None = None
     ) -> None:

@@ -34,6 +34,7 @@ _SAME_NUMBERS = frozenset(
     {
         *("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0"),
         *("SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2", "AliasBackward0", "CloneBackward0"),
+        "ToCopyBackward0",  # of autocast; the way back keeps full precision
     }
 )
 _SPLITS = frozenset({"SplitBackward0", "SplitWithSizesBackward0"})

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from privet.torch_internals import get_weight_names
 from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient
+from privet.training.per_example.mixed_precision import full_precision, widen
 from privet.training.per_example.taps.layers import build_linear_forms
 from privet.training.per_example.taps.packed_rows import PackedRows
 from privet.training.per_example.taps.tape import Tap, has_plain_parameters
@@ -39,9 +40,11 @@ class RecurrentTap(Tap):
         assert isinstance(module, nn.RNNBase)
         if isinstance(x, PackedSequence):
             rows = PackedRows(x)
-            y, last = self._run_layers(x.data, states, rows)
+            with full_precision(x.data.device):
+                y, last = self._run_layers(x.data, states, rows)
             return rows.repack(y), last
-        y, last = self._run_layers(_swap_batch(x, module.batch_first), states, None)
+        with full_precision(x.device):
+            y, last = self._run_layers(_swap_batch(x, module.batch_first), states, None)
         return _swap_batch(y, module.batch_first), last
 
     def _run_layers(
@@ -54,6 +57,9 @@ class RecurrentTap(Tap):
         module = self.module
         assert isinstance(module, nn.RNNBase)
         directions = 2 if module.bidirectional else 1
+        dtype = next(iter(module.parameters())).dtype
+        x = widen(x, dtype)
+        states = None if states is None else tuple(widen(s, dtype) for s in states)
         last: list[tuple[Tensor, ...]] = []
         kinds = 2 if isinstance(module, nn.LSTM) else 1
         for layer in range(module.num_layers):
