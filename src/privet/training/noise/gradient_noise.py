@@ -72,7 +72,7 @@ def add_gaussian_(
     elif buffer.device.type != "cpu":
         noise = add_gaussian_(torch.zeros(flat.shape), deviation, source)
         flat.add_(noise.to(buffer.device)).div_(scale)
-    elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_available():
+    elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_ready(source):
         compiled_normals.add_normal(flat.numpy(), deviation, grid_spacing(deviation), source, scale)
     else:
         add_normal(flat, deviation, grid_spacing(deviation), expand_source(source))
