@@ -15,7 +15,7 @@ from torch import nn
 
 from privet.randomness import SecureNoise
 from privet.training import Flat, PoissonSampling, PrivateLoop, TrainingPlan
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 
 PARAMETERS = 1_300_000
 POPULATION = 20_000

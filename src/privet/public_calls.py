@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from privet.errors import InvalidArgument, PrivetError
+from privet.errors import InvalidArgument, NotEnoughMemory, PrivetError
 from privet.type_hints import Mismatch, Reader, reader_for
 
 __all__ = ["check_public_calls", "checked_modules"]
@@ -136,7 +136,7 @@ class _Readers:
         self.rest: Reader | None = None
         self.rest_named: Reader | None = None
         for parameter in list(inspect.signature(function).parameters.values())[skipped:]:
-            reader = reader_for(hints[parameter.name]) if parameter.name in hints else None
+            reader = (reader_for(hints[parameter.name]) or _read_any) if parameter.name in hints else None
             if reader is not None and keeps_arrays:
                 reader = _without_arrays(reader)
             if parameter.default is None and reader is not None:
@@ -194,15 +194,22 @@ def _holds_arrays(hint: object, *, deep: bool) -> bool:
     )
 
 
-def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetError | None:
-    """What to say where arrays of the right type do not fit: their shapes, their numbers or each other. None:
-    it is not that.
+def _explain(error: Exception, function: types.FunctionType, *, takes_arrays: bool) -> PrivetError | None:
+    """What to say where arrays of the right type do not fit (their shapes, their numbers or each other), or
+    where memory is too small. None: it is not that.
 
-    Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has
-    failed. The error itself may show numbers, so it is the cause of this one and no part of its message.
+    Only for a caller outside of Privet, and where no function of the caller has failed. The error itself may
+    show numbers, so it is the cause of this one and no part of its message.
     """
+    lacks_memory = isinstance(error, MemoryError) or (
+        type(error) is RuntimeError and "DefaultCPUAllocator" in str(error)  # torch's, on a processor
+    )
+    if isinstance(error, PrivetError) or not (lacks_memory or (takes_arrays and isinstance(error, _MISFITS))):
+        return None
+    if error.__traceback__ is None or error.__traceback__.tb_next is None:
+        return None  # the function was not entered: an argument is missing, or has no such name
     caller = sys._getframe(2).f_globals.get("__name__", "")
-    if isinstance(error, PrivetError) or not isinstance(error, _MISFITS) or _is_own(caller):
+    if _is_own(type(error).__module__) or _is_own(caller):
         return None
     inside = [
         frame.f_globals.get("__name__", "")
@@ -211,8 +218,13 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     ]
     if not inside or not _is_own(inside[-1]):
         return None
+    name = function.__qualname__.removesuffix(".__init__")
+    if lacks_memory:
+        return NotEnoughMemory(
+            f"What {name} was asked for must fit into memory, and does not. Ask for less at once."
+        )
     return InvalidArgument(
-        f"The arrays given to {function.__qualname__} must have the shapes and numbers that it asks for, "
+        f"The arrays given to {name} must have the shapes and numbers that it asks for, "
         f"and do not fit ({type(error).__name__}). Check the number of rows, columns and classes of each."
     )
 
@@ -242,6 +254,16 @@ def _is_installed(filename: str) -> bool:
 
 
 _PYTHON = str(Path(os.__file__).parent)
+
+
+def _read_any(value: object) -> object:
+    """Any value that can be asked for its class, as ``isinstance`` does. A proxy of something gone fails."""
+    try:
+        value.__class__  # noqa: B018
+    except Exception:
+        got = f"a {type(value).__name__} that fails when it is asked for its class"
+        raise Mismatch("a value", got, "Give the value itself.") from None
+    return value
 
 
 def _or_none(reader: Reader) -> Reader:
@@ -287,10 +309,10 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
     object has no effect elsewhere.
     """
     hints = [hint for name, hint in function.__annotations__.items() if name != "return"]
-    if all(hint is Any or hint is object for hint in hints):
+    if not hints:
         return function
     readers: _Readers | None = None
-    make, listed, refused_arrays = _Readers, _as_tuple, _refused_arrays
+    make, listed, explain = _Readers, _as_tuple, _explain
     refused_by_type, refused_by_class = InvalidArgument, PrivetError
 
     def call(*args: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -301,7 +323,7 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
         try:
             return function(*read_args, **read_named)
         except Exception as error:
-            refused = refused_arrays(error, function) if readers.arrays else None
+            refused = explain(error, function, takes_arrays=bool(readers.arrays))
             if refused is None:
                 raise
             raise refused from error
@@ -315,7 +337,13 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
         except refused_by_type as refused:
             wrong_type = refused
         else:
-            return function(*read_args, **read_named)
+            try:
+                return function(*read_args, **read_named)
+            except Exception as error:
+                misfit = explain(error, function, takes_arrays=bool(readers.arrays))
+                if misfit is None:
+                    raise
+                raise misfit from error
         try:
             function(*map(listed, args), **{name: listed(value) for name, value in named.items()})
         except refused_by_class:

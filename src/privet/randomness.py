@@ -19,6 +19,8 @@ from privet.public_calls import check_public_calls
 
 __all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "experiment"]
 
+_MOST_WORDS = 10**10  # 80 GB
+
 
 class NoiseSource(ABC):
     """Where the bits of privacy noise come from."""
@@ -47,7 +49,7 @@ class SecureNoise(NoiseSource):
         return frozenset()
 
     def bits(self, words: int) -> np.ndarray:
-        whole("words", words, least=0)
+        whole("words", words, least=0, most=_MOST_WORDS)
         return np.frombuffer(os.urandom(8 * words), dtype=np.uint64)
 
 
@@ -72,7 +74,7 @@ class SeededNoise(NoiseSource):
         return frozenset({Caveat.SEEDED_NOISE})
 
     def bits(self, words: int) -> np.ndarray:
-        whole("words", words, least=0, most=10**10)
+        whole("words", words, least=0, most=_MOST_WORDS)
         return self._generator.integers(0, 2**64, size=words, dtype=np.uint64)
 
 

@@ -5,17 +5,16 @@ import contextlib
 import io
 import json
 import random
-import signal
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from fuzz_limits import limited
 
 import privet
 from privet.cli import main
 from privet.cli.exit_codes import ExitCode
 
-LIMIT = 20  # seconds
 WORDS = [
     "", " ", "-", "--", "0", "-1", "1e400", "-1e400", "nan", "inf", "1e-400", "9" * 5000, "1/0", "0/0", "1/3", "0x10", "１", "true", "[]", "{}",
     "None", "\ud800", "\x1b[2J", "a\nb", "\u202e", "x" * 5000, "../../..", "/", "/dev/null", "/dev/full", "/dev/zero", "loss", "a:0:1", "a:1:0", "a:nan:1",
@@ -163,21 +162,12 @@ class CommandFuzzer:
     def call(self, words: list[str]) -> None:
         self.calls += 1
         out, err = io.StringIO(), io.StringIO()
-
-        def end(*_: object) -> None:
-            raise TimeoutError
-
-        before = signal.signal(signal.SIGALRM, end)
-        signal.alarm(LIMIT)
         try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            with limited(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = main(words)
         except BaseException as error:
             self.faults.append((words, f"{type(error).__name__} passed through"))
             return
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)
         self.codes[int(code)] += 1
         said = err.getvalue()
         if "Traceback" in said or code not in (

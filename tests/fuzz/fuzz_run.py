@@ -27,6 +27,7 @@ def run(calls: int, seed: int, only: str = "", least: int = 1) -> dict:
     for turn in range(turns):
         for target in found:
             began = time.perf_counter()
+            fuzzer.random.seed(f"{seed} {target.name} {turn}")  # a new target changes the calls of no other
             fuzzer.call(target, hostile=(1, 1, 2, 0, 1, 9)[turn % 6])
             fuzzer.outcomes.seconds[target.name] += time.perf_counter() - began
     out = fuzzer.outcomes
@@ -44,6 +45,7 @@ def run_commands(calls: int, seed: int) -> dict:
 
     import privet
 
+    importlib.import_module("torch")  # now: a limit of time must not cut its import in two
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     os.chdir(folder)
     os.environ["HOME"] = tempfile.tempdir = str(folder)

@@ -5,7 +5,7 @@ import pytest
 
 import privet.attacks
 from privet.attacks import Attack, Predictions, Probabilities
-from privet.attacks.membership.registry import ATTACKS, Means, find_attacks
+from privet.attacks.membership.registry import ATTACKS, REFERENCES, SHADOWS, Means, find_attacks
 from privet.attacks.shadows import CallableRecipe, ScikitRecipe, study
 from privet.errors import InvalidArgument
 from privet.pipeline import audit
@@ -36,6 +36,12 @@ def _recipe():
 def test_every_attack_has_one_name():
     assert {one.kind for one in ATTACKS.values()} == CLASSES
     assert len(ATTACKS) == len(CLASSES) == 21
+
+
+def test_attacks_that_compare_with_other_models_are_calibrated():
+    needs = {name: attack.needs for name, attack in ATTACKS.items()}
+    models = {name for name in needs if REFERENCES in needs[name] or SHADOWS in needs[name]}
+    assert {name for name, attack in ATTACKS.items() if attack.kind.is_calibrated} == models | {"quantile"}
 
 
 def test_the_help_of_the_command_line_lists_them():

@@ -15,15 +15,23 @@ import pytest
 import torch
 
 import privet
-from privet import attacks, auditing, events, mechanisms, releasing, training
+from privet import attacks, auditing, events, filters, mechanisms, releasing, training
 from privet.adjacency import AddRemove
 from privet.attacks import shadows
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, PrivetError
 from privet.events import Compose, Gaussian
 from privet.public_calls import check_public_calls, checked_modules
 from privet.scores import Scores
 
 SECRET = "Jane Doe, 1234"
+
+
+class Proxy:
+    """Stands for something that is gone."""
+
+    @property
+    def __class__(self):
+        raise LookupError(SECRET)
 
 
 class TestRefused:
@@ -94,6 +102,41 @@ class TestRefused:
         ) as refused:
             training.PerLayer(1.0).factors(torch.zeros(()))
         assert refused.value.__cause__ is not None
+
+    def test_arrays_that_do_not_fit_an_object(self):
+        with pytest.raises(InvalidArgument, match="The arrays given to Job must have the shapes"):
+            shadows.Job(
+                recipe=shadows.CallableRecipe(lambda *_: None), inputs=np.float16(1), labels=np.zeros(1),
+                members=np.ones((1, 1), dtype=bool), seeds=(0,), query_inputs=(),
+            )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda value: releasing.answer_from_plain("a", value),
+            filters.filter_from_plain,
+            lambda value: mechanisms.KaryResponse(("a", "b"), 0.75, privet.ReplaceOne()).posterior(
+                value, prior=[0.5, 0.5]
+            ),
+        ],
+    )
+    def test_objects_that_fail_when_asked_for_their_class(self, call):
+        """Proxies of other libraries do where what they stand for is gone."""
+        with pytest.raises(PrivetError) as refused:
+            call(Proxy())
+        assert "Jane" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda: auditing.accuracy_by_group(np.ones(3)),
+            lambda: auditing.Roc(np.ones(3)),
+            lambda: training.CorrectedAdam([], what=3),
+        ],
+    )
+    def test_a_call_without_an_argument_is_about_that_argument(self, call):
+        with pytest.raises(TypeError, match="argument"):
+            call()
 
     def test_the_error_of_a_function_of_the_caller_stays_their_own(self):
         def fails(rows):

@@ -1,6 +1,7 @@
 """Arguments as people write them: numbers, lists, dictionaries, classes and schedulers of torch; and one-line reprs."""
 
 import functools
+import html
 import inspect
 from dataclasses import fields, replace
 
@@ -82,7 +83,7 @@ def test_every_argument_is_explicit_documented_and_an_option(function):
         name for name, p in inspect.signature(function).parameters.items() if p.kind is not p.VAR_KEYWORD
     }
     options = {field.name for field in fields(RunOptions)}
-    own = {"model", "data", "loss", "watch"}
+    own = {"model", "data", "loss", "watch", "collate", "classes"}
     assert names - own <= options
     assert options - names <= {"steps", "schedule"}
     section = inspect.getdoc(function).split("Args:")[1]
@@ -148,8 +149,9 @@ def test_data_may_be_a_list():
     arrays = [c.numpy() for c in columns]
     assert train(network(), [arrays[0].astype("float64"), arrays[1]], **settings).plan.population == 200
     assert train(network(), tuple(c.tolist() for c in columns), **settings).plan.population == 200
+    assert train(network(), [([0.0, 1.0, 2.0], 1)] * 200, **settings).plan.population == 200
     with pytest.raises(InvalidArgument, match="tuple of arrays"):
-        train(network(), [([0.0, 1.0, 2.0], 1)] * 200, **settings)
+        train(network(), [0.0, 1.0, 2.0] * 200, **settings)
 
 
 # Optimisers and schedulers --------------------------------------------------------------------------------------------
@@ -244,6 +246,22 @@ def test_reprs_have_one_line_and_no_tensors():
         "PrivateLoop(Sequential, step 1 of 4: 4 steps, Poisson lots at rate 0.25 of 200"
     )
     assert str(result.canaries.included) not in repr(result)
+
+
+def test_a_notebook_shows_the_run_and_its_guarantee_and_escapes_names():
+    network_type = type("<b>Net</b>", (nn.Sequential,), {})
+    result = trained(network_type(nn.Linear(3, 20), nn.Linear(20, 2)), canaries=Canaries(40, seed=1))
+    shown = result._repr_html_()
+    assert "<b>" not in shown
+    assert "<td>&lt;b&gt;Net&lt;/b&gt;</td>" in shown
+    assert f"<td>{html.escape(str(result.plan))}</td>" in shown
+    assert "<tr><th>Canaries</th><td>40</td></tr>" in shown
+    assert result.guarantee()._repr_html_() in shown
+    assert "Steps not run" not in shown
+    cut = replace(result, interrupted=True, canaries=None, steps_cut=3)._repr_html_()
+    assert ", interrupted</td>" in cut
+    assert "<tr><th>Steps not run</th><td>3</td></tr>" in cut
+    assert "Canaries" not in cut
 
 
 def test_train_is_listed_if_torch_is_installed(monkeypatch):

@@ -19,12 +19,9 @@ from privet.training.sampling.batch_sampler import (
     PoissonBatchSampler,
     ShuffledBatchSampler,
 )
-from privet.training.sampling.examples import (
-    DatasetExamples,
-    TensorExamples,
-    as_examples,
-    split_micro_batches,
-)
+from privet.training.sampling.datasets import DatasetExamples
+from privet.training.sampling.examples import TensorExamples, split_micro_batches
+from privet.training.sampling.reading import as_examples
 from privet.training.sampling.subsets import draw_binomial, draw_subset
 
 

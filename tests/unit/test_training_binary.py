@@ -14,7 +14,7 @@ from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output,
 from privet.training.loop.inputs import prepare_data
 from privet.training.loop.losses import as_per_example_loss
 from privet.training.loop.step import NoisyGradient
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 
 
 class Flattened(nn.Module):

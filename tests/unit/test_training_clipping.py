@@ -13,7 +13,7 @@ from privet.randomness import SeededNoise
 from privet.training import Adaptive, Automatic, ClippedSums, Flat, PerLayer, per_example_loss
 from privet.training.loop.step import NoisyGradient
 from privet.training.plan import QuantileClip
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 
 NORMS = torch.tensor([0.0, 0.3, 1.0, 5.0, 1e6], dtype=torch.float64)
 

@@ -32,7 +32,7 @@ from privet.training.loop.setup import make_plan
 from privet.training.noise.correlated import BandedNoise, IndependentNoise, TreeNoise
 from privet.training.noise.distributions import Normal
 from privet.training.plan import TrainingPlan
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import as_examples
 from privet.training.sampling.schemes import (
     CyclicPoissonSampling,
     CyclicSampling,

@@ -1,10 +1,12 @@
 """Zero-out adjacency: a zeroed unit keeps its place, and only sums do not show that the place is there."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 
 from privet.accounting import PrivacyLoss, account
+from privet.accounting.atoms import restate_for_exchange
 from privet.accounting.zeroed import adds_contributions, zeroed_is_absent
 from privet.adjacency import AddRemove, ZeroOut
 from privet.documents import event_from_json
@@ -14,6 +16,7 @@ from privet.events import (
     Compose,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     ExponentialMechanism,
     FixedSize,
     Gaussian,
@@ -162,3 +165,23 @@ def test_a_document_may_say_one():
     again = Ledger.from_json(ledger.to_json())
     assert again.to_json() == ledger.to_json()  # a file that said 1 goes on saying 1
     assert account(again).epsilon(delta=1e-3) == account(ledger).epsilon(delta=1e-3)
+
+
+@pytest.mark.parametrize(
+    "around", [lambda e: e, lambda e: Repeat(e, 3), lambda e: Compose((Gaussian(1.0), e))]
+)
+def test_an_event_that_no_theorem_restates_for_an_exchange_is_refused(around):
+    """A new event with a claimed ε must not pass for a sum: under add-remove its ε doubles in an exchange."""
+
+    @dataclass(frozen=True)
+    class Unknown(Event):
+        epsilon: float = 1.0
+
+    with pytest.raises(NotProved, match="Unknown for one unit exchanged"):
+        restate_for_exchange(around(Unknown()))
+
+
+def test_claims_double_in_an_exchange_and_sums_stay():
+    assert restate_for_exchange(ExponentialMechanism(epsilon=1.0)) == ExponentialMechanism(epsilon=2.0)
+    for event in (Gaussian(1.0), Laplace(2.0), TreeNoise(3.0, 4, 2, 2), RandomizedResponse(0.9)):
+        assert restate_for_exchange(event) == event

@@ -29,6 +29,7 @@ __all__ = ["Composition", "Derivatives", "Line", "derivatives", "line", "moduli"
 
 _LARGEST_RULE = 1e7  # multiplications that one line may cost
 _FEW_STEPS = 3  # between the two ends of a discrete Laplace law, which are summed up
+_UNIT = 4 * float(np.finfo(float).eps)  # in which the error of a line is counted
 _MANY = 16  # different pairs from which on families answer for them
 
 
@@ -177,23 +178,26 @@ def round_off(composition: Composition, point: float) -> float:
 
 
 def line(composition: Composition, point: float, step: float, places: Places) -> Line | None:
-    """K(c + i k h) for some k, best in a row; None when that would take too long."""
+    """K(c + i k h) for some k, best in a row; None when that would take too long.
+
+    Where a factor is all round-off, its upper bound stands for it, with an error that covers every smaller
+    value.
+    """
     offsets = step * places
     if composition.is_many:
         found = _of_families(composition, point, step, places)
         if found is None:
             return None
-        values, error = found
+        values, error, ceiling = found
         parts = composition.sorted_out[2]
     else:
         values, error = np.zeros(len(places), dtype=np.complex128), np.zeros(len(places))
-        parts = composition.parts
+        ceiling, parts = np.zeros(len(places)), composition.parts
     for pair, times in parts:
         if isinstance(pair, GaussianPair):
             s = point + 1j * offsets
             part = 0.5 * times * pair.mu**2 * s * (s + 1)
-            values += part
-            error += np.abs(part)
+            values, error, ceiling = values + part, error + np.abs(part), ceiling + part.real
             continue
         rule = pair.nodes(point, float(offsets.max()) + step, DIGITS + np.log(times))
         if rule is None or rule.losses.size * len(places) > _LARGEST_RULE:
@@ -201,25 +205,26 @@ def line(composition: Composition, point: float, step: float, places: Places) ->
         weight, excess = tilt_weights(rule, point)
         moments = excess + turned_sums(weight, rule.losses, step, places)
         values += times * log1p(moments)
-        size = np.abs(1.0 + moments)
+        size = np.maximum(np.abs(1.0 + moments), 1e-300)
         drift = float(weight @ np.abs(rule.losses))
-        error += times * (drift * offsets + np.abs(moments) + 400 * abs(excess)) / np.maximum(size, 1e-300)
-    return Line(values, 4 * np.finfo(float).eps * (error + 4.0))
+        rough = drift * offsets + np.abs(moments) + 400 * abs(excess)
+        error += times * rough / size
+        ceiling += times * np.log(size + _UNIT * rough)
+    lost = ~(error * _UNIT < 0.5)
+    values[lost], error[lost] = ceiling[lost], 2 / _UNIT
+    return Line(values, _UNIT * (error + 4.0))
 
 
 def _of_families(
     composition: Composition, point: float, step: float, places: Places
-) -> tuple[Complexes, Reals] | None:
-    """K(c + ikh) of the Gaussian pairs and of those that have a family, and its error in units of 4 · 2⁻⁵².
-
-    Where a factor is all round-off, what it is at most stands for it, with an error that holds for whatever
-    it is.
+) -> tuple[Complexes, Reals, Reals] | None:
+    """K(c + ikh) of the Gaussian pairs and of those that have a family, its error in units of ``_UNIT``, and
+    an upper bound of its real part.
     """
     square, families, _ = composition.sorted_out
     s = point + 1j * step * places
     values = 0.5 * square * s * (s + 1)
-    error, ceiling = np.abs(values), values.real
-    unit = 4 * np.finfo(float).eps
+    error, ceiling = np.abs(values), values.real.copy()
     for family in families:
         for rows in family.rows(len(places)):
             found = family.along(point, step, places, rows)
@@ -229,11 +234,9 @@ def _of_families(
             logs, counts = log1p(moments), family.counts[rows]
             values = values + counts @ logs
             size = np.maximum(np.abs(1.0 + moments), 1e-300)
-            error = error + counts @ (rough / size / unit + np.abs(logs))
+            error = error + counts @ (rough / size / _UNIT + np.abs(logs))
             ceiling = ceiling + counts @ np.log(size + rough)
-    lost = ~(error * unit < 0.5)
-    values[lost], error[lost] = ceiling[lost], 2 / unit
-    return values, error
+    return values, error, ceiling
 
 
 def moduli(

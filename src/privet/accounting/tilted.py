@@ -75,8 +75,16 @@ def turn(angle: NDArray[np.float64]) -> Complexes:
 
 
 def log1p(z: Complexes) -> Complexes:
-    """ln(1 + z); numpy's own loses the small part of a complex argument."""
+    """ln(1 + z); numpy's own loses the small part of a complex argument.
+
+    |1 + z|² − 1 has the absolute error of a number near 1. Where |1 + z| is small, the square would lose
+    twice the digits that 1 + z has, so the logarithm is that of |1 + z| itself (1 + Re z is exact on
+    [−2, −1/2]).
+    """
     real, imag = z.real, z.imag
+    size = np.hypot(1 + real, imag)
     with np.errstate(divide="ignore"):
-        modulus = 0.5 * np.log1p(np.maximum(real * (2 + real) + imag * imag, -1.0))
+        modulus = np.where(
+            size < 0.5, np.log(size), 0.5 * np.log1p(np.maximum(real * (2 + real) + imag * imag, -1.0))
+        )
     return np.asarray(modulus + 1j * np.arctan2(imag, 1 + real))

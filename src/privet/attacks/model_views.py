@@ -103,7 +103,9 @@ class Predictions(LabelOnly):
     batch: int = 65536
 
     def labels(self, inputs: Rows) -> Labels:
-        answers = [_to_array(query(self.function, rows)) for rows in batches(inputs, self.batch)]
+        answers = [
+            np.atleast_1d(_to_array(query(self.function, rows))) for rows in batches(inputs, self.batch)
+        ]
         answer = np.concatenate(answers)
         if (
             answer.dtype.kind == "f"

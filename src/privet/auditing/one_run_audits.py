@@ -21,6 +21,7 @@ __all__ = ["COINS", "OneRunAudit"]
 
 COINS = "a fair coin of its own decided whether each record is in, or a random half of them is in"
 
+_MOST = 10**8  # records of a side: tails of so many fit into memory
 _FEWEST = 40  # records; with fewer, a part of them cannot choose well, and the lines share the level
 
 
@@ -80,7 +81,7 @@ class OneRunAudit(Audit):
     @final
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
         check_delta(delta)
-        records = whole("members", members) + whole("others", others)
+        records = whole("members", members, most=_MOST) + whole("others", others, most=_MOST)
         split = self._split(records)
         rest = records if split is None else max_remaining(members, others, split)
         perfect = [GuessResult(sum(line), sum(line)) for line in plan_counts(self.plan, rest)]

@@ -69,6 +69,11 @@ class Roc:
                 "A curve must have both counts for each of its thresholds, and has not. Make it with "
                 "Roc.of(scores)."
             )
+        counts = np.asarray(self.true_positives), np.asarray(self.false_positives)
+        if not all(count.size and count.dtype.kind in "iu" and count[-1] > 0 for count in counts):
+            raise InvalidArgument(
+                "A curve must have records of both sides, and has not. Score members and others."
+            )
 
     @classmethod
     def of(cls, scores: Scores) -> "Roc":
@@ -190,10 +195,6 @@ class Roc:
         """
         whole("points", points, least=2, most=10**6)
         failure = (1 - open_fraction("confidence", confidence)) / 2
-        if self.others == 0 or self.members == 0:
-            raise InvalidArgument(
-                "A curve must have records of both sides, and has one. Score members and others."
-            )
         wanted = np.unique(np.geomspace(1, self.others, points).astype(np.int64))
         indices = np.searchsorted(self.false_positives, wanted, side="right") - 1
         indices = np.unique(np.append(indices, len(self.thresholds) - 1))

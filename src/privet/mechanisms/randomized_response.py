@@ -195,7 +195,8 @@ class KaryResponse(Mechanism[list[Any]]):
         position = indices([answer], self._positions)[0]
         if position < 0:
             raise InvalidArgument(
-                f"'answer' must be one of the answers, got {format_value(answer)}. Give what the person said."
+                f"'answer' must be one of the answers, got another, of type {type(answer).__name__}. "
+                f"Give what the person said."
             )
         likelihood = np.full(len(self.answers), self.lie)
         likelihood[position] = self.truth
@@ -247,6 +248,8 @@ def _most_truth(epsilon: float, categories: int, adjacency: Adjacency) -> float:
     """The largest ``truth`` that keeps to ε, less a few units in the last place."""
     _check_adjacency(adjacency)
     other = math.exp(-positive("epsilon", epsilon))
+    if other == 0:
+        return _refuse(epsilon)
     if isinstance(adjacency, ReplaceOne):
         truth = 1 / (1 + (categories - 1) * other)
     else:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from privet import __version__
 from privet.accounting import account
 from privet.arguments import open_fraction
-from privet.attacks import Attack, LayerClassifier, Outputs, QuantileRegression, Shokri, see
+from privet.attacks import Outputs, see
 from privet.attacks.fitted import class_names
-from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.signals import check_labels
 from privet.attacks.preflight import enough_records, preflight, same_size
 from privet.attacks.shadows.recipe import Recipe, to_recipe
@@ -192,7 +191,7 @@ def audit(
             _result(
                 attack.run(view, challenge), attack.adversary, claim, OneRun(shares.bound), delta, shares
             ),
-            strength=_strength(attack),
+            strength=Strength.CALIBRATED if attack.is_calibrated else Strength.TARGET_ALONE,
         )
         for attack in chosen
     ]
@@ -328,12 +327,6 @@ def _warn_of_missing_labels(challenge: Challenge) -> tuple[Check, ...]:
             advice="Give (inputs, labels) for members and for non-members.",
         ),
     )
-
-
-def _strength(attack: Attack[Any]) -> Strength:
-    """Whether the attack compares the target with other models, or with a regression."""
-    calibrated = isinstance(attack, ReferenceAttack | Shokri | QuantileRegression | LayerClassifier)
-    return Strength.CALIBRATED if calibrated else Strength.TARGET_ALONE
 
 
 def _flag_only_where_detected(audited: ModelAudit) -> ModelAudit:

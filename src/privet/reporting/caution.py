@@ -9,7 +9,7 @@ shows a verdict in the colour of good news where only weak attacks were run.
 from privet.caveats import Caveat
 from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Standing, Strength
-from privet.reporting.numbers import count, small
+from privet.reporting.numbers import at_least, count, small
 from privet.reporting.standings import Badge, standing_badge
 
 __all__ = ["attack_strength", "audit_badge", "condition_sentences", "delta_alarm", "warning_sentences"]
@@ -37,18 +37,44 @@ def audit_badge(audit: ModelAudit) -> Badge:
     """The badge of a model.
 
     "Not detected" by weak or unknown attacks is not shown as good news; nor is a proof at a δ that is too
-    large.
+    large. Canaries that were detected are named together with the ε that they show, because an attack can
+    tell canaries apart without showing an ε above 0. An audit of canaries alone says nothing about records.
     """
+    proved = audit.epsilon_proved is not None
     if audit.standing is Standing.NOT_DETECTED_PROVED and Caveat.DELTA_TOO_LARGE in audit.caveats:
         return Badge("Not detected, and δ is too large for the proof", "!", "within")
-    if audit.standing in _NOT_DETECTED and audit.canaries_detected:
-        proved = ", within the proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""
-        return Badge(f"Not detected on records, canaries detected{proved}", "≤", "within")
+    if audit.standing is not Standing.BROKEN and audit.canaries_detected and not audit.detected:
+        records = (
+            f"Not detected on records{_weak_attacks(audit)}" if audit.on_records else "No records attacked"
+        )
+        within = ", within the proof" if proved else ""
+        return Badge(
+            f"{records}; canaries detected, {_shown_by_canaries(audit)}{within}",
+            "≤" if proved else "!",
+            "within" if proved or audit.on_records else "leaks",
+        )
     if audit.standing in _NOT_DETECTED and audit.strength is not Strength.CALIBRATED:
-        by = "weak attacks" if audit.strength is Strength.TARGET_ALONE else "an unknown attack"
-        proved = ", bounded by proof" if audit.standing is Standing.NOT_DETECTED_PROVED else ""
-        return Badge(f"Not detected by {by}{proved}", "?", "unseen")
+        bounded = ", bounded by proof" if proved else ""
+        return Badge(f"Not detected{_weak_attacks(audit)}{bounded}", "?", "unseen")
     return standing_badge(audit.standing)
+
+
+def _weak_attacks(audit: ModelAudit) -> str:
+    match audit.strength:
+        case Strength.TARGET_ALONE:
+            return " by weak attacks"
+        case Strength.UNKNOWN:
+            return " by an unknown attack"
+        case Strength.CALIBRATED:
+            return ""
+
+
+def _shown_by_canaries(audit: ModelAudit) -> str:
+    measured = audit.epsilon_of_canaries
+    if not measured:
+        return "no ε above 0 shown"
+    shown = at_least(measured)
+    return "ε > 0" if shown == "0" else f"ε ≥ {shown}"
 
 
 def delta_alarm(audit: ModelAudit) -> str:

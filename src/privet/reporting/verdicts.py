@@ -39,9 +39,10 @@ def _finding(audit: ModelAudit) -> str:
         case Standing.BROKEN:
             return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
+            what = "who was in its training data" if audit.on_records else "which canaries it was trained on"
             return (
-                f"{audit.name} leaks who was in its training data: {_detection_clause(audit)}, and no proof "
-                f"caps how much{_canaries(audit)}."
+                f"{audit.name} leaks {what}: {_detection_clause(audit)}, and no proof caps how "
+                f"much{_canaries(audit)}."
             )
         case Standing.LEAKS_WITHIN:
             return (
@@ -78,32 +79,43 @@ def breach(audit: ModelAudit) -> str:
 
 def _canaries(audit: ModelAudit) -> str:
     """A clause on what canaries showed."""
-    measured = audit.epsilon_of_canaries
-    if not measured or not audit.on_records:
+    if not audit.canaries_detected or not audit.on_records:
         return ""
-    return f"; canaries in its training show that it is at least ε = {at_least(measured)}"
+    measured = audit.epsilon_of_canaries
+    if measured:
+        return f"; canaries in its training show that it is at least ε = {at_least(measured)}"
+    auc = max(result.leakage.auc.value for result in audit.on_canaries if result.detected)
+    return (
+        f"; an attack tells the canaries in its training from others (AUC {fraction(auc)}), and shows no ε "
+        f"above 0"
+    )
 
 
 def _detection_clause(audit: ModelAudit) -> str:
-    """A clause on the statement that excludes chance, the one with the fewest false alarms."""
+    """A clause on the statement that excludes chance, the one with the fewest false alarms.
+
+    Canaries are called canaries: to find them is not to find a person.
+    """
     result = audit.strongest
     leakage = result.leakage
+    members = "canaries" if result.planted else "members"
     rates = [(fpr, tpr) for fpr, tpr in sorted(leakage.tprs.items()) if tpr is not None and tpr.lower > fpr]
     if rates:
         fpr, tpr = rates[0]
         return (
-            f"with {percent(fpr)} false alarms, {percent(tpr.value)} of members are "
+            f"with {percent(fpr)} false alarms, {percent(tpr.value)} of {members} are "
             f"found{_and_epsilon(result)}"
         )
     if not leakage.auc.lower <= 0.5 <= leakage.auc.upper:
         return (
-            f"an attack tells members from others with AUC "
+            f"an attack tells {members} from others with AUC "
             f"{fraction(leakage.auc.value)}{_and_epsilon(result)}"
         )
     if result.finding.measured.value > 0:
-        return f"an attack shows ε ≥ {at_least(result.finding.measured.value)}"
+        on = " on canaries" if result.planted else ""
+        return f"an attack{on} shows ε ≥ {at_least(result.finding.measured.value)}"
     if result.detected:
-        return "an attack names members more often than others"
+        return f"an attack names {members} more often than others"
     return _in_a_group(audit)
 
 

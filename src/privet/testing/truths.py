@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+import numpy as np
+
 from privet import events
 from privet.accounting import Accountant, account
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
@@ -45,6 +47,10 @@ def check_truth(accountant: Accountant[Any], truth: Truth) -> None:
     own = Caveat.WORST_OF_CLASS not in found.caveats
     for epsilon in truth.at:
         delta = truth.profile(epsilon)
+        require(
+            isinstance(delta, (int, float, np.number)),
+            f"a profile gives a number, and got {type(delta).__name__}",
+        )
         where = f"{accountant.name} on {truth.event} under {truth.adjacency}"
         _check_encloses(found.delta_bounds(epsilon=epsilon), delta, f"δ({epsilon:g}) of {where}", lower=own)
         if epsilon == 0 or delta < 1e-12:

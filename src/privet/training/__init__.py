@@ -49,7 +49,15 @@ if TYPE_CHECKING:
         square_root_coefficients,
     )
     from privet.training.noise.distributions import NoiseDistribution, Normal, Student
-    from privet.training.per_example import ClippedSums, CrossExample, NotFinite, per_example_loss
+    from privet.training.per_example import (
+        ClippedSums,
+        CrossExample,
+        Explanation,
+        NotFinite,
+        per_example_loss,
+    )
+    from privet.training.per_example.taps.register import register_layer
+    from privet.training.per_example.taps.registered import LayerRule
     from privet.training.plan import TrainingPlan
     from privet.training.sampling.schemes import (
         CyclicPoissonSampling,
@@ -80,10 +88,12 @@ _MODULES = {
     "Distributed": "loop.distributed",
     "Encoding": "extras.encoding",
     "EpochRecord": "loop.run",
+    "Explanation": "per_example",
     "FixReport": "extras.module_validation",
     "FixedSizeSampling": "sampling.schemes",
     "Flat": "clipping",
     "IndependentNoise": "noise.correlated",
+    "LayerRule": "per_example.taps.registered",
     "LoRA": "extras.adapters",
     "Lot": "loop.private_loop",
     "Mislabelled": "canaries.kinds",
@@ -110,6 +120,7 @@ _MODULES = {
     "make_private": "loop.make_private",
     "merge_adapters": "extras.adapters",
     "per_example_loss": "per_example",
+    "register_layer": "per_example.taps.register",
     "square_root_coefficients": "noise.correlated",
     "train": "loop.run",
     "with_canaries": "canaries.kinds",
@@ -136,10 +147,12 @@ __all__ = [
     "Distributed",
     "Encoding",
     "EpochRecord",
+    "Explanation",
     "FixReport",
     "FixedSizeSampling",
     "Flat",
     "IndependentNoise",
+    "LayerRule",
     "LoRA",
     "Lot",
     "Mislabelled",
@@ -166,6 +179,7 @@ __all__ = [
     "make_private",
     "merge_adapters",
     "per_example_loss",
+    "register_layer",
     "square_root_coefficients",
     "train",
     "with_canaries",

@@ -118,6 +118,8 @@ class PerLayer(Clip):
     def of(bounds: Mapping[str, float] | Iterable[tuple[str, float]]) -> "PerLayer":
         """Make the rule with these bounds, one for each layer."""
         pairs = _as_pairs("bounds", bounds)
+        for name, bound in pairs:
+            positive(f"bound of {name}", bound)
         return PerLayer(math.hypot(*(value for _, value in pairs)), pairs)
 
     def groups(self, names: Sequence[str]) -> list[list[str]]:
@@ -217,7 +219,7 @@ def _as_pairs(
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     try:
         return tuple((layer, value) for layer, value in items)
-    except (TypeError, ValueError):
+    except Exception:  # no pairs, or a container that fails
         raise InvalidArgument(
             f"'{name}' must be pairs of a layer's name and a number, got {format_value(pairs)}. "
             f"Give {{'features': 3.0, 'head': 4.0}}, for example."

@@ -8,5 +8,5 @@ attacks compare. Attacks on the target alone are in ``thresholds``, ``label_only
 ``run`` of an attack narrows the view to what its adversary sees, scores the records, and joins the coin
 afterwards.
 
-A new attack is a module here and one line in ``registry``.
+A new attack is a module here and one line in ``registry`` ("To add an attack" in CONTRIBUTING.md).
 """

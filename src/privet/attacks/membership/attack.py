@@ -8,7 +8,7 @@ tuned on the membership to guess.
 """
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar, cast, final
+from typing import ClassVar, Generic, TypeVar, cast, final
 
 import numpy as np
 
@@ -24,8 +24,11 @@ Sight = TypeVar("Sight", bound=LabelOnly)  # the view that the adversary has
 class Attack(ABC, Generic[Sight]):
     """One adversary and their score.
 
-    The adversary's knowledge (reference models, public records) is in the fields.
+    The adversary's knowledge (reference models, public records) is in the fields. ``is_calibrated`` says that
+    it compares the target with other models or with a regression. Reports call the other attacks weak.
     """
+
+    is_calibrated: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -132,6 +132,7 @@ class QuantileRegression(Attack[BlackBox]):
 
     name = "quantile regression"
     sees = BlackBox
+    is_calibrated = True
     adversary = Adversary(
         sees="the confidence in every class",
         knows="the record and its label, and public records that were not trained on",

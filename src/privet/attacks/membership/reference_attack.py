@@ -53,6 +53,7 @@ class ReferenceAttack(Attack[BlackBox]):
     queries: Sequence[QueryTransform]
 
     sees = BlackBox
+    is_calibrated = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))

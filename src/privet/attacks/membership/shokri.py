@@ -45,6 +45,7 @@ class Shokri(Attack[BlackBox]):
 
     name = "shadow classifier"
     sees = BlackBox
+    is_calibrated = True
     adversary = ONLINE
 
     def __post_init__(self) -> None:

@@ -144,6 +144,7 @@ class LayerClassifier(Attack[WhiteBox]):
 
     name = "layer classifier"
     sees = WhiteBox
+    is_calibrated = True
     adversary = Adversary(
         sees="the parameters",
         knows="the record and its label, and shadow models trained the same way",

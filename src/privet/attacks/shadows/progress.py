@@ -15,7 +15,7 @@ class ShadowProgress:
     def __init__(self, models: int, note: str, *, shown: bool, stream: TextIO | None = None) -> None:
         self._models, self._note = models, note
         self._stream = sys.stderr if stream is None else stream
-        self._on = shown and self._stream.isatty()
+        self._on = shown and bool(getattr(self._stream, "isatty", bool)())
         self._began, self._drawn, self._done = time.monotonic(), 0.0, 0.0
         self._lock = threading.Lock()
 

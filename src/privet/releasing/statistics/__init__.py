@@ -10,8 +10,8 @@ with their sensitivity (``releasing.sensitivity``), and which post-processing ma
 ``releasing.executor`` adds it to the engine's sums.
 
 *To add a statistic*: write a module here, list the class below in ``__all__`` and ``NAMED_STATISTICS``,
-export it in ``privet.releasing``, and give its option one line in ``privet.cli.parser``. CONTRIBUTING has the
-recipe.
+export it in ``privet.releasing``, and give its option one line in ``privet.cli.options_tables``.
+CONTRIBUTING has the recipe.
 """
 
 from privet.public_calls import check_public_calls

@@ -88,7 +88,7 @@ class NamedStatistic(Statistic):
     option: ClassVar[str]
     """The option without its dashes.
 
-    ``privet.cli.parser`` lists it with its help, and does not load this package.
+    ``privet.cli.options_tables`` lists it with its help, and does not load this package.
     """
 
     @classmethod

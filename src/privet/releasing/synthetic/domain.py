@@ -301,7 +301,13 @@ def _take_column(table: Any, name: str) -> np.ndarray:  # noqa: ANN401 - any tab
     if isinstance(column, np.ndarray):
         values = column
     else:  # value by value: with numpy's common type one row could change another
-        rows = list_records(column)
+        try:
+            rows = list_records(column)
+        except Exception:  # a number, or a container that fails
+            raise InvalidArgument(
+                f"Column '{name}' must hold one value for each row, got {type(column).__name__}. "
+                f"Give a list or an array."
+            ) from None
         values = np.empty(len(rows), dtype=object)
         for index, value in enumerate(rows):
             values[index] = value

@@ -7,6 +7,7 @@ changes.
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -19,12 +20,14 @@ from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
 from privet.training.loop.distributed import ProcessGroup
+from privet.training.loop.losses import find_logits
+from privet.training.loop.model_calls import prepare_call
 from privet.training.loop.step import NoisyGradient, split_targets
 from privet.training.noise.correlated import IndependentNoise
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example import Layout
 from privet.training.plan import TrainingPlan
-from privet.training.sampling.examples import Examples, split_micro_batches
+from privet.training.sampling.examples import Examples, TensorExamples, split_micro_batches
 from privet.training.sampling.schemes import FixedSizeSampling, PoissonSampling
 from privet.views import Adversary, Numbers, confidence_logits
 
@@ -89,10 +92,28 @@ class CanaryDataset(Examples):
     ) -> None:
         self._examples, self.count, self.kind = examples, whole("count", count), kind
         self.adversary, self.added = adversary, added
-        self._draw_canaries(seed)
+        self._draw_canaries(whole("seed", seed, least=0))
 
     def __len__(self) -> int:
         return len(self._examples) + self.added
+
+    @property
+    def input_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """The keywords of the model for the inputs."""
+        return self._examples.input_names
+
+    def split(self, indices: Tensor) -> Iterator[Tensor]:
+        """Split the slots that are filled."""
+        canaries = self._canary_of_slot[indices]
+        filled = indices[(canaries < 0) | self._present[canaries.clamp(min=0)]]
+        if isinstance(self._examples, TensorExamples):
+            if filled.numel():
+                yield filled
+            return
+        is_own = filled < len(self._examples)
+        yield from self._examples.split(filled[is_own])
+        if not bool(is_own.all()):
+            yield filled[~is_own]
 
     @property
     def included(self) -> int:
@@ -223,7 +244,8 @@ class RecordCanaries(CanaryDataset):
             with torch.no_grad():
                 for canaries in split_micro_batches(torch.arange(self.count), _BATCH):
                     inputs, labels = split_targets(self._records(canaries))
-                    logs = _log_probabilities(model, inputs).cpu().numpy()
+                    called = prepare_call(model, self.input_names)
+                    logs = _log_probabilities(called, inputs).cpu().numpy()
                     signals.append(confidence_logits(logs, labels.cpu().numpy()))
         finally:
             for module in training:
@@ -239,7 +261,7 @@ class RecordCanaries(CanaryDataset):
 
 def _log_probabilities(model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
     """Log-probabilities of all classes, from one output (binary) or one output per class."""
-    outputs = model(*inputs)
+    outputs = find_logits(model(*inputs))
     if has_one_output(outputs):
         first = tuple(column[:1] for column in inputs)
         return log_probabilities(outputs, probabilities=ends_in_sigmoid(model, first))

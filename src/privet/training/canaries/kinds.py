@@ -34,9 +34,11 @@ from privet.errors import InvalidArgument
 from privet.training.canaries.canary_datasets import CanaryDataset, DiracCanaries, RecordCanaries
 from privet.training.loop.binary_outputs import has_one_output
 from privet.training.loop.distributed import ProcessGroup
-from privet.training.loop.inputs import probe_model
+from privet.training.loop.model_calls import prepare_call
+from privet.training.loop.probing import Probe
 from privet.training.loop.step import split_targets
-from privet.training.sampling.examples import Examples, as_examples
+from privet.training.sampling.examples import Examples
+from privet.training.sampling.reading import as_examples
 from privet.views import Adversary
 
 __all__ = [
@@ -280,7 +282,7 @@ def _count_classes(given: int | None, examples: Examples, model: nn.Module | Non
             "Use DiracGradient(), which needs no label."
         )
     if given is None and model is not None:
-        outputs = probe_model(model, empty)
+        outputs = Probe(prepare_call(model, examples.input_names), empty).require_logits()
         given = 2 if has_one_output(outputs) else outputs.shape[1] if outputs.dim() == 2 else None
     if given is None:
         raise InvalidArgument(

@@ -81,6 +81,7 @@ class LoRA:
 
     def apply_to(self, model: nn.Module) -> nn.Module:
         """Make a copy of the model with these changes. Make the optimiser from the copy's parameters."""
+        _require_shapes(model)
         adapted = copy.deepcopy(model)
         names = {name for name, _ in adapted.named_modules()}
         for name in (*(self.layers or ()), *self.also):
@@ -115,6 +116,7 @@ class LoRA:
 
 def merge_adapters(model: nn.Module) -> nn.Module:
     """Make a copy without adapters that computes the same. All of its parameters can be trained again."""
+    _require_shapes(model)
     merged = copy.deepcopy(model)
     layers: dict[nn.Module, nn.Module] = {}
     for name, module in list(merged.named_modules(remove_duplicate=False)):
@@ -130,8 +132,7 @@ def last_layer(model: nn.Module) -> nn.Module:
     >>> [name for name, p in model.named_parameters() if p.requires_grad]
     ['2.weight', '2.bias']
     """
-    if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
-        raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
+    _require_shapes(model)
     frozen = copy.deepcopy(model)
     layers = [
         module for module in frozen.modules() if next(module.parameters(recurse=False), None) is not None
@@ -141,6 +142,11 @@ def last_layer(model: nn.Module) -> nn.Module:
     _freeze(frozen)
     layers[-1].requires_grad_(True)
     return frozen
+
+
+def _require_shapes(model: nn.Module) -> None:
+    if any(nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
+        raise InvalidArgument("'model' must know its shapes, got lazy layers. Give it one batch first.")
 
 
 def _freeze(model: nn.Module) -> None:

@@ -1,6 +1,7 @@
 """Find layers that mix the examples of a batch, and replace them."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -8,11 +9,20 @@ from typing import final
 from torch import nn
 
 from privet.arguments import whole
+from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import BatchNormBase, InstanceNormBase
 from privet.training.per_example.refusals import CrossExample, require_uncoupled_modules
 
-__all__ = ["FixReport", "LayerChange", "add_fix_hint", "fix", "require_training_mode", "validate_model"]
+__all__ = [
+    "FixReport",
+    "LayerChange",
+    "add_fix_hint",
+    "enter_training_mode",
+    "fix",
+    "require_training_mode",
+    "validate_model",
+]
 
 
 @final
@@ -70,6 +80,24 @@ def require_training_mode(model: nn.Module) -> None:
             "'model' must be in training mode, got a model in evaluation mode. "
             "Call model.train(), and then .eval() on the submodules that are frozen."
         )
+
+
+def enter_training_mode(model: nn.Module) -> None:
+    """Put a model that is in evaluation mode into training mode, with a note.
+
+    Batch normalisation whose parameters are frozen stays in evaluation mode, where it is a fixed map.
+    """
+    if not isinstance(model, nn.Module) or model.training:
+        return
+    model.train()
+    for module in model.modules():
+        if isinstance(module, BatchNormBase) and not any(p.requires_grad for p in module.parameters()):
+            module.eval()
+    warnings.warn(
+        "The model was in evaluation mode and is put into training mode, so that dropout is on. Call "
+        "model.train() before training, and .eval() on the submodules that are frozen.",
+        stacklevel=level_of_caller(),
+    )
 
 
 def _require_fixed_rows(model: nn.Module) -> None:

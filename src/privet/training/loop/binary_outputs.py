@@ -38,7 +38,8 @@ def has_one_output(outputs: Tensor) -> bool:
 def ends_in_sigmoid(model: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
     """Whether the last operation of the model is a sigmoid, by the graph of one forward pass."""
     with torch.enable_grad():
-        node = model(*inputs).grad_fn
+        outputs = model(*inputs)
+    node = outputs.grad_fn if isinstance(outputs, Tensor) else None
     while node is not None and node.name().startswith(_RESHAPES):
         node = node.next_functions[0][0]
     return node is not None and node.name().startswith("SigmoidBackward")

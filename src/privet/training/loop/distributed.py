@@ -28,6 +28,7 @@ ledger has what was spent, and so has the checkpoint, if there is one. All proce
 are started again.
 """
 
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -182,8 +183,13 @@ class Distributed(ProcessGroup):
 
     def broadcast_object(self, value: Value) -> Value:
         objects: list[Any] = [value if self.is_leader else None]
-        with self._report_lost_processes():
-            dist.broadcast_object_list(objects, src=self._leader, group=self._group)
+        try:
+            with self._report_lost_processes():
+                dist.broadcast_object_list(objects, src=self._leader, group=self._group)
+        except (pickle.PicklingError, AttributeError, TypeError) as refused:
+            raise InvalidArgument(
+                f"'value' must be something that can be pickled, got {type(value).__name__}. Send plain data."
+            ) from refused
         return value if self.is_leader else objects[0]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:

@@ -1,33 +1,28 @@
 """Check data and model before anything is spent: types, shapes, labels. Also the default sizes of a run."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
 from privet.errors import InvalidArgument
-from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output
-from privet.training.loop.losses import TorchLoss, require_binary, require_labels
-from privet.training.loop.step import split_targets
+from privet.training.loop.binary_outputs import has_one_output
+from privet.training.loop.losses import TorchLoss, as_labels, require_binary, require_labels
+from privet.training.loop.model_calls import make_rule, prepare_call
+from privet.training.loop.own_losses import has_own_loss
+from privet.training.loop.probing import ROWS, Probe, probe_own_loss
 from privet.training.plan import TrainingPlan
-from privet.training.sampling.examples import Examples, as_examples
+from privet.training.sampling.examples import Examples, TensorExamples
+from privet.training.sampling.labels import as_classes
+from privet.training.sampling.reading import Collate, as_examples
 
-__all__ = ["default_learning_rate", "default_lot_size", "prepare_data", "probe_model"]
-
-PROBES = 64
-"""The number of random rows for a model with one output. The logits of a fresh model leave [0, 1] on some."""
-
-SPREAD = 1e-3
-"""Outputs that differ by less are constant, as those of a head that starts at zero, and show nothing."""
+__all__ = ["default_learning_rate", "default_lot_size", "prepare_data", "read_data"]
 
 _LEARNING_RATE = 2.0  # the best of a few on MNIST and Adult
 _ACCUMULATED_NOISE = 0.3  # in a weight, at the end of the run
 _LARGEST_LOT = 8192
-_TRIED = 2  # examples that a model is tried on
 
 
 def default_lot_size(population: int) -> int:
@@ -60,79 +55,87 @@ def default_learning_rate(plan: TrainingPlan, momentum: float) -> float:
     return min(_LEARNING_RATE, _ACCUMULATED_NOISE / noise) / plan.clip_bound
 
 
-def prepare_data(model: nn.Module, data: object, loss: TorchLoss | None) -> tuple[Examples, TorchLoss]:
+def read_data(
+    model: nn.Module,
+    data: object,
+    *,
+    collate: Collate | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Examples:
+    """Read the data, in the columns and the types that the model takes."""
+    examples = as_examples(data, collate, make_rule(model, as_classes(classes)))
+    if len(examples) == 0:
+        raise InvalidArgument("'data' must have examples, got none. Give at least one lot.")
+    return examples
+
+
+def prepare_data(
+    model: nn.Module,
+    data: object,
+    loss: TorchLoss | None,
+    *,
+    collate: Collate | None = None,
+    classes: Sequence[Any] | None = None,
+) -> tuple[Examples, TorchLoss | None]:
     """Read the data, and choose the loss: cross entropy if the targets are labels and no loss is given.
 
-    A model with one output for each example is binary. Its cross entropy is that of a logit, or of a
-    probability if the model ends in a sigmoid. Its labels are 0 and 1.
+    A model that computes its own loss from ``labels`` keeps it: then the chosen loss is None. A model with
+    one output for each example is binary. Its cross entropy is that of a logit, or of a probability if the
+    model ends in a sigmoid. Its labels are 0 and 1.
 
-    Numbers of float64 become float32, like the model, and labels become int64. The model runs on two rows of
+    Floating-point numbers get the type of the model, and labels become int64. The model runs on two rows of
     zeros, so that inputs which it cannot take are refused now. *Leaks*: a label that is out of range is
     reported, without its value.
     """
-    if isinstance(data, TensorDataset):
-        data = data.tensors
-    if isinstance(data, tuple) or (isinstance(data, list) and all(hasattr(x, "__array__") for x in data)):
-        data = tuple(x if isinstance(x, Tensor) else np.asarray(x) for x in data)  # data frames, lists
-    columns: tuple[Tensor, ...] | None = None
-    if isinstance(data, tuple | list) and data and all(isinstance(x, Tensor | np.ndarray) for x in data):
-        columns = tuple(_as_column(x) for x in data)
-        if len(columns) > 1 and not columns[-1].is_floating_point() and _takes_classes(loss):
-            columns = (*columns[:-1], columns[-1].long())
-    examples = as_examples(data if columns is None else columns)
-    if len(examples) == 0:
-        raise InvalidArgument("'data' must have examples, got none. Give at least one lot.")
+    examples = read_data(model, data, collate=collate, classes=classes)
     empty = examples.take(torch.zeros(0, dtype=torch.int64))
-    outputs = probe_model(model, empty)
+    names = examples.input_names
+    if loss is None and has_own_loss(model):
+        probe_own_loss(model, empty, names)
+        return examples, None
+    called = prepare_call(model, names)
+    probe = Probe(called, empty)
+    outputs = probe.require_logits() if loss is None else probe.outputs
+    if not isinstance(outputs, Tensor):
+        assert loss is not None
+        return examples, loss
     binary, probabilities = has_one_output(outputs), False
     if binary or isinstance(loss, nn.BCEWithLogitsLoss):
-        with _restore_buffers(model):
-            probabilities = ends_in_sigmoid(model, _zeros(empty))
+        probabilities = probe.ends_in_sigmoid()
     if loss is None:
-        if outputs.ndim == 0 or len(outputs) != _TRIED or outputs.numel() == 0:
+        if outputs.ndim == 0 or len(outputs) != ROWS or outputs.numel() == 0:
             raise InvalidArgument(
-                f"'model' must give a row for each example, got {list(outputs.shape)} for {_TRIED} of them. "
+                f"'model' must give a row for each example, got {list(outputs.shape)} for {ROWS} of them. "
                 f"Give rows × classes, or give a 'loss' that takes what it gives."
             )
-        if binary and not probabilities and _stays_within_unit_interval(model, empty):
+        if binary and not probabilities and probe.stays_within_unit_interval():
             raise InvalidArgument(
                 "'loss' must be given for a model whose one output stays between 0 and 1 but does not end "
                 "in a sigmoid, got None: the output may be a probability or a logit. Give nn.BCELoss() for "
                 "a probability, or nn.BCEWithLogitsLoss() for a logit."
             )
-        loss = _default_loss(empty, binary=binary, probabilities=probabilities)
+        loss = _default_loss(empty, outputs, binary=binary, probabilities=probabilities)
     if probabilities and isinstance(loss, nn.BCEWithLogitsLoss):
         raise InvalidArgument(
             "'loss' must be nn.BCELoss() for a model that ends in a sigmoid, got nn.BCEWithLogitsLoss(), "
             "which would apply a second sigmoid. Leave 'loss' out, or remove the sigmoid from the model."
         )
-    if columns is not None and len(columns) > 1:
+    if isinstance(examples, TensorExamples) and len(examples.columns) > 1:
+        *inputs, targets = examples.columns
         if isinstance(loss, nn.CrossEntropyLoss):
+            targets = as_labels(targets, outputs)
             require_labels(
-                columns[-1], outputs.unsqueeze(1) if outputs.dim() == 1 else outputs, loss.ignore_index
+                targets, outputs.unsqueeze(1) if outputs.dim() == 1 else outputs, loss.ignore_index
             )
+            examples = TensorExamples((*inputs, targets), names)
         elif binary and isinstance(loss, nn.BCELoss | nn.BCEWithLogitsLoss):
-            require_binary(columns[-1])
+            require_binary(targets)
     return examples, loss
 
 
-def _as_column(values: Tensor | np.ndarray) -> Tensor:
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
-        raise InvalidArgument(
-            f"'data' must be arrays of numbers, got an array of type {values.dtype}. "
-            f"Encode words and categories as numbers."
-        )
-    if isinstance(values, np.ndarray) and not (values.flags.writeable and values.flags.c_contiguous):
-        values = values.copy()  # torch accepts neither read-only memory nor negative strides
-    column = torch.as_tensor(values)
-    return column.float() if column.dtype == torch.float64 else column
-
-
-def _takes_classes(loss: TorchLoss | None) -> bool:
-    return loss is None or isinstance(loss, nn.CrossEntropyLoss)
-
-
-def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: bool) -> nn.Module:
+def _default_loss(
+    columns: tuple[Tensor, ...], outputs: Tensor, *, binary: bool, probabilities: bool
+) -> nn.Module:
     if len(columns) < 2 or columns[-1].is_floating_point():
         raise InvalidArgument(
             "'loss' must be given if the targets are not integer labels, got None. Give nn.MSELoss(), "
@@ -140,66 +143,10 @@ def _default_loss(columns: tuple[Tensor, ...], *, binary: bool, probabilities: b
         )
     if binary:
         return nn.BCELoss() if probabilities else nn.BCEWithLogitsLoss()
+    if outputs.dim() == 2 and columns[-1].shape[1:] == outputs.shape[1:]:
+        raise InvalidArgument(
+            "'loss' must be given if there is a target for each class, got None: one class may be right, or "
+            "several. Give nn.CrossEntropyLoss() for one-hot rows, or nn.BCEWithLogitsLoss() for several "
+            "labels."
+        )
     return nn.CrossEntropyLoss()
-
-
-def _zeros(empty: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.new_zeros((_TRIED, *x.shape[1:])) for x in split_targets(empty)[0])
-
-
-def _stays_within_unit_interval(model: nn.Module, empty: tuple[Tensor, ...]) -> bool:
-    """Whether the outputs for wide random inputs differ, and all lie between 0 and 1.
-
-    This sees no data. Integer inputs are zeros here, so they show nothing.
-    """
-    generator = torch.Generator().manual_seed(0)
-    inputs = tuple(
-        10 * torch.randn((PROBES, *x.shape[1:]), generator=generator).to(x)
-        if x.is_floating_point()
-        else x.new_zeros((PROBES, *x.shape[1:]))
-        for x in split_targets(empty)[0]
-    )
-    with torch.no_grad(), _restore_buffers(model):
-        outputs = model(*inputs).double()
-    low, high = outputs.min(), outputs.max()
-    return bool(low >= 0 and high <= 1 and high - low > SPREAD)
-
-
-def probe_model(model: nn.Module, empty: tuple[Tensor, ...]) -> Tensor:
-    """The model's outputs for zeros. Its buffers and the random numbers of torch are restored."""
-    inputs = _zeros(empty)
-    kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in inputs)
-    try:
-        with torch.no_grad(), _restore_buffers(model):
-            outputs = model(*inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as failure:
-        raise InvalidArgument(
-            f"'model' must take the columns of 'data', which are {kinds} for each example, and raises "
-            f"{type(failure).__name__}: {str(failure).splitlines()[0] if str(failure) else ''!s}. Convert "
-            "one of them."
-        ) from failure
-    if isinstance(outputs, Tensor) and not outputs.is_floating_point():
-        raise InvalidArgument(
-            f"'model' must give real numbers, which have gradients, got {outputs.dtype}. Give logits instead "
-            f"of classes."
-        )
-    if not isinstance(outputs, Tensor):
-        raise InvalidArgument(
-            f"'model' must return one tensor, got {type(outputs).__name__}. "
-            f"Wrap it in a module that returns only its outputs."
-        )
-    return outputs
-
-
-@contextmanager
-def _restore_buffers(model: nn.Module) -> Iterator[None]:
-    """Restore the model's buffers and the random numbers of torch after the block."""
-    buffers = {name: value.clone() for name, value in model.named_buffers()}
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        with torch.no_grad():
-            for name, value in model.named_buffers():
-                if name in buffers:
-                    value.copy_(buffers[name])

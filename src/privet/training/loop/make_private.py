@@ -16,7 +16,9 @@ With ``checkpoint="folder"`` the run can be ended and resumed::
                 resumes
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -30,15 +32,16 @@ from privet.training.extras.augmentation import Augmentation
 from privet.training.extras.averaging import MovingAverage
 from privet.training.extras.denoising import Denoising
 from privet.training.extras.encoding import Encoding
-from privet.training.extras.module_validation import validate_model
+from privet.training.extras.module_validation import enter_training_mode, validate_model
 from privet.training.loop.distributed import ProcessGroup, resolve_process_group
+from privet.training.loop.inputs import read_data
 from privet.training.loop.optimization import OptimizerChoice
 from privet.training.loop.options import RunOptions
 from privet.training.loop.private_loop import PrivateLoop
 from privet.training.loop.setup import prepare_run
 from privet.training.noise.correlated import Correlation, IndependentNoise
 from privet.training.noise.distributions import NoiseDistribution, Normal
-from privet.training.sampling.examples import as_examples
+from privet.training.sampling.reading import Collate
 from privet.training.sampling.schemes import Sampling
 
 __all__ = ["make_private"]
@@ -55,6 +58,8 @@ def make_private(
     lot_size: int | None = None,
     epochs: float | None = None,
     steps: int | None = None,
+    collate: Collate | None = None,
+    classes: Sequence[Any] | None = None,
     sampling: Sampling | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
     population: int | None = None,
@@ -76,17 +81,22 @@ def make_private(
     the data.
 
     Args:
-        model: the model, which is trained in place.
+        model: the model, which is trained in place. One in evaluation mode is put into training mode.
         optimizer: an optimiser of torch for the model's parameters, or a class or function that makes one
             from them. ``private.optimizer`` has it.
-        data: (inputs, targets) as arrays or tensors, a TensorDataset, or any dataset with a length. The last
-            column is the target.
+        data: (inputs, targets) as arrays, tensors, data frames or lists of sequences; a dictionary of
+            columns, which go to the model by keyword; a dataset or a loader of either. The last column is the
+            target, or the one with the name ``labels``. See "Your model, your data" in the documentation.
         epsilon: the ε that the whole run must not exceed.
         delta: the δ of ``epsilon``; below 1/(10 n).
         clip: the clipping rule; a number C means ``Flat(C)``.
         lot_size: the expected number of examples in a step. Give this or ``sampling``.
         epochs: how often the run uses each example on average. Give this or ``steps``.
         steps: the number of steps.
+        collate: a function that makes a batch of a list of examples, as that of a DataLoader. It is called
+            for one example at a time.
+        classes: the labels, in the order of the model's outputs, if they are words or do not start from 0.
+            They must be public knowledge; they are never read from the data.
         sampling: how lots are drawn; the default is Poisson sampling with ``lot_size``.
         adjacency: which data sets are neighbours; the default is add-remove of one record.
         population: a public number of examples. Rate, divisor, steps and noise follow from it. By default it
@@ -122,6 +132,7 @@ def make_private(
     """
     group = resolve_process_group(process_group)
     with group.all_or_none():
+        enter_training_mode(model)
         validate_model(model)
         if optimizer is None:
             raise InvalidArgument(
@@ -133,7 +144,7 @@ def make_private(
                 f"Exactly one of 'lot_size' and 'sampling' must be given, got {format_value(lot_size)} and "
                 f"{format_value(sampling)}. Give the expected number of examples in a step."
             )
-        rule, examples = as_clip(clip), as_examples(data)
+        rule, examples = as_clip(clip), read_data(model, data, collate=collate, classes=classes)
     options = RunOptions(
         epsilon=epsilon,
         delta=delta,

@@ -29,6 +29,7 @@ from privet.training.loop.losses import TorchLoss
 from privet.training.loop.optimization import require_usable_optimizer
 from privet.training.loop.side_effects import SideEffects
 from privet.training.loop.step import NoisyGradient
+from privet.training.per_example import Explanation
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples
 from privet.training.sampling.schemes import ShuffledSampling
@@ -109,7 +110,9 @@ class PrivateLoop:
         self._caveats = noise.caveats if caveats is None else caveats
         self.final_step = plan.steps if checkpoint is None else checkpoint.final_step
         self._sampler = plan.sampling.make_sampler(len(examples), noise)
-        self._gradient = NoisyGradient.from_plan(model, rule, plan, noise, augmentation, process_group)
+        self._gradient = NoisyGradient.from_plan(
+            model, rule, plan, noise, augmentation, process_group, examples.input_names
+        )
         self._canaries = examples if isinstance(examples, CanaryDataset) else None
         if self._canaries is not None:
             self._canaries.begin(model, plan)
@@ -200,8 +203,11 @@ class PrivateLoop:
                     "leave the loop."
                 )
 
-    def step(self, lot: Lot, loss: TorchLoss) -> None:
+    def step(self, lot: Lot, loss: TorchLoss | None = None) -> None:
         """Clip and sum the gradients, record what is spent, add the noise, and step the optimiser.
+
+        ``loss`` may be left out for a model that computes its own loss from ``labels``, as models of Hugging
+        Face do.
 
         If a gradient is not finite, this raises, and nothing is spent. The lot can then be used again. What
         one process refuses, all of them refuse.
@@ -237,6 +243,12 @@ class PrivateLoop:
         if self._average is not None:
             self._average.update(self.model)
         self._between_steps = True
+
+    def explain(self) -> Explanation:
+        """How the gradients of each parameter are computed, what is written out for each example, what that
+        costs, and what would make it faster. Known after the first step; print it.
+        """
+        return self._gradient.explain()
 
     def save(self, user_state: dict[str, Any] | None = None) -> None:
         """Save the state of the run in its checkpoint, with whatever else your loop needs to resume.

@@ -1,8 +1,9 @@
 """``train``: a model and data in; a trained model, and what it cost, out."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -21,7 +22,7 @@ from privet.training.extras.augmentation import Augmentation
 from privet.training.extras.averaging import MovingAverage
 from privet.training.extras.denoising import Denoising
 from privet.training.extras.encoding import Encoding
-from privet.training.extras.module_validation import require_training_mode, validate_model
+from privet.training.extras.module_validation import enter_training_mode, validate_model
 from privet.training.loop.distributed import ProcessFailed, ProcessGroup, resolve_process_group
 from privet.training.loop.inputs import prepare_data
 from privet.training.loop.losses import TorchLoss
@@ -34,6 +35,7 @@ from privet.training.noise.correlated import Correlation, IndependentNoise
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example.refusals import NotFinite
 from privet.training.plan import TrainingPlan
+from privet.training.sampling.reading import Collate
 from privet.training.sampling.schemes import Sampling, ShuffledSampling
 
 __all__ = ["EpochRecord", "Trained", "train"]
@@ -88,6 +90,25 @@ class Trained:
         ended = ", interrupted" if self.interrupted else ""
         return f"Trained({type(self.model).__name__}{ended}: {self.plan})"
 
+    def _repr_html_(self) -> str:
+        """The run, and ε at several δ, for a notebook; escaped, so that nothing in a name becomes markup."""
+        rows = {
+            "Model": type(self.model).__name__,
+            "Plan": str(self.plan),
+            "Epochs": f"{len(self.history)}{', interrupted' if self.interrupted else ''}",
+            "Steps not run": str(self.steps_cut) if self.steps_cut else "",
+            "Canaries": "" if self.canaries is None else str(self.canaries.count),
+        }
+        cells = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in rows.items()
+            if value
+        )
+        return (
+            f"<div><strong>Trained</strong><table><tbody>{cells}</tbody></table>"
+            f"{self.guarantee()._repr_html_()}</div>"
+        )
+
 
 def train(
     model: nn.Module,
@@ -97,6 +118,8 @@ def train(
     delta: float,
     epochs: float,
     loss: TorchLoss | None = None,
+    collate: Collate | None = None,
+    classes: Sequence[Any] | None = None,
     lot_size: int | None = None,
     optimizer: OptimizerChoice | None = None,
     schedule: ScheduleChoice | None = None,
@@ -128,14 +151,20 @@ def train(
     No default looks at the data. Ctrl-C ends a run after its current step, and returns what was reached.
 
     Args:
-        model: the model, which is trained in place. It must be in training mode.
-        data: (inputs, targets) as arrays or tensors, a TensorDataset, or any dataset with a length. The last
-            column is the target.
+        model: the model, which is trained in place. One in evaluation mode is put into training mode.
+        data: (inputs, targets) as arrays, tensors, data frames or lists of sequences; a dictionary of
+            columns, which go to the model by keyword; a dataset or a loader of either. The last column is the
+            target, or the one with the name ``labels``. See "Your model, your data" in the documentation.
         epsilon: the ε that the whole run must not exceed.
         delta: the δ of ``epsilon``; below 1/(10 n).
         epochs: how often the run uses each example on average.
         loss: a loss module of torch, or a function of (outputs, targets) that returns one number for each
-            example. The default is cross entropy for integer targets.
+            example, or a mean over examples. The default is the model's own loss if it computes one from
+            ``labels``, as models of Hugging Face do, and otherwise cross entropy for integer targets.
+        collate: a function that makes a batch of a list of examples, as that of a DataLoader. It is called
+            for one example at a time.
+        classes: the labels, in the order of the model's outputs, if they are words or do not start from 0.
+            They must be public knowledge; they are never read from the data.
         lot_size: the expected number of examples in a step; the default is 16 √n.
         optimizer: an optimiser of torch for the model's parameters, or a class or function that makes one
             from them. The default is SGD with momentum 0.9 and the learning rate of
@@ -173,10 +202,10 @@ def train(
     """
     group = resolve_process_group(process_group)
     with group.all_or_none():
+        enter_training_mode(model)
         validate_model(model)
-        require_training_mode(model)
         rule = Automatic(1.0) if clip is None else as_clip(clip)
-        examples, chosen_loss = prepare_data(model, data, loss)
+        examples, chosen_loss = prepare_data(model, data, loss, collate=collate, classes=classes)
     options = RunOptions(
         epsilon=epsilon,
         delta=delta,
@@ -234,7 +263,7 @@ class _TrainingRun:
     def __init__(
         self,
         prepared: PreparedRun,
-        loss: TorchLoss,
+        loss: TorchLoss | None,
         watch: Callable[[nn.Module], float] | None,
         epochs: float,
     ) -> None:

@@ -4,6 +4,7 @@ It has two halves, so that the ledger can be written between them. ``collect`` r
 ``release`` adds the noise. After it the gradient may be used for anything, because this is post-processing.
 """
 
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -14,17 +15,18 @@ from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
 from privet.torch_internals import has_gradient_hooks
 from privet.training.clipping import Adaptive, Clip
-from privet.training.extras.augmentation import Augmentation, FlattenVariants, average_over_variants
+from privet.training.extras.augmentation import Augmentation
 from privet.training.extras.encoded_sums import EncodedSums
 from privet.training.extras.encoding import Encoding
 from privet.training.extras.module_validation import add_fix_hint
 from privet.training.loop.distributed import ProcessGroup, SingleProcess
-from privet.training.loop.losses import PerExampleLoss, TorchLoss, as_per_example_loss
+from privet.training.loop.losses import TorchLoss
+from privet.training.loop.objectives import Objective
 from privet.training.loops import wait_for_loops
 from privet.training.noise.correlated import Correlation, IndependentNoise, NoiseStream
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.noise.gradient_noise import add_gaussian_
-from privet.training.per_example import ClippedSums, CrossExample, Layout
+from privet.training.per_example import ClippedSums, CrossExample, Explanation, Layout
 from privet.training.per_example.graph.couplings import CouplingTests, preserve_state
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, micro_batch_size
@@ -37,6 +39,8 @@ _FEWEST = 3  # examples of which a test of independence says something
 @final
 class NoisyGradient:
     """The noisy gradient of a step, in ``buffer``. The ``grad`` of each parameter is a view of it.
+
+    For a model in float64, gradients are clipped and summed in float64, and the sum is rounded to float32.
 
     *Guarantee*: one example moves the sum by at most ``clip.bound``. The noise on each number of the sum has
     the standard deviation ``multiplier · clip.bound``. Another ``noise_distribution`` than the normal one
@@ -61,11 +65,12 @@ class NoisyGradient:
         noise_distribution: NoiseDistribution = Normal(),  # noqa: B008 - frozen
         encoding: Encoding | None = None,
         process_group: ProcessGroup = SingleProcess(),  # noqa: B008 - stateless
+        input_names: tuple[str, ...] | None = None,
     ) -> None:
         self.clip = clip
         self._group, self._encoding = process_group, encoding
         self._noise_distribution = noise_distribution
-        self._model = model if augmentation is None else FlattenVariants(model)
+        self._model, self._input_names = model, input_names
         self._augmentation = augmentation
         self._divisor = float(positive("divisor", divisor))
         self._multiplier = float(at_least("multiplier", multiplier, 0))
@@ -75,24 +80,22 @@ class NoisyGradient:
             wait_for_loops()  # a run with a seed has the same digits every time
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._parameters = [p for _, p in self._named]
-        self._layout = Layout.of(self._model)
-        if self._layout.dtype != torch.float32:
-            raise InvalidArgument(
-                f"'model' must have parameters of type torch.float32, got {self._layout.dtype}, for which "
-                "there is no noise. Call model.float()."
-            )
-        self._groups = clip.groups(_own_names(self._layout, wrapped=augmentation is not None))
-        if augmentation is not None and self._groups is not None:
-            self._groups = [[f"model.{name}" for name in group] for group in self._groups]
+        self._layout = Layout.of(model)
+        self._groups = clip.groups(list(self._layout.names))
         if encoding is not None and self._groups is not None:
             raise InvalidArgument(
                 f"'clip' must be one bound for a gradient that is encoded, got {type(clip).__name__}. "
                 f"Use Flat, Automatic or Adaptive."
             )
-        self.buffer = self._layout.zeros(self._parameters[0].device)
-        self._views = self._layout.views(self.buffer)
+        device = self._parameters[0].device
+        self._sum = self._layout.zeros(device)
+        self._views = self._layout.views(self._sum)
+        # The noise is float32. A sum in float64 is rounded before the noise is added: finer digits would have
+        # no noise.
+        self.buffer = self._sum if self._sum.dtype == torch.float32 else self._sum.float()
         self._count = 0.0
-        self._sums: tuple[object, ClippedSums | EncodedSums] | None = None
+        self._objective: tuple[object, Objective] | None = None
+        self._sums: ClippedSums | EncodedSums | None = None
         self._stream: NoiseStream | None = None
         if not isinstance(correlation, IndependentNoise) and self._multiplier and process_group.is_leader:
             self._stream = correlation.stream(self._layout.size, self._multiplier * clip.bound, source)
@@ -105,6 +108,7 @@ class NoisyGradient:
         source: NoiseSource,
         augmentation: Augmentation | None,
         process_group: ProcessGroup = SingleProcess(),  # noqa: B008 - stateless
+        input_names: tuple[str, ...] | None = None,
     ) -> "NoisyGradient":
         """Make the gradient that the plan accounts for."""
         return NoisyGradient(
@@ -120,6 +124,7 @@ class NoisyGradient:
             noise_distribution=plan.noise_distribution,
             encoding=plan.encoding,
             process_group=process_group,
+            input_names=input_names,
         )
 
     @property
@@ -141,33 +146,70 @@ class NoisyGradient:
         """The public expected size of a lot."""
         return self._divisor
 
-    def collect(self, examples: Examples, indices: Tensor, loss: TorchLoss) -> None:
+    def collect(self, examples: Examples, indices: Tensor, loss: TorchLoss | None) -> None:
         """Compute the clipped sum over these examples. Nothing may use it before ``release``.
+
+        Without a ``loss`` the model computes its own (see ``own_losses``).
 
         If a gradient is not finite, or the loss is not one number for each example, this raises, and nothing
         is spent.
         """
         self._require_no_hooks()
-        sums = self._sums_for(loss)
         self._count = 0.0
-        if not indices.numel():
-            self.buffer.zero_()
-        fresh, rest = True, indices
-        while rest.numel():
-            size = self._micro_batch or micro_batch_size(rest.numel(), sums.numbers_per_example)
-            batch, rest = (rest[:size], rest[size:]) if size < rest.numel() else (rest, rest[:0])
-            inputs, targets = split_targets(examples.take(batch))
-            if self._augmentation is not None:
-                inputs = self._augmentation.variants(inputs)
-            try:
-                squared_norms = sums.add(inputs, targets, self.buffer, overwrite=fresh)
-            except CrossExample as refusal:
-                raise add_fix_hint(refusal) from None
-            fresh = False
-            if isinstance(self.clip, Adaptive):
-                self._count += self.clip.count(squared_norms)
+        fresh = True
+        for part in examples.split(indices):
+            rest = part
+            while rest.numel():
+                size = self._micro_batch or micro_batch_size(rest.numel(), self._numbers_per_example)
+                batch, rest = (rest[:size], rest[size:]) if size < rest.numel() else (rest, rest[:0])
+                inputs, targets = self._read(examples, batch, loss)
+                sums = self._sums_for(loss)
+                try:
+                    squared_norms = sums.add(inputs, targets, self._sum, overwrite=fresh)
+                except CrossExample as refusal:
+                    raise add_fix_hint(refusal) from None
+                fresh = False
+                if isinstance(self.clip, Adaptive):
+                    self._count += self.clip.count(squared_norms)
+        if fresh:
+            self._sum.zero_()
+        if self.buffer is not self._sum:
+            self.buffer.copy_(self._sum)
 
-    def check_independence(self, examples: Examples, indices: Tensor, loss: TorchLoss) -> None:
+    def explain(self) -> Explanation:
+        """How each parameter was handled in the last lot."""
+        sums = self._sums
+        if sums is None:
+            raise InvalidArgument(
+                "How gradients are computed is known after the first lot, and there was none. Take one step "
+                "first."
+            )
+        if not isinstance(sums, ClippedSums):
+            raise InvalidArgument(
+                "An encoded gradient is written out for every example, so there is nothing to explain. Leave "
+                "out 'encoding' for gradients that are not written out."
+            )
+        own = dict(zip(sums.layout.names, self._layout.names, strict=True))  # without those of our wrappers
+        explanation = sums.explain()
+        parameters = tuple(replace(p, name=own[p.name]) for p in explanation.parameters)
+        return replace(explanation, parameters=parameters)
+
+    @property
+    def _numbers_per_example(self) -> int | None:
+        return None if self._sums is None else self._sums.numbers_per_example
+
+    def _read(
+        self, examples: Examples, indices: Tensor, loss: TorchLoss | None
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The inputs of the engine's model, and the targets, of these examples."""
+        inputs, targets = split_targets(examples.take(indices))
+        objective = self._objective_for(loss)
+        if objective.check(inputs, targets):
+            self._sums = None  # the objective has another model now
+        inputs = objective.extend(inputs, targets)
+        return (inputs if self._augmentation is None else self._augmentation.variants(inputs)), targets
+
+    def check_independence(self, examples: Examples, indices: Tensor, loss: TorchLoss | None) -> None:
         """Test on some of these examples that no loss or gradient depends on the other examples of a lot.
 
         ``ClippedSums`` tests this in lots 1, 4, 16, … only. This is for the last lot of a run, so that a
@@ -178,15 +220,15 @@ class NoisyGradient:
         if not isinstance(sums, ClippedSums) or indices.numel() < _FEWEST:
             return
         size = self._micro_batch or micro_batch_size(indices.numel(), sums.numbers_per_example)
-        inputs, targets = split_targets(examples.take(indices[: max(_FEWEST, size)]))
+        part = next((part for part in examples.split(indices) if part.numel() >= _FEWEST), indices[:0])
+        inputs, targets = self._read(examples, part[: max(_FEWEST, size)], loss)
         if len(targets) < _FEWEST:
-            return  # canaries that are left out
-        if self._augmentation is not None:
-            inputs = self._augmentation.variants(inputs)
-        couplings = CouplingTests(self._model, self._per_example_loss(loss), self._parameters)
+            return  # canaries that are left out, or examples of different shapes
+        objective = self._objective_for(loss)
+        couplings = CouplingTests(objective.model, objective.loss, self._parameters)
         two, three = ((tuple(x[:n] for x in inputs), targets[:n]) for n in (2, 3))
         try:
-            with preserve_state(self._model):
+            with preserve_state(objective.model):
                 couplings.require_independent_pair(two, three)
             couplings.require_independent_half(inputs, targets, first=False)
         except CrossExample as refusal:
@@ -221,12 +263,14 @@ class NoisyGradient:
         if self._group.is_leader:
             self._add_noise()
         self._group.broadcast_(self.buffer)
+        if self.buffer is not self._sum:
+            self._sum.copy_(self.buffer)
         for parameter, view in zip(self._parameters, self._views, strict=True):
             parameter.grad = view
         if isinstance(self.clip, Adaptive):
             self.clip = self._adapt(self.clip)
             if self._sums is not None:
-                self._sums[1].clipping = self.clip
+                self._sums.clipping = self.clip
 
     def _add_noise(self) -> None:
         """Add the noise, and divide in the same pass where possible."""
@@ -271,35 +315,32 @@ class NoisyGradient:
                     "and change gradients in the optimiser, where they have their noise."
                 )
 
-    def _sums_for(self, loss: TorchLoss) -> ClippedSums | EncodedSums:
+    def _objective_for(self, loss: TorchLoss | None) -> Objective:
+        """The model and the loss as the engine calls them."""
+        if self._objective is None or self._objective[0] is not loss:
+            self._objective = loss, Objective(self._model, loss, self._input_names, self._augmentation)
+            self._sums = None
+        return self._objective[1]
+
+    def _sums_for(self, loss: TorchLoss | None) -> ClippedSums | EncodedSums:
         """The engine for this loss. What it has learnt about the model holds for this loss only."""
-        if self._sums is None or self._sums[0] is not loss:
-            per_example = self._per_example_loss(loss)
-            original_loss = loss if self._augmentation is None else per_example
+        objective = self._objective_for(loss)
+        if self._sums is None:
+            model, per_example = objective.model, objective.loss
             try:
-                sums = (
-                    ClippedSums(
-                        self._model, per_example, self.clip, groups=self._groups, original_loss=original_loss
+                if self._encoding is None:
+                    groups = objective.rename(self._groups, self._layout.names)
+                    original = objective.original_loss
+                    self._sums = ClippedSums(
+                        model, per_example, self.clip, groups=groups, original_loss=original
                     )
-                    if self._encoding is None
-                    else EncodedSums(self._model, per_example, self.clip, self._encoding)
-                )
+                else:
+                    self._sums = EncodedSums(model, per_example, self.clip, self._encoding)
             except CrossExample as refusal:
                 raise add_fix_hint(refusal) from None
-            self._sums = (loss, sums)
-        return self._sums[1]
-
-    def _per_example_loss(self, loss: TorchLoss) -> PerExampleLoss:
-        per_example = as_per_example_loss(loss)
-        if self._augmentation is None:
-            return per_example
-        return average_over_variants(per_example, self._augmentation.copies)
+        return self._sums
 
 
 def split_targets(columns: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
     """Split columns into inputs and targets. The last column is the target; a single column is both."""
     return (columns, columns[0]) if len(columns) == 1 else (columns[:-1], columns[-1])
-
-
-def _own_names(layout: Layout, *, wrapped: bool) -> list[str]:
-    return [name.removeprefix("model.") if wrapped else name for name in layout.names]

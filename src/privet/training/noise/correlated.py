@@ -38,7 +38,7 @@ class NoiseStream(ABC):
     """The noise of consecutive steps, for buffers of one size."""
 
     def __init__(self, size: int, standard_deviation: float, source: NoiseSource) -> None:
-        self.size = whole("size", size)
+        self.size = whole("size", size, most=10**12)
         self.standard_deviation = float(positive("standard_deviation", standard_deviation))
         self._source = source
         self.step = 0

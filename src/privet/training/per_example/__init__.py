@@ -10,8 +10,18 @@ To add a layer, write a tap (``taps``). To add a loss of torch, see ``losses``.
 """
 
 from privet.training.per_example.clipped_sums import ClippedSums, Clipping
+from privet.training.per_example.explanation import Explanation
 from privet.training.per_example.layout import Layout
 from privet.training.per_example.losses import per_example_loss
 from privet.training.per_example.refusals import CrossExample, NotFinite, RowsMoved
 
-__all__ = ["ClippedSums", "Clipping", "CrossExample", "Layout", "NotFinite", "RowsMoved", "per_example_loss"]
+__all__ = [
+    "ClippedSums",
+    "Clipping",
+    "CrossExample",
+    "Explanation",
+    "Layout",
+    "NotFinite",
+    "RowsMoved",
+    "per_example_loss",
+]

@@ -48,6 +48,11 @@ class BruteForce:
         self._loss = loss
         self._needs_loop = False
 
+    @property
+    def needs_loop(self) -> bool:
+        """Whether the examples run one after another, because ``torch.func`` cannot map the model."""
+        return self._needs_loop
+
     def gradients(self, names: list[str], inputs: tuple[Tensor, ...], targets: Tensor) -> list[Tensor]:
         """[examples, *shape] for each name."""
         if not self._needs_loop:

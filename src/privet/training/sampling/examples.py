@@ -1,35 +1,36 @@
 """Examples by their indices: a lot as tensors, gathered into buffers that are reused."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from collections.abc import Iterator, Sequence
+from typing import final
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from privet.arguments import format_value, whole
 from privet.errors import InvalidArgument
 
-__all__ = [
-    "DatasetExamples",
-    "Examples",
-    "TensorExamples",
-    "as_examples",
-    "micro_batch_size",
-    "split_micro_batches",
-]
+__all__ = ["Examples", "TensorExamples", "micro_batch_size", "split_micro_batches"]
 
 _IN_CACHE, _AT_MOST = 1 << 22, 1 << 27  # numbers: 16 MB and 512 MB
 _FEWEST = 32
 
 
 class Examples(ABC):
-    """Examples that can be read by their indices."""
+    """Examples that can be read by their indices. The last column is the target.
+
+    ``input_names`` are the keywords of the model for the other columns; None if they go to it in order.
+    """
+
+    input_names: tuple[str, ...] | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def split(self, indices: Tensor) -> Iterator[Tensor]:
+        """Split indices into parts, each of examples with the same shapes, which can be taken together."""
+        if indices.numel():
+            yield indices
 
     @abstractmethod
     def take(self, indices: Tensor) -> tuple[Tensor, ...]:
@@ -40,7 +41,8 @@ class Examples(ABC):
 class TensorExamples(Examples):
     """Tensors whose first dimension is the example; ``index_select`` gathers a lot in one call."""
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, tensors: Sequence[Tensor], input_names: tuple[str, ...] | None = None) -> None:
+        self.input_names = input_names
         if not tensors or len({len(column) for column in tensors}) != 1:
             raise InvalidArgument(
                 "'tensors' must be columns of one length, got lengths "
@@ -52,6 +54,11 @@ class TensorExamples(Examples):
     def __len__(self) -> int:
         return len(self._columns[0])
 
+    @property
+    def columns(self) -> tuple[Tensor, ...]:
+        """All columns, as they are."""
+        return self._columns
+
     def take(self, indices: Tensor) -> tuple[Tensor, ...]:
         return tuple(self._gather(number, indices) for number in range(len(self._columns)))
 
@@ -62,45 +69,6 @@ class TensorExamples(Examples):
             buffer = column.new_empty((count + count // 8 + 1, *column.shape[1:]))
             self._buffers[number] = buffer
         return torch.index_select(column, 0, indices, out=buffer[:count])
-
-
-@final
-class DatasetExamples(Examples):
-    """Any map-style dataset, read one example at a time and batched by ``collate``. Slower, but general."""
-
-    def __init__(self, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] = default_collate) -> None:
-        self._dataset, self._collate = dataset, collate
-        self._empty: tuple[Tensor, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self._dataset)  # type: ignore[arg-type]
-
-    def take(self, indices: Tensor) -> tuple[Tensor, ...]:
-        if indices.numel():
-            return _as_columns(self._collate([self._dataset[index] for index in indices.tolist()]))
-        if self._empty is None:  # the shape of an example is public, so any example can show it
-            self._empty = tuple(column[:0] for column in _as_columns(self._collate([self._dataset[0]])))
-        return self._empty
-
-
-def as_examples(data: object) -> Examples:
-    """Read a TensorDataset, a tuple or list of arrays or tensors, or any map-style dataset.
-
-    >>> len(as_examples((np.zeros((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int64))))
-    3
-    """
-    if isinstance(data, Examples):
-        return data
-    if isinstance(data, TensorDataset):
-        return TensorExamples(data.tensors)
-    if isinstance(data, tuple | list) and all(isinstance(column, Tensor | np.ndarray) for column in data):
-        return TensorExamples([torch.as_tensor(column) for column in data])
-    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
-        return DatasetExamples(data)
-    raise InvalidArgument(
-        f"'data' must be a dataset or a tuple of arrays, got {type(data).__name__}. "
-        f"Give (inputs, targets), a TensorDataset, or a dataset with a length."
-    )
 
 
 def split_micro_batches(indices: Tensor, size: int) -> Iterator[Tensor]:
@@ -125,14 +93,3 @@ def micro_batch_size(count: int, numbers_per_example: int | None) -> int:
         _FEWEST if numbers_per_example is None else max(_IN_CACHE // each, min(_FEWEST, _AT_MOST // each), 1)
     )
     return -(-count // -(-count // most))
-
-
-def _as_columns(batch: Any) -> tuple[Tensor, ...]:  # noqa: ANN401 - collate may return anything
-    if isinstance(batch, Tensor):
-        return (batch,)
-    if isinstance(batch, tuple | list) and all(isinstance(column, Tensor) for column in batch):
-        return tuple(batch)
-    raise InvalidArgument(
-        f"'collate' must return a tensor or a tuple of tensors, got {type(batch).__name__}. "
-        f"Make every example of the dataset a tuple of tensors."
-    )

@@ -22,6 +22,8 @@ class BilinearForm(GradientForm):
 
     __slots__ = ("gradient", "x1", "x2")
 
+    description = "bilinear: norms from both inputs and output gradients"
+
     def __init__(self, x1: Tensor, x2: Tensor, gradient: OutputGradient) -> None:
         self.x1, self.x2 = x1, x2  # [examples, tokens, in]
         self.gradient = gradient
@@ -52,6 +54,9 @@ class BilinearForm(GradientForm):
             some_rows = rows[:, start : start + step]
             weighted = some_rows.t().unsqueeze(2) * x1  # [outputs, rows, in₁]
             out[start : start + step] += weighted.transpose(1, 2) @ x2
+
+    def narrow(self, examples: slice) -> "BilinearForm":
+        return BilinearForm(self.x1[examples], self.x2[examples], self.gradient.narrow(examples))
 
     def to_dense(self) -> Tensor:
         return torch.einsum("btk,bti,btj->bkij", self.gradient.rows, self.x1, self.x2)

@@ -12,6 +12,7 @@ that a window is a few long runs (2 to 4 times as fast as ``F.unfold`` on the la
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -28,7 +29,7 @@ from privet.training.per_example.forms.linear_form import sum_gram_products
 from privet.training.per_example.scratch import Scratch
 from privet.training.threads import choose_threads
 
-__all__ = ["ConvForm"]
+__all__ = ["ConvForm", "ConvGeometry"]
 
 WINDOW_NUMBERS = 1 << 19
 """Numbers of windows that are copied at a time: 2 MB, about the second-level cache."""
@@ -53,6 +54,32 @@ CACHED = 1 << 22
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class ConvGeometry:
+    """What a convolution's weight gradient depends on, for convolutions that are no modules."""
+
+    weight: Tensor  # [out, in/groups, …]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        """The sizes of a window."""
+        return tuple(self.weight.shape[2:])
+
+    @property
+    def in_channels(self) -> int:
+        """The channels of all groups of the input."""
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """The channels of all groups of the output."""
+        return self.weight.shape[0]
+
+
+@final
 class ConvForm(GradientForm):
     """The weight of a convolution: gradients from x [images, C, …] and g [images, O, …].
 
@@ -72,11 +99,13 @@ class ConvForm(GradientForm):
         "module",
     )
 
+    description = "convolution: norms from windows and output gradients"
+
     def __init__(
         self,
         x: Tensor,
         gradient: OutputGradient,
-        module: ConvBase,
+        module: "ConvBase | ConvGeometry",
         scratch: Scratch,
         padding: list[int],
     ) -> None:
@@ -165,6 +194,12 @@ class ConvForm(GradientForm):
             [False, True, False],
         )
         return weight
+
+    def narrow(self, examples: slice) -> "ConvForm":
+        each = self._input.shape[0] // self.batch
+        chosen = range(self.batch)[examples]
+        images = self._input[chosen.start * each : chosen.stop * each]
+        return ConvForm(images, self.gradient.narrow(examples), self.module, self._scratch, self._padding)
 
     def to_dense(self) -> Tensor:
         return self._as_weight(self._write_out())

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from privet.training.per_example.forms.gradient_form import (
-    DenseForm,
     GradientForm,
     OutputGradient,
     load_kernels,
     squared_row_norms,
 )
 from privet.training.per_example.forms.linear_form import LinearForm, join_linear_forms
+from privet.training.per_example.forms.sum_form import SumForm
 from privet.training.threads import choose_threads
 
 __all__ = ["EmbeddingForm", "combine_forms"]
@@ -28,6 +28,8 @@ class EmbeddingForm(GradientForm):
     """
 
     __slots__ = ("gradient", "ids", "shape", "skip")
+
+    description = "table: rows by index"
 
     def __init__(self, ids: Tensor, gradient: OutputGradient, shape: torch.Size, skip: int | None) -> None:
         self.ids = ids
@@ -79,7 +81,7 @@ class EmbeddingForm(GradientForm):
         shared = (after | before).view(-1)
         starts = (before & ~after).view(-1)
         offsets = torch.arange(batch, device=order.device).mul_(tokens).unsqueeze(1)
-        members = (order + offsets).view(-1)[shared]
+        members = (order + offsets).reshape(-1)[shared]
         segment = torch.cumsum(starts[shared], 0) - 1
         owners = offsets.div(tokens, rounding_mode="floor").expand(batch, tokens).reshape(-1)
         sums = rows.new_zeros(int(segment[-1]) + 1, rows.shape[1])
@@ -102,6 +104,9 @@ class EmbeddingForm(GradientForm):
             ids, scaled = ids[mask], scaled[mask]
         out.index_add_(0, ids, scaled)
 
+    def narrow(self, examples: slice) -> "EmbeddingForm":
+        return EmbeddingForm(self.ids[examples], self.gradient.narrow(examples), self.shape, self.skip)
+
     def to_dense(self) -> Tensor:
         batch = self.ids.shape[0]
         rows = self.gradient.rows
@@ -123,6 +128,8 @@ class TiedForm(GradientForm):
 
     __slots__ = ("matrix", "table")
 
+    description = "table and matrix in one (tied)"
+
     def __init__(self, matrix: LinearForm, table: EmbeddingForm) -> None:
         self.matrix = matrix
         self.table = table
@@ -143,12 +150,15 @@ class TiedForm(GradientForm):
         self.matrix.add_sum(factors, out)
         self.table.add_sum(factors, out)
 
+    def narrow(self, examples: slice) -> "TiedForm":
+        return TiedForm(self.matrix.narrow(examples), self.table.narrow(examples))
+
     def to_dense(self) -> Tensor:
         return self.matrix.to_dense() + self.table.to_dense()
 
 
-def combine_forms(forms: list[GradientForm]) -> GradientForm:
-    """Combine the forms of a parameter that several calls used."""
+def combine_forms(forms: list[GradientForm], batch: int, size: int) -> GradientForm:
+    """Combine the forms of a parameter of ``size`` numbers that several calls used."""
     if len(forms) == 1:
         return forms[0]
     matrices = [p for p in forms if isinstance(p, LinearForm)]
@@ -159,7 +169,7 @@ def combine_forms(forms: list[GradientForm]) -> GradientForm:
         if matrix is not None and table is not None:
             return TiedForm(matrix, table)
         return matrix or table or forms[0]
-    return DenseForm(sum((p.to_dense() for p in forms[1:]), start=forms[0].to_dense()))
+    return SumForm(forms, batch, size)
 
 
 def join_embedding_forms(parts: list[EmbeddingForm]) -> EmbeddingForm:

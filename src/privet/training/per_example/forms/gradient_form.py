@@ -24,6 +24,7 @@ from privet.training.loops import load_loops
 
 __all__ = [
     "BLOCK",
+    "WRITTEN_AT_A_TIME",
     "BiasForm",
     "DenseForm",
     "GradientForm",
@@ -31,6 +32,9 @@ __all__ = [
     "load_kernels",
     "squared_row_norms",
 ]
+
+WRITTEN_AT_A_TIME = 1 << 23
+"""Numbers of gradients that are written out at a time: 32 MB. More examples follow in further slices."""
 
 BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
@@ -95,6 +99,10 @@ class OutputGradient:
             self._gram = products
         return products
 
+    def narrow(self, examples: slice) -> "OutputGradient":
+        """The rows of these examples, which must not be scaled yet. They are read only."""
+        return OutputGradient(self.rows[examples], own=False)
+
     def scale(self, factors: Tensor) -> Tensor:
         """c_b·g_b. If ``own``, this overwrites the unscaled rows."""
         if self._factors is factors and self._scaled is not None:
@@ -115,6 +123,9 @@ class GradientForm(ABC):
 
     __slots__ = ()
 
+    description = "norms and sums by the rule of its layer"
+    """How the form computes norms and sums, in words, for ``explain``."""
+
     @abstractmethod
     def squared_norms(self) -> Tensor:
         """The squared norm of each example's gradient, float64."""
@@ -128,6 +139,10 @@ class GradientForm(ABC):
         self.add_sum(factors, out.zero_())
 
     @abstractmethod
+    def narrow(self, examples: slice) -> "GradientForm":
+        """The gradients of these examples only."""
+
+    @abstractmethod
     def to_dense(self) -> Tensor:
         """The written-out gradients, [examples, *shape of the parameter]. For sums of different forms."""
 
@@ -138,6 +153,8 @@ class DenseForm(GradientForm):
 
     __slots__ = ("rows",)
 
+    description = "written out, from the same pass"
+
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
 
@@ -146,6 +163,9 @@ class DenseForm(GradientForm):
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         out.view(-1).addmv_(self.rows.reshape(self.rows.shape[0], -1).t(), factors)
+
+    def narrow(self, examples: slice) -> "DenseForm":
+        return DenseForm(self.rows[examples])
 
     def to_dense(self) -> Tensor:
         return self.rows
@@ -156,6 +176,8 @@ class BiasForm(GradientForm):
     """A bias: the gradient is Σ_t g_bt."""
 
     __slots__ = ("_sums", "gradient", "shape")
+
+    description = "bias: output gradients added up"
 
     def __init__(self, gradient: OutputGradient, shape: torch.Size) -> None:
         self.gradient = gradient
@@ -174,6 +196,9 @@ class BiasForm(GradientForm):
             out.view(-1).addmv_(self.gradient.rows[:, 0].t(), factors)
         else:
             out.view(-1).add_(self.gradient.scale(factors).sum((0, 1)))
+
+    def narrow(self, examples: slice) -> "BiasForm":
+        return BiasForm(self.gradient.narrow(examples), self.shape)
 
     def to_dense(self) -> Tensor:
         sums = self.gradient.rows[:, 0] if self._sums is None else self._sums

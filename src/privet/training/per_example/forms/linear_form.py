@@ -45,6 +45,8 @@ class LinearForm(GradientForm):
 
     __slots__ = ("_dense", "_scratch", "gradient", "shape", "x")
 
+    description = "matrix: norms from inputs and output gradients"
+
     def __init__(
         self, x: Tensor, gradient: OutputGradient, shape: torch.Size, scratch: Scratch | None = None
     ) -> None:
@@ -98,6 +100,9 @@ class LinearForm(GradientForm):
         out.view(flat.shape[1], -1).addmm_(flat.t(), x.flatten(0, 1), beta=beta)
         if borrowed is not None and self._scratch is not None:
             self._scratch.release(borrowed)
+
+    def narrow(self, examples: slice) -> "LinearForm":
+        return LinearForm(self.x[examples], self.gradient.narrow(examples), self.shape)
 
     def to_dense(self) -> Tensor:
         if self._dense is None:

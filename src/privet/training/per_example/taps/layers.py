@@ -227,6 +227,8 @@ class LayerNormTap(Tap):
 
     __slots__ = ()
 
+    takes_shared_rows = True
+
     @staticmethod
     def supports(module: nn.Module) -> bool:
         return has_plain_parameters(module, ("weight", "bias"))
@@ -269,6 +271,8 @@ class RMSNormTap(Tap):
     """Root-mean-square normalisation."""
 
     __slots__ = ()
+
+    takes_shared_rows = True
 
     @staticmethod
     def supports(module: nn.Module) -> bool:

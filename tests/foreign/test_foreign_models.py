@@ -3,8 +3,6 @@
 Skipped where the packages are not installed; nothing is downloaded.
 """
 
-import warnings
-
 import pytest
 import torch
 from torch import nn
@@ -84,13 +82,10 @@ def check(model, draw):
 
 
 @pytest.fixture
-def transformers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = pytest.importorskip("transformers", exc_type=ImportError)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            yield found
+def transformers(packages):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield packages.transformers
 
 
 @pytest.mark.parametrize("kind", TEXT)
