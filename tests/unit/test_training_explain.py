@@ -11,7 +11,7 @@ from privet.training.per_example.taps import registered
 
 class Doubled(nn.LayerNorm):
     def forward(self, x):
-        return torch.linalg.matrix_exp(torch.diag(self.weight)).diagonal() * x + 0 * self.bias.exp()
+        return (1 + x.abs()) ** self.weight + torch.ones_like(x) ** self.bias
 
 
 class Model(nn.Module):
@@ -21,7 +21,8 @@ class Model(nn.Module):
         self.odd = nn.Parameter(0.01 * torch.ones(8, 8))
 
     def forward(self, ids):
-        return self.out(self.norm(self.table(ids)).mean(1) @ torch.linalg.matrix_exp(self.odd))
+        h = self.norm(self.table(ids)).mean(1)
+        return self.out(((1 + h.abs()).unsqueeze(2) ** self.odd).mean(1))
 
 
 def private_run():
@@ -62,8 +63,9 @@ def test_explain_names_what_is_written_out_and_why():
 
 def test_a_registered_rule_shows(monkeypatch):
     def rule(layer, inputs, gradient):
-        diagonal = (gradient * inputs[0]).flatten(1, -2).sum(1) * layer.weight.exp()
-        return {"weight": diagonal, "bias": torch.zeros(len(gradient), 8)}
+        x = inputs[0].abs()
+        weight = (gradient * (1 + x) ** layer.weight * x.log1p()).flatten(1, -2).sum(1)
+        return {"weight": weight, "bias": torch.zeros(len(gradient), 8)}
 
     monkeypatch.setattr(registered, "_RULES", {Doubled: rule})
     private = private_run()

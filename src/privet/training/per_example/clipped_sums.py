@@ -313,8 +313,12 @@ class ClippedSums:
     ) -> tuple[SingleTokenLinear, dict[int, GradientForm]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         batch = targets.shape[0]
-        self._untapped.update(result.used_elsewhere)
-        brute_forced = self._untapped | result.unproved
+        elsewhere = set(result.used_elsewhere)
+        # A parameter that the plan follows was lost in this lot only: its graph was another one.
+        self._untapped |= elsewhere.difference(
+            p.number for p in result.plan.graph_parameters if not p.is_call
+        )
+        brute_forced = self._untapped | elsewhere | result.unproved
         followed = {f.parameter.number for f in result.followed if f.parameter.is_call}
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
             if axis is None and result.gradients[i] is not None and i not in followed:

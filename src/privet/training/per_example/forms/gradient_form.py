@@ -138,9 +138,9 @@ class GradientForm(ABC):
         """out = Σ_b factors_b · gradient_b."""
         self.add_sum(factors, out.zero_())
 
-    @abstractmethod
     def narrow(self, examples: slice) -> "GradientForm":
         """The gradients of these examples only."""
+        return DenseForm(self.to_dense()[examples])
 
     @abstractmethod
     def to_dense(self) -> Tensor:
