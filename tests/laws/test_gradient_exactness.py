@@ -213,7 +213,7 @@ IMAGE_LAYERS = {
 def test_layers_between_convolutions(kind):
     layer, size = IMAGE_LAYERS[kind]
     for p in layer.parameters():
-        nn.init.normal_(p)
+        nn.init.normal_(p, std=0.1)
     model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), layer, nn.ReLU(inplace=True), Mean())
     images = torch.randn(BATCH, 3, size, size)
     assert error(model, (images,), classes()) < 2e-5
