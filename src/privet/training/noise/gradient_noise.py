@@ -71,7 +71,7 @@ def add_gaussian_(
         flat.div_(scale)
     elif not _is_on_host(buffer):
         flat.copy_(add_gaussian_(flat.cpu(), deviation, source, divisor=scale))
-    elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_available():
+    elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_ready(source):
         compiled_normals.add_normal(flat.numpy(), deviation, grid_spacing(deviation), source, scale)
     else:
         add_normal(flat, deviation, grid_spacing(deviation), expand_source(source))
