@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from privet.releasing import Budget, Contribution, Count, GroupBy, Mean, Plan, Sum
+from privet.releasing import Budget, Contribution, Count, GroupBy, Mean, ReleasePlan, Sum
 
 KEYS = tuple(range(1_000))
 QUESTIONS = {
-    "sum": Plan(statistics=(("s", Sum("value", 0.0, 100.0)),), unit=None, budget=Budget(epsilon=1.0)),
-    "mean of people": Plan(
+    "sum": ReleasePlan(statistics=(("s", Sum("value", 0.0, 100.0)),), unit=None, budget=Budget(epsilon=1.0)),
+    "mean of people": ReleasePlan(
         statistics=(("m", Mean("value", 0.0, 100.0)),), unit="person", budget=Budget(epsilon=1.0)
     ),
-    "counts and sums by key": Plan(
+    "counts and sums by key": ReleasePlan(
         statistics=(
             ("n", GroupBy("key", Count(), KEYS)),
             ("s", GroupBy("key", Sum("value", 0.0, 100.0), KEYS)),
@@ -51,7 +51,7 @@ def main() -> None:
             print(f"| {name} | " + " | ".join(f"{seconds:.2f} s" for seconds in times) + " |", flush=True)
 
 
-def _least_cpu_time(plan: Plan, path: Path, runs: int) -> float:
+def _least_cpu_time(plan: ReleasePlan, path: Path, runs: int) -> float:
     plan.run(path)
     times = []
     for _ in range(runs):

@@ -7,6 +7,7 @@
     ├── NotProved                      no theorem that Privet knows covers what was asked
     ├── OutOfReach (ArithmeticError)   covered, but no certified number within the limits of float64
     ├── ContradictoryBounds (ArithmeticError)   a lower bound is above its upper bound: a bug in Privet
+    ├── NotEnoughMemory (MemoryError)  what was asked does not fit into memory
     ├── BudgetExceeded                 answering would spend more than the budget; nothing was spent
     ├── Unreadable (ValueError)        a document is not what it should be (format, version, field)
     ├── MissingPackage (ImportError)   a package that only this question needs is not installed
@@ -31,6 +32,7 @@ __all__ = [
     "ContradictoryBounds",
     "InvalidArgument",
     "MissingPackage",
+    "NotEnoughMemory",
     "NotProved",
     "OutOfReach",
     "PrivetError",
@@ -59,6 +61,10 @@ class ContradictoryBounds(PrivetError, ArithmeticError):
     """Two certified bounds of one number exclude each other, so one of the two proofs or its code is
     wrong.
     """
+
+
+class NotEnoughMemory(PrivetError, MemoryError):
+    """What was asked for does not fit into memory."""
 
 
 class BudgetExceeded(PrivetError):

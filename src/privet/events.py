@@ -13,7 +13,7 @@ import math
 from abc import ABC
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import final
+from typing import ClassVar, final
 
 from privet.arguments import at_least, finite, fraction, halves, open_fraction, positive, whole
 from privet.errors import InvalidArgument
@@ -47,13 +47,20 @@ _MOST = 10**15  # of anything that is counted: beyond, float64 does not hold eve
 
 
 class Event(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
-    """A description of what was done; what it cost is for an accountant to say."""
+    """A description of what was done; what it cost is for an accountant to say.
+
+    ``is_sum`` says that it only looks at sums of the units' contributions.
+    """
+
+    is_sum: ClassVar[bool] = False
 
 
 @final
 @dataclass(frozen=True)
 class Gaussian(Event):
     """A sum plus N(0, (noise_multiplier · C)²) on each coordinate, C a bound on the ℓ₂ norm."""
+
+    is_sum: ClassVar[bool] = True
 
     noise_multiplier: float
 
@@ -65,6 +72,8 @@ class Gaussian(Event):
 @dataclass(frozen=True)
 class Laplace(Event):
     """A sum plus Laplace noise of scale noise_multiplier · C, C a bound on the ℓ₁ norm."""
+
+    is_sum: ClassVar[bool] = True
 
     noise_multiplier: float
 
@@ -80,6 +89,8 @@ class DiscreteGaussian(Event):
     An odd number of halves is for replace-one adjacency, where only the distance of two contributions counts:
     that of a count, between 0 and 1, is 2 · ½.
     """
+
+    is_sum: ClassVar[bool] = True
 
     scale: float
     contribution: float = 1
@@ -97,6 +108,8 @@ class DiscreteLaplace(Event):
     An odd number of halves is for replace-one adjacency, where only the distance of two contributions counts:
     that of a count, between 0 and 1, is 2 · ½.
     """
+
+    is_sum: ClassVar[bool] = True
 
     scale: float
     contribution: float = 1
@@ -191,6 +204,8 @@ class TreeNoise(Event):
     Reference: Kairouz et al. 2021 (DP-FTRL).
     """
 
+    is_sum: ClassVar[bool] = True
+
     noise_multiplier: float
     steps: int
     separation: int = 1
@@ -209,6 +224,8 @@ class BandedNoise(Event):
     A unit contributes at most ``participations`` times, at least ``separation`` steps apart.
     Reference: Choquette-Choo et al. 2023; Kalinin & Lampert 2024.
     """
+
+    is_sum: ClassVar[bool] = True
 
     noise_multiplier: float
     coefficients: tuple[float, ...]

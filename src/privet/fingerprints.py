@@ -158,7 +158,7 @@ def take_fingerprint(kind: str, content: bytes, key: FingerprintKey | None) -> F
     >>> take_fingerprint("ledger", b"{}", None).digest[:16]
     '8dcf8c4acc5deb86'
     """
-    whole = f"privet fingerprint 1: {kind}\n".encode() + content
+    whole = f"privet fingerprint 1: {kind}\n".encode(errors="surrogatepass") + content
     if key is None:
         return Fingerprint(Hashing.PLAIN, hashlib.sha256(whole).hexdigest())
     return Fingerprint(Hashing.KEYED, hmac.new(key.secret, whole, hashlib.sha256).hexdigest())
@@ -168,7 +168,10 @@ def records_content(records: Records) -> bytes:
     """Records in canonical form: one hash of all of them, in any order."""
     if records.groups is None:
         return combine_hashes(records.hashes).encode()
-    groups = [hashlib.sha256(group.encode()).hexdigest().encode() for group in records.groups.tolist()]
+    groups = [
+        hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest().encode()
+        for group in records.groups.tolist()
+    ]
     return combine_hashes(
         np.array([*map(b"".join, zip(records.hashes.tolist(), groups, strict=True))])
     ).encode()

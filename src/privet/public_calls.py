@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from privet.errors import InvalidArgument, PrivetError
+from privet.errors import InvalidArgument, NotEnoughMemory, PrivetError
 from privet.type_hints import Mismatch, Reader, reader_for
 
 __all__ = ["check_public_calls", "checked_modules"]
@@ -194,17 +194,22 @@ def _holds_arrays(hint: object, *, deep: bool) -> bool:
     )
 
 
-def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetError | None:
-    """What to say where arrays of the right type do not fit: their shapes, their numbers or each other. None:
-    it is not that.
+def _explain(error: Exception, function: types.FunctionType, *, takes_arrays: bool) -> PrivetError | None:
+    """What to say where arrays of the right type do not fit (their shapes, their numbers or each other), or
+    where memory is too small. None: it is not that.
 
-    Only for a caller outside of Privet, and where neither a function of the caller nor a lack of memory has
-    failed. The error itself may show numbers, so it is the cause of this one and no part of its message.
+    Only for a caller outside of Privet, and where no function of the caller has failed. The error itself may
+    show numbers, so it is the cause of this one and no part of its message.
     """
+    lacks_memory = isinstance(error, MemoryError) or (
+        type(error) is RuntimeError and "DefaultCPUAllocator" in str(error)  # torch's, on a processor
+    )
+    if isinstance(error, PrivetError) or not (lacks_memory or (takes_arrays and isinstance(error, _MISFITS))):
+        return None
     if error.__traceback__ is None or error.__traceback__.tb_next is None:
         return None  # the function was not entered: an argument is missing, or has no such name
     caller = sys._getframe(2).f_globals.get("__name__", "")
-    if _is_own(type(error).__module__) or not isinstance(error, _MISFITS) or _is_own(caller):
+    if _is_own(type(error).__module__) or _is_own(caller):
         return None
     inside = [
         frame.f_globals.get("__name__", "")
@@ -214,6 +219,10 @@ def _refused_arrays(error: Exception, function: types.FunctionType) -> PrivetErr
     if not inside or not _is_own(inside[-1]):
         return None
     name = function.__qualname__.removesuffix(".__init__")
+    if lacks_memory:
+        return NotEnoughMemory(
+            f"What {name} was asked for must fit into memory, and does not. Ask for less at once."
+        )
     return InvalidArgument(
         f"The arrays given to {name} must have the shapes and numbers that it asks for, "
         f"and do not fit ({type(error).__name__}). Check the number of rows, columns and classes of each."
@@ -303,7 +312,7 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
     if not hints:
         return function
     readers: _Readers | None = None
-    make, listed, refused_arrays = _Readers, _as_tuple, _refused_arrays
+    make, listed, explain = _Readers, _as_tuple, _explain
     refused_by_type, refused_by_class = InvalidArgument, PrivetError
 
     def call(*args: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -314,7 +323,7 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
         try:
             return function(*read_args, **read_named)
         except Exception as error:
-            refused = refused_arrays(error, function) if readers.arrays else None
+            refused = explain(error, function, takes_arrays=bool(readers.arrays))
             if refused is None:
                 raise
             raise refused from error
@@ -331,7 +340,7 @@ def _wrap_function(function: types.FunctionType, *, skipped: int, constructs: bo
             try:
                 return function(*read_args, **read_named)
             except Exception as error:
-                misfit = refused_arrays(error, function) if readers.arrays else None
+                misfit = explain(error, function, takes_arrays=bool(readers.arrays))
                 if misfit is None:
                     raise
                 raise misfit from error

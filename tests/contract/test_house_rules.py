@@ -109,3 +109,28 @@ def _is_property(node):
         for decorator in node.decorator_list
     }
     return bool(names & {"property", "cached_property", "classmethod", "staticmethod"})
+
+
+def test_every_public_name_has_a_docstring():
+    """Modules, the classes and functions in ``__all__``, and the public methods of classes that inherit from none."""
+    silent = []
+    for path, tree in modules():
+        name = str(path.relative_to(SOURCES))
+        if not ast.get_docstring(tree):
+            silent.append(name)
+        public = _listed_names(tree)
+        for node in tree.body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name not in public:
+                continue
+            methods = node.body if isinstance(node, ast.ClassDef) and not node.bases else []
+            for part in [node, *(m for m in methods if isinstance(m, ast.FunctionDef))]:
+                if not part.name.startswith("_") and not ast.get_docstring(part):
+                    silent.append(f"{name}: {part.name}")
+    assert silent == []
+
+
+def _listed_names(tree):
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return {item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)}
+    return set()

@@ -108,6 +108,8 @@ HOSTILE = {
     "zero float": lambda: 0.0,
     "tiny": lambda: 5e-324,
     "large": lambda: 1.7e308,
+    "billions": lambda: 3 * 10**9,
+    "trillion": lambda: 10**12,
     "beyond int64": lambda: 2**63,
     "beyond float": lambda: 10**400,
     "beyond text": lambda: 10**5000,

@@ -1,17 +1,25 @@
 """What the fuzzer found, each as one call."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from torch import nn
 
 from privet import auditing, events, mechanisms, testing, training
 from privet.accounting import Basic
-from privet.adjacency import ReplaceOne
+from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.attacks import shadows
 from privet.attacks.shadows.progress import ShadowProgress
-from privet.errors import InvalidArgument
+from privet.auditing.curves import gaussian_epsilon
+from privet.auditing.guesses import GuessResult
+from privet.errors import InvalidArgument, NotEnoughMemory
+from privet.fingerprints import take_fingerprint
+from privet.learning.solver import gaussian_multiplier
 from privet.randomness import SecureNoise
-from privet.releasing.synthetic import Categories, Domain
+from privet.releasing.synthetic import Categories, Domain, all_marginals
+from privet.scores import Scores
 
 
 class _NoItems:
@@ -46,6 +54,16 @@ def _job(**changed):
 
 
 REFUSED = {
+    "an answer without a lie": lambda: mechanisms.RandomizedResponse.calibrated(
+        epsilon=1e6, adjacency=ZeroOut()
+    ),
+    "marginals of more columns than there are": lambda: all_marginals(
+        Domain((Categories("a", (1, 2)),)), 10**12
+    ),
+    "an event repeated more often than fits": lambda: testing.check_repeat_is_compose(
+        Basic(), events.Laplace(1.0), ReplaceOne(), times=10**12
+    ),
+    "an epsilon that float64 cannot tell from 0": lambda: gaussian_multiplier(5e-324, 1e-6, 1, AddRemove()),
     "bounds of layers that are none": lambda: training.PerLayer.of({"a": None}),
     "bounds that are letters": lambda: training.PerLayer.of(("ab", "cd")),
     "bounds that cannot be read": lambda: training.PerLayer.of(_NoItems()),
@@ -82,3 +100,52 @@ def test_a_profile_without_numbers_breaks_the_law():
 def test_progress_on_a_stream_that_is_no_terminal():
     with ShadowProgress(2, "", shown=True, stream=object()) as bar:
         bar.tick(1.0)
+
+
+def test_more_memory_than_there_is():
+    """Under a limit, as the machine may have more."""
+    code = (
+        "import resource, numpy, privet, privet.randomness as r\n"
+        "from privet.attacks import shadows\n"
+        "from privet.training import TreeNoise\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, resource.RLIM_INFINITY))\n"
+        "for call in (lambda: r.SecureNoise().bits(3 * 10**9), lambda: shadows.Halves().members(4, 10**10, 0),\n"
+        "             lambda: TreeNoise().stream(10**11, 1.0, r.SecureNoise())):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except privet.errors.NotEnoughMemory as refused:\n"
+        "        assert isinstance(refused, MemoryError)\n"
+        "        print('refused')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["refused"] * 3, ended.stderr
+
+
+def test_a_lack_of_memory_in_a_function_of_the_caller_stays_theirs():
+    def fails(*_):
+        raise MemoryError("mine")
+
+    with pytest.raises(MemoryError, match="mine") as raised:
+        shadows.CallableRecipe(fails).fit(np.zeros((2, 2)), np.zeros(2, dtype=int), 0)
+    assert not isinstance(raised.value, NotEnoughMemory)
+
+
+@pytest.mark.parametrize("mu", [1e3, 1e5, 1e8, 1e12, 1e300])
+def test_separations_beyond_the_digits_of_float64_show_less(mu):
+    """ε grows with μ, so that a smaller μ refutes less and nothing wrong."""
+    assert 0.49e6 < gaussian_epsilon(mu, 1e-6) <= mu * (mu / 2 + 6)
+
+
+def test_audits_of_scores_that_lie_apart():
+    values = np.array([0.0, 1.0] * 30 + [1e12, 1e12 + 1] * 30)
+    scores = Scores(values, np.arange(120) >= 60)
+    assert np.isfinite(auditing.GaussianFit().epsilon(scores, delta=1e-6))
+
+
+def test_bounds_beyond_int64():
+    line = auditing.OneRun()
+    assert line.raise_bound(GuessResult(10, 10), 10, 0.05, 1e-6, 2**70) >= 2**70
+
+
+def test_half_characters_are_hashed():
+    assert take_fingerprint("a\ud800", b"", None) != take_fingerprint("a\ud801", b"", None)

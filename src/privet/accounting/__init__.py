@@ -1,6 +1,7 @@
-"""Events → guarantee. One fold over the tree; each accountant says what an atom costs and how costs add up.
+"""Events → guarantee. One fold walks the tree; each accountant says what an atom costs and how costs add up.
 
-``account`` picks the tightest; ``calibrate`` runs it backwards.
+``account`` picks the tightest guarantee; ``calibrate`` finds the noise for a target. To add an event or an
+accountant, see CONTRIBUTING.md.
 """
 
 from privet.accounting.calibration import Calibration, calibrate

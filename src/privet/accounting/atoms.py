@@ -30,15 +30,16 @@ __all__ = ["Atom", "fixed_size", "lattice_shift", "leaf", "poisson", "restate_fo
 _LARGEST_MU = 12.0  # of a sampled Gaussian pair
 _LARGEST_SCALE = 1e5  # of a discrete Gaussian, whose law is held in memory
 _MOST_ATOMS = 1_000_000  # of a finite law
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 1e4, 1e-12  # of a Gaussian: ε is about half the square of the one
-_LARGEST_LOSS, _SMALLEST_LOSS = 700.0, 1e-12  # of a bounded one: exp of it must be a float
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 1e4, 1e-12  # of a Gaussian pair; ε is about shift²/2
+_LARGEST_LOSS, _SMALLEST_LOSS = 700.0, 1e-12  # of a bounded loss; exp(loss) must be a float
 _SMALLEST_RATE = 1e-12
 
 
 @final
 @dataclass(frozen=True)
 class Atom:
-    """One look at the data. ``upper`` dominates it; it dominates ``lower``, and both when they are one.
+    """One look at the data. ``upper`` dominates it, and it dominates ``lower``. If the two are equal, it is
+    tight.
 
     A pair is for the order "the unit is in, the unit is out"; its swap is for the other order.
     """
@@ -113,9 +114,8 @@ def visible_sample(inner: Atom, rate: float, *, sums: bool, sampling: Caveat) ->
     """The pair of ``inner`` on a sample of either kind, under zero-out adjacency, where the output may show
     the sample.
 
-    The upper bound holds for every event (``visible.py``). It is attained by events that may show who is in
-    the sample. Sums show less: the lower bound of ``sums`` is that of a sample whose other members contribute
-    nothing.
+    The upper bound holds for every event (``visible.py``). Events that show who is in the sample attain it.
+    Sums show less: the lower bound of ``sums`` is that of a sample whose other members contribute nothing.
     """
     _check_rate(rate)
     caveats = inner.caveats | {sampling}
@@ -129,9 +129,9 @@ def fixed_size(inner: Atom, replaced: Atom, rate: float, adjacency: Adjacency) -
     """The pair of ``inner`` on a fixed-size sample; ``replaced`` is the same event under replace-one.
 
     The sample is a set: replace-one exchanges any member of it for any other unit. A unit that leaves a
-    fixed-size sample is replaced by another, so replace-one is what counts inside. Under zero-out this is for
-    sums: the upper bound is that of replace-one, of which zero-out is a case, and the lower bound that of a
-    sample whose other members contribute nothing.
+    fixed-size sample is replaced by another, so inside the sample replace-one applies. Under zero-out this
+    function is for sums. The upper bound is that of replace-one, because zero-out is a case of it. The lower
+    bound is that of a sample whose other members contribute nothing.
     """
     caveats = inner.caveats | replaced.caveats | {Caveat.FIXED_SIZE_SAMPLING}
     _check_rate(rate)
@@ -163,7 +163,7 @@ def _check_rate(rate: float) -> None:
 
 
 def _pure(epsilon: float, attained: FinitePair) -> Atom:
-    """What is known of an event by its ε alone from above, and by one mechanism of its kind from below."""
+    """An upper bound by the ε of the event alone, and a lower bound by one mechanism of its kind."""
     return Atom(randomized_response(bounded_loss(epsilon)), attained, frozenset({Caveat.LOOSE_LOWER_BOUND}))
 
 
@@ -228,9 +228,7 @@ def _discrete_gaussian(scale: float, shift: int) -> DiscreteGaussianPair:
 
 
 def gaussian_pair(mu: float) -> GaussianPair:
-    """The pair of Gaussian noise, where the noise is neither far smaller nor far larger than what it
-    hides.
-    """
+    """The pair of Gaussian noise. Noise that is far smaller or far larger than the sensitivity is refused."""
     if not _SMALLEST_SHIFT <= mu <= _LARGEST_SHIFT:
         raise OutOfReach(
             f"Noise must be between {1 / _LARGEST_SHIFT:g} and {1 / _SMALLEST_SHIFT:g} times what one unit "
@@ -241,7 +239,7 @@ def gaussian_pair(mu: float) -> GaussianPair:
 
 
 def bounded_loss(epsilon: float) -> float:
-    """A pure ε whose exp is a float, as a float: a whole number would make an array of whole numbers."""
+    """A pure ε, checked so that exp(ε) is a float. It is a float: an int would make an array of ints."""
     if epsilon != 0 and not _SMALLEST_LOSS <= epsilon <= _LARGEST_LOSS:
         raise OutOfReach(
             f"The ε of one event must be 0, or between {_SMALLEST_LOSS:g} and {_LARGEST_LOSS:g}, to be "
@@ -299,8 +297,8 @@ def _two_candidates(epsilon: float) -> FinitePair:
 
 
 def _two_noisy_scores(epsilon: float) -> FinitePair:
-    """A noisy maximum of two scores that are alike, or that the unit moves apart by 2Δ; exponential noise of
-    2Δ/ε.
+    """A noisy maximum of two equal scores, or of two that the unit moves apart by 2Δ; exponential noise of
+    scale 2Δ/ε.
 
     The smaller score wins with probability exp(−ε·gap/2Δ)/2, so its probability is ½ or exp(−ε)/2.
     """
@@ -310,11 +308,12 @@ def _two_noisy_scores(epsilon: float) -> FinitePair:
 
 
 def _one_comparison(epsilon: float, positives: int) -> FinitePair:
-    """The first answer of a sparse vector about a query that the unit moves by Δ, half of it below the
-    threshold.
+    """The first answer of a sparse vector. The unit moves the query by Δ, from Δ/2 below the threshold to Δ/2
+    above it.
 
-    Its noise less that of the threshold is a difference of two Laplace laws, of scales Δ/ε₁ and
-    2·positives·Δ/ε₂, with ε₁ : ε₂ = 1 : (2·positives)^⅔ (Lyu, Su & Li 2017, Theorem 4 and Section 4.2).
+    The noise of the query minus that of the threshold is a difference of two Laplace variables, of scales
+    Δ/ε₁ and 2·positives·Δ/ε₂, with ε₁ : ε₂ = 1 : (2·positives)^⅔ (Lyu, Su & Li 2017, Theorem 4 and Section
+    4.2).
     """
     often = (2 * positives) ** (2 / 3)
     once, each = (1 + often) / epsilon, 2 * positives * (1 + 1 / often) / epsilon

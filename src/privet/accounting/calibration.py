@@ -37,9 +37,8 @@ def calibrate(
 ) -> Calibration:
     """The value for which ``event_of(value)`` just reaches the target.
 
-    The leakage may rise or fall with the value (noise makes it fall; a rate or a number of steps makes it
-    rise), but must do so all the way ``between`` the limits. ``whole`` asks for a whole number, such as
-    steps.
+    The leakage must be monotone in the value ``between`` the limits. Noise makes it fall; a rate or a number
+    of steps makes it rise. ``whole`` asks for a whole number, such as steps.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.accounting.targets import EpsilonTarget
@@ -81,7 +80,7 @@ class _ParameterSearch:
         return found.value
 
     def check_target(self, value: float, rising: bool) -> "Calibration":
-        """The result, after the target was found reached by the guarantee itself and not only in steering."""
+        """The result. The guarantee itself must reach the target, and not only the search's estimate."""
         step = 1.0 if self._whole else self._target.tolerance * value
         for _ in range(25):
             event = self._event_of(int(value) if self._whole else value)
@@ -103,14 +102,14 @@ class _ParameterSearch:
             return (here, there) if here[1] <= 0 else (there, here)
         falls = (there[1] < here[1]) == (probe > start)
         outward = falls == (here[1] > 0)  # whether larger values lead across the target
-        # Where the leak does not change between the two, either way may lead across.
+        # If the leak is the same at both points, the target may be in either direction.
         ways = (outward, not outward) if here[1] == there[1] else (outward,)
         for way in ways:
             crossed = self._walk(max(here, there) if way else min(here, there), way, low, high)
             if crossed is not None:
                 return crossed
         if here[1] <= 0:
-            # The target is never crossed: the end that comes closest to it wastes the least.
+            # Every value reaches the target: the end that is closest to it wastes the least.
             ends = [(end, self.excess(end)) for end in (low, high)]
             end = (max(ends, key=lambda point: point[1])[0], 0.0)
             return end, end
@@ -121,7 +120,7 @@ class _ParameterSearch:
     def _walk(
         self, last: tuple[float, float], outward: bool, low: float, high: float
     ) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """Step away from ``last`` in ever larger steps until the target is crossed, or a limit is reached."""
+        """Step away from ``last``, each step larger, until the target is crossed or a limit is reached."""
         factor = 1.25
         while (last[0] < high) if outward else (last[0] > low):
             factor = min(factor * factor, 100.0)

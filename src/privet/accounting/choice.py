@@ -38,13 +38,13 @@ def account(
     adjacency: Adjacency | None = None,
     accountant: Accountant[Any] | None = None,
 ) -> Guarantee:
-    """What everything in the ledger leaks at most: a curve, with the accountant that proved it.
+    """An upper bound on what everything in the ledger leaks: a curve, with the accountant that proved it.
 
     An event alone needs an ``adjacency``; a ledger has its own. Without an ``accountant``, the tightest one
-    that can take the ledger is chosen: the privacy-loss distribution, and beside it Rényi DP where the
-    bounded range of an exponential mechanism can make that the smaller. A ledger whose budget is kept by a
-    filter was extended in view of its answers, so its guarantee is that of the filter; ``fixed_price`` is
-    what the same events cost if they were fixed beforehand.
+    that takes the ledger is chosen. That is the privacy-loss distribution. If there is an exponential
+    mechanism, Rényi DP is computed too, because its bounded range can give a smaller ε. A ledger with a
+    filter may depend on its own answers, so its guarantee is that of the filter; ``fixed_price`` is the cost
+    of the same events if they were fixed beforehand.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.events import Gaussian, Repeat
@@ -92,18 +92,16 @@ def _account_with(
 
 
 def fixed_price(ledger: Ledger, accountant: Accountant[Any] | None = None) -> Guarantee:
-    """What the entries of a ledger cost if all of them were fixed beforehand, whatever filter the ledger
-    has.
-    """
+    """The cost of a ledger's entries if all of them were fixed beforehand. The ledger's filter is ignored."""
     return account(replace(ledger, filter=None), accountant=accountant)
 
 
 def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
-    """The filter that proves the guarantee of a ledger, where the ledger has one that was fixed in time and
-    keeps to it.
+    """The filter that proves the guarantee of a ledger: it was fixed before the answers, and the ledger stays
+    within it. None without such a filter.
 
-    A filter at δ = 0 is left out: there the sum of the ε so far holds on every way, and is the smaller. A
-    single request was fixed beforehand.
+    None at δ = 0 too: there the sum of the ε so far is valid for adaptive questions, and smaller. None for a
+    single request, which was fixed beforehand.
     """
     if not isinstance(spent, Ledger) or spent.filter is None or Caveat.LATE_BUDGET in spent.caveats:
         return None
@@ -118,8 +116,8 @@ def _kept_by(spent: Ledger | Event) -> tuple[Filtered, Spending] | None:
 def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None) -> Accountant[Any]:
     """An accountant that lets each part's noise depend on earlier answers, within a budget fixed in advance.
 
-    Not Rényi DP: it is proved at one order that was fixed in advance, and its accountant takes the best order
-    afterwards.
+    Rényi DP is not among them: the theorem needs one order that was fixed in advance, and the accountant
+    takes the best order afterwards.
 
     Reference: Feldman & Zrnic 2021, Theorem 3.1 (Rényi at one order, of which concentrated DP is every order
     at once); Rogers et al. 2016 (basic composition, and pure DP with it); ``filtering`` for filters.
@@ -142,7 +140,7 @@ def _adaptive(event: Event, adjacency: Adjacency, chosen: Accountant[Any] | None
 @final
 @dataclass(frozen=True)
 class SmallerCurve(Curve):
-    """Two proofs of one thing: the smaller upper bound and the larger lower bound hold."""
+    """Two proofs for the same events: the smaller upper bound and the larger lower bound hold."""
 
     first: Curve
     second: Curve
@@ -200,7 +198,7 @@ def _leaves(event: Event) -> Iterator[Event]:
             case Repeat(inner, _):
                 inside = (inner,)
             case Poisson() | FixedSize():
-                pass  # a sampled choice has no bounded range that the Rényi accountant could use
+                pass  # the Rényi accountant cannot use the bounded range of a sampled exponential mechanism
             case leaf:
                 yield leaf
         for part in inside:

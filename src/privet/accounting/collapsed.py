@@ -1,4 +1,4 @@
-"""A whole composition as one pair, for where a theorem wants a pair: sampling it, or splitting the data."""
+"""A whole composition as one pair. Theorems about sampling and about disjoint parts need one pair."""
 
 import math
 from typing import NamedTuple
@@ -24,11 +24,11 @@ _SAME = 1e-12  # losses that differ by less, relative to 1 + loss, are one loss
 def as_pair(composition: Composition, *, above: bool) -> Pair:
     """One pair that dominates the composition, or that it dominates.
 
-    Few losses are added up one by one. Otherwise the distribution of the summed loss is computed on a grid,
-    twice: P's masses where the loss is positive, and Q's masses where it is negative. P's masses times
-    exp(−loss) would be round-off there. What the grid does not show of P and of Q, at most about 1e-13,
-    counts as an infinite loss in either order (above), or becomes one more outcome (below): to show less is
-    post-processing, which never adds to a loss.
+    If there are few losses, they are added up one by one. Otherwise the distribution of the summed loss is
+    computed on a grid, twice: P's masses where the loss is positive, and Q's masses where it is negative,
+    because there P's masses times exp(−loss) would be round-off. The grid leaves out at most about 1e-13 of P
+    and of Q. This part counts as an infinite loss in either order (above), or becomes one more outcome
+    (below), which is post-processing and never raises a loss.
     """
     if not composition.parts:
         return FinitePair((0.0,), (1.0,))
@@ -38,9 +38,7 @@ def as_pair(composition: Composition, *, above: bool) -> Pair:
 
 
 def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
-    """The distribution of the summed loss, where all parts have few losses; None where there would be
-    many.
-    """
+    """The distribution of the summed loss, if it has few values; None if it has many."""
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:
         if not isinstance(pair, FinitePair | DiscreteLaplacePair):
@@ -63,8 +61,8 @@ def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
 def _merge_losses(
     first: Reals, first_masses: Reals, second: Reals, second_masses: Reals, *, above: bool
 ) -> tuple[Reals, Reals]:
-    """The law of a sum of two losses; losses that differ by round-off are one, the larger or the smaller of
-    them.
+    """The distribution of a sum of two losses. Losses that differ only by round-off are merged into the
+    larger (above) or the smaller (below).
     """
     losses = np.add.outer(first, second).ravel()
     masses = np.multiply.outer(first_masses, second_masses).ravel()
@@ -80,7 +78,7 @@ def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
     (end, ahead), (start, behind) = _far(composition), _far(swapped)
     step = _landing(composition, (start + end) / (_ATOMS - 2))
     sides = [(_two_sided(pair, step, above=above), count) for pair, count in composition.parts]
-    # Chernoff's bounds at these tilts say how much of either law is outside of the window.
+    # Chernoff's bounds at these tilts say how much of P and of Q is outside of the window.
     held_p = sum_losses(
         [Part(side.losses, side.p, side.lost_p, count) for side, count in sides],
         Grid(step, _ATOMS, -start, 0.0, -1 - behind, ahead),
@@ -125,12 +123,12 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     pair.
 
     Both profiles of a polygon with a knot at y = 1 are polygons, and each is known without cancellation on
-    its own side. What is left of P and of Q is the same, and stays at the loss 0.
+    its own side. The rest of P equals the rest of Q, and stays at the loss 0.
     """
     up, lost_p = _one_side(pair, step, above=above)
     down, lost_q = _one_side(pair.swap(), step, above=above)
     if not above:
-        up, down, lost_p, lost_q = _told_less(up, down, lost_p, lost_q, step)
+        up, down, lost_p, lost_q = _scale_down(up, down, lost_p, lost_q, step)
     losses = step * np.arange(-down.size, up.size + 1)
     fallen = np.exp(-np.abs(losses))
     down = down[::-1]
@@ -138,18 +136,18 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     q = np.concatenate([down, [0.0], up * fallen[down.size + 1 :]])
     left_p, left_q = (max(1.0 - lost - math.fsum(law), 0.0) for lost, law in ((lost_p, p), (lost_q, q)))
     p[down.size] = q[down.size] = same = min(left_p, left_q)
-    if above:  # what differs by round-off counts as an infinite loss
+    if above:  # a difference by round-off counts as an infinite loss
         lost_p, lost_q = lost_p + left_p - same, lost_q + left_q - same
     return _Sides(losses, p, q, lost_p, lost_q)
 
 
-def _told_less(
+def _scale_down(
     up: Reals, down: Reals, lost_p: float, lost_q: float, step: float
 ) -> tuple[Reals, Reals, float, float]:
-    """Both sides, from below, so that they fit together: masses that are told less often show less.
+    """Both sides from below, scaled so that they form one pair. Smaller masses show less.
 
-    The side with the larger δ(0) gets that of the other one. Losses that were rounded towards 0 need more
-    mass for the same δ(0); where that is more than 1 in all, everything is told less often.
+    The side with the larger δ(0) is scaled down to the δ(0) of the other one. Losses that were rounded
+    towards 0 need more mass for the same δ(0). If the total exceeds 1, everything is scaled down.
     """
     height, other = (float(side @ -np.expm1(-step * np.arange(1, side.size + 1))) for side in (up, down))
     least = min(height + lost_p, other + lost_q)
@@ -174,8 +172,8 @@ def _one_side(pair: Pair, step: float, *, above: bool) -> tuple[Reals, float]:
 
 
 def _landing(composition: Composition, step: float) -> float:
-    """A step not below this one that has a largest loss on its grid: the smallest one, which rounding would
-    hurt most.
+    """The step, or a larger one whose grid contains the smallest of the pairs' largest losses, which rounding
+    would change most.
     """
     bounds = [pair.largest_loss for pair, _ in composition.parts]
     least = min((bound for bound in bounds if bound is not None and bound >= step), default=None)
@@ -183,9 +181,7 @@ def _landing(composition: Composition, step: float) -> float:
 
 
 def _far(composition: Composition) -> tuple[float, float]:
-    """A loss that P exceeds with a probability of at most exp(−34), by moments, and the order that says
-    so.
-    """
+    """A loss that P exceeds with probability at most exp(−34), by moments, and the order of that moment."""
     ahead = [(float(c), derivatives(composition, float(c))) for c in np.geomspace(0.05, 200.0, 24)]
     loss, order = min(((k.value + _FAR) / c, c) for c, k in ahead if k is not None)
     return max(loss, 1e-6), order

@@ -30,29 +30,29 @@ from privet.errors import OutOfReach
 
 __all__ = ["chernoff_delta", "delta_bounds", "epsilon_bounds", "largest_loss", "sight_delta"]
 
-# Overflow to infinity is looked for where it can happen, and means "too large" there.
+# Code checks for overflow to infinity where it can happen; it means "too large" there.
 _QUIET = np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
-_FEW = 12  # pairs that are taken apart from many
-_CAPPED = 1e-12  # losses are cut off that have at most this share of δ
-_TIGHT = 5e-7  # relative gap of ε up to which no further method is asked
-_OF_MANY = 1e-4  # the same, of a composition of many different pairs
-_APART = 3e-4  # the same, from which on a few pairs are taken apart from the others
-_ASIDE = 1e-3  # of δ, for the others
-_TOO_MANY = 200  # different pairs, for which no grid is laid
+_FEW = 12  # the most pairs that are treated apart from the others
+_CAPPED = 1e-12  # losses with at most this share of δ are cut off
+_TIGHT = 5e-7  # the relative gap of ε that is small enough: no further method is asked
+_OF_MANY = 1e-4  # the same, for a composition of many different pairs
+_APART = 3e-4  # above this gap a few pairs are treated apart from the others
+_ASIDE = 1e-3  # the share of δ for the others
+_TOO_MANY = 200  # different pairs; for so many, no grid is made
 _GRID_SIZES = (1 << 13, 1 << 17)
 _LAST_SIZE = 1 << 19
-_SKETCHED = 1e-2  # relative gap of δ that is good enough for a sketch
+_SKETCHED = 1e-2  # the relative gap of δ that is small enough for a search
 _JUMP_SIZES = (1 << 18, 1 << 20)
-_JUMPED = 1e-4  # relative gap of ε up to which the first of these sizes will do
+_JUMPED = 1e-4  # the relative gap of ε for which the first of these sizes is enough
 
 
 @_QUIET
 def delta_bounds(
     composition: Composition, epsilon: float, *, tight: float = _TIGHT, likely: float | None = None
 ) -> Interval:
-    """An enclosure of δ(ε), ε ≥ 0. It stops at the gap ``tight`` of ε; ``likely`` is a guess of δ."""
+    """An enclosure of δ(ε), ε ≥ 0. It stops at the gap ``tight`` of ε; ``likely`` is an estimate of δ."""
     if not composition.parts:
         return Interval(0.0, 0.0)
     lost = composition.infinity
@@ -60,7 +60,7 @@ def delta_bounds(
         return Interval(lost, lost)
     single = _closed_form(composition)
     if single is not None:
-        # The parameters themselves are rounded, which is like moving ε by a few units in the last place.
+        # The parameters themselves are rounded, which has the effect of a few units in the last place of ε.
         apart = np.array([epsilon * (1 + 1e-15), epsilon * (1 - 1e-15)])
         low, high = single.parts[0][0].delta(apart) + lost
         return Interval(float(low) * (1 - _CLOSED_FORM), min(float(high) * (1 + _CLOSED_FORM), 1.0))
@@ -149,7 +149,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
 
 
 def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> float:
-    """What the moment at the saddle proves (Canonne, Kamath & Steinke 2020, Proposition 12)."""
+    """The bound by the moment at the saddle (Canonne, Kamath & Steinke 2020, Proposition 12)."""
     k = derivatives(composition, saddle.point)
     if k is None:
         return float(np.inf)
@@ -159,7 +159,7 @@ def _moment_epsilon(composition: Composition, saddle: Saddle, delta: float) -> f
 
 
 def _split_epsilon(composition: Composition, delta: float) -> Interval:
-    """A few pairs with wide losses and all others, each by itself: for when the few decide alone.
+    """A few pairs with wide losses, and all others, each accounted alone: useful if the few decide ε.
 
     Fewer events never cost more, so the few bound ε from below. From above, ε(δ₁) of the few and ε(δ₂) of the
     others add up at δ₁ + δ₂ (Dwork et al. 2006).
@@ -188,7 +188,7 @@ def _split_delta(composition: Composition, epsilon: float, saddle: Saddle) -> In
 
 
 def _split(composition: Composition) -> tuple[Composition, Composition]:
-    """The pairs with the widest losses, as many as are no trouble, and the others."""
+    """The pairs with the widest losses, at most ``_FEW``, and the others."""
 
     def width(part: tuple[Pair, int]) -> float:
         k = derivatives(Composition((part,)), 1.0)
@@ -199,7 +199,7 @@ def _split(composition: Composition) -> tuple[Composition, Composition]:
 
 
 def _bisect(composition: Composition, delta: float, known: Interval) -> Interval:
-    """The enclosure by asking for δ(ε) instead: slow, for the bulk of a law, where no tilt stands out."""
+    """The enclosure of ε by a search over δ(ε). It is slow, for the bulk of a law, where no tilt is best."""
     ends = []
     for side in (0, 1):
         low, high = known.lower, min(known.upper, 1e6)
@@ -234,9 +234,9 @@ def largest_loss(composition: Composition) -> float:
 def _jumps(
     composition: Composition, delta: float, known: Interval, size: int
 ) -> tuple[OneJump, OneJump] | None:
-    """One far jump taken apart, from below and from above; for one sampled pair, where it is needed.
+    """The bounds by one far jump, from below and from above; for one sampled pair.
 
-    ``delta`` is about what δ is, and ``known`` encloses ε.
+    ``delta`` is about δ, and ``known`` encloses ε.
     """
     ((pair, count), *others) = composition.parts
     if others or count < 2 or not isinstance(pair, SampledPair) or not isinstance(pair.base, GaussianPair):
@@ -256,11 +256,11 @@ def _jumps(
 
 
 def _distance(composition: Composition) -> float:
-    """An upper bound of δ(0): total variation distances of the parts add up at most.
+    """An upper bound of δ(0): the sum of the total variation distances of the parts.
 
-    For many pairs, by what bounds theirs in turn: a largest loss (randomised response dominates the pair), or
-    Pinsker's inequality with the divergence μ²/2 of a discrete Gaussian (Canonne, Kamath & Steinke 2020,
-    Theorem 4).
+    For many pairs each distance is bounded too: by a largest loss (randomised response dominates the pair),
+    or by Pinsker's inequality with the divergence μ²/2 of a discrete Gaussian (Canonne, Kamath & Steinke
+    2020, Theorem 4).
     """
     if composition.is_many:
         return sum(count * _distance_at_most(pair) for pair, count in composition.parts)
@@ -279,7 +279,7 @@ def _distance_at_most(pair: Pair) -> float:
 
 @_QUIET
 def chernoff_delta(composition: Composition, epsilon: float) -> float:
-    """A quick upper bound of δ(ε): a moment's, near the best one."""
+    """A quick upper bound of δ(ε), by a moment near the best one."""
     if not composition.parts:
         return 0.0
     if epsilon >= largest_loss(composition) or _closed_form(composition) is not None:
@@ -293,7 +293,7 @@ def chernoff_delta(composition: Composition, epsilon: float) -> float:
 
 
 class Sighting(NamedTuple):
-    """About what δ(ε) is, and whether that says all that a search needs."""
+    """An approximation of δ(ε), and whether it is enough for a search."""
 
     delta: float
     settled: bool
@@ -301,7 +301,7 @@ class Sighting(NamedTuple):
 
 @_QUIET
 def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sighting:
-    """δ(ε) for a search: a moment's bound if that is well below ``delta``, else the saddle's."""
+    """δ(ε) for a search: the bound by a moment if it is well below ``delta``, else the saddle's."""
     if not composition.parts or _closed_form(composition) is not None:
         return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
     capped = composition.cap(_CAPPED * delta)
@@ -325,7 +325,7 @@ def _capped_saddle(
 ) -> tuple[Composition, Saddle]:
     """The composition without losses that are too rare to matter for δ(ε), and its saddle.
 
-    How rare that is depends on δ(ε), which the saddle bounds: a few rounds settle it.
+    How rare they must be depends on δ(ε), which the saddle bounds. A few rounds are enough.
     """
     capped, log_delta, start = composition, 0.0, 1.0
     if likely is not None:
@@ -376,9 +376,9 @@ def _closed_epsilon(single: Composition, delta: float) -> Interval:
 
 
 def _line_epsilon(line: Contour, saddle: Saddle, most: float, least: float) -> Interval:
-    """Newton steps along one contour to either end of the enclosure, each verified by its own bound.
+    """Newton steps along one contour to either end of the enclosure. Each end is verified by its own bound.
 
-    ``most`` is what δ may be without the capped losses, and ``least`` what it may be if they all count.
+    ``most`` is the δ that is allowed if the capped losses do not count, ``least`` if they all count.
     """
     if line.delta(0.0).upper <= least:
         return Interval(0.0, 0.0)
@@ -425,7 +425,7 @@ def _verify(start: float, delta: float, bound: Callable[[float], float], *, abov
 
 
 def _laws(composition: Composition, capped: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
-    """The composition from below and from above on a grid of this size, laid out by the capped one."""
+    """The composition from below and from above on a grid of this size, which the capped one sets."""
     negligible = _CAPPED * float(np.exp(saddle.log_delta))
     grid = grid_for(capped, saddle, size)
     return (
@@ -435,7 +435,7 @@ def _laws(composition: Composition, capped: Composition, saddle: Saddle, size: i
 
 
 def _both(first: Interval, second: Interval) -> Interval:
-    """Both enclosures hold the truth, so their intersection does."""
+    """The truth is in both enclosures, so it is in their intersection."""
     lower = max(first.lower, second.lower) if second.lower == second.lower else first.lower
     upper = min(first.upper, second.upper) if second.upper == second.upper else first.upper
     return enclosure(float(lower), float(upper))

@@ -9,8 +9,8 @@ rule with step h gives, by Poisson summation, *exactly*
 
     Σₘ exp(c m W) δ(ε + m W),    W = 2π/h,  m ∈ ℤ,
 
-so it errs only upwards, by aliases that Chernoff's bound controls. What remains is the cut-off of the
-sum and float64 round-off; docs/numerics.md has the whole argument.
+so its error is positive: the aliases, which Chernoff's bound controls. The other errors are the cut-off of
+the sum and float64 round-off; docs/numerics.md has the whole argument.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,8 +37,8 @@ __all__ = [
 
 _ALIAS = 42.0  # aliases are kept below exp(−42) ≈ 1e-18 of Chernoff's bound on the value
 _DECAYED = (1e-16, 1e-23)  # relative to the first term: at first, and where digits cancel
-_FADED = 1e-12  # what terms beyond the last may add up to, relative to the first: no more are needed
-_LOOSE = 1e-2  # the same: a line is of use
+_FADED = 1e-12  # the sum of the terms beyond the last, relative to the first, that needs no more terms
+_LOOSE = 1e-2  # the same, above which a line is not used
 _MOST_NODES = 1 << 14
 _LARGEST_TILT = 1e14
 _NEAR = np.array([0.6, 0.8, 0.92, 1.0, 1.02, 1.2, 2.0])  # points to look at, × saddle
@@ -49,7 +49,7 @@ Gradient: TypeAlias = Callable[[float, Derivatives], tuple[float, float]]
 @final
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """The nodes of one vertical line, good for every ε near the one that it was laid for."""
+    """The nodes of one vertical line. They serve every ε near the one that the line was made for."""
 
     point: float
     step: float
@@ -57,7 +57,7 @@ class Contour:
     places: NDArray[np.int64]  # k of the points c + ikh
     terms: NDArray[np.complex128]  # exp(K(s) − K(c)) / (s (s + 1))
     noise: NDArray[np.float64]  # relative float64 error of each term
-    cut: float  # what the terms beyond the last one sum to at most
+    cut: float  # an upper bound on the sum of the terms beyond the last one
     chernoff: "Chernoff"
 
     def delta(self, epsilon: float) -> Interval:
@@ -73,7 +73,7 @@ class Contour:
         return Interval(max(lower, 0.0), min(scale * (total + slack), 1.0))
 
     def slope(self, epsilon: float) -> float:
-        """dδ/dε = −exp(ε) Q[L > ε], to steer by; no bound is made of it."""
+        """dδ/dε = −exp(ε) Q[L > ε], for Newton's steps; no bound depends on it."""
         offsets = self.step * self.places
         s = self.point + 1j * offsets
         turned = (-s * self.terms * np.exp(-1j * epsilon * offsets)).real
@@ -110,7 +110,7 @@ class Chernoff:
 
 
 class Saddle(NamedTuple):
-    """Where to cross the real axis for one question: c, an ε near the answer's, and about ln δ there."""
+    """Where a line crosses the real axis: c, an ε near the answer, and an approximation of ln δ there."""
 
     point: float
     epsilon: float
@@ -129,7 +129,7 @@ def saddle_for_delta(composition: Composition, epsilon: float, start: float = 1.
 
 
 def saddle_for_epsilon(composition: Composition, delta: float) -> Saddle | None:
-    """The saddle at which ln δ is about what was asked for.
+    """The saddle at which ln δ is about the given value.
 
     Every c is the saddle of one ε, K′(c) − 1/c − 1/(1 + c), so the search is over c alone.
     """
@@ -149,7 +149,7 @@ def _saddle_epsilon(c: float, k: Derivatives) -> float:
 
 
 def _height(c: float, k: Derivatives, epsilon: float) -> float:
-    """The saddle-point approximation of ln δ(ε), to steer by."""
+    """The saddle-point approximation of ln δ(ε), for a search."""
     curvature = k.curvature + c**-2 + (1 + c) ** -2
     level = k.value - c * epsilon - np.log(c) - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
     return float(min(level, 0.0))
@@ -180,7 +180,7 @@ def solve(
             if abs(move) < 3e-2 and abs(move * value) < 0.1:
                 return best
             position += move
-            # Where the far hump sets in, K grows so fast that Newton's steps crawl: halve instead.
+            # Where the far hump begins, K grows so fast that Newton's steps are tiny: bisect instead.
             if same_side > 2 or not low < position < high:
                 position = 0.5 * (low + high)
                 same_side = 0
@@ -192,8 +192,8 @@ def solve(
 def contours(composition: Composition, saddle: Saddle) -> Iterator[Contour]:
     """Lines for one question, the cheapest first and then those with more nodes and more digits.
 
-    Where K explodes just above the saddle (losses with a far hump), the aliases there decay slowly; a line a
-    little below needs far fewer nodes, at the price of digits that cancel. For many different pairs see
+    Where K grows very fast just above the saddle (losses with a far hump), the aliases there decay slowly. A
+    line a little below needs far fewer nodes, but more digits cancel. For many different pairs see
     ``truncate_line``.
     """
     if composition.is_many or not any(pair.smooth for pair, _ in composition.parts):
@@ -227,7 +227,7 @@ def laid_out(composition: Composition, saddle: Saddle) -> "ContourLayout | None"
 
 
 class ContourLayout(NamedTuple):
-    """Points on the real axis, their windows, the cheapest first; and how far up the terms reach, about."""
+    """Points on the real axis with their windows, the cheapest first, and about where the terms end."""
 
     chernoff: Chernoff
     reach: float
@@ -244,10 +244,9 @@ def _lay_line(
     decayed: float,
     chernoff: Chernoff,
 ) -> Contour | None:
-    """The line at ``point``, long enough for its terms to have died out, for good.
+    """The line at ``point``, so long that all later terms are negligible.
 
-    A term that is small does not say that later ones are: losses on a lattice have a transform that comes
-    back.
+    A small term does not imply that later ones are small: the transform of losses on a lattice is periodic.
     """
     k = derivatives(composition, point)
     if k is None:
@@ -277,9 +276,10 @@ def _lay_line(
 
 
 def _beyond(composition: Composition, point: float, step: float, count: int) -> float:
-    """What all terms from this one on add up to at most.
+    """An upper bound on the sum of all terms from this one on.
 
-    |exp(K(s) − K(c))| is at most 1, and less where pairs have faded; and Σ 1/|s (s + 1)| ≤ Σ 1/(kh)².
+    |exp(K(s) − K(c))| is at most 1, and less where the transforms of pairs have faded. Σ 1/|s (s + 1)| is at
+    most Σ 1/(kh)².
     """
     frequency = step * count
     faded = sum(times * log_fading(pair, point, frequency) for pair, times in composition.parts)

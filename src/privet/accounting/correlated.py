@@ -1,8 +1,8 @@
 """How far one unit can move correlated-noise training: the sensitivity of the strategy matrix C.
 
-Noise C⁻¹z on the gradients is post-processing of C G + z, a Gaussian mechanism whose sensitivity is the
-largest norm of Σ C[:, i] over the steps i at which a unit may take part, relative to the bound on one
-contribution. Both functions take as long for 10¹⁵ steps as for ten.
+Noise C⁻¹z on the gradients is post-processing of C G + z. That is a Gaussian mechanism. Its sensitivity,
+relative to the bound on one contribution, is the largest norm of Σ C[:, i] over the steps i at which a unit
+may take part. The run time of both functions does not depend on the number of steps.
 """
 
 import math
@@ -18,9 +18,9 @@ __all__ = ["banded_sensitivity", "tree_sensitivity"]
 def banded_sensitivity(event: BandedNoise) -> float:
     """Exact: for a Toeplitz C with falling, non-negative entries the earliest participations are the worst.
 
-    The k participations are b steps apart, so on every block of b steps the sum of the shifted columns is a
-    sum of pieces of the column, b long each; once all pieces are in, it is the same until the last
-    participation.
+    The k participations are b steps apart. So on every block of b steps the sum of the shifted columns is a
+    sum of pieces of the column, each of length b. From the block that has all pieces until the last
+    participation it is the same.
 
     Reference: Kalinin & Lampert 2024, Theorem 2.
     """
@@ -39,7 +39,7 @@ def banded_sensitivity(event: BandedNoise) -> float:
         return float(np.sum(total[: event.steps - index * event.separation] ** 2))
 
     last = min(turns + pieces - 2, (event.steps - 1) // event.separation)
-    alike = range(pieces - 1, min(turns, last))  # all pieces, none of them ended, none cut off
+    alike = range(pieces - 1, min(turns, last))  # blocks with all pieces, none of them cut off
     rest = [*range(min(alike.start, last + 1)), *range(max(alike.stop, alike.start), last + 1)]
     return math.sqrt(math.fsum(map(block, rest)) + (len(alike) * block(alike.start) if alike else 0.0))
 
@@ -61,8 +61,8 @@ def tree_sensitivity(event: TreeNoise) -> Interval:
 
 
 def _earliest(event: TreeNoise, size: int) -> int:
-    """Σ (participations in it)² over the complete blocks of one size, a participation every b steps from the
-    first.
+    """Σ (participations in the block)² over the complete blocks of one size, with a participation every b
+    steps from the first step on.
 
     The first n blocks hold ⌈n · size/b⌉ together, each ⌊size/b⌋ or one more.
     """

@@ -1,18 +1,18 @@
-"""dp-accounting's ``DpEvent`` trees, read and written, because that is what people have.
+"""Read and write dp-accounting's ``DpEvent`` trees.
 
-Reading needs no dp-accounting: a node is known by the name of its class, so the named tuples that
-``DpEvent.to_named_tuple()`` ships are read as well. Writing imports it, then and only then.
+Reading needs no dp-accounting: a node is identified by the name of its class, so the named tuples of
+``DpEvent.to_named_tuple()`` are read as well. Only writing imports dp-accounting.
 
 Privet and dp-accounting's PLD accountant take noise relative to the bound C on one contribution, under every
 adjacency. dp-accounting's RDP accountant does too, except under REPLACE_ONE: there it takes noise relative to
 the distance 2C of an exchange, so its ε of the same event is too small: 2.17 for 4.38 with σ = 2C at δ = 1e-5
 (version 0.6). No one event is right for both, so ``to_neighboring_relation`` warns.
 
-Numbers pass unchanged but for three: a discrete Laplace has the noise parameter 1/scale, randomised response
-has the probability of an answer at random, and trees that restart are one event there and ``Parallel`` trees
-here.
+Numbers are the same, with three exceptions: a discrete Laplace has the noise parameter 1/scale there,
+randomised response has the probability of an answer at random, and trees that restart are one event there
+and ``Parallel`` trees here.
 
-What has no exact counterpart is refused, never approximated.
+An event without an exact counterpart is refused, never approximated.
 
 >>> from collections import namedtuple
 >>> shipped = namedtuple("Shipped", "module_name class_name noise_multiplier")
@@ -49,11 +49,11 @@ _RELATIONS: Final[dict[str, type[Adjacency]]] = {
 
 
 def to_dp_event(event: Event) -> Any:  # noqa: ANN401 - a DpEvent, whose package need not be installed
-    """The ``DpEvent`` with the same meaning, for dp-accounting's PLD accountant and, but for REPLACE_ONE, its
-    RDP accountant.
+    """The ``DpEvent`` with the same meaning, for dp-accounting's PLD accountant and, except under
+    REPLACE_ONE, for its RDP accountant.
 
-    Reading it back gives an equal event, except that banded noise is written as the Gaussian event that it is
-    equivalent to, and that noisy maxima and sparse vectors are written as the (ε, 0) that is known of them.
+    Reading it back gives an equal event, with two exceptions: banded noise is written as the equivalent
+    Gaussian event, and noisy maxima and sparse vectors are written as their (ε, 0).
     """
     writer = _WRITERS.get(type(event))
     if writer is None:
@@ -74,8 +74,8 @@ def to_dp_event(event: Event) -> Any:  # noqa: ANN401 - a DpEvent, whose package
 def from_neighboring_relation(relation: object, unit: Unit = Unit.RECORD) -> Adjacency:
     """The adjacency that a ``NeighboringRelation``, or its name, stands for.
 
-    An event that was accounted there by RDP under REPLACE_ONE has its noise relative to 2C. Double it before
-    it is read.
+    An event for dp-accounting's RDP accountant under REPLACE_ONE has its noise relative to 2C. Double its
+    noise before you read it.
 
     >>> str(from_neighboring_relation("REPLACE_SPECIAL"))
     'zero-out (record)'
@@ -139,7 +139,9 @@ def _written_pure(event: events.ReportNoisyMax | events.SparseVector) -> Written
 
 
 def _written_trees(parts: tuple[Event, ...]) -> Written:
-    """Trees that a unit takes part in once in all, with one noise; nothing else there is parallel."""
+    """Trees with the same noise, of which a unit takes part in one, once. dp-accounting has no other parallel
+    event.
+    """
     trees = [part for part in parts if isinstance(part, events.TreeNoise) and part.participations == 1]
     if len(trees) != len(parts) or len({tree.noise_multiplier for tree in trees}) != 1:
         raise NotProved(

@@ -1,5 +1,5 @@
-"""dp-accounting's ``DpEvent`` trees → events, without dp-accounting: a node is known by the name of its
-class.
+"""dp-accounting's ``DpEvent`` trees → events, without dp-accounting: the name of a node's class identifies
+it.
 """
 
 import math
@@ -19,7 +19,7 @@ _NOTHING: Final = Compose(())
 def from_dp_event(node: object) -> Event:
     """The Privet event with the same meaning as a ``DpEvent``, or as its named tuple.
 
-    A node of unknown meaning, or one that no event of Privet describes exactly, is refused with the reason.
+    An unknown node, and one that no event of Privet describes exactly, is refused with the reason.
     """
     name = _class_name(node)
     if name in _REFUSED:
@@ -67,7 +67,7 @@ def _randomized_response(node: object) -> Event:
         return _NOTHING
     if noise == 0:
         raise _not_private("a randomised response that always tells the truth")
-    chance = math.nextafter(1 / buckets, 1)  # round-off must not put the truth below it
+    chance = math.nextafter(1 / buckets, 1)  # so that round-off does not give a truth below chance
     return events.RandomizedResponse(max(1 - noise + noise / buckets, chance), buckets)
 
 
@@ -76,7 +76,7 @@ def _opaque(node: object) -> Event:
 
 
 def _tree(node: object) -> Event:
-    """Each unit takes part once across all trees: those it is not in tell nothing of it."""
+    """Each unit takes part once across all trees. The other trees do not depend on it."""
     noise, counts = _noise(node, "noise_multiplier"), _field(node, "step_counts")
     steps = [
         _as_whole("step_counts", count) for count in (counts if isinstance(counts, Sequence) else [counts])
@@ -151,7 +151,7 @@ _REFUSED: Final[dict[str, str]] = {
 
 
 def _class_name(node: object) -> str:
-    """The event's name: that of the class, or that which a named tuple carries, as text or as bytes."""
+    """The event's name: the name of its class, or the name in its named tuple, as text or bytes."""
     name = getattr(node, "class_name", type(node).__name__)
     return name.decode() if isinstance(name, bytes) else str(name)
 

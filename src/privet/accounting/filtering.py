@@ -1,16 +1,16 @@
 """What a privacy filter adds up, and the proof that it is one.
 
-*Setting.* An analyst asks; what they ask next, or whether they stop, depends on all earlier answers and on
-coins of their own. Lᵢ is the privacy loss of answer i for one order of neighbours, L_T the sum up to the end
-T, P the law of the answers on the first neighbour. All answers are (ε, δ)-DP if E[(1 − exp(ε − L_T))₊] ≤ δ
-under P, for both orders. What event i can cost is known before its answer, because an event is chosen from
-what was answered before it; so it is *predictable*. The sums below are kept for both orders, and both must be
+*Setting.* An analyst asks questions. The next question, and when to stop, may depend on all earlier answers
+and on the analyst's own coins. Lᵢ is the privacy loss of answer i for one order of neighbours, L_T the sum up
+to the end T, P the law of the answers on the first neighbour. All answers are (ε, δ)-DP if
+E[(1 − exp(ε − L_T))₊] ≤ δ under P, for both orders. The event i depends on earlier answers only. So its cost
+is known before its answer: it is *predictable*. The sums below are kept for both orders, and both must be
 permitted. Adjacency: that of the ledger.
 
-*Losses without a bound.* With probability dᵢ answer i has an infinite loss. If Σdᵢ ≤ d on every way, some
-loss is infinite with probability at most d (a union bound over predictable dᵢ). Below, L is finite and δ
-stands for δ − d. The share d is fixed beforehand: a rule like "Σdᵢ + what the moments cost ≤ δ" is none,
-because an analyst may spend dᵢ where the moments were wasted, and moments where they were not.
+*Losses without a bound.* With probability dᵢ answer i has an infinite loss. If Σdᵢ ≤ d for every sequence of
+answers, some loss is infinite with probability at most d (a union bound over predictable dᵢ). Below, L is
+finite and δ stands for δ − d. The share d is fixed beforehand. A rule like "Σdᵢ + cost of the moments ≤ δ" is
+not a filter: after some answers an analyst could spend the dᵢ, and after others the moments.
 
 *Basic* (Rogers, Roth, Ullman & Vadhan 2016). If Σεᵢ ≤ ε, where no loss of event i exceeds εᵢ, then L_T ≤ ε.
 
@@ -19,8 +19,8 @@ Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1). Let kᵢ ≥ ln E[exp(c Lᵢ)]
 M_t = exp(Σ (c Lᵢ − kᵢ)) is a supermartingale with M_0 = 1, so E[M_T] ≤ 1 for every rule to stop. Pointwise (1
 − exp(ε − ℓ))₊ ≤ exp(c (ℓ − ε)) c^c/(1 + c)^(1+c), the step of Canonne, Kamath & Steinke 2020, Proposition 12.
 Hence if K = Σkᵢ at the end satisfies K ≤ c ε + ln δ + ln((1 + c)^(1+c)/c^c), the integrand is at most δ M_T,
-and its mean at most δ. The order is fixed before the first answer; the least over several orders of what each
-would prove is no filter.
+and its mean at most δ. The order is fixed before the first answer. The smallest bound over several orders is
+not a filter.
 
 *Gaussian* (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). Let event i be μᵢ-GDP and u(x, v) = E[(1
 − exp(ε − x − G))₊], G the loss N(v/2, v) of a Gaussian pair with μ² = v. E[u(x + Lᵢ, v − μᵢ²)] is the
@@ -30,14 +30,14 @@ dominates event i in its place only raises it (Dong, Roth & Su 2022, Theorem 2.1
 δ of one Gaussian with μ. An ε-DP event is μ-GDP with Φ(μ/2) = 1/(1 + exp(−ε)): the trade-off curve of
 randomised response has its one corner on that of the Gaussian.
 
-*Two at once.* "Basic or Rényi" and "basic or Gaussian" are filters with the same δ, though "either of two" is
-none in general: where the way ends within Σεᵢ ≤ ε the integrand is 0, and elsewhere it is bounded as above,
-all events counted.
+*Two at once.* "Basic or Rényi" and "basic or Gaussian" are filters with the same δ, although "either of two
+filters" is not a filter in general. If the run ends with Σεᵢ ≤ ε, the integrand is 0. Otherwise it is bounded
+as above, with all events counted.
 
 *Interactive events* such as the sparse vector may be interleaved with others: filters for answers given at
 once extend to them (Haney et al. 2023, for (ε, δ), f-DP and Rényi DP of a fixed order).
 
-Deviations: none of the papers has the union with basic composition; its proof is the paragraph above.
+Deviations: the papers do not have the union with basic composition; its proof is the paragraph above.
 Concentrated DP at the same order never permits more than the Rényi filter, because kᵢ ≤ c (c + 1) ρᵢ; so
 there is no filter of its own for it.
 """
@@ -71,19 +71,17 @@ from privet.guarantees import Curve, PairCurve
 
 __all__ = ["Filtered", "Spending", "Used", "choose_filter", "renyi_filter"]
 
-_UP = 1 + 1e-9  # on every moment: far more than the round-off of the rule that it was summed by
+_UP = 1 + 1e-9  # a factor on every moment: far more than the round-off of its quadrature rule
 _TINY = 1e-15
 _LARGEST_EXPONENT = 600.0  # exp of it is a float
 _CLAIMS_FIRST, _CLAIMS_LATER = (
     0.5,
     0.1,
-)  # of δ: set aside where the first request has claims, and where it has none
+)  # the share of δ for claims: if the first request has claims, and if it has none
 
 
 class Used(NamedTuple):
-    """What was added up, for one order of neighbours: the filter's own measure, P[loss = ∞], the largest
-    finite loss.
-    """
+    """The sums for one order of neighbours: the filter's measure, P[loss = ∞], the largest finite loss."""
 
     measure: float
     infinity: float
@@ -103,7 +101,7 @@ _NOTHING = Used(0.0, 0.0, 0.0)
 @final
 @dataclass(frozen=True)
 class Filtered(Accountant[Spending]):
-    """A filter at work: adds up what events can cost, says whether it is permitted, and how much is left.
+    """A filter as an accountant: it adds up costs, and says whether they are permitted and how much is left.
 
     >>> from privet.adjacency import AddRemove
     >>> ledger_filter = Filtered(renyi_filter(epsilon=1.0, delta=1e-5))
@@ -134,9 +132,7 @@ class Filtered(Accountant[Spending]):
         return _larger(first[0], second[0]), _larger(first[1], second[1])
 
     def curve(self, cost: Spending) -> Curve:
-        """The filter's own (ε, δ): it holds at the end, whenever that is, and nothing smaller is proved on
-        the way.
-        """
+        """The filter's own (ε, δ). It holds whenever the analyst stops; no smaller ε is proved before."""
         if not self.permits(cost):
             raise NotProved(
                 f"The ledger must keep to its filter, ε = {self.rule.epsilon:g} at δ = "
@@ -153,10 +149,10 @@ class Filtered(Accountant[Spending]):
         return all(self._permits(used) for used in cost)
 
     def reached_epsilon(self, cost: Spending) -> float:
-        """Where the filter stands, between 0 and its ε; infinite where the share of δ for claims is used up.
+        """How much of the filter's ε is used; infinite if the share of δ for claims is used up.
 
-        It says how much is left, and is no guarantee by itself: at a time that was chosen in view of the
-        answers only the ε of the filter is one.
+        This is not a guarantee. If the analyst stops at a time that depends on answers, only the ε of the
+        filter is proved.
         """
         return max(self._reach(used) for used in cost)
 
@@ -198,12 +194,12 @@ class Filtered(Accountant[Spending]):
 
 
 def renyi_filter(*, epsilon: float, delta: float, claims: float = 0.0) -> RenyiFilter:
-    """The Rényi filter of the order that lets the most Gaussian noise through, which depends on the budget
-    alone.
+    """The Rényi filter of the order that permits the most events with Gaussian noise. The order depends on
+    the budget alone.
 
     For Gaussian noise k = μ² c (c + 1)/2, so the best c has the largest (c ε + ln δ − peak(c))/(c (c + 1)).
-    Small pure events are Gaussian in this respect; for others every order is valid, and this one is seldom
-    far from their best.
+    Moments of small pure events are close to those of a Gaussian. For other events every order is valid, and
+    this one is seldom far from the best.
     """
     rule = RenyiFilter(epsilon=epsilon, delta=delta, order=2.0, claims=claims)  # checks the arguments
 
@@ -218,11 +214,10 @@ def renyi_filter(*, epsilon: float, delta: float, claims: float = 0.0) -> RenyiF
 
 
 def choose_filter(*, epsilon: float, delta: float, asked: Iterable[Event], adjacency: Adjacency) -> Filter:
-    """The filter of a budget, by what is asked first: known before the first answer, as a filter must be.
+    """The filter of a budget. It depends on the first request, which is known before the first answer.
 
-    At δ = 0, basic composition. Otherwise Rényi, with half of δ for claims where the first request has any,
-    and a tenth where it has none; but basic composition where the first request alone claims more than half
-    of δ.
+    At δ = 0: basic composition. Otherwise: Rényi, with half of δ for claims if the first request has claims,
+    and a tenth if it has none. If the first request alone claims more than half of δ: basic composition.
     """
     basic = BasicFilter(epsilon=epsilon, delta=delta)
     if delta == 0:
@@ -240,8 +235,8 @@ def choose_filter(*, epsilon: float, delta: float, asked: Iterable[Event], adjac
 @lru_cache(maxsize=1 << 16)
 def _price(rule: Filter, event: Event, adjacency: Adjacency) -> Spending:
     if isinstance(event, events.DiscreteGaussian):
-        # By moments as a Gaussian, at any scale (Canonne, Kamath & Steinke 2020, Theorem 4); as GDP it is not
-        # proved.
+        # Its moments are at most those of a Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
+        # Gaussian DP is not proved for it.
         square = gaussian_pair(lattice_shift(event.contribution, adjacency) / event.scale).mu ** 2
         if isinstance(rule, GaussianFilter):
             raise NotProved("A discrete Gaussian is not proved to be Gaussian DP. Use the Rényi filter.")
@@ -272,7 +267,7 @@ def _use(rule: Filter, event: Event, pair: Pair) -> Used:
                 moment = min(moment, _gaussian_measure(rule, 0.25 * event.epsilon**2))
             return Used(moment, pair.infinity, largest)
         case GaussianFilter():
-            # Both orders must be below one corner, so the larger of both bounds counts.
+            # Both orders must be dominated, so the larger of the two bounds counts.
             other = pair.swap().largest_loss
             if other is None or not math.isfinite(largest):
                 raise NotProved(
@@ -302,7 +297,7 @@ def _log_moment(pair: Pair, tilt: float, largest: float) -> float:
 
 
 def _response_moment(order: float, epsilon: float) -> float:
-    """Of randomised response: ln cosh((α − ½) ε) − ln cosh(ε/2), as ln(1 + x) with x by hyperbolic sines.
+    """The moment of randomised response: ln cosh((α − ½) ε) − ln cosh(ε/2), as ln(1 + x) by hyperbolic sines.
 
     cosh a − cosh b = 2 sinh((a + b)/2) sinh((a − b)/2) keeps all digits where ε is small.
     """
@@ -313,8 +308,8 @@ def _response_moment(order: float, epsilon: float) -> float:
 
 
 def _laplace_moment(order: float, epsilon: float) -> float:
-    """Of Laplace noise (Mironov 2017, Proposition 6); where its leading terms cancel, that of any ε-DP
-    event.
+    """The moment of Laplace noise (Mironov 2017, Proposition 6). If its leading terms cancel: that of any
+    ε-DP event.
     """
     if (order - 1) * epsilon < 1e-5 or order * epsilon > _LARGEST_EXPONENT:
         return _response_moment(order, epsilon)
@@ -323,7 +318,7 @@ def _laplace_moment(order: float, epsilon: float) -> float:
 
 
 def _gaussian_measure(rule: Filter, square: float) -> float:
-    """Of a Gaussian with μ² = ``square``."""
+    """The moment of a Gaussian with μ² = ``square``."""
     match rule:
         case RenyiFilter(order=order):
             return 0.5 * (order - 1) * order * square * _UP
@@ -333,7 +328,7 @@ def _gaussian_measure(rule: Filter, square: float) -> float:
 
 
 def _pure_measure(rule: Filter, epsilon: float) -> float:
-    """Of any ε-DP event: that of randomised response, which dominates it."""
+    """The moment of any ε-DP event: that of randomised response, which dominates it."""
     match rule:
         case RenyiFilter(order=order):
             return _response_moment(order, epsilon)

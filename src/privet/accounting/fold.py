@@ -18,7 +18,7 @@ Cost = TypeVar("Cost")
 
 
 class Accountant(ABC, Generic[Cost]):
-    """How one way of accounting prices an event and adds prices up."""
+    """A way of accounting: the cost of an event, and how costs add up."""
 
     name: ClassVar[str]
 
@@ -28,28 +28,28 @@ class Accountant(ABC, Generic[Cost]):
 
     @abstractmethod
     def atom(self, event: Event, adjacency: Adjacency) -> Cost:
-        """What one leaf costs, or one sampled event; raises ``NotProved`` where no theorem says."""
+        """The cost of one leaf or one sampled event; raises ``NotProved`` if no theorem covers it."""
 
     @abstractmethod
     def join(self, first: Cost, second: Cost) -> Cost:
-        """What both cost on the same data."""
+        """The cost of both on the same data."""
 
     @abstractmethod
     def power(self, cost: Cost, times: int) -> Cost:
-        """What the same costs that many times over."""
+        """The cost of ``times`` repetitions."""
 
     @abstractmethod
     def worst(self, first: Cost, second: Cost) -> Cost:
-        """What bounds either, when a unit is in only one of the two parts."""
+        """A bound on either cost, for a unit that is in only one of the two parts."""
 
     def join_all(self, costs: Sequence[Cost]) -> Cost:
-        """What all of these cost on the same data; an accountant whose costs grow as they add up has a
-        quicker way.
+        """The cost of all of these on the same data. An accountant whose costs grow in size overrides it with
+        a quicker method.
         """
         return reduce(self.join, costs, self.zero())
 
     def worst_of(self, costs: Sequence[Cost]) -> Cost:
-        """What bounds each of these, of which there is at least one."""
+        """A bound on each of these costs. There must be at least one."""
         return reduce(self.worst, require_costs(costs))
 
     @abstractmethod
@@ -58,22 +58,21 @@ class Accountant(ABC, Generic[Cost]):
 
     @abstractmethod
     def caveats(self, cost: Cost) -> frozenset[Caveat]:
-        """What must be said with it."""
+        """The caveats of the guarantee."""
 
 
 def require_costs(costs: Sequence[Cost]) -> Sequence[Cost]:
-    """The costs, of which there must be one: nothing bounds the costs of no part."""
+    """The costs, checked to be at least one: there is no bound for no part."""
     if not costs:
         raise InvalidArgument("'costs' must hold at least one cost, got none. Give one for each part.")
     return costs
 
 
 def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Cost:
-    """The cost of a whole tree, however deep, in one pass: each part is priced once, however often it stands
-    in the tree.
+    """The cost of a whole tree of any depth, in one pass. Each part is priced once, even if it occurs several
+    times.
 
-    ``Repeat`` and ``Compose`` around each other are one composition of what is inside of them, with counts
-    that multiply.
+    Nested ``Repeat`` and ``Compose`` are one composition; their counts multiply.
     """
     whole: dict[int, Cost] = {}  # of the tree, and of each part of a Parallel
     todo: list[Event] = [event]
@@ -107,10 +106,8 @@ def fold(accountant: Accountant[Cost], event: Event, adjacency: Adjacency) -> Co
 
 
 def _list_parts(root: Event) -> list[tuple[Event, int]]:
-    """What a nest of Repeat and Compose runs, with how often; the same object is one part, wherever it
-    stands.
-    """
-    order: list[Event] = []  # every part after those inside of it
+    """The parts of nested Repeat and Compose, with their counts. The same object counts as one part."""
+    order: list[Event] = []  # every part comes after the parts inside of it
     seen: set[int] = set()
     todo: list[tuple[Event, bool]] = [(root, False)]
     while todo:

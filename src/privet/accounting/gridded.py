@@ -4,9 +4,9 @@ On the grid ℓⱼ = o + j h let δⱼ be the profile. In y = exp ε a profile i
 every such function is the profile of some pair, and a larger one dominates. So
 
 * *above*: the polygon through (yⱼ, δⱼ) ("connect the dots": Doroshenko et al. 2022) dominates the pair;
-* *below*: in every cell take a tangent, mostly at its middle, and at every knot the smaller of the two
-  tangents that meet there; the polygon through these, made convex, stays below the profile, so the pair
-  dominates it.
+* *below*: take a tangent in every cell, mostly at its middle. At every knot take the smaller of the two
+tangents that meet there. The polygon through these values, made convex, is below the profile, so the
+pair dominates it.
 """
 
 import numpy as np
@@ -62,9 +62,8 @@ def below(pair: Pair, losses: Reals) -> Reals:
     knots, distance = pair.delta(losses), widths * np.exp(np.minimum(losses[:-1], 700.0))
     touched, slope = pair.delta(middle), pair.tail(middle)
     on_left, on_right = touched + 0.5 * distance * slope, touched - 0.5 * distance * slope
-    # Where the profile falls steeply inside of a cell, a tangent at its right end keeps what lies beyond;
-    # left
-    # of y = 1 the profile is about 1 − y, and its own tangent is the better one.
+    # If the profile falls steeply inside of a cell, a tangent at its right end is better: it keeps the part
+    # beyond. Left of y = 1 the profile is about 1 − y, and its own tangent is better.
     steep = on_right < np.where(losses[1:] > 0.5 * (losses[1] - losses[0]), 0.5 * knots[1:], 0.0)
     if np.any(steep):
         near_end = losses[1:][steep] - 1e-6 * np.diff(losses)[steep]
@@ -83,9 +82,9 @@ def below(pair: Pair, losses: Reals) -> Reals:
 
 
 def find_anchor(pair: Pair, step: float) -> float:
-    """A loss that the grid should hold: an atom, or the mean of what is within half a step of 0.
+    """A loss that should be on the grid: an atom, or the mean of the losses within half a step of 0.
 
-    Where a unit is sampled rarely nearly all mass is there, and a grid that misses its mean moves it.
+    If a unit is sampled rarely, nearly all mass is near 0, and a grid without its mean would move it.
     """
     if pair.lattice is not None:
         return pair.lattice.anchor
@@ -97,7 +96,7 @@ def find_anchor(pair: Pair, step: float) -> float:
 
 
 def fits(pair: Pair, step: float) -> bool:
-    """Whether all atoms are on the grid, so that it holds the law itself."""
+    """Whether all atoms are on the grid, so that the law on the grid is exact."""
     lattice = pair.lattice
     if lattice is None or lattice.unit is None:
         return False
@@ -106,7 +105,7 @@ def fits(pair: Pair, step: float) -> bool:
 
 
 def _split(pair: AtomicPair, losses: Reals, step: float) -> Reals:
-    """Each atom on its two neighbours, so that P's and Q's masses are kept."""
+    """The law with each atom split over its two grid neighbours, so that P's and Q's masses stay the same."""
     values, masses = pair.law()
     place = (values - losses[0]) / step
     left = np.minimum(np.floor(place + 1e-9).astype(int), losses.size - 2)
@@ -140,7 +139,7 @@ def _reach(pair: Pair, negligible: float) -> float:
 
 
 def coarse_nodes(pair: Pair) -> Nodes:
-    """A rule that is good enough to steer by, for pairs that have only their profile."""
+    """A rule that is accurate enough for a search, for pairs that have only their profile."""
     low, high = loss_range(pair, 1e-40)
     losses, masses, lost = on_grid(pair, (high - low) / 4096, above=True, negligible=1e-40)
     held = masses > 0

@@ -1,13 +1,13 @@
-"""One far jump: δ(ε) where a single rare, large loss decides and no exponential tilt can hold on to it.
+"""One far jump: δ(ε) where a single rare, large loss decides and no exponential tilt works.
 
-Where a unit is sampled rarely, the loss of a step has a tail that is heavier than exponential, and δ is
-decided by the event that one step out of T has a loss near ε while all others stay near 0. The tilted
-transform has to weigh that against losses that are far larger and far rarer, and drowns in round-off. So
-split a step's law on the grid at some loss a into *near* N and *far* F and write, exactly,
+If a unit is sampled rarely, the loss of a step has a tail that is heavier than exponential. δ is then about
+the probability that one step out of T has a loss near ε while all others stay near 0. In the tilted transform
+losses that are far larger and far rarer dominate, and round-off hides the result. So split a step's law on
+the grid at some loss a into *near* N and *far* F. Then, exactly,
 
     δ(ε) = δ_{N^T}(ε) + T Σ_{ℓ ∈ F} F[ℓ] δ_{N^{T−1}}(ε − ℓ) + (two far jumps or more: at most (T F)²/2),
 
-where a is such that two far jumps are negligible. N has small losses only, so a strong tilt is possible.
+where a is chosen so that two far jumps are negligible. N has small losses only, so a strong tilt works.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from privet.errors import OutOfReach
 
 __all__ = ["OneJump", "split_loss"]
 
-_TWICE = 1e-7  # two far jumps may have this share of δ
+_TWICE = 1e-7  # the largest share of δ for two far jumps
 _FAR_KNOTS = 1 << 16
 
 
@@ -66,11 +66,11 @@ class OneJump:
     far_losses: Reals
     far_masses: Reals
     count: int
-    more: float  # what two far jumps, or one beyond the grid, add at most
+    more: float  # an upper bound on what two far jumps, or one beyond the grid, add
 
     @staticmethod
     def of(pair: Pair, count: int, grid: Grid, split: float, most: float, *, above: bool) -> "OneJump":
-        """Lay out the grid finely up to the split and coarsely beyond it."""
+        """Make a grid that is fine up to the split and coarse beyond it."""
         anchor = find_anchor(pair, grid.step)
         low = np.floor((loss_range(pair, 1e-18)[0] - anchor) / grid.step) - 1
         fine = anchor + grid.step * np.arange(int(low), int(np.ceil((split - anchor) / grid.step)) + 2)

@@ -1,7 +1,8 @@
 """δ(ε) of a composition on a grid of losses, added up by a tilted Fourier transform.
 
 Laws on a common grid add up as powers of a transform. The masses are first tilted by exp(cℓ) and normalised,
-which moves the bulk to where δ is decided, so that round-off and wrap-around are relative to δ and not to 1.
+which moves the bulk to the losses that matter for δ, so that round-off and wrap-around are relative to δ and
+not to 1.
 """
 
 import math
@@ -39,7 +40,7 @@ class Grid:
 
 
 class Law(NamedTuple):
-    """The tilted law of the summed loss on its window, and what it does not show.
+    """The tilted law of the summed loss on its window, and bounds on its errors.
 
     ``weights`` are exp(cℓ) P[ℓ] / exp(level); ``infinity`` is P's mass at +∞, ``stray`` bounds the tilted
     mass outside of the window, which wrapped around into it, and ``noise`` the round-off of a weight.
@@ -55,7 +56,7 @@ class Law(NamedTuple):
     allowance: float
 
     def delta(self, epsilon: float) -> Interval:
-        """What this law's δ(ε) is, with round-off and wrap-around on either side."""
+        """Bounds of this law's δ(ε), with round-off and wrap-around."""
         gap = self.losses[self.losses > epsilon] - epsilon
         kernel = -np.expm1(-gap) * np.exp(-self.tilt * gap)
         value = float(self.weights[self.losses > epsilon] @ kernel)
@@ -68,7 +69,7 @@ class Law(NamedTuple):
         """Where δ(ε) plus (or minus) the slack crosses δ: an upper (or lower) bound for this law's ε."""
         if delta <= self.infinity:
             return float(np.inf) if above else 0.0
-        # Chernoff's bound equals δ at ``origin``, so the crossing is left of it; far left nothing is decided.
+        # Chernoff's bound equals δ at ``origin``, so the crossing is left of it, and not far left.
         origin = (self.level - np.log(delta - self.infinity)) / self.tilt
         near = (self.losses > origin - 600.0 / self.tilt) & (self.losses > -2 * self._step())
         losses, weights = self.losses[near], self.weights[near]
@@ -79,9 +80,8 @@ class Law(NamedTuple):
         slack = self._slack() * (1 if above else -1)
         wanted = 1 - self.allowance if above else 1 + self.allowance
         curve = mass - scaled + slack * fallen
-        # Any ε whose upper bound is at most δ is an upper bound of ε(δ), and any ε whose lower bound exceeds
-        # δ a
-        # lower bound; the best is where the curve crosses, in a cell where δ is linear in exp ε.
+        # An ε whose upper bound is at most δ is an upper bound of ε(δ). An ε whose lower bound exceeds δ is
+        # a lower bound. The best one is where the curve crosses, in a cell where δ is linear in exp ε.
         if above:
             crossed = np.flatnonzero(curve <= wanted)
             if crossed.size == 0:
@@ -101,7 +101,7 @@ class Law(NamedTuple):
         return float(np.clip(inside, losses[place - 1], losses[place]))
 
     def table(self) -> "Table":
-        """Sums from which δ follows at any ε that is not far left of the tilted bulk."""
+        """Sums that give δ at any ε that is not far left of the tilted bulk."""
         fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
         mass, scaled = _sums(self.weights * fallen, self._step())
         return Table(self.losses, mass, scaled, self.tilt, self.level, self._slack(), self.allowance)
@@ -162,7 +162,7 @@ def _sums(masses: Reals, step: float) -> tuple[Reals, Reals]:
 
 
 class Part(NamedTuple):
-    """One pair's law on the grid, how much of P it leaves out, and how often it was met."""
+    """One pair's law on the grid, how much of P it leaves out, and how often it occurs."""
 
     losses: Reals
     masses: Reals

@@ -66,12 +66,12 @@ class Pair(ABC):
 
     @property
     def lattice(self) -> "Lattice | None":
-        """A grid on which all point masses of the loss lie, so that one can be laid through them."""
+        """A grid that holds all point masses of the loss."""
         return None
 
     @property
     def largest_loss(self) -> float | None:
-        """The largest finite loss under P, where there is one: with no mass at infinity, pure DP."""
+        """The largest finite loss under P, if there is one. Without mass at infinity this is pure DP."""
         return None
 
     @property
@@ -80,9 +80,10 @@ class Pair(ABC):
         return False
 
     def cap(self, mass: float, edge: float) -> "Pair":
-        """The same pair without its largest losses, which move to infinity: at most ``mass`` of P.
+        """The same pair with its largest losses moved to infinity: at most ``mass`` of P.
 
-        Far losses that hardly ever occur dominate high moments; without them the moments say what matters.
+        Large losses that hardly ever occur dominate high moments. Without them the moments give useful
+        bounds.
         """
         return self
 
@@ -192,7 +193,7 @@ class AtomicPair(Pair):
     @property
     @abstractmethod
     def unmet(self) -> float:
-        """Q's mass where P has none: what the atoms leave to 1 of Q."""
+        """Q's mass where P has none: 1 minus Q's mass at the atoms."""
 
     @abstractmethod
     def law(self) -> tuple[Reals, Reals]:
@@ -236,11 +237,10 @@ class AtomicPair(Pair):
 @final
 @dataclass(frozen=True)
 class FinitePair(AtomicPair):
-    """A loss with finitely many values: randomised response, and whatever it is the worst case of.
+    """A loss with finitely many values: randomised response, and all that it dominates.
 
-    ``masses`` are those of P; what is missing to 1 is ``lost``, P's mass where Q has none. ``lost_q`` is Q's
-    mass where P has none; whoever knows it says so, because a difference to 1 is lost in round-off where the
-    losses are large.
+    ``masses`` are those of P; their difference to 1 is ``lost``, P's mass where Q has none. ``lost_q`` is Q's
+    mass where P has none. The caller gives it, because for large losses a difference to 1 would be round-off.
     """
 
     losses: tuple[float, ...]
@@ -283,7 +283,7 @@ class FinitePair(AtomicPair):
         return losses, np.bincount(places, masses[masses > 0], minlength=losses.size)
 
     def swap(self) -> "FinitePair":
-        """(Q, P); where P has mass and Q has none, the swapped loss is −∞ and needs no atom."""
+        """(Q, P). Where P has mass and Q has none, the swapped loss is −∞, which needs no atom."""
         losses, masses = self.law()
         reverse = _reversed_masses(losses, masses)
         if self.lost == self.lost_q and _alike(losses, masses, reverse):

@@ -36,7 +36,7 @@ __all__ = ["PrivacyLoss", "PrivacyLossCurve", "Spent"]
 @final
 @dataclass(frozen=True)
 class Spent:
-    """How often each pair was met, from above and from below."""
+    """How often each pair occurs, from above and from below."""
 
     upper: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
     lower: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -111,12 +111,12 @@ class PrivacyLoss(Accountant[Spent]):
         return poisson(own, rate, adjacency)
 
     def _fixed_size(self, inner: Event, size: int, population: int, adjacency: Adjacency) -> Atom:
-        """A sample of everybody is no sample; the smaller of two add-remove neighbours cannot even fill it.
+        """A sample of everybody is the data itself; the smaller of two add-remove neighbours cannot fill it.
 
-        The claims of ``replaced`` hold for one unit exchanged, which no mechanism need attain. So its lower
-        bound is that of a unit exchanged for one that is like an absent one, for which the claims are those
-        of the ledger. An answer of each member of a sample hides among the others' answers, so nothing is
-        known from below of several.
+        The claims of ``replaced`` hold for one unit exchanged, and no mechanism needs to attain them. So the
+        lower bound is that of a unit exchanged for one that has the effect of an absent one; for this the
+        claims are those of the ledger. If each member of a sample gives an answer, it hides among the
+        others' answers, so for several members no lower bound is known.
         """
         exchange = ReplaceOne(adjacency.unit)
         if isinstance(adjacency, ReplaceOne):
@@ -185,7 +185,7 @@ class PrivacyLossCurve(Curve):
         worst = max(sighting.delta for sighting, _ in sightings)
         if worst > 3e3 * delta:
             return worst
-        # Only the order that seems the worse is worked out; the guarantee itself looks at both.
+        # Only the order that seems worse is computed here; the guarantee itself computes both.
         return max(
             sighting.delta
             if sighting.settled or sighting.delta < 0.7 * worst
@@ -227,7 +227,7 @@ class PrivacyLossCurve(Curve):
         return LossHistogram(edges, probability, law.infinity)
 
     def _enclose(self, way: Composition, epsilon: float) -> Interval:
-        """δ(ε) of one order; a ceiling asks for the worse of both orders, and then for each."""
+        """δ(ε) of one order. A ceiling needs the worse of both orders first, and then each of them."""
         if (way, epsilon) not in self._known:
             self._known[way, epsilon] = delta_bounds(way, epsilon)
         return self._known[way, epsilon]
@@ -245,9 +245,7 @@ def _worse(
     enclose: Callable[[Composition], Interval],
     ceiling: Callable[[Composition], float],
 ) -> Interval:
-    """The worse of both orders of neighbours; the second is left out where a cheap bound says it is
-    better.
-    """
+    """The worse of both orders of neighbours. The second is skipped if a cheap bound shows it is better."""
     first, *others = _ways(composition)
     found = enclose(first)
     for way in others:
@@ -267,7 +265,7 @@ def _epsilon(composition: Composition, delta: float) -> Interval:
 
 
 def _ways(composition: Composition) -> list[Composition]:
-    """Both orders of neighbours, or one where they are alike."""
+    """Both orders of neighbours, or one if they are equal."""
     other = composition.swap()
     return [composition] if other == composition else [composition, other]
 
@@ -278,6 +276,6 @@ def _single(counts: Mapping[Pair, int], *, above: bool) -> Pair:
 
 @np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
 def _weight(counts: Mapping[Pair, int]) -> float:
-    """The Rényi divergence of order 2, to tell which of two lower bounds is the better one."""
+    """The Rényi divergence of order 2, which ranks two lower bounds."""
     found = derivatives(Composition.of(counts), 1.0)
     return found.value if found is not None else np.inf

@@ -1,10 +1,10 @@
 """Accountants that keep a bound on moments only: Rényi DP, zero-concentrated DP, and Gaussian DP.
 
-They are never tighter than the privacy-loss distribution of the same pairs, with one exception: the
-exponential mechanism, whose bounded range they can use. Concentrated DP, and Rényi DP at *one* order, also
-stay valid when the *parameters* of later events are chosen in view of earlier answers (Feldman & Zrnic 2021),
-as long as the total stays within a budget that was fixed in advance: ``filtering`` has that. The best order
-afterwards, which ``Renyi`` takes, does not.
+They are never tighter than the privacy-loss distribution of the same pairs, with one exception: they can use
+the bounded range of the exponential mechanism. Concentrated DP, and Rényi DP at *one* order, are also valid
+if the *parameters* of later events depend on earlier answers (Feldman & Zrnic 2021), as long as the total
+stays within a budget that was fixed in advance (``filtering``). The best order afterwards, which ``Renyi``
+takes, is not valid then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -89,14 +89,14 @@ class RenyiCurve(Curve):
         return max(_least(way, found[0], lambda c, k: (k.value + chernoff_peak(c) + wanted) / c), 0.0)
 
 
-_TOO_LARGE = 1e300  # for a moment that is no float; infinity would make the search divide by it
+_TOO_LARGE = 1e300  # for a moment that overflows; the search would divide by infinity
 
 
 def _least(way: Composition, near: float, bound: Callable[[float, Derivatives], float]) -> float:
-    """The least bound over orders close to the one that Newton's steps ended at; each of them holds.
+    """The smallest bound over orders close to the result of Newton's steps. Each of these bounds is valid.
 
-    Where moments explode a little above the best order, an order that is off by three percent costs a percent
-    of ε.
+    Where moments grow very fast just above the best order, an order that is off by three percent costs a
+    percent of ε.
     """
 
     def at(position: float) -> float:
@@ -147,7 +147,7 @@ class Renyi(Accountant[Spent]):
         return RenyiCurve(both)
 
     def caveats(self, cost: Spent) -> frozenset[Caveat]:
-        # The best order is taken afterwards, which needs totals that were fixed before.
+        # The best order is chosen afterwards, which is valid only for totals that were fixed before.
         return cost.caveats | {Caveat.LOOSE_LOWER_BOUND, Caveat.FIXED_PARAMETERS}
 
 
@@ -259,8 +259,8 @@ class GaussianDP(Accountant[float]):
 
 
 def check_moments(pair: Pair) -> None:
-    """A pair that has only its profile has moments by its law on a grid, whose round-off grows as
-    exp(−loss).
+    """Refuse extreme losses of a pair that has only its profile: its moments come from its law on a grid,
+    whose round-off grows as exp(−loss).
     """
     if isinstance(pair, GaussianPair) or pair.nodes(1.0, 0.0, 46.0) is not None:
         return

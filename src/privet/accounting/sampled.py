@@ -191,7 +191,7 @@ class FixedSizePair(Pair):
         return np.where(epsilon >= 0, above, mirrored)
 
     def nodes(self, tilt: float, frequency: float, digits: float) -> Nodes | None:
-        """The losses above 0 of the sampled pair, their mirror image, and the rest at 0."""
+        """The losses above 0 of the sampled pair, the same losses below 0, and the rest at 0."""
         if not isinstance(self.base, GaussianPair) or self.rate == 1:
             return None
         mu, reach = self.base.mu, np.sqrt(2 * digits)
@@ -207,7 +207,7 @@ class FixedSizePair(Pair):
         # Under the mirrored branch P and Q change places: Q's weight there is P's weight here.
         log_weights = np.concatenate([log_weights, log_weights + up])
         losses = np.concatenate([up, -up])
-        # What is left is the atom at 0; what is cut off is gone at either end of either law.
+        # The rest is the atom at 0. The part that is cut off is missing at both ends of P and of Q.
         far_p, far_q = self.infinity, float(ndtr(-self.cut))
         rest = max(1.0 - float(np.exp(log_weights).sum()) - far_q - far_p, 1e-300)
         return Nodes(
@@ -386,7 +386,7 @@ def _step(
     v = 1 [+ 0.3 |power| μ²] [+ 1/w²]. The best a is taken.
     """
     strip, spread = (0.9 * np.pi / mu, 1.0) if power >= 0 else (0.5 * np.pi / mu, 1 - 0.3 * power * mu**2)
-    spread += 0.0 if cut is None else max(cut.edge, 0.03) ** -2  # a sharper edge is only to steer by
+    spread += 0.0 if cut is None else max(cut.edge, 0.03) ** -2  # sharper edges serve searches only
     free = np.sqrt(2 * digits / spread)
     room = free * spread if free <= strip else digits / strip + 0.5 * spread * strip
     return float(2 * np.pi / (slope * frequency + room))

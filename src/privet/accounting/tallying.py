@@ -1,6 +1,4 @@
-"""What a ledger's filter has added up: by the ledger's tally where that holds, and from the entries where
-not.
-"""
+"""The sums of a ledger's filter: from the ledger's tally if it passes its checks, else from the entries."""
 
 import math
 from random import SystemRandom
@@ -15,9 +13,9 @@ from privet.tallies import BLOCK, NOTHING, Sums, Tally
 
 __all__ = ["PRICES", "spending_of", "tally_entries"]
 
-PRICES = 1  # raise it whenever a price of ``filtering`` changes: older tallies are then left aside
+PRICES = 1  # raise it whenever a price of ``filtering`` changes: older tallies are then ignored
 
-_WORK = 2_500  # plain events that are priced again when a tally is read
+_WORK = 2_500  # the number of plain events that are priced again when a tally is read
 _QUICK = (
     *(events.Gaussian, events.Laplace, events.DiscreteGaussian, events.Opaque, events.ExponentialMechanism),
     *(events.ReportNoisyMax, events.SparseVector),
@@ -27,12 +25,12 @@ _CLOSE, _ROUND_OFF = 1e-9, 1e-12  # of a block's own price; of the sums
 
 
 def spending_of(tally: Tally) -> Spending:
-    """The sums of a tally, as its filter takes them."""
+    """The sums of a tally, in the form that the filter uses."""
     return Used(*tally.total[:3]), Used(*tally.total[3:])
 
 
 def tally_entries(rule: Filter, ledger: Ledger) -> Tally:
-    """The tally of all entries. What the ledger's own holds is taken from there, if it passes its checks."""
+    """The tally of all entries. It starts from the ledger's own tally if that passes its checks."""
     known = ledger.tally
     if known is None or not _serves(known, rule, ledger):
         known = Tally(rule=rule, prices=PRICES)
@@ -53,9 +51,7 @@ def _serves(tally: Tally, rule: Filter, ledger: Ledger) -> bool:
 
 
 def _holds(tally: Tally, ledger: Ledger) -> bool:
-    """Whether blocks that are chosen at random cost what the tally says; all of them where that is little
-    work.
-    """
+    """Whether random blocks cost what the tally says. If that is little work, all blocks are checked."""
     ends = [NOTHING, *tally.blocks, tally.total]
     order = list(range(len(ends) - 1))
     SystemRandom().shuffle(order)

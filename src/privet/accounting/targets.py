@@ -1,4 +1,4 @@
-"""What a calibration may aim at: an (ε, δ), or directly the risk that an attack succeeds."""
+"""The targets of a calibration: an (ε, δ), or directly the risk that an attack succeeds."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ class Excess(NamedTuple):
 
 
 class Target(ABC):
-    """What a guarantee must reach."""
+    """A condition on a guarantee."""
 
     @property
     def tolerance(self) -> float:
@@ -81,7 +81,7 @@ class TprTarget(Target):
 
     @property
     def tolerance(self) -> float:
-        return 1e-6  # each look at a ceiling is a search of its own
+        return 1e-6  # each ceiling needs a search of its own
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         found = lowest_ceiling(guarantee.curve.sketch, self.fpr, near=hint)
@@ -138,13 +138,13 @@ class PosteriorTarget(Target):
 
     @property
     def tolerance(self) -> float:
-        return 1e-6  # each look at a belief is a search of its own
+        return 1e-6  # each belief needs a search of its own
 
     def excess(self, guarantee: Guarantee, hint: float | None) -> Excess:
         try:
             found = guarantee.loss_bound(delta=self.delta)
         except NotProved:
-            return Excess(math.inf)  # all of δ may be outputs that tell everything
+            return Excess(math.inf)  # with probability δ an output may reveal everything
         return Excess(math.log(max(found, 1e-300) / self.loss))
 
     def is_reached(self, guarantee: Guarantee) -> bool:

@@ -1,4 +1,4 @@
-"""The composition theorems of the textbooks: they know of an event only that it is (ε, δ)-DP."""
+"""The composition theorems of the textbooks. They use only the (ε, δ) of an event."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ __all__ = ["Advanced", "Basic", "Claim", "Claims", "Optimal", "Pure", "amplify"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An (ε, δ); ``attained`` where the event is any mechanism that keeps it, so that some of them are no
-    better.
+    """An (ε, δ). ``attained`` says that the event may be any mechanism with this (ε, δ), so some mechanism
+    attains it.
     """
 
     epsilon: float
@@ -129,7 +129,7 @@ class Basic(Accountant[Claim]):
 @final
 @dataclass(frozen=True)
 class SummedCurve(Curve):
-    """What follows from an (ε, δ) that a theorem added up; no mechanism need attain it, so the lower bound is
+    """The curve of an (ε, δ) that a theorem added up. No mechanism needs to attain it, so the lower bound is
     0.
     """
 
@@ -255,7 +255,7 @@ class AdvancedCurve(Curve):
         return Interval(0.0, min(basic, spread + drift))
 
     def ceiling(self, fpr: float, near: float | None = None) -> Ceiling:
-        """The smaller of two theorems is not convex, so the end of the first one is looked at as well."""
+        """The smaller of two bounds is not convex, so the end of the first one is checked as well."""
         basic = sum(count * e for e, _, count in self.claims)
         at_basic = PairCurve(basic, self.delta(basic).upper).ceiling(fpr)
         best = min(super().ceiling(fpr, near), at_basic, key=lambda found: found.tpr.upper)
@@ -293,9 +293,7 @@ class Optimal(_Counted):
 
 
 def _compose_claims(claims: Claims) -> Composition:
-    """Each claim's worst mechanism, together; claims that differ only in ``attained`` are counted
-    together.
-    """
+    """The composition of each claim's worst mechanism. Claims that differ only in ``attained`` are merged."""
     pairs: dict[Pair, int] = {}
     for claim, count in claims.items():
         pair = randomized_response(bounded_loss(claim.epsilon), claim.delta)

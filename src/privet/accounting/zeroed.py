@@ -16,40 +16,29 @@ from privet.events import Event
 
 __all__ = ["adds_contributions", "answers_each", "zeroed_is_absent"]
 
-_SUMS = (
-    events.Gaussian,
-    events.Laplace,
-    events.DiscreteGaussian,
-    events.DiscreteLaplace,
-    events.TreeNoise,
-    events.BandedNoise,
-)
-
-
 _AROUND = (events.Compose, events.Parallel, events.Poisson, events.FixedSize, events.Repeat)
 
 
 def adds_contributions(event: Event) -> bool:
-    """Whether the event only looks at sums of the units' contributions, of everybody or of a sample."""
-    return all(isinstance(leaf, _SUMS) for leaf in _leaves(event))
+    """Whether the event uses only sums of the units' contributions, over all units or over a sample."""
+    return all(leaf.is_sum for leaf in _leaves(event))
 
 
 def answers_each(event: Event) -> bool:
-    """Whether the event gives an answer of each unit, and not one for all of them."""
+    """Whether the event releases one answer for each unit."""
     return any(isinstance(leaf, events.RandomizedResponse) for leaf in _leaves(event))
 
 
 def zeroed_is_absent(event: Event) -> bool:
     """Whether the output has the same law with a zeroed unit as without that unit.
 
-    A zeroed unit takes a place in a sample of a fixed size that another unit would have, so such a sample has
-    not.
+    A sample of a fixed size has not: a zeroed unit takes a place that another unit would have.
     """
     return adds_contributions(event) and not _draws_fixed_size(event)
 
 
 def _leaves(event: Event) -> Iterator[Event]:
-    """The looks at the data that the event is made of, without how often and of which sample."""
+    """The leaves of the event, without counts and samples."""
     for part in _parts(event):
         if not isinstance(part, _AROUND):
             yield part
@@ -60,7 +49,7 @@ def _draws_fixed_size(event: Event) -> bool:
 
 
 def _parts(event: Event) -> Iterator[Event]:
-    """The event, all that is inside of it, and so on, however deep; each object once."""
+    """The event and all parts inside of it, at any depth; each object once."""
     todo, seen = [event], {id(event)}
     while todo:
         part = todo.pop()

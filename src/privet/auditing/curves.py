@@ -30,6 +30,7 @@ FloatArray: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say
 
 NEAR_NOTHING = 1e-4  # the smallest parameter that is tested: at 0 some families are degenerate
 _HALVINGS = 60
+_LARGEST_MU = 1e4
 _FEWER_HALVINGS = 40  # of 45 standard deviations; the rounding makes the share smaller, so less is refuted
 _FARTHEST = 45.0  # standard deviations; Φ(−45) is 0 in float64
 
@@ -169,6 +170,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     Written as φ(a)(R(a) − R(a + μ)) with a = ε/μ − μ/2 and Mills' ratio R where both tails are small. It
     shares no code with the accountants on purpose.
 
+    A μ above 10⁴ counts as 10⁴: there ε is about 5 · 10⁷, above it the digits of float64 are lost in
+    ε + log Φ, and ε grows with μ, so that the answer is still rounded down.
+
     Reference: Dong, Roth & Su 2022, Corollary 2.13 of arXiv 1905.02383; Balle & Wang 2018, Theorem 8.
 
     >>> round(gaussian_epsilon(1.0, 1e-5), 3)
@@ -183,6 +187,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         raise InvalidArgument(
             f"'delta' must lie strictly between 0 and 1, got {delta!r}. Give the δ of the claim."
         )
+    mu = min(mu, _LARGEST_MU)
     if mu <= 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, mu * (mu / 2 + math.sqrt(2 * math.log(1 / delta)) + 1)

@@ -55,7 +55,7 @@ class OneRun(OneRunAudit):
         return f"One run; {COINS}."
 
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
-        if float(few_errors(line.made - line.right, line.made, expit(-least))) >= level:
+        if float(few_errors(line.made - line.right, line.made, expit(-float(least)))) >= level:
             return least  # not even δ = 0 is refuted
         return find_largest_refuted(lambda epsilon: p_value(line, records, epsilon, delta) < level, least)
 

@@ -1,8 +1,8 @@
 """The command line, ``privet``: it parses, calls the façade and prints, and nothing else.
 
-Exit codes: 0 for an answer where every limit held, 1 where an audit finds more than ``--fail-above`` allows,
-2 for wrong use or a question that has no answer (why is one sentence, and the fix another), 3 where something
-failed. See ``exit_codes``.
+Exit codes: 0 for an answer where every limit holds, 1 if an audit finds more than ``--fail-above`` allows,
+2 for wrong use or a question that has no answer (one sentence says why, another gives the fix), 3 if
+something failed. See ``exit_codes``.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""``python -m privet.cli``, for where the ``privet`` script is not on the path."""
+"""``python -m privet.cli``, for machines where the ``privet`` script is not on the path."""
 
 import sys
 

@@ -1,6 +1,4 @@
-"""``privet audit``: a model of your own, or scores of an attack of your own; both bounds, a report, and an
-exit code.
-"""
+"""``privet audit``: attack your model, or read the scores of your attack; give both bounds and a report."""
 
 import argparse
 import shlex
@@ -33,7 +31,7 @@ _NO_MEMORY = (
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """Attack, bound, write the report, and hold the figures against the limits that were given."""
+    """Attack, bound, write the report, and compare the figures with the given limits."""
     limits = [limits_from(text) for text in arguments.fail_above or ()]
     out = None if arguments.out is None else report_file(arguments.out)
     key, kept = key_for(arguments.key, out)
@@ -146,7 +144,7 @@ def _crash(failed: Exception) -> str:
 
 
 def _cache(name: str | None, subject: Subject) -> Path | None:
-    """The folder that was named, or the usual one; none where nobody can tell when the recipe has changed."""
+    """The named folder, or the default one; None if a change of the recipe cannot be noticed."""
     if name is None and (subject.recipe is None or subject.recipe.description() is None):
         return None
     return Path(name or _CACHE)
@@ -194,10 +192,11 @@ def _attack_table(audited: ModelAudit) -> str:
                 f"{result.leakage.auc.value:.3f}",
                 *("–" if tpr is None else f"{100 * tpr.value:.2f} %" for tpr in found),
                 f"≥ {fixed_down(result.finding.measured.value, 2)}",
-                "yes" if result.detected else "not detected",
+                "yes" if result.detected else "no",
             ]
         )
-    return table(["attack", "AUC", *(f"TPR at {100 * rate:g} % FPR" for rate in rates), "ε", "told"], rows)
+    shares = (f"TPR at {100 * rate:g} % FPR" for rate in rates)
+    return table(["attack", "AUC", *shares, "ε", "detected"], rows)
 
 
 def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
@@ -223,7 +222,7 @@ def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
 
 
 def _measured_rows(audited: ModelAudit) -> list[tuple[str, str]]:
-    """ε on people's records, and ε on canaries where there were some."""
+    """ε on people's records, and ε on canaries if there were any."""
     lines = [("records", audited.epsilon_of_records if audited.on_records else None)]
     lines.append(("canaries", audited.epsilon_of_canaries))
     return [

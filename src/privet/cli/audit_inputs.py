@@ -1,4 +1,4 @@
-"""Read what an audit is about: a short Python file, a TOML file, or columns of scores."""
+"""Read the inputs of an audit: a short Python file, a TOML file, or columns of scores."""
 
 import runpy
 import sys
@@ -29,7 +29,7 @@ _RECIPE = ("epochs", "batch_size", "learning_rate", "optimizer", "momentum", "we
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """A model, its members and non-members, and what else the file sets."""
+    """A model, its members and non-members, and the other names that the file sets."""
 
     name: str
     model: object
@@ -198,7 +198,7 @@ def _from_toml(path: Path) -> Subject:
 
 
 def _model(path: Path, make: Any, weights: object, recipe: Recipe | None, members: Any) -> object:  # noqa: ANN401
-    """The trained model: from its weights, or by its recipe from the members, or as the function gives it."""
+    """The trained model: from its weights, or trained by its recipe, or as the function returns it."""
     if recipe is not None and weights is None:
         try:
             return recipe.fit(members.inputs, members.known_labels, 0)

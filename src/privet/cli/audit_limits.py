@@ -1,4 +1,4 @@
-"""``--fail-above``: a limit on a figure, so that a pipeline stops where a model leaks more."""
+"""``--fail-above``: a limit on a figure, so that a pipeline stops if a model leaks more."""
 
 from dataclasses import dataclass
 from typing import final
@@ -48,7 +48,7 @@ class Limit:
         return value is None or value > self.most
 
     def describe(self, report: Report) -> str:
-        """What was found beside what was allowed."""
+        """The figure and its limit in words."""
         value = self.value(report)
         name = self.figure if self.fpr is None else f"{self.figure}@{self.fpr:g}"
         if self.figure == "detected":

@@ -21,7 +21,7 @@ _LABELS = ("labels", "y", "label", "targets")
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """What a library says of a broken file, as one sentence."""
+    """Turn a library's error about a broken file into one sentence."""
     try:
         yield
     except (PrivetError, MemoryError):

@@ -1,8 +1,8 @@
-"""``privet demo``: a random forest that leaks, and private networks that are as accurate and keep within what
-was proved.
+"""``privet demo``: a random forest that leaks, and private networks that are as accurate and stay within
+their proved bounds.
 
-It works offline and takes less than a minute on two cores. All models are attacked alike. Noise and canaries
-are fresh each time, so the figures of private models differ from run to run.
+It works offline and takes less than a minute on two cores. All models get the same attacks. Noise and
+canaries are fresh each time, so the figures of private models differ from run to run.
 """
 
 import argparse
@@ -66,9 +66,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
-    """Audits of the forest and then of the private networks, each with reference models made by its own
-    recipe.
-    """
+    """Audits of the forest and of the private networks. Each has reference models of its own recipe."""
     from privet.cli.demo_models import PrivateNetwork, forest_recipe, split_by_coin
 
     members, others = split_by_coin(records, _SEED)

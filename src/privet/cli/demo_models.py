@@ -1,6 +1,4 @@
-"""The models of ``privet demo``: a random forest and a private network, as recipes for reference models
-too.
-"""
+"""The models of ``privet demo``, a random forest and a private network. Both are recipes for references."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +34,7 @@ def split_by_coin(records: Records, seed: int) -> tuple[Records, Records]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit numerical libraries to one thread: so small a network loses time when threads share a core."""
+    """Limit numerical libraries to one thread: for so small a network more threads cost time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -47,7 +45,7 @@ def one_thread() -> Iterator[None]:
 
 
 def forest_recipe() -> ScikitRecipe:
-    """A random forest as scikit-learn makes it when nobody asks for anything else."""
+    """A random forest with scikit-learn's default settings."""
     from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 
     return ScikitRecipe(RandomForestClassifier(n_estimators=_TREES))
@@ -61,7 +59,7 @@ class PrivateNetwork(Recipe):
     The number of epochs was chosen by trials of 10, 20 and 30 on these records. Test accuracies moved by less
     than a point between them. The ledger covers one training, and not that choice.
 
-    Canaries audit the run too. Reference models have canaries as well, so that they are made alike.
+    Canaries audit the run too. Reference models have canaries as well, so that they are like the target.
     """
 
     epsilon: float

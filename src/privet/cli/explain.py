@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def checked_plot(name: str | None) -> Path | None:
-    """Where to draw, refused before any work is done when it cannot be an SVG."""
+    """The path of the picture. A path that cannot be an SVG is refused before any work."""
     if name is None:
         return None
     path = Path(name)

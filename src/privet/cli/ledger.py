@@ -1,6 +1,4 @@
-"""``privet ledger``: what a ledger file is, where its budget stands, and the one way to change that
-budget.
-"""
+"""``privet ledger``: show a ledger file and the state of its budget, and change that budget."""
 
 import argparse
 import math
@@ -22,7 +20,7 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """The ledger of a file, after its budget was changed if that was asked for."""
+    """Show the ledger of a file. If asked, change its budget first."""
     path = Path(arguments.ledger)
     head = None if arguments.beyond is None else Head.from_text(arguments.beyond)
     ledger = _present(path)

@@ -16,7 +16,9 @@ PRIORS = (0.01, 0.1, 0.5)
 @final
 @dataclass(frozen=True)
 class Meaning:
-    """The most that any attack can do, and what any reader may come to believe, and how surely."""
+    """Bounds on every attack, and on the belief of every reader, with the probability that a belief exceeds
+    them.
+    """
 
     tpr: tuple[tuple[float, float], ...]
     posterior: tuple[tuple[float, Interval], ...]
@@ -25,7 +27,7 @@ class Meaning:
 
 
 def meaning_of(guarantee: Guarantee, delta: float) -> Meaning:
-    """What follows for the false-alarm rates and the priors that are always shown."""
+    """The meaning at the false-alarm rates and priors that are always shown."""
     kept = guarantee.kept_loss(delta=delta)
     return Meaning(
         tpr=tuple((fpr, guarantee.tpr(fpr=fpr)) for fpr in FALSE_ALARMS),

@@ -137,7 +137,7 @@ def _mark_points(panel: Panel, rows: list[tuple[str, str, Point]], header: tuple
 def _ceiling(guarantee: Guarantee, delta: float) -> list[Point]:
     """The highest true-positive rate for many false-positive rates.
 
-    Every ε gives a ceiling that holds, so the least of some forty is one, too; the eye sees no difference.
+    Every ε gives a valid ceiling, so the smallest of about forty is valid too. The difference is invisible.
     """
     reach = _reach(guarantee)
     grid = {*(reach * k / 40 for k in range(41)), min(guarantee.epsilon(delta=delta), reach)}
@@ -151,7 +151,7 @@ def _ceiling(guarantee: Guarantee, delta: float) -> list[Point]:
 
 
 def _reach(guarantee: Guarantee) -> float:
-    """An ε beyond which the ceiling does not fall at the rates that are drawn."""
+    """An ε above which the ceiling no longer falls at the drawn rates."""
     reach = 0.125
     while _delta_at(guarantee, reach) > 0.01 * math.exp(reach) * _LEAST and reach < -math.log(_LEAST):
         reach *= 1.5

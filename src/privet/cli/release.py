@@ -29,7 +29,7 @@ from privet.releasing.store import check_unit_column
 
 __all__ = ["run"]
 
-_MANY = 12  # different events; with more, the tightest accounting takes seconds
+_MANY = 12  # the number of different events above which the tightest accounting takes seconds
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
@@ -40,9 +40,9 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def _quote(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
-    """No table is opened: what it would cost and how far it would be off depends on the question alone.
+    """Quote the cost and the expected error. They depend on the question alone, so no table is opened.
 
-    With a ledger, its filter says whether the request would be permitted, and what would be left after it.
+    With a ledger, its filter says whether the request would be permitted, and how much would be left.
     """
     quotes = plan.quote()
     question, bounds = _account_for(_planned_ledger(plan), arguments)
@@ -77,7 +77,7 @@ def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Names
     path = _table(arguments.data)
     question, bounds = _account_for(
         _planned_ledger(plan), arguments
-    )  # what has no finite ε is refused before it is spent
+    )  # a request without a finite ε is refused before it is spent
     write_progress("Waiting for the ledger …")
     with _store(plan, budget, arguments) as store, catch_warnings(record=True) as warned:
         before = len(store.ledger)
@@ -227,8 +227,8 @@ def _check_filter(
 def _spent_in(ledger: Ledger, delta: float) -> float | None:
     """ε of the ledger if all questions had been fixed beforehand; None if no finite ε is proved at this δ.
 
-    The tightest proof takes seconds for dozens of different events; a long ledger is told by its moments,
-    which is a little more, and ``privet account`` tells the rest.
+    The tightest proof takes seconds for dozens of different events. For a long ledger this is the bound by
+    moments, which is a little larger; ``privet account`` computes the tightest.
     """
     many = len({entry.event for entry in ledger}) > _MANY and delta > 0
     for accountant in (Renyi(), None) if many else (None,):

@@ -35,7 +35,7 @@ def ledger_rows(
 
 
 def quote_rows(name: str, state: FilterState | None, refused: str | None) -> list[tuple[str, str]]:
-    """The ledger as it would be after what was quoted."""
+    """The ledger after the quoted request, if it were run."""
     if refused is not None:
         return [("ledger", f"{name} would refuse it: {refused}")]
     if state is None:
@@ -44,7 +44,7 @@ def quote_rows(name: str, state: FilterState | None, refused: str | None) -> lis
 
 
 def ledger_caveats(ledger: Ledger, delta: float) -> frozenset[Caveat]:
-    """What holds for analysts who choose as they go. At δ = 0 the sum does, at every moment."""
+    """The bound that holds for adaptive questions. At δ = 0 this is the sum, at every moment."""
     late = ledger.caveats & {Caveat.LATE_BUDGET}
     if ledger.filter is None:
         return frozenset({Caveat.RUNNING_TOTAL}) if delta else frozenset()

@@ -73,7 +73,7 @@ def answer_table(answers: Sequence[Answer]) -> str:
 
 
 def quote_table(quotes: Sequence[Quote]) -> str:
-    """What each statistic would cost, and how far its answer may be off."""
+    """The cost and the expected error of each statistic."""
     rows = [(quote.label, _error(quote.error, quote.error_kind), _cost_text(quote.cost)) for quote in quotes]
     notes = _notes([quote.error_kind for quote in quotes], [(q.label, q.threshold) for q in quotes])
     return "\n\n".join([table(("statistic", "± error", "cost"), rows), *notes])
@@ -96,7 +96,7 @@ def _plain(values: Values) -> object:
 
 
 def _finite(number: Number) -> Number | None:
-    """JSON has no infinity: an error bar without an end is null."""
+    """JSON has no infinity: an infinite error bar is null."""
     return number if math.isfinite(number) else None
 
 

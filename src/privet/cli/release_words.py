@@ -40,7 +40,7 @@ def plan_of(arguments: argparse.Namespace) -> ReleasePlan:
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget | None:
-    """What the ledger may reach at most; without a δ of its own it has that of the release."""
+    """The budget of the ledger. Without a δ of its own it has the δ of the release."""
     if arguments.budget is None:
         return None
     if arguments.ledger is None:
@@ -52,7 +52,7 @@ def budget_of(arguments: argparse.Namespace) -> Budget | None:
 
 
 def budget_from(option: str, words: str, delta: float) -> Budget:
-    """``ε`` or ``ε:δ`` as a budget; ``delta`` is the one that it has without a δ of its own."""
+    """``ε`` or ``ε:δ`` as a budget; ``delta`` is its δ if the text has none."""
     epsilon, colon, own = words.partition(":")
     return Budget(epsilon=read_number(option, epsilon), delta=read_number(option, own) if colon else delta)
 

@@ -15,9 +15,7 @@ __all__ = ["Saved", "save_report"]
 @final
 @dataclass(frozen=True)
 class Saved:
-    """Where the report and the key of its fingerprints are, and why they are not where they were asked
-    for.
-    """
+    """Where the report and the key of its fingerprints are, and why, if that is not the requested place."""
 
     path: Path | None
     key: Path | None = None
@@ -57,7 +55,7 @@ def save_report(report: Report, out: Path | None, key: Path | None = None) -> Sa
                 kept = _write_report(report, place / name, None if key is None else place / key.name)
                 return Saved(kept.path, kept.key, failure)
             except (OSError, MemoryError):
-                shutil.rmtree(place, ignore_errors=True)  # half of it helps nobody
+                shutil.rmtree(place, ignore_errors=True)  # an incomplete report is of no use
     return Saved(None, None, failure)
 
 

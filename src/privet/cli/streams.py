@@ -42,7 +42,7 @@ def open_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-_closed: list[object] = []  # stands in for a standard output that was closed
+_closed: list[object] = []  # replaces a standard output that was closed
 
 
 def check_output() -> None:
@@ -82,7 +82,7 @@ def check_output() -> None:
 
 
 def write_output(text: str, if_lost: str = "") -> None:
-    """Write to standard output, now. ``if_lost`` is said where that fails."""
+    """Write to standard output and flush it. If that fails, the error says ``if_lost``."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

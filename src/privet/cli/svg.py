@@ -1,7 +1,7 @@
-"""A small hand-drawn SVG: text, lines, dots and axes, with no dependency and nothing fetched from elsewhere.
+"""A small SVG writer: text, lines, dots and axes, without dependencies and without network access.
 
-Functions return elements as strings; ``document`` puts them on a sheet that has its own light background, so
-that it reads the same in a dark viewer. Colours are Okabe & Ito's, which the colour-blind can tell apart.
+Functions return elements as strings; ``document`` puts them on a sheet with its own light background, so that
+it looks the same in a dark viewer. The colours are Okabe & Ito's, which the colour-blind can tell apart.
 """
 
 import math
@@ -62,7 +62,7 @@ def text(
     turn: float = 0,
     halo: bool = False,
 ) -> str:
-    """Words whose baseline starts, has its middle or ends at a point; a halo parts them from lines below."""
+    """Text whose baseline starts, has its middle or ends at a point; a halo separates it from lines below."""
     attributes: dict[str, object] = {"x": at[0], "y": at[1], "font-size": size, "fill": colour}
     if anchor != "start":
         attributes["text-anchor"] = anchor
@@ -116,7 +116,7 @@ class Axis(ABC):
 
     @abstractmethod
     def share(self, value: float) -> float:
-        """Where on the axis a value is: 0 at its start, 1 at its end, and never outside."""
+        """The position of a value on the axis: 0 at its start, 1 at its end, and never outside."""
 
 
 @final
@@ -150,7 +150,7 @@ class Panel:
     up: Axis
 
     def place(self, x: float, y: float) -> Point:
-        """Where on the sheet a pair of values is."""
+        """The position of a pair of values on the sheet."""
         return (
             self.left + self.width * self.across.share(x),
             self.top + self.height * (1 - self.up.share(y)),

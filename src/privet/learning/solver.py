@@ -134,6 +134,11 @@ def gaussian_multiplier(epsilon: float, delta: float, times: int, adjacency: Adj
     # Concentrated DP proves that the upper end is enough. At the lower end the mean of the loss is far above
     # ε.
     enough, little = math.sqrt(2 * epsilon + tail) - math.sqrt(tail), math.sqrt(2 * epsilon) + 8
+    if enough <= 0:
+        raise InvalidArgument(
+            f"'epsilon' must be large enough for float64, got {epsilon!r}, whose noise would be infinite. "
+            f"Give an ε above 1e-10."
+        )
     return calibrate(
         lambda noise: Repeat(Gaussian(noise), times),
         EpsilonTarget(epsilon=epsilon, delta=delta),

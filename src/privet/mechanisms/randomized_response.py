@@ -248,6 +248,8 @@ def _most_truth(epsilon: float, categories: int, adjacency: Adjacency) -> float:
     """The largest ``truth`` that keeps to ε, less a few units in the last place."""
     _check_adjacency(adjacency)
     other = math.exp(-positive("epsilon", epsilon))
+    if other == 0:
+        return _refuse(epsilon)
     if isinstance(adjacency, ReplaceOne):
         truth = 1 / (1 + (categories - 1) * other)
     else:

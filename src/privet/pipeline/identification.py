@@ -119,9 +119,9 @@ def parameters_content(state: Mapping[str, Any]) -> bytes:
     for name in sorted(state):
         value = state[name]
         if not isinstance(value, torch.Tensor):
-            digest.update(f"{name}|object|{object_fingerprint(value)}\n".encode())
+            digest.update(f"{name}|object|{object_fingerprint(value)}\n".encode(errors="surrogatepass"))
             continue
-        digest.update(f"{name}|{value.dtype}|{tuple(value.shape)}\n".encode())
+        digest.update(f"{name}|{value.dtype}|{tuple(value.shape)}\n".encode(errors="surrogatepass"))
         digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest().encode()
 

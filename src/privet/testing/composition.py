@@ -5,6 +5,7 @@ from typing import Any
 
 from privet.accounting import Accountant, account
 from privet.adjacency import Adjacency
+from privet.arguments import whole
 from privet.events import Compose, Event, Repeat
 from privet.guarantees import Guarantee
 from privet.testing.broken import at_delta, require, require_at_most, require_same
@@ -18,6 +19,7 @@ def check_repeat_is_compose(
     accountant: Accountant[Any], event: Event, adjacency: Adjacency, *, times: int
 ) -> None:
     """``Repeat(e, n)`` costs what ``Compose((e, …, e))`` costs."""
+    whole("times", times, most=10**6)
     repeated = account(Repeat(event, times), adjacency=adjacency, accountant=accountant)
     composed = account(Compose((event,) * times), adjacency=adjacency, accountant=accountant)
     _check_same(repeated, composed, f"repeat = compose, {times} x {event} under {adjacency}")

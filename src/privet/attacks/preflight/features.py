@@ -27,7 +27,7 @@ def to_numbers(inputs: Rows) -> Features:
     for row, record in zip(table, inputs.reshape(len(inputs), -1), strict=True):
         for value in record:
             for word in str(value).lower().split():
-                row[zlib.crc32(word.encode()) % _WORDS] += 1
+                row[zlib.crc32(word.encode(errors="surrogatepass")) % _WORDS] += 1
     return table
 
 

@@ -55,7 +55,7 @@ class Cache:
         self._folder, self._job = path_from("cache", folder), job
         common = hashlib.sha256()
         for word in (_FORMAT, description, _package_versions(), _hash_own_code(), job.keep_confidences):
-            common.update(f"{word}\n".encode())
+            common.update(f"{word}\n".encode(errors="surrogatepass"))
         for table in (job.inputs, job.labels, *job.query_inputs):
             _update(common, table)
         self._digest = common

@@ -54,7 +54,7 @@ class _Walker:
 
     def update(self, *words: object) -> None:
         for word in words:
-            data = word if isinstance(word, bytes) else str(word).encode()
+            data = word if isinstance(word, bytes) else str(word).encode(errors="surrogatepass")
             self.digest.update(b"%d:" % len(data) + data)
 
     def follow(self, thing: object) -> None:

@@ -63,7 +63,7 @@ def all_marginals(domain: Domain, order: int, *, most_cells: int = 10_000) -> Wo
     size = dict(zip(domain.names, domain.shape, strict=True))
     marginals = tuple(
         columns
-        for columns in combinations(domain.names, order)
+        for columns in combinations(domain.names, min(order, len(domain.names) + 1))  # it allocates ``order``
         if prod(size[name] for name in columns) <= most_cells
     )
     if not marginals:

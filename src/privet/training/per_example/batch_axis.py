@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from privet.torch_internals import get_leaf, get_output_shape
+from privet.torch_internals import get_leaf
+from privet.training.per_example.graph.boundaries import BatchBoundary
 from privet.training.per_example.graph.couplings import CouplingTests, preserve_state, select_examples
 from privet.training.per_example.graph.graph_parameters import (
-    BatchBoundary,
     Consumer,
     ConsumerGraph,
     find_boundaries,
@@ -41,27 +41,34 @@ RecordedPass = tuple[Tensor, list[LayerCall]]
 @final
 @dataclass(frozen=True)
 class GraphParameter:
-    """A parameter, or a call's output without a batch axis, that is followed through the graph."""
+    """A parameter, or a call's output without a batch axis, that is followed through the graph.
+
+    With ``any_step``, operations of any kind are between the parameter and the examples.
+    """
 
     number: int  # of the parameter in the layout, or of the call in the plan
     is_call: bool
+    any_step: bool
     consumers: tuple[Consumer, ...]
     axes: tuple[BatchAxis, ...]
 
-    def find_boundaries(
-        self, graph: ConsumerGraph, calls: list[LayerCall], parameters: list[nn.Parameter], batch: int
-    ) -> list[BatchBoundary] | None:
-        """Where it meets the examples in this step; None if the graph is not the one that was learnt."""
+    def find_root(
+        self, graph: ConsumerGraph, calls: list[LayerCall], parameters: list[nn.Parameter]
+    ) -> tuple[Node, int] | None:
+        """The node that stands for it in the graph of this step, and the node's output."""
         if self.is_call:
             edge = calls[self.number].edge
-            node, output = edge.node, edge.output_nr
-        else:
-            leaf = graph.leaves.get(id(parameters[self.number]))
-            if leaf is None:
-                return None
-            node, output = leaf, 0
+            return edge.node, edge.output_nr
+        leaf = graph.leaves.get(id(parameters[self.number]))
+        return None if leaf is None else (leaf, 0)
+
+    def find_boundaries(
+        self, graph: ConsumerGraph, root: tuple[Node, int], batch: int
+    ) -> list[BatchBoundary] | None:
+        """Where it meets the examples in this step; None if the graph is not the one that was learnt."""
+        node, output = root
         boundaries = find_boundaries(
-            graph, node, get_output_shape(node, output), self.consumers, batch, output
+            graph, node, self.consumers, batch, output, set() if self.any_step else None
         )
         if boundaries is None or len(boundaries) != len(self.axes):
             return None
@@ -204,15 +211,20 @@ class PlanLearner:
             if axis is None and b.tap.takes_shared_rows and a.leading == b.leading:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
         followed: list[GraphParameter] = []
+        # Under autocast, autograd would round the sum of the examples on the way back, so that way is closed.
+        ways = (False,) if torch.is_autocast_enabled(self._parameters[0].device.type) else (False, True)
         for number, is_call, nodes, output in roots:
-            consumers = learn_consumers(graphs, nodes, output, _find_axis)
-            if consumers is None:
-                continue
-            shape = get_output_shape(nodes[1], output)
-            boundaries = find_boundaries(graphs[1], nodes[1], shape, consumers, 3, output)
-            if boundaries is not None and not (is_call and any(b.is_matrix for b in boundaries)):
-                axes_found = tuple(b.axis for b in boundaries)
-                followed.append(GraphParameter(number, is_call, consumers, axes_found))
+            for any_step in ways:
+                consumers = learn_consumers(graphs, nodes, output, _find_axis, set() if any_step else None)
+                if consumers is None:
+                    continue
+                boundaries = find_boundaries(
+                    graphs[1], nodes[1], consumers, 3, output, set() if any_step else None
+                )
+                if boundaries:
+                    axes_found = tuple(b.axis for b in boundaries)
+                    followed.append(GraphParameter(number, is_call, any_step, consumers, axes_found))
+                    break
         return followed
 
 

@@ -18,8 +18,10 @@ from privet.training.per_example.forms.mlp import MLP
 from privet.training.per_example.forms.single_token_linear import SingleTokenLinear
 from privet.training.per_example.graph.couplings import CouplingTests
 from privet.training.per_example.graph.proofs import rows_are_separate
+from privet.training.per_example.graph.shared_parts import build_followed_forms
 from privet.training.per_example.layout import Layout
 from privet.training.per_example.losses import LossFunction, find_ignored_label, is_row_wise
+from privet.training.per_example.mixed_precision import autocast_dtype, full_precision
 from privet.training.per_example.model_snapshot import ModelSnapshot
 from privet.training.per_example.passes import NO_CHECKS, LotChecks, PassResult, PassRunner
 from privet.training.per_example.refusals import (
@@ -54,6 +56,9 @@ class ClippedSums:
 
     Guarantee: with ``factors`` ≤ C/‖g‖, adding or removing one example changes the sum by at most C, up to
     rounding: norms are exact to about 1e-6 (float32 products, float64 sums), and so is the bound.
+
+    Under autocast the forward and the backward pass run in its precision. Their results are widened, and
+    norms and sums are float32 (``mixed_precision`` has the proof that the bound holds as without it).
 
     The model runs as it is, in its current mode (a warning says if dropout is off). Dropout draws its masks
     from torch's generator, as in plain training. Buffers that the model updates in its forward pass are not
@@ -177,7 +182,8 @@ class ClippedSums:
                 "The model is in evaluation mode, so dropout is off. Call model.train() before training.",
                 stacklevel=level_of_caller(),
             )
-        key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training)
+        precision = autocast_dtype(targets.device)
+        key = (tuple([x.shape[1:] for x in inputs]), targets.shape[1:], self._model.training, precision)
         if self._mlp is not None and self._row_wise and self._passes.has_checked(key):
             checks = NO_CHECKS  # an MLP with such a loss keeps examples apart by construction
         else:
@@ -194,14 +200,16 @@ class ClippedSums:
             norms.zero_()
         self._tape.scratch.start_pass()
         with torch.enable_grad():
-            single_token, forms = self._build_forms(key, inputs, targets, checks)
+            result = self._run_passes(key, inputs, targets, checks)
+        with torch.enable_grad(), full_precision(targets.device):
+            single_token, forms = self._build_forms(result, inputs, targets)
         if checks.rows:  # in lots 1, 2, 4, …
             self._note_handling(single_token, forms)
-        with torch.no_grad():
+        with torch.no_grad(), full_precision(targets.device):
             self._add_squared_norms(single_token, forms, norms)
         if checks.coupling and len(self._brute_forced) < len(self._parameters):
             self._coupling_tests.require_same_alone(inputs, targets, norms)
-        with torch.no_grad():
+        with torch.no_grad(), full_precision(targets.device):
             self._write_sums(single_token, forms, norms, overwrite)
         return norms
 
@@ -287,15 +295,25 @@ class ClippedSums:
             for index in set(range(len(self._views))).difference(single_indices, forms):
                 self._views[index].zero_()  # no gradient in this lot
 
-    def _build_forms(
+    def _run_passes(
         self, key: object, inputs: tuple[Tensor, ...], targets: Tensor, checks: LotChecks
+    ) -> PassResult:
+        """The passes over a lot; their results in the precision of the parameters."""
+        result = self._passes.run(key, inputs, targets, self._untapped, checks)
+        if autocast_dtype(targets.device) is not None:
+            # The cache of autocast has casts of parameters, which the optimiser is about to change.
+            torch.clear_autocast_cache()
+            result = result.widen(self.layout.dtype)
+        return result
+
+    def _build_forms(
+        self, result: PassResult, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> tuple[SingleTokenLinear, dict[int, GradientForm]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         batch = targets.shape[0]
-        result = self._passes.run(key, inputs, targets, self._untapped, checks)
         self._untapped.update(result.used_elsewhere)
         brute_forced = self._untapped | result.unproved
-        followed = {p.number for p, _ in result.followed if p.is_call}
+        followed = {f.parameter.number for f in result.followed if f.parameter.is_call}
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
             if axis is None and result.gradients[i] is not None and i not in followed:
                 brute_forced.update(call.tap.indices.values())
@@ -304,7 +322,10 @@ class ClippedSums:
         with torch.no_grad():
             collected = self._build_tapped_forms(result, batch, brute_forced, single_token)
             self._add_followed_forms(result, batch, brute_forced, collected)
-            forms = {index: combine_forms(parts) for index, parts in collected.items()}
+            forms = {
+                index: combine_forms(parts, batch, self._parameters[index].numel())
+                for index, parts in collected.items()
+            }
         self._brute_forced = frozenset(brute_forced)
         if brute_forced:
             order = sorted(brute_forced)
@@ -335,7 +356,8 @@ class ClippedSums:
     ) -> None:
         """Add the gradients of parameters and shared outputs that were followed through the graph."""
         calls, start = result.calls, len(result.calls)
-        for parameter, boundaries in result.followed:
+        for one in result.followed:
+            parameter, boundaries = one.parameter, one.boundaries
             gradients = result.gradients[start : start + len(boundaries)]
             start += len(boundaries)
             pairs = [(b, g) for b, g in zip(boundaries, gradients, strict=True) if g is not None]
@@ -343,13 +365,17 @@ class ClippedSums:
                 continue
             if not parameter.is_call:
                 if parameter.number not in brute_forced:
-                    shape = self.layout.shapes[parameter.number]
                     collected.setdefault(parameter.number, []).extend(
-                        b.build_form(g, batch, shape) for b, g in pairs
+                        build_followed_forms(
+                            one.root, pairs, parameter.any_step, self._parameters[parameter.number], batch
+                        )
                     )
                 continue
             call = calls[parameter.number]
-            rows = [b.rows(g, batch) for b, g in pairs]
+            rows = [
+                form.to_dense()
+                for form in build_followed_forms(one.root, pairs, parameter.any_step, call.edge, batch)
+            ]
             total = sum(rows[1:], start=rows[0])
             gradient = OutputGradient(total.reshape(batch, -1, total.shape[-1]), own=False)
             saved = [t.reshape(-1, *t.shape[len(call.leading) :]) for t in call.saved]

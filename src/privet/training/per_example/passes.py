@@ -1,26 +1,36 @@
 """One forward and one backward pass over a lot, with a proof of which rows belong to which example."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 
 from privet.torch_internals import run_backward
 from privet.training.per_example.batch_axis import BatchAxisPlan, GraphParameter, PlanLearner
+from privet.training.per_example.graph.boundaries import BatchBoundary
 from privet.training.per_example.graph.couplings import CouplingTests
-from privet.training.per_example.graph.graph_parameters import BatchBoundary, ConsumerGraph
+from privet.training.per_example.graph.graph_parameters import ConsumerGraph
 from privet.training.per_example.graph.graphs import GraphWalk
 from privet.training.per_example.graph.proofs import NO_CERTIFICATE, CertificateNeed, GradientSite
 from privet.training.per_example.losses import LossFunction
+from privet.training.per_example.mixed_precision import widen
 from privet.training.per_example.refusals import require_losses
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
-__all__ = ["NO_CHECKS", "LotChecks", "PassResult", "PassRunner"]
+__all__ = ["NO_CHECKS", "FollowedParameter", "LotChecks", "PassResult", "PassRunner"]
 
-Followed = list[tuple[GraphParameter, list[BatchBoundary]]]
-"""The graph parameters of a step, each with its boundaries."""
+
+@final
+@dataclass(frozen=True, slots=True)
+class FollowedParameter:
+    """A graph parameter in the graph of one step: its own output there, and its boundaries."""
+
+    parameter: GraphParameter
+    root: tuple[Node, int]
+    boundaries: list[BatchBoundary]
 
 
 @final
@@ -48,10 +58,16 @@ class PassResult:
     plan: BatchAxisPlan
     calls: list[LayerCall]
     axes: list[BatchAxis | None]
-    followed: Followed
+    followed: list[FollowedParameter]
     gradients: Sequence[Tensor | None]
     used_elsewhere: list[int]  # parameters that were also used in another way
     unproved: set[int]  # parameters whose rows have no proved order
+
+    def widen(self, dtype: torch.dtype) -> "PassResult":
+        """The same with gradients and saved inputs as ``dtype``, after a pass under autocast."""
+        for call in self.calls:
+            call.saved = tuple(widen(t, dtype) for t in call.saved)
+        return replace(self, gradients=[None if g is None else widen(g, dtype) for g in self.gradients])
 
 
 @final
@@ -136,7 +152,10 @@ class PassRunner:
         is_settled = proof.settled is not None and not need.due and not followed
         sites = [] if is_settled else _list_sites(plan, calls, followed)
         keep_graph = (proof.add_sites(sites) or need.due) and batch > 1
-        gradients, used_elsewhere = self._backward(losses, calls, followed, brute_forced, keep_graph)
+        keep_shared = any(f.parameter.any_step for f in followed)  # what is before the boundaries
+        gradients, used_elsewhere = self._backward(
+            losses, calls, followed, brute_forced, keep_graph or keep_shared
+        )
         if keep_graph:
             self._prove(plan, losses, sites, gradients, need)
         elif batch > 1:
@@ -148,8 +167,9 @@ class PassRunner:
         else:
             axes = proof.settled
         unproved: set[int] = set()
-        for parameter, boundaries in followed:
-            for number, boundary in enumerate(boundaries):
+        for one in followed:
+            parameter = one.parameter
+            for number, boundary in enumerate(one.boundaries):
                 order = proof.get_order(_site_key(parameter, number))
                 if order is not None:
                     boundary.axis = order
@@ -200,28 +220,35 @@ class PassRunner:
             tape.calls = []
         return losses, calls
 
-    def _follow(self, plan: BatchAxisPlan, walk: GraphWalk, calls: list[LayerCall], batch: int) -> Followed:
+    def _follow(
+        self, plan: BatchAxisPlan, walk: GraphWalk, calls: list[LayerCall], batch: int
+    ) -> list[FollowedParameter]:
         """The graph parameters of this step whose consumers are all as the plan says."""
         if not plan.graph_parameters:
             return []
         graph = ConsumerGraph(walk)
-        pairs = [(p, p.find_boundaries(graph, calls, self._parameters, batch)) for p in plan.graph_parameters]
-        return [(parameter, boundaries) for parameter, boundaries in pairs if boundaries is not None]
+        followed: list[FollowedParameter] = []
+        for parameter in plan.graph_parameters:
+            root = parameter.find_root(graph, calls, self._parameters)
+            boundaries = None if root is None else parameter.find_boundaries(graph, root, batch)
+            if root is not None and boundaries is not None:
+                followed.append(FollowedParameter(parameter, root, boundaries))
+        return followed
 
     def _backward(
         self,
         losses: Tensor,
         calls: list[LayerCall],
-        followed: Followed,
+        followed: list[FollowedParameter],
         brute_forced: set[int],
         keep_graph: bool,
     ) -> tuple[Sequence[Tensor | None], list[int]]:
         """One backward pass: gradients at calls and boundaries, and parameters that are used elsewhere."""
         watched = list(range(len(self._parameters)))
         if followed or brute_forced:
-            handled = {parameter.number for parameter, _ in followed if not parameter.is_call} | brute_forced
+            handled = {f.parameter.number for f in followed if not f.parameter.is_call} | brute_forced
             watched = [i for i in watched if i not in handled]
-        edges = [*[c.edge for c in calls], *[b.edge for _, boundaries in followed for b in boundaries]]
+        edges = [*[c.edge for c in calls], *[b.edge for f in followed for b in f.boundaries]]
         wanted: list[Any] = [*edges, *[self._parameters[i] for i in watched]]
         if not wanted:
             return (), []  # brute force handles all parameters
@@ -240,7 +267,9 @@ def _site_key(parameter: GraphParameter, number: int) -> tuple[int, int]:
     return (-1 - parameter.number if parameter.is_call else parameter.number, number)
 
 
-def _list_sites(plan: BatchAxisPlan, calls: list[LayerCall], followed: Followed) -> list[GradientSite]:
+def _list_sites(
+    plan: BatchAxisPlan, calls: list[LayerCall], followed: list[FollowedParameter]
+) -> list[GradientSite]:
     """The edges with rows of examples: calls with a batch axis, and boundaries."""
     sites = [
         GradientSite((i, -1), i, call.edge, axis, call)
@@ -248,9 +277,9 @@ def _list_sites(plan: BatchAxisPlan, calls: list[LayerCall], followed: Followed)
         if axis is not None
     ]
     position = len(calls)
-    for parameter, boundaries in followed:
-        for number, boundary in enumerate(boundaries):
-            key = _site_key(parameter, number)
+    for one in followed:
+        for number, boundary in enumerate(one.boundaries):
+            key = _site_key(one.parameter, number)
             sites.append(GradientSite(key, position, boundary.edge, boundary.axis, None))
             position += 1
     return sites

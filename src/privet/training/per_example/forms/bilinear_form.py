@@ -55,5 +55,8 @@ class BilinearForm(GradientForm):
             weighted = some_rows.t().unsqueeze(2) * x1  # [outputs, rows, in₁]
             out[start : start + step] += weighted.transpose(1, 2) @ x2
 
+    def narrow(self, examples: slice) -> "BilinearForm":
+        return BilinearForm(self.x1[examples], self.x2[examples], self.gradient.narrow(examples))
+
     def to_dense(self) -> Tensor:
         return torch.einsum("btk,bti,btj->bkij", self.gradient.rows, self.x1, self.x2)

@@ -12,6 +12,7 @@ that a window is a few long runs (2 to 4 times as fast as ``F.unfold`` on the la
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -28,7 +29,7 @@ from privet.training.per_example.forms.linear_form import sum_gram_products
 from privet.training.per_example.scratch import Scratch
 from privet.training.threads import choose_threads
 
-__all__ = ["ConvForm"]
+__all__ = ["ConvForm", "ConvGeometry"]
 
 WINDOW_NUMBERS = 1 << 19
 """Numbers of windows that are copied at a time: 2 MB, about the second-level cache."""
@@ -50,6 +51,32 @@ FEW_WINDOWS = 0.25
 
 CACHED = 1 << 22
 """Numbers that stay in cache: 16 MB, as for temporaries elsewhere."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConvGeometry:
+    """What a convolution's weight gradient depends on, for convolutions that are no modules."""
+
+    weight: Tensor  # [out, in/groups, …]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        """The sizes of a window."""
+        return tuple(self.weight.shape[2:])
+
+    @property
+    def in_channels(self) -> int:
+        """The channels of all groups of the input."""
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """The channels of all groups of the output."""
+        return self.weight.shape[0]
 
 
 @final
@@ -78,7 +105,7 @@ class ConvForm(GradientForm):
         self,
         x: Tensor,
         gradient: OutputGradient,
-        module: ConvBase,
+        module: "ConvBase | ConvGeometry",
         scratch: Scratch,
         padding: list[int],
     ) -> None:
@@ -168,6 +195,12 @@ class ConvForm(GradientForm):
         )
         return weight
 
+    def narrow(self, examples: slice) -> "ConvForm":
+        each = self._input.shape[0] // self.batch
+        chosen = range(self.batch)[examples]
+        images = self._input[chosen.start * each : chosen.stop * each]
+        return ConvForm(images, self.gradient.narrow(examples), self.module, self._scratch, self._padding)
+
     def to_dense(self) -> Tensor:
         return self._as_weight(self._write_out())
 
@@ -196,6 +229,8 @@ class ConvForm(GradientForm):
     def _run_kernel(self, rows: Tensor) -> bool:
         """Write the gradients with a compiled loop. Returns False if there is none for this layer."""
         module, x = self.module, self._input
+        if module.groups > 1:
+            return self._run_depthwise_kernel(rows)
         kernels = load_kernels("conv_loops")
         is_plain = len(module.stride) == 2 and module.groups == 1 and set(module.dilation) == {1}
         if (
@@ -225,6 +260,24 @@ class ConvForm(GradientForm):
             pixels = images.flatten(2).numpy()
             kernels.short_window_gradients(threads, pixels, g.numpy(), down, across * channels, out.numpy())
             self._outputs_last = True
+        return True
+
+    def _run_depthwise_kernel(self, rows: Tensor) -> bool:
+        """The same where every channel has its own kernel."""
+        module, images = self.module, self._input.movedim(1, -1)
+        is_depthwise = len(module.stride) == 2 and module.groups == module.in_channels == module.out_channels
+        if not is_depthwise or set(module.dilation) != {1} or images.dtype is not torch.float32:
+            return False
+        kernels = load_kernels("depthwise_loops") if images.is_cpu and images.is_contiguous() else None
+        if kernels is None:
+            return False
+        g = self.gradient.rows.flatten(0, 1).movedim(1, -1).contiguous()
+        out = rows.view(-1, *module.kernel_size, module.out_channels)
+        moves = *module.stride, self._padding[2], self._padding[0]
+        kernels.depthwise_gradients(
+            choose_threads(images.numel()), images.numpy(), g.numpy(), *moves, out.numpy()
+        )
+        self._outputs_last = True
         return True
 
     def _prefers_shifts(self) -> bool:

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from privet.training.per_example.forms.gradient_form import (
-    DenseForm,
     GradientForm,
     OutputGradient,
     load_kernels,
     squared_row_norms,
 )
 from privet.training.per_example.forms.linear_form import LinearForm, join_linear_forms
+from privet.training.per_example.forms.sum_form import SumForm
 from privet.training.threads import choose_threads
 
 __all__ = ["EmbeddingForm", "combine_forms"]
@@ -104,6 +104,9 @@ class EmbeddingForm(GradientForm):
             ids, scaled = ids[mask], scaled[mask]
         out.index_add_(0, ids, scaled)
 
+    def narrow(self, examples: slice) -> "EmbeddingForm":
+        return EmbeddingForm(self.ids[examples], self.gradient.narrow(examples), self.shape, self.skip)
+
     def to_dense(self) -> Tensor:
         batch = self.ids.shape[0]
         rows = self.gradient.rows
@@ -147,12 +150,15 @@ class TiedForm(GradientForm):
         self.matrix.add_sum(factors, out)
         self.table.add_sum(factors, out)
 
+    def narrow(self, examples: slice) -> "TiedForm":
+        return TiedForm(self.matrix.narrow(examples), self.table.narrow(examples))
+
     def to_dense(self) -> Tensor:
         return self.matrix.to_dense() + self.table.to_dense()
 
 
-def combine_forms(forms: list[GradientForm]) -> GradientForm:
-    """Combine the forms of a parameter that several calls used."""
+def combine_forms(forms: list[GradientForm], batch: int, size: int) -> GradientForm:
+    """Combine the forms of a parameter of ``size`` numbers that several calls used."""
     if len(forms) == 1:
         return forms[0]
     matrices = [p for p in forms if isinstance(p, LinearForm)]
@@ -163,7 +169,7 @@ def combine_forms(forms: list[GradientForm]) -> GradientForm:
         if matrix is not None and table is not None:
             return TiedForm(matrix, table)
         return matrix or table or forms[0]
-    return DenseForm(sum((p.to_dense() for p in forms[1:]), start=forms[0].to_dense()))
+    return SumForm(forms, batch, size)
 
 
 def join_embedding_forms(parts: list[EmbeddingForm]) -> EmbeddingForm:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 __all__ = [
     "BLOCK",
+    "WRITTEN_AT_A_TIME",
     "BiasForm",
     "DenseForm",
     "GradientForm",
@@ -33,11 +34,14 @@ __all__ = [
     "squared_row_norms",
 ]
 
+WRITTEN_AT_A_TIME = 1 << 23
+"""Numbers of gradients that are written out at a time: 32 MB. More examples follow in further slices."""
+
 BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
     """A module of compiled loops; None if numba is not installed."""
     return (
@@ -101,6 +105,10 @@ class OutputGradient:
             self._gram = products
         return products
 
+    def narrow(self, examples: slice) -> "OutputGradient":
+        """The rows of these examples, which must not be scaled yet. They are read only."""
+        return OutputGradient(self.rows[examples], own=False)
+
     def scale(self, factors: Tensor) -> Tensor:
         """c_b·g_b. If ``own``, this overwrites the unscaled rows."""
         if self._factors is factors and self._scaled is not None:
@@ -137,6 +145,10 @@ class GradientForm(ABC):
         self.add_sum(factors, out.zero_())
 
     @abstractmethod
+    def narrow(self, examples: slice) -> "GradientForm":
+        """The gradients of these examples only."""
+
+    @abstractmethod
     def to_dense(self) -> Tensor:
         """The written-out gradients, [examples, *shape of the parameter]. For sums of different forms."""
 
@@ -157,6 +169,9 @@ class DenseForm(GradientForm):
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         out.view(-1).addmv_(self.rows.reshape(self.rows.shape[0], -1).t(), factors)
+
+    def narrow(self, examples: slice) -> "DenseForm":
+        return DenseForm(self.rows[examples])
 
     def to_dense(self) -> Tensor:
         return self.rows
@@ -187,6 +202,9 @@ class BiasForm(GradientForm):
             out.view(-1).addmv_(self.gradient.rows[:, 0].t(), factors)
         else:
             out.view(-1).add_(self.gradient.scale(factors).sum((0, 1)))
+
+    def narrow(self, examples: slice) -> "BiasForm":
+        return BiasForm(self.gradient.narrow(examples), self.shape)
 
     def to_dense(self) -> Tensor:
         sums = self.gradient.rows[:, 0] if self._sums is None else self._sums

@@ -101,6 +101,9 @@ class LinearForm(GradientForm):
         if borrowed is not None and self._scratch is not None:
             self._scratch.release(borrowed)
 
+    def narrow(self, examples: slice) -> "LinearForm":
+        return LinearForm(self.x[examples], self.gradient.narrow(examples), self.shape)
+
     def to_dense(self) -> Tensor:
         if self._dense is None:
             self._dense = torch.bmm(self.gradient.rows.transpose(1, 2), self.x)

@@ -24,6 +24,7 @@ from torch.autograd.graph import Node
 from privet.torch_internals import count_outputs, get_output_shape, has_saved, read_saved
 from privet.training.per_example.graph.graphs import GraphWalk
 from privet.training.per_example.graph.operations import ELEMENTWISE, INSIDE, SHAPES, node_names
+from privet.training.per_example.taps.group_normalization import is_own_normalization
 from privet.training.per_example.taps.recurrent import is_own_recurrence
 
 __all__ = ["UNPREDICTABLE", "RowMoves"]
@@ -181,7 +182,7 @@ class RowMoves:
                 return UNPREDICTABLE
             sizes = _SIZES.get(name)
             if sizes is None:
-                if name in _KEEPS_ROWS or is_own_recurrence(large):
+                if name in _KEEPS_ROWS or is_own_recurrence(large) or is_own_normalization(large):
                     continue
                 return UNPREDICTABLE
             try:

@@ -22,8 +22,8 @@ from privet.training.per_example.taps.tape import BatchAxis, LayerCall, Tap, Tap
 __all__ = ["ConvolutionTap"]
 
 
-FEW_PIXELS = 1 / 256
-"""With fewer pixels than this share of k²·O, to copy the weight with channels last takes too long."""
+SMALL_IMAGE = 1 / 256
+"""With an image below this share of the weight, to copy the weight with channels last takes too long."""
 
 
 @final
@@ -59,7 +59,9 @@ class ConvolutionTap(Tap):
         assert weight is not None
         if self.is_pointwise:
             return self._multiply_pixels(x, weight, bias)
-        if self.channels_last and math.prod(x.shape[2:]) >= FEW_PIXELS * weight[:, 0].numel():
+        if self.channels_last and math.prod(x.shape[1:]) < SMALL_IMAGE * weight.numel():
+            x = x.contiguous().flatten(1).view(x.shape)  # a single pixel would keep its strides
+        elif self.channels_last:
             # With one channel both memory formats are the same memory, and torch uses the strides as given.
             if x.shape[1] == 1 and x.is_contiguous():
                 x = x.as_strided(x.shape, (x.stride(0), 1, x.stride(2), 1))

@@ -19,6 +19,7 @@ from privet.training.per_example.forms.gradient_form import (
 )
 from privet.training.per_example.forms.linear_form import LinearForm
 from privet.training.per_example.scratch import Scratch
+from privet.training.per_example.taps.group_normalization import group_norm_sums, normalize_groups
 from privet.training.per_example.taps.tape import LayerCall, Tap, has_plain_parameters
 from privet.training.threads import choose_threads
 
@@ -226,6 +227,8 @@ class LayerNormTap(Tap):
 
     __slots__ = ()
 
+    takes_shared_rows = True
+
     @staticmethod
     def supports(module: nn.Module) -> bool:
         return has_plain_parameters(module, ("weight", "bias"))
@@ -268,6 +271,8 @@ class RMSNormTap(Tap):
     """Root-mean-square normalisation."""
 
     __slots__ = ()
+
+    takes_shared_rows = True
 
     @staticmethod
     def supports(module: nn.Module) -> bool:
@@ -315,21 +320,14 @@ class GroupNormTap(Tap):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         module = self.module
+        weight, bias = self.detach_parameter("weight"), self.detach_parameter("bias")
         if isinstance(module, nn.GroupNorm):
-            y = F.group_norm(
-                x, module.num_groups, self.detach_parameter("weight"), self.detach_parameter("bias"), self.eps
-            )
-        else:
-            y = F.instance_norm(
-                x,
-                None,
-                None,
-                self.detach_parameter("weight"),
-                self.detach_parameter("bias"),
-                True,
-                0.0,
-                self.eps,
-            )
+            assert weight is not None
+            assert bias is not None
+            y, mean, scale = normalize_groups(x, module.num_groups, weight, bias, self.eps)
+            self.tape.record(self, y, (x.shape[0],), (x, mean, scale))
+            return y
+        y = F.instance_norm(x, None, None, weight, bias, True, 0.0, self.eps)
         if is_view(y):
             y = y.clone()
         self.tape.record(self, y, (x.shape[0],), (x,))
@@ -339,11 +337,21 @@ class GroupNormTap(Tap):
         self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
     ) -> Iterator[tuple[int, GradientForm]]:
         x = saved[0].detach().flatten(0, 1)
-        module = self.module
+        module, g = self.module, gradient.rows
+        if isinstance(module, nn.GroupNorm):
+            sums = group_norm_sums(x, *[t.flatten(0, 1) for t in saved[1:]], g.flatten(0, 1))
+            if sums is not None:
+                for name, rows in zip(("weight", "bias"), sums, strict=True):
+                    if name in self.indices:
+                        yield (
+                            self.indices[name],
+                            DenseForm(rows if g.shape[1] == 1 else rows.view(*g.shape[:2], -1).sum(1)),
+                        )
+                return
         groups = module.num_groups if isinstance(module, nn.GroupNorm) else x.shape[1]
-        batch, channels = gradient.rows.shape[0], x.shape[1]
+        batch, channels = g.shape[0], x.shape[1]
         normalized = F.group_norm(x, groups, None, None, self.eps)
-        by_channel = [t.reshape(batch, -1, channels, x[0, 0].numel()) for t in (normalized, gradient.rows)]
+        by_channel = [t.reshape(batch, -1, channels, x[0, 0].numel()) for t in (normalized, g)]
         shape = torch.Size((channels,))
         if "bias" in self.indices:
             yield self.indices["bias"], DenseForm(by_channel[1].sum((1, 3)).view(batch, *shape))

@@ -18,6 +18,7 @@ from torch.autograd.graph import Node
 
 from privet.torch_internals import get_forward_class, get_weight_names
 from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient, load_kernels
+from privet.training.per_example.mixed_precision import full_precision, widen
 from privet.training.per_example.taps.layers import build_linear_forms
 from privet.training.per_example.taps.tape import LayerCall, Tap, has_plain_parameters
 from privet.training.threads import choose_threads
@@ -210,6 +211,8 @@ class _Recurrent(Tap):
         module = self.module
         assert isinstance(module, nn.RNNBase)
         directions = 2 if module.bidirectional else 1
+        x = widen(x, dtype := module.weight_ih_l0.dtype)
+        states = None if states is None else tuple(widen(s, dtype) for s in states)
         last: list[tuple[Tensor, ...]] = []
         kinds = 2 if isinstance(module, nn.LSTM) else 1
         for layer in range(module.num_layers):
@@ -273,7 +276,8 @@ class LSTMTap(_Recurrent):
         assert isinstance(module, nn.LSTM)
         if not isinstance(x, Tensor) or x.dim() != 3:
             return nn.LSTM.forward(module, x, hx)
-        y, last = self._run_layers(_swap_batch(x, module.batch_first), hx)
+        with full_precision(x.device):
+            y, last = self._run_layers(_swap_batch(x, module.batch_first), hx)
         h, c = (torch.stack([end[k] for end in last]) for k in range(2))
         return _swap_batch(y, module.batch_first), (h, c)
 
@@ -313,7 +317,8 @@ class GRUTap(_Recurrent):
         assert isinstance(module, nn.GRU)
         if not isinstance(x, Tensor) or x.dim() != 3:
             return nn.GRU.forward(module, x, hx)
-        y, last = self._run_layers(_swap_batch(x, module.batch_first), None if hx is None else (hx,))
+        with full_precision(x.device):
+            y, last = self._run_layers(_swap_batch(x, module.batch_first), None if hx is None else (hx,))
         return _swap_batch(y, module.batch_first), torch.stack([end[0] for end in last])
 
     def _run_direction(
