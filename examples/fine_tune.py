@@ -69,9 +69,9 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
         f"Private text of another kind: {len(private):,} pieces of {LENGTH} bytes, {count:,} trained numbers",
         ("model", "bits per byte", "ε"),
         [
-            ("public text only", f"{before:.3f}", "0"),
-            ("fine-tuned with privacy", f"{after:.3f}", f"{spent:.2f}"),
-            ("fine-tuned without", f"{without:.3f}", "∞"),
+            ("public text only", f"{before:.2f}", "0"),
+            ("fine-tuned with privacy", f"{after:.2f}", f"{spent:.2f}"),
+            ("fine-tuned without", f"{without:.2f}", "∞"),
         ],
     )
     gained = (before - after) / (before - without)
