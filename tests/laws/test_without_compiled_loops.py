@@ -10,8 +10,19 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-LAWS = ("laws/test_clip_is_a_clip.py", "laws/test_gradient_bilinear.py", "laws/test_registered_layers.py", "laws/test_autocast.py", "unit/test_training_noise.py")
-MORE = ("laws/test_gradient_exactness.py", "laws/test_training_equals_sgd.py", "unit/test_training_step.py", "unit/test_training_train.py")
+LAWS = (
+    "laws/test_clip_is_a_clip.py",
+    "laws/test_gradient_bilinear.py",
+    "laws/test_registered_layers.py",
+    "laws/test_autocast.py",
+    "unit/test_training_noise.py",
+)
+MORE = (
+    "laws/test_gradient_exactness.py",
+    "laws/test_training_equals_sgd.py",
+    "unit/test_training_step.py",
+    "unit/test_training_train.py",
+)
 BLOCK = """
 import importlib.util, sys
 find = importlib.util.find_spec
@@ -23,8 +34,19 @@ sys.exit(pytest.main(sys.argv[1:]))
 
 
 def run(files):
-    command = [sys.executable, "-c", BLOCK, "-q", "-x", "-p", "no:cacheprovider", *[str(TESTS / f) for f in files]]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent, timeout=1500, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        BLOCK,
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        *[str(TESTS / f) for f in files],
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=TESTS.parent, timeout=1500, check=False
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 

@@ -49,14 +49,14 @@ def test_explain_names_what_is_written_out_and_why():
         private.step(lot, loss)
     explanation = private.explain()
     by_name = {p.name: p for p in explanation}
-    assert [name for name, p in by_name.items() if p.is_brute_force] == ["odd", "norm.weight"]
+    assert [name for name, p in by_name.items() if p.is_brute_force] == ["odd", "norm.weight", "norm.bias"]
     assert by_name["odd"].written_out == 4 * 8
     assert by_name["table.weight"].written_out == by_name["out.weight"].written_out == 0
     assert "subclass of nn.LayerNorm" in by_name["norm.weight"].reason
     assert "register_layer(Doubled)" in by_name["norm.weight"].advice
     assert "layer of its own" in by_name["odd"].advice
     text = str(explanation)
-    assert "2 of 6 parameters" in text
+    assert "3 of 6 parameters" in text
     assert "table: rows by index" in text
     assert all(len(line) < 160 for line in text.splitlines())
 
