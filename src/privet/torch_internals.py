@@ -31,6 +31,7 @@ __all__ = [
     "get_forward_class",
     "get_forward_pre_hooks",
     "get_leaf",
+    "get_output_dtype",
     "get_output_shape",
     "get_padding",
     "get_parameters",
@@ -152,6 +153,12 @@ def run_backward(
 def get_output_shape(node: Any, output: int = 0) -> tuple[int, ...]:  # noqa: ANN401
     """The shape of an output of the operation that the node belongs to."""
     return tuple(node._input_metadata[output].shape)
+
+
+def get_output_dtype(node: Any, output: int = 0) -> torch.dtype:  # noqa: ANN401
+    """The type of the numbers of an output of the operation that the node belongs to."""
+    dtype: torch.dtype = node._input_metadata[output].dtype
+    return dtype
 
 
 def count_outputs(node: Any) -> int:  # noqa: ANN401

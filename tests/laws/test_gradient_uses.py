@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_no
 
 from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
 from privet.training.per_example.forms import gradient_form, sum_form
-from privet.training.per_example.graph import layer_uses, parameter_uses, shared_parts, shared_steps
+from privet.training.per_example.graph import layer_uses, parameter_uses, proofs, shared_parts, shared_steps
 from privet.training.per_example.graph.parameter_uses import BroadcastUse
 
 LOSS = per_example_loss(nn.CrossEntropyLoss())
@@ -402,6 +402,62 @@ def test_unknown_uses_go_to_brute_force(name):
     worst, brute_forced = errors(Model(use, parts).double(), sequences)
     assert worst < 1e-6
     assert brute_forced == expected
+
+
+def test_a_graph_that_changes_is_by_brute_force_in_that_lot_only():
+    """One lot scales by the exponential, and the next one does not."""
+
+    def use(s, x):
+        return (project(s, x) + 2.0) ** s.w.abs() if s.is_odd else project(s, x) * s.w
+
+    model = Model(use, {**FIRST, "w": (WIDTH,)}).double()
+    sums, found = ClippedSums(model, LOSS, Flat(0.2)), []
+    for is_odd in (False, False, True, False, False):
+        model.is_odd = is_odd
+        x, y = sequences(5), torch.randint(0, 3, (5,))
+        out = sums.layout.zeros()
+        norms = sums.add((x,), y, out)
+        total, truth = looped(model, x, y, 0.2)
+        assert torch.allclose(norms, truth, rtol=1e-6)
+        assert torch.allclose(out, total, atol=1e-8)
+        found.append(len(sums.brute_forced))
+    assert found == [0, 0, 1, 0, 0]
+
+
+class StochasticDepth(nn.Module):
+    """A block that is left out for a few examples."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.inner, self.head, self.share = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3), share
+
+    def forward(self, x):
+        kept = torch.rand(len(x), 1, 1, dtype=x.dtype) > self.share if self.training else 1.0
+        return self.head((x + self.inner(x) * kept).mean(1))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
+def test_blocks_that_are_left_out_at_random_are_no_coupling(share):
+    for seed in range(5):
+        torch.manual_seed(seed)
+        model = StochasticDepth(share).double()
+        sums = ClippedSums(model, LOSS, Flat(0.2))
+        norms = sums.add((sequences(40),), torch.randint(0, 3, (40,)), sums.layout.zeros())
+        assert bool((norms > 0).all())
+
+
+@pytest.mark.parametrize("wrap", [weight_norm, spectral_norm, orthogonal], ids=lambda f: f.__name__)
+def test_parametrised_models_are_certified_as_rarely_as_others(wrap, monkeypatch):
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
+    model = Model(lambda s, x: s.first(x), {"first": lambda: wrap(nn.Linear(WIDTH, 8))}).double().eval()
+    sums, certified = ClippedSums(model, LOSS, Flat(0.2)), []
+    certify = proofs.RowProof.certify
+    monkeypatch.setattr(
+        proofs.RowProof, "certify", lambda proof, *args: certified.append(1) or certify(proof, *args)
+    )
+    for _ in range(10):
+        sums.add((sequences(5),), torch.randint(0, 3, (5,)), sums.layout.zeros())
+    assert len(certified) < 6
 
 
 def test_as_many_tokens_as_examples():

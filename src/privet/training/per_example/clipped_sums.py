@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
+from privet.training.loops import count_late
 from privet.training.per_example.explanation import Explanation, Handling, explain_parameters
 from privet.training.per_example.fallback import BruteForce
 from privet.training.per_example.forms.embedding_form import combine_forms
@@ -107,6 +108,7 @@ class ClippedSums:
     def _analyse_model(self) -> None:
         """Build everything that depends on the model's modules and parameters."""
         model, parameters = self._model, self._parameters
+        self._late_loops = count_late()  # with further loops other plans are made
         self._frozen_norms = require_uncoupled_modules(model)
         self._snapshot = ModelSnapshot(model)
         self._tape = Tape()
@@ -160,7 +162,7 @@ class ClippedSums:
         matrices are then neither zeroed nor read first.
         """
         batch = require_rows(inputs, targets)
-        if not self._snapshot.unchanged():
+        if self._late_loops != count_late() or not self._snapshot.unchanged():
             self._reanalyse()
         if out is not self._out:
             self._views = self.layout.views(out)
@@ -311,8 +313,12 @@ class ClippedSums:
     ) -> tuple[SingleTokenLinear, dict[int, GradientForm]]:
         """The gradients of every parameter, each in the form that its layers allow."""
         batch = targets.shape[0]
-        self._untapped.update(result.used_elsewhere)
-        brute_forced = self._untapped | result.unproved
+        elsewhere = set(result.used_elsewhere)
+        # A parameter that the plan follows was lost in this lot only: its graph was another one.
+        self._untapped |= elsewhere.difference(
+            p.number for p in result.plan.graph_parameters if not p.is_call
+        )
+        brute_forced = self._untapped | elsewhere | result.unproved
         followed = {f.parameter.number for f in result.followed if f.parameter.is_call}
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
             if axis is None and result.gradients[i] is not None and i not in followed:

@@ -21,6 +21,8 @@ class GroupedMatrixForm(GradientForm):
 
     __slots__ = ("_g", "_x")
 
+    description = "matrices: norms from inputs and output gradients"
+
     def __init__(self, x: Tensor, g: Tensor) -> None:
         self._x, self._g = x, g
 

@@ -24,6 +24,11 @@ class RearrangedForm(GradientForm):
     def __init__(self, inner: GradientForm, shape: tuple[int, ...], back: Callable[[Tensor], Tensor]) -> None:
         self._inner, self._shape, self._back = inner, shape, back
 
+    @property
+    def description(self) -> str:  # type: ignore[override]
+        """How the tensor itself is handled."""
+        return self._inner.description
+
     def squared_norms(self) -> Tensor:
         return self._inner.squared_norms()
 

@@ -20,6 +20,8 @@ class SumForm(GradientForm):
 
     __slots__ = ("_batch", "_parts", "_rows", "_size")
 
+    description = "several uses: norms written out in slices"
+
     def __init__(self, parts: list[GradientForm], batch: int, size: int) -> None:
         self._parts = parts
         self._batch, self._size = batch, size  # examples, and numbers of the parameter

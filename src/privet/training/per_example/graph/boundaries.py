@@ -68,12 +68,12 @@ class BatchBoundary:
 
     def build_shared_form(self, gradient: Tensor, batch: int) -> GradientForm:
         """The gradient of the shared tensor that meets the examples here."""
-        return self.use.build_form(gradient, self.axis, batch, self.shape)
+        return self.use.widen(gradient.dtype).build_form(gradient, self.axis, batch, self.shape)
 
     def build_form(self, gradient: Tensor, batch: int) -> GradientForm:
         """The gradient of the parameter, from the gradient at this boundary."""
         if isinstance(self.use, MatrixUse):
-            return self._build_matrix_form(*self.use.split(gradient, self.axis, batch))
+            return self._build_matrix_form(*self.use.widen(gradient.dtype).split(gradient, self.axis, batch))
         form = self.build_shared_form(gradient, batch)
         return form if not self.steps else _take_back(form, self.shape, self.steps)
 

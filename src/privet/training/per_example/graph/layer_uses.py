@@ -125,8 +125,7 @@ class ConvolutionUse(ParameterUse):
         return axis.dim == 0 and own == tuple(self.weight.shape)
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        x = self.x.to(gradient.dtype)
-        images, outputs = (gradient, x) if self.is_transposed else (x, gradient)
+        images, outputs = (gradient, self.x) if self.is_transposed else (self.x, gradient)
         if axis.outer > 1:
             images = axis.split_rows(images, 1, batch).flatten(0, 1)
         rows = OutputGradient(axis.split_rows(outputs, 1, batch), own=False)

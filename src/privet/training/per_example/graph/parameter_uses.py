@@ -105,8 +105,7 @@ class MatrixUse(ParameterUse):
 
     def split(self, gradient: Tensor, axis: BatchAxis, batch: int) -> tuple[Tensor, Tensor]:
         """Two factors [examples, tokens, …]: the gradient of W is firstᵀ·second."""
-        x = self.x.to(gradient.dtype)
-        pair = (gradient.t(), x.t()) if self.is_left else (x, gradient)
+        pair = (gradient.t(), self.x.t()) if self.is_left else (self.x, gradient)
         order = BatchAxis(0, axis.each, axis.outer)
         return order.split_rows(pair[0], 1, batch), order.split_rows(pair[1], 1, batch)
 
@@ -127,8 +126,7 @@ class BatchedMatrixUse(ParameterUse):
         return axis.dim == 1 + int(self.is_left) and len(out) == len(own) == 3
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        x = self.x.to(gradient.dtype)
-        pair = (gradient.mT, x.mT) if self.is_left else (x, gradient)
+        pair = (gradient.mT, self.x.mT) if self.is_left else (self.x, gradient)
         order, groups = BatchAxis(0, axis.each, axis.outer), own[0]
         first, second = (order.split_rows(t.transpose(0, 1).flatten(1), 1, batch) for t in pair)
         if groups == 1:
@@ -149,7 +147,7 @@ class VectorUse(ParameterUse):
         return axis.dim == 0 and len(out) == len(own) == 1
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        x, g = axis.split_rows(self.x.to(gradient.dtype), 1, batch), axis.split_rows(gradient, 1, batch)
+        x, g = axis.split_rows(self.x, 1, batch), axis.split_rows(gradient, 1, batch)
         return DenseForm((x * g.unsqueeze(2)).sum(1))
 
 

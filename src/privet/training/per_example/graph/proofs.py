@@ -5,10 +5,10 @@ has G(r) = r_b·G(1). With weights r_b that are powers of two the scaling is exa
 is compared with the example that a row order gives it to, to the last bit. A row that several examples share
 fits none of them. A row that is zero fits all of them: it adds nothing to any gradient, and it shows nothing.
 
-*Codes.* Exponents from −8 to 8 are the digits of the example's number in base 17, one digit in each pass. So
-two passes tell 289 examples apart, and three passes 4,913. Where a row order was proved before, one pass with
+*Codes.* Exponents from −16 to 16 are the digits of the example's number in base 33, one digit in each pass.
+So one pass tells 33 examples apart, and two passes 1,089. Where a row order was proved before, one pass with
 shuffled exponents is enough: it misses rows that are exchanged between two examples with a probability of at
-most 1/17.
+most 1/33.
 
 *What is proved.* In a certified lot the rows belong to the examples as assumed, whatever the model is: rows
 that are not zero have their owner, and the others count for nothing. Between two certificates a row order is
@@ -36,7 +36,7 @@ from privet.training.per_example.taps.tape import BatchAxis, LayerCall
 
 __all__ = ["NO_CERTIFICATE", "CertificateNeed", "GradientSite", "RowProof", "rows_are_separate"]
 
-BASE = 17
+BASE = 33
 """The number of powers of two that are used as weights."""
 
 TOLERANCE = 1e-4

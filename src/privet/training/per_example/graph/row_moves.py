@@ -50,7 +50,8 @@ def _shape(node: Node) -> tuple[int, ...]:
 def _named_sizes(node: Node) -> tuple[int, ...]:
     """The sizes of the axes that the operation names."""
     shape = _shape(node)
-    dim = _require_saved(node, "dims" if has_saved(node, "dims") else "dim")
+    name = next((name for name in ("dims", "dimension") if has_saved(node, name)), "dim")
+    dim = _require_saved(node, name)
     dims = tuple(range(len(shape))) if dim is None else (dim if isinstance(dim, tuple) else (dim,))
     return tuple(shape[_axis(d, shape)] for d in dims or range(len(shape)))
 
@@ -110,6 +111,18 @@ def _image_sizes(node: Node) -> tuple[int, ...]:
     return tuple(int(n) for n in (*sizes, *(kernel.shape if isinstance(kernel, Tensor) else ())))
 
 
+def _normed_sizes(node: Node) -> tuple[int, ...]:
+    """The sizes that ``weight_norm`` takes the norm over: all but one."""
+    shape = tuple(_require_saved(node, "v").shape)
+    kept = _axis(int(_require_saved(node, "dim")), shape)
+    return tuple(n for axis, n in enumerate(shape) if axis != kept)
+
+
+def _matrix_sizes(node: Node) -> tuple[int, ...]:
+    """The last two sizes of an operation on matrices."""
+    return get_output_shape(node)[-2:]
+
+
 def _key_count(node: Node) -> tuple[int, ...]:
     return (int(_require_saved(node, "key").shape[-2]),)
 
@@ -152,6 +165,11 @@ _SIZES: dict[str, Callable[[Node], tuple[int, ...]]] = {
     "MvBackward0": _contracted_size(("self", 1), ("vec", 0)),
     "AddmvBackward0": _contracted_size(("mat", 1), ("vec", 0)),
     "DotBackward0": _contracted_size(("self", 0), ("tensor", 0)),
+    "VdotBackward0": _contracted_size(("self", 0), ("other", 0)),
+    "WeightNormInterfaceBackward0": _normed_sizes,
+    "LinalgHouseholderProductBackward0": _matrix_sizes,
+    "LinalgMatrixExpBackward0": _matrix_sizes,
+    "LinalgSolveExBackward0": _matrix_sizes,
     "LinearBackward0": _contracted_size(("input", -1), ("weight", -1)),
     "TrilinearBackward0": _bilinear_sizes,
     **{

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node
 
+from privet.torch_internals import get_output_dtype
 from privet.training.per_example.forms.embedding_form import combine_forms
 from privet.training.per_example.forms.gradient_form import WRITTEN_AT_A_TIME, GradientForm, squared_row_norms
 from privet.training.per_example.graph.boundaries import BatchBoundary
@@ -27,6 +28,8 @@ class SharedPartForm(GradientForm):
     """The gradient of a parameter, from those of the shared tensors that meet the examples."""
 
     __slots__ = ("_at_root", "_batch", "_forms", "_outputs", "_rows", "_shapes", "_size", "_target")
+
+    description = "parametrised: norms written out in slices, through what the model makes of it"
 
     def __init__(
         self,
@@ -44,16 +47,26 @@ class SharedPartForm(GradientForm):
         self._rows: Tensor | None = None
 
     def squared_norms(self) -> Tensor:
-        step = max(1, WRITTEN_AT_A_TIME // self._size)
-        if step >= self._batch:
+        chunks = self._list_chunks()
+        if len(chunks) == 1:
             self._rows = self.to_dense()
             return squared_row_norms(self._rows)
-        chunks = [slice(start, start + step) for start in range(0, self._batch, step)]
         return torch.cat([squared_row_norms(self.narrow(chunk).to_dense()) for chunk in chunks])
+
+    def _list_chunks(self) -> list[slice]:
+        """Slices of examples whose gradients are written out at a time."""
+        step = max(1, WRITTEN_AT_A_TIME // self._size)
+        return [slice(start, start + step) for start in range(0, self._batch, step)]
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._rows is not None:
             out.view(-1).addmv_(self._rows.reshape(self._batch, -1).t(), factors)
+            return
+        if any(get_output_dtype(*output) is not out.dtype for output in self._outputs):
+            # In a lower precision the sum of what is pulled back is not what is pulled back of the sum.
+            for chunk in self._list_chunks():
+                rows = self.narrow(chunk).to_dense()
+                out.view(-1).addmv_(rows.reshape(len(rows), -1).t(), factors[chunk])
             return
         totals = [torch.zeros(shape, dtype=out.dtype, device=out.device) for shape in self._shapes]
         for form, total in zip(self._forms, totals, strict=True):

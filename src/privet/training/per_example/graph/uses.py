@@ -1,7 +1,10 @@
 """What is asked of an operation that takes a shared tensor and the examples (``parameter_uses`` has all)."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
+import torch
 from torch import Tensor
 
 from privet.training.per_example.forms.gradient_form import GradientForm
@@ -11,10 +14,20 @@ from privet.training.per_example.taps.tape import BatchAxis
 __all__ = ["ParameterUse"]
 
 
+@dataclass(frozen=True, slots=True)
 class ParameterUse(ABC):
-    """One operation that takes a shared tensor and the examples."""
+    """One operation that takes a shared tensor and the examples. Its fields are what the operation saved."""
 
-    __slots__ = ()
+    def widen(self, dtype: torch.dtype) -> Self:
+        """The same with saved tensors as ``dtype``, after a pass under autocast."""
+        narrow = {
+            field.name: value.to(dtype)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+            and value.is_floating_point()
+            and value.dtype is not dtype
+        }
+        return replace(self, **narrow) if narrow else self
 
     @abstractmethod
     def accepts(self, axis: BatchAxis, out: Shape, own: Shape) -> bool:

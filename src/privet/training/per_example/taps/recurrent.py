@@ -7,20 +7,19 @@ its own gradient. It is taken at the state bias, which enters the recurrence exp
 examples.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, final
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from privet.torch_internals import get_forward_class, get_weight_names
+from privet.torch_internals import get_forward_class
 from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient, load_kernels
-from privet.training.per_example.mixed_precision import full_precision, widen
-from privet.training.per_example.taps.layers import build_linear_forms
-from privet.training.per_example.taps.tape import LayerCall, Tap, has_plain_parameters
+from privet.training.per_example.taps.elman import Elman
+from privet.training.per_example.taps.packed_rows import PackedRows, find_hold
+from privet.training.per_example.taps.recurrent_tap import RecurrentTap
+from privet.training.per_example.taps.tape import LayerCall
 from privet.training.threads import choose_threads
 
 __all__ = ["GRUTap", "LSTMTap", "is_own_recurrence"]
@@ -187,84 +186,15 @@ class _GRU(torch.autograd.Function):
 
 
 def is_own_recurrence(node: Node) -> bool:
-    """Whether a node is a recurrence of this module, which keeps the examples apart along the second axis.
+    """Whether a node is a recurrence of these taps, which keeps the examples apart along the second axis.
 
     The class decides: a user's own function may have any name.
     """
-    return get_forward_class(node) in (_LSTM, _GRU)
-
-
-class _Recurrent(Tap):
-    """What LSTM and GRU share: layers, directions, and the batch axis."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def supports(module: nn.Module) -> bool:
-        assert isinstance(module, nn.RNNBase)
-        return module.proj_size == 0 and has_plain_parameters(module, get_weight_names(module))
-
-    def _run_layers(
-        self, x: Tensor, states: tuple[Tensor, ...] | None
-    ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """The outputs [T, B, …] of the last layer, and the last states of each layer and direction."""
-        module = self.module
-        assert isinstance(module, nn.RNNBase)
-        directions = 2 if module.bidirectional else 1
-        x = widen(x, dtype := module.weight_ih_l0.dtype)
-        states = None if states is None else tuple(widen(s, dtype) for s in states)
-        last: list[tuple[Tensor, ...]] = []
-        kinds = 2 if isinstance(module, nn.LSTM) else 1
-        for layer in range(module.num_layers):
-            outputs: list[Tensor] = []
-            for direction in range(directions):
-                number = layer * directions + direction
-                if states is None:
-                    start = (x.new_zeros(x.shape[1], module.hidden_size),) * kinds
-                else:
-                    start = tuple(s[number] for s in states)
-                y, end = self._run_direction(x.flip(0) if direction else x, start, number)
-                outputs.append(y.flip(0) if direction else y)
-                last.append(end)
-            x = outputs[0] if directions == 1 else torch.cat(outputs, 2)
-            if module.dropout and layer + 1 < module.num_layers:
-                x = F.dropout(x, module.dropout, module.training)
-        return x, last
-
-    @abstractmethod
-    def _run_direction(
-        self, x: Tensor, start: tuple[Tensor, ...], number: int
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run one layer in one direction. Returns its outputs and its last states."""
-
-    def _names(self, number: int) -> tuple[str, str, str, str]:
-        module = self.module
-        assert isinstance(module, nn.RNNBase)
-        layer, is_reverse = divmod(number, 2) if module.bidirectional else (number, 0)
-        suffix = f"_l{layer}" + ("_reverse" if is_reverse else "")
-        return f"weight_ih{suffix}", f"weight_hh{suffix}", f"bias_ih{suffix}", f"bias_hh{suffix}"
-
-    def _biases(self, number: int) -> tuple[Tensor | None, Tensor | None]:
-        assert isinstance(self.module, nn.RNNBase)
-        if not self.module.bias:
-            return None, None
-        _, _, first, second = self._names(number)
-        return self.detach_parameter(first), self.detach_parameter(second)
-
-    def _linear_forms(
-        self, x: Tensor, gradient: OutputGradient, weight: str, bias: str
-    ) -> Iterator[tuple[int, GradientForm]]:
-        height, width = gradient.rows.shape[2], x.shape[2]
-        shapes = torch.Size((height, width)), torch.Size((height,))
-        return build_linear_forms(x, gradient, self.indices.get(weight), self.indices.get(bias), shapes)
-
-
-def _swap_batch(x: Tensor, batch_first: bool) -> Tensor:
-    return x.transpose(0, 1) if batch_first else x
+    return get_forward_class(node) in (_LSTM, _GRU, Elman)
 
 
 @final
-class LSTMTap(_Recurrent):
+class LSTMTap(RecurrentTap):
     """A long short-term memory without projections."""
 
     __slots__ = ()
@@ -274,40 +204,45 @@ class LSTMTap(_Recurrent):
     ) -> Any:  # noqa: ANN401 - as torch
         module = self.module
         assert isinstance(module, nn.LSTM)
-        if not isinstance(x, Tensor) or x.dim() != 3:
+        if not self.accepts(x):
             return nn.LSTM.forward(module, x, hx)
-        with full_precision(x.device):
-            y, last = self._run_layers(_swap_batch(x, module.batch_first), hx)
+        y, last = self.run(x, hx)
         h, c = (torch.stack([end[k] for end in last]) for k in range(2))
-        return _swap_batch(y, module.batch_first), (h, c)
+        return y, (h, c)
 
-    def _run_direction(
-        self, x: Tensor, start: tuple[Tensor, ...], number: int
+    def run_direction(
+        self, x: Tensor, start: tuple[Tensor, ...], number: int, rows: PackedRows | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        names = self._names(number)
-        first, second = self._biases(number)
+        names = self.names(number)
+        first, second = self.biases(number)
         weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
         assert weight is not None
         assert state is not None
         bias = None if first is None or second is None else first + second
-        input_part = F.linear(x.reshape(-1, x.shape[2]), weight, bias)
+        input_part, leading = self.record_linear(x, weight, bias, rows)
         h, c = start
-        gates = input_part.view(*x.shape[:2], -1)
+        if rows is None:
+            gates = input_part.view(*x.shape[:2], -1)
+        else:  # the input gate is closed, and the forget gate open
+            ones = torch.ones_like(state[: len(state) // 4, 0])
+            gates = rows.hold(input_part, torch.cat([-ones, ones, 0 * ones, 0 * ones]) * find_hold(state))
         y, end = _LSTM.apply(gates, h, c, state.detach())  # type: ignore[no-untyped-call]
         previous = torch.cat([h.detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.record(self, input_part, tuple(x.shape[:2]), (x, previous), number)
-        return y, (y[-1], end)
+        if rows is not None:
+            previous = previous.transpose(0, 1)
+        self.tape.record(self, input_part, leading, (x, previous), number)
+        return y, (y[-1] if rows is None else rows.take_last(y), end)
 
     def build_forms(
         self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
     ) -> Iterator[tuple[int, GradientForm]]:
-        names = self._names(call.role)
-        yield from self._linear_forms(saved[0], gradient, names[0], names[2])
-        yield from self._linear_forms(saved[1], gradient, names[1], names[3])
+        names = self.names(call.role)
+        yield from self.linear_forms(saved[0], gradient, names[0], names[2])
+        yield from self.linear_forms(saved[1], gradient, names[1], names[3])
 
 
 @final
-class GRUTap(_Recurrent):
+class GRUTap(RecurrentTap):
     """A gated recurrent unit."""
 
     __slots__ = ()
@@ -315,34 +250,40 @@ class GRUTap(_Recurrent):
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Any:  # type: ignore[override]  # noqa: ANN401
         module = self.module
         assert isinstance(module, nn.GRU)
-        if not isinstance(x, Tensor) or x.dim() != 3:
+        if not self.accepts(x):
             return nn.GRU.forward(module, x, hx)
-        with full_precision(x.device):
-            y, last = self._run_layers(_swap_batch(x, module.batch_first), None if hx is None else (hx,))
-        return _swap_batch(y, module.batch_first), torch.stack([end[0] for end in last])
+        y, last = self.run(x, None if hx is None else (hx,))
+        return y, torch.stack([end[0] for end in last])
 
-    def _run_direction(
-        self, x: Tensor, start: tuple[Tensor, ...], number: int
+    def run_direction(
+        self, x: Tensor, start: tuple[Tensor, ...], number: int, rows: PackedRows | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        names = self._names(number)
-        first, second = self._biases(number)
+        names = self.names(number)
+        first, second = self.biases(number)
         weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
         assert weight is not None
         assert state is not None
-        input_part = F.linear(x.reshape(-1, x.shape[2]), weight, first)
+        input_part, leading = self.record_linear(x, weight, first, rows)
         if second is None:
-            second = input_part.new_zeros(input_part.shape[1]).requires_grad_()
-        bias = second.expand(*x.shape[:2], -1)
-        gates = input_part.view(*x.shape[:2], -1)
-        y = _GRU.apply(gates, bias, start[0], state.detach())  # type: ignore[no-untyped-call]
+            second = input_part.new_zeros(input_part.shape[-1]).requires_grad_()
+        bias = expanded = second.expand(*x.shape[:2], -1)
+        if rows is None:
+            gates = input_part.view(*x.shape[:2], -1)
+        else:  # the update gate keeps the state, which then is the last one
+            ones = torch.ones_like(state[: len(state) // 3, 0])
+            gates = rows.hold(input_part, torch.cat([0 * ones, ones, 0 * ones]) * find_hold(state, second))
+            expanded = bias.transpose(0, 1)
+        y = _GRU.apply(gates, expanded, start[0], state.detach())  # type: ignore[no-untyped-call]
         previous = torch.cat([start[0].detach().unsqueeze(0), y.detach()[:-1]])
-        self.tape.record(self, input_part, tuple(x.shape[:2]), (x,), 2 * number)
-        self.tape.record(self, bias, tuple(x.shape[:2]), (previous,), 2 * number + 1)
+        if rows is not None:
+            previous = previous.transpose(0, 1)
+        self.tape.record(self, input_part, leading, (x,), 2 * number)
+        self.tape.record(self, bias, leading, (previous,), 2 * number + 1)
         return y, (y[-1],)
 
     def build_forms(
         self, call: LayerCall, gradient: OutputGradient, saved: tuple[Tensor, ...]
     ) -> Iterator[tuple[int, GradientForm]]:
         number, is_state = divmod(call.role, 2)
-        names = self._names(number)
-        yield from self._linear_forms(saved[0], gradient, names[is_state], names[2 + is_state])
+        names = self.names(number)
+        yield from self.linear_forms(saved[0], gradient, names[is_state], names[2 + is_state])

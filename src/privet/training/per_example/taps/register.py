@@ -8,6 +8,7 @@ from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.torch_internals import get_parameters
 from privet.training.per_example.taps.convolutions import ConvolutionTap
+from privet.training.per_example.taps.elman import RNNTap
 from privet.training.per_example.taps.layers import (
     BilinearTap,
     EmbeddingBagTap,
@@ -46,6 +47,7 @@ _TAPS: dict[type[nn.Module], type[Tap]] = {
     nn.InstanceNorm3d: GroupNormTap,
     nn.LSTM: LSTMTap,
     nn.GRU: GRUTap,
+    nn.RNN: RNNTap,
 }
 
 
