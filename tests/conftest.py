@@ -19,6 +19,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
 
+# Loops are compiled before they are used, so that a test always takes the same path.
+os.environ.setdefault("PRIVET_WAIT_FOR_LOOPS", "1")
+
 # A shell that runs a program in the background makes it ignore Ctrl-C, nohup makes it ignore a lost terminal, and its children inherit
 # that. Tests of these signals need the usual handlers, here and in what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

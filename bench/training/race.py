@@ -13,6 +13,7 @@ from catalogue import TASKS
 from contestants import PLAIN, entrants
 from worker import agree, call, serve
 
+os.environ["PRIVET_WAIT_FOR_LOOPS"] = "1"  # what is timed is a step with compiled loops
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [

@@ -23,7 +23,7 @@ from privet.training.per_example.forms import (
     single_token_linear,
 )
 from privet.training.per_example.graph import couplings
-from privet.training.per_example.taps import layers, recurrent
+from privet.training.per_example.taps import group_normalization, layers, recurrent
 
 BATCH = 5
 
@@ -178,14 +178,46 @@ def test_normalisations(layer, shape):
     assert not loose(model, (torch.randn(BATCH, *shape),), classes())
 
 
+LOOPS = (embedding_form, linear_form)
+
+
 @pytest.fixture(params=["load_kernels", "torch"])
 def loops(request, monkeypatch):
     """With numba's loops, and without."""
     if request.param == "load_kernels":
         pytest.importorskip("numba")
     else:
-        for module in (embedding_form, linear_form, layers, single_token_linear, mlp, recurrent, conv_form):
+        for module in (*LOOPS, layers, single_token_linear, mlp, recurrent, conv_form, group_normalization):
             monkeypatch.setattr(module, "load_kernels", lambda *loops: None)
+
+
+IMAGE_LAYERS = {
+    "pointwise": (nn.Conv2d(16, 5, 1), 6),
+    "pointwise without bias": (nn.Conv2d(16, 16, 1, bias=False), 1),
+    "depthwise": (nn.Conv2d(16, 16, 3, padding=1, groups=16), 6),
+    "depthwise with strides": (nn.Conv2d(16, 16, (5, 4), (2, 3), (3, 1), groups=16, bias=False), 9),
+    "depthwise that is padded in a circle": (
+        nn.Conv2d(16, 16, 3, padding=1, groups=16, padding_mode="circular"),
+        5,
+    ),
+    "groups, channels last": (nn.GroupNorm(4, 16), 6),
+    "one group, channels last": (nn.GroupNorm(1, 16, eps=0.1), 7),
+    "a channel in a group, one pixel": (nn.GroupNorm(8, 16), 1),
+    "a large weight, one pixel": (nn.Conv2d(16, 700, 3, padding=1), 1),
+    "a large weight, four pixels": (nn.Conv2d(16, 1200, 3, 1, 1, bias=False), 2),
+}
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("kind", IMAGE_LAYERS)
+def test_layers_between_convolutions(kind):
+    layer, size = IMAGE_LAYERS[kind]
+    for p in layer.parameters():
+        nn.init.normal_(p, std=0.1)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), layer, nn.ReLU(inplace=True), Mean())
+    images = torch.randn(BATCH, 3, size, size)
+    assert error(model, (images,), classes()) < 2e-5
+    assert not loose(model, (images,), classes())
 
 
 @pytest.mark.usefixtures("loops")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from privet.arguments import at_least, positive
 from privet.errors import InvalidArgument
-from privet.randomness import NoiseSource
+from privet.randomness import NoiseSource, SecureNoise
 from privet.torch_internals import has_gradient_hooks
 from privet.training.clipping import Adaptive, Clip
 from privet.training.extras.augmentation import Augmentation
@@ -22,6 +22,7 @@ from privet.training.extras.module_validation import add_fix_hint
 from privet.training.loop.distributed import ProcessGroup, SingleProcess
 from privet.training.loop.losses import TorchLoss
 from privet.training.loop.objectives import Objective
+from privet.training.loops import wait_for_loops
 from privet.training.noise.correlated import Correlation, IndependentNoise, NoiseStream
 from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.noise.gradient_noise import add_gaussian_
@@ -75,6 +76,8 @@ class NoisyGradient:
         self._multiplier = float(at_least("multiplier", multiplier, 0))
         self._count_deviation = count_deviation
         self._source, self._micro_batch = source, micro_batch
+        if not isinstance(source, SecureNoise):
+            wait_for_loops()  # a run with a seed has the same digits every time
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._parameters = [p for _, p in self._named]
         self._layout = Layout.of(model)
@@ -199,7 +202,10 @@ class NoisyGradient:
         self, examples: Examples, indices: Tensor, loss: TorchLoss | None
     ) -> tuple[tuple[Tensor, ...], Tensor]:
         """The inputs of the engine's model, and the targets, of these examples."""
-        inputs, targets = split_targets(examples.take(indices))
+        columns = examples.take(indices)
+        if (device := self.buffer.device).type != "cpu":  # the data follow the model
+            columns = tuple(column.to(device) for column in columns)
+        inputs, targets = split_targets(columns)
         objective = self._objective_for(loss)
         if objective.check(inputs, targets):
             self._sums = None  # the objective has another model now

@@ -1,8 +1,8 @@
 """Normal noise in one pass over memory, compiled by numba where it is installed.
 
-Numba brings its own compiler, so the machine needs none. The first call on a machine compiles for three
-seconds; the result is cached on disk. The bits are read in the same way as in ``normals``. Only the last
-digits of logarithm, sine and cosine may differ (see ``normal_kernels``).
+Numba brings its own compiler, so the machine needs none. It compiles once on a machine, for three seconds, in
+the background (see ``loops``); the result is cached on disk. The bits are read in the same way as in
+``normals``. Only the last digits of logarithm, sine and cosine may differ (see ``normal_kernels``).
 
 On a processor with AES instructions the loop makes its own bits. Each call draws a fresh key from the source,
 and all of torch's threads share the work. The numbers that follow from a key do not depend on the number of
@@ -13,18 +13,20 @@ import threading
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privet.randomness import NoiseSource
+from privet.randomness import NoiseSource, SecureNoise
+from privet.training.loops import load_loops, wait_for_loops
 from privet.training.noise.normals import BYTES, COARSE, draw_fractions
 from privet.training.noise.secure_stream import expand_source, fill_bits
 from privet.training.threads import choose_threads
 
-__all__ = ["add_normal", "is_available"]
+__all__ = ["add_normal", "is_available", "is_ready"]
 
+_LOOPS = "privet.training.noise.normal_kernels"
 _PAIRS = 1 << 15
 _F, _I = np.float32, np.int32
 _REFINED = _I(-(2**31))  # the sign bit of a word that holds U·2³¹ as a float32, with more than 31 bits
@@ -49,6 +51,15 @@ def is_available() -> bool:
     return find_spec("numba") is not None
 
 
+def is_ready(source: NoiseSource) -> bool:
+    """Whether the loops are compiled. Noise from a seed waits for them: it has the same digits every time."""
+    if not is_available():
+        return False
+    if not isinstance(source, SecureNoise):
+        wait_for_loops()
+    return load_loops(_LOOPS) is not None
+
+
 @lru_cache(maxsize=1)
 def has_cipher() -> bool:
     """Whether the loops can make their own bits with the processor's AES instructions."""
@@ -61,7 +72,7 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
     if has_cipher():
         # A copy has the same array type for all sources; numba would compile once for each type.
         secret = source.bits(3).copy()
-        load_kernels().add(choose_threads(flat.size), secret, flat, *scales)
+        load_loops(_LOOPS).add(choose_threads(flat.size), secret, flat, *scales)
         return
     bits = expand_source(source)
     for start in range(0, flat.size, 2 * _PAIRS):
@@ -69,7 +80,7 @@ def add_normal(flat: Floats, deviation: float, cell: float, source: NoiseSource,
 
 
 def _add_block(piece: Floats, scales: Scales, source: NoiseSource) -> None:
-    finish = load_kernels().finish
+    finish = load_loops(_LOOPS).finish
     pairs = -(-piece.size // 2)
     workspace = _get_workspace(pairs)
     fill_bits(workspace.raw, source)
@@ -101,9 +112,3 @@ def _get_workspace(pairs: int) -> _Workspace:
             raw[8 * pairs : 12 * pairs].view(np.int16),
         )
     return cache[pairs]
-
-
-@lru_cache(maxsize=1)
-def load_kernels() -> Any:  # noqa: ANN401 - a module
-    """The module of compiled loops."""
-    return import_module("privet.training.noise.normal_kernels")

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privet.training.compilation import compile_loop, run_parts, use_wide_registers
-from privet.training.noise.cipher_loops import BATCH, expand, keystream
+from privet.training.noise.cipher_loops import BATCH, expand, is_available, keystream
 from privet.training.noise.normals import BYTES, COARSE
 
-__all__ = ["add", "finish"]
+__all__ = ["add", "finish", "warm_up"]
 
 _F, _I = np.float32, np.int32
 _LN2_HEAD, _LN2_REST = _F(0.693359375), _F(-2.12194440e-4)
@@ -189,3 +189,13 @@ def _add(
 
 
 finish, add = compile_loop(_finish, _FASTMATH), compile_loop(_add, _FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile the loop that this machine uses, for the types of arrays that it is called with."""
+    out, one = np.zeros(2, dtype=_F), _F(1)
+    if is_available():
+        add(1, np.zeros(3, dtype=np.uint64), out, one, one, one)
+    else:
+        bits = np.ones(1, dtype=_I)
+        finish(bits, bits.copy(), np.zeros(2, dtype=np.int16), out, one, one, one, False)

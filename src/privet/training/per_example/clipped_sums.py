@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
+from privet.training.loops import count_late
 from privet.training.per_example.explanation import Explanation, Handling, explain_parameters
 from privet.training.per_example.fallback import BruteForce, count_at_once
 from privet.training.per_example.forms.embedding_form import combine_forms
@@ -108,6 +109,7 @@ class ClippedSums:
     def _analyse_model(self) -> None:
         """Build everything that depends on the model's modules and parameters."""
         model, parameters = self._model, self._parameters
+        self._late_loops = count_late()  # with further loops other plans are made
         self._frozen_norms = require_uncoupled_modules(model)
         self._snapshot = ModelSnapshot(model)
         self._tape = Tape()
@@ -161,7 +163,7 @@ class ClippedSums:
         matrices are then neither zeroed nor read first.
         """
         batch = require_rows(inputs, targets)
-        if not self._snapshot.unchanged():
+        if self._late_loops != count_late() or not self._snapshot.unchanged():
             self._reanalyse()
         if out is not self._out:
             self._views = self.layout.views(out)

@@ -15,13 +15,12 @@ the clipped sum from the saved output gradients, with no second backward pass).
 """
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, final
 
 import torch
 from torch import Tensor
+
+from privet.training.loops import load_loops
 
 __all__ = [
     "BLOCK",
@@ -41,14 +40,9 @@ BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
 
 
-@lru_cache(maxsize=8)
 def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
-    """A module of compiled loops; None if numba is not installed."""
-    return (
-        import_module(f"privet.training.per_example.kernels.{name}")
-        if find_spec("numba") is not None
-        else None
-    )
+    """A module of compiled loops; None if numba is not installed, or as long as they are compiled."""
+    return load_loops(f"privet.training.per_example.kernels.{name}")
 
 
 def squared_row_norms(rows: Tensor) -> Tensor:

@@ -11,11 +11,13 @@ The vectors are channels if these fill whole registers (``window_gradients``). O
 processor with 32 registers of 16 numbers.
 """
 
+import numpy as np
+
 from privet.training.compilation import compile_loop, run_parts
 from privet.training.per_example.kernels.arithmetic import FASTMATH, Floats
 from privet.training.per_example.kernels.vectors import LANES, has_wide_registers, make_outer_sum
 
-__all__ = ["LANES", "has_wide_registers", "short_window_gradients", "window_gradients"]
+__all__ = ["LANES", "has_wide_registers", "short_window_gradients", "warm_up", "window_gradients"]
 
 # Numbers of outputs and of registers of channels. At most 24 sums, so that registers are left for the rest.
 _eight_3, _eight_2, _eight_1 = (make_outer_sum(8, n) for n in (3, 2, 1))
@@ -147,3 +149,11 @@ def _short_window_gradients(threads: int, x: Floats, g: Floats, move: int, step:
 
 window_gradients = compile_loop(_window_gradients, FASTMATH)
 short_window_gradients = compile_loop(_short_window_gradients, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile all loops, for the types of arrays that they are called with."""
+    if has_wide_registers():
+        x = np.ones((1, 1, 1, LANES), dtype=np.float32)
+        window_gradients(1, x, x, 1, 1, 0, 0, np.ones((1, LANES, 1, 1, LANES), dtype=np.float32))
+        short_window_gradients(1, x[0], x, 1, 1, np.ones((1, 1, 1, LANES), dtype=np.float32))

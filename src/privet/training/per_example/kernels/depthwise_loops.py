@@ -9,7 +9,7 @@ import numpy as np
 from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.per_example.kernels.arithmetic import FASTMATH, Floats
 
-__all__ = ["depthwise_gradients"]
+__all__ = ["depthwise_gradients", "warm_up"]
 
 _F = np.float32
 
@@ -58,3 +58,9 @@ def _depthwise_gradients(
 
 
 depthwise_gradients = compile_loop(_depthwise_gradients, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile the loop, for the types of arrays that it is called with."""
+    x = np.ones((1, 1, 1, 1), dtype=_F)
+    depthwise_gradients(1, x, x, 1, 1, 0, 0, x.copy())

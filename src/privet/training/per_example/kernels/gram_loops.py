@@ -16,7 +16,7 @@ from privet.training.per_example.kernels.vectors import (
     transpose_tile,
 )
 
-__all__ = ["LANES", "LARGEST_EXAMPLE", "gram_squared_norms", "has_wide_registers"]
+__all__ = ["LANES", "LARGEST_EXAMPLE", "gram_squared_norms", "has_wide_registers", "warm_up"]
 
 LARGEST_EXAMPLE = 1 << 18
 """The most numbers of an example that a thread transposes, and the most products that it holds: 1 MB."""
@@ -111,3 +111,10 @@ def _gram_squared_norms(
 
 
 gram_squared_norms = compile_loop(_gram_squared_norms, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile the loop, for the types of arrays that it is called with."""
+    if has_wide_registers():
+        x = np.ones((1, 2, 2), dtype=_F)
+        gram_squared_norms(1, x, x, False, 0.0, np.zeros(1))

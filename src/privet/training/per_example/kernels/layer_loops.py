@@ -23,6 +23,7 @@ __all__ = [
     "layer_norm_sums",
     "lstm_backward",
     "lstm_forward",
+    "warm_up",
 ]
 
 _F = np.float32
@@ -257,3 +258,16 @@ copy_windows, layer_norm_sums = (
     compile_loop(_layer_norm_sums, FASTMATH),
 )
 lstm_forward, lstm_backward = compile_loop(_lstm_forward, FASTMATH), compile_loop(_lstm_backward, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile all loops, for the types of arrays that they are called with."""
+    rows, ids = np.ones((1, 1, 1), dtype=_F), np.zeros((1, 1), dtype=np.int64)
+    each, four = np.ones((1, 1), dtype=_F), np.ones((1, 1, 4, 1), dtype=_F)
+    embedding_squared_norms(1, ids, rows, -1, 1, np.zeros(1))
+    add_embedding_rows(1, ids, rows, each[0], -1, each.copy())
+    layer_norm_sums(1, rows, each, each, rows, each.copy(), each.copy())
+    copy_windows(1, rows, 1, 1, np.ones((1, 1, 1, 1, 1), dtype=_F))
+    cells = np.ones((2, 1, 1), dtype=_F)
+    lstm_forward(1, four.copy(), cells, rows.copy(), rows.copy(), 0)
+    lstm_backward(1, four, cells, rows, four.copy(), each.copy(), each.copy(), 0)

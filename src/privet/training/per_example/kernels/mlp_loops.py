@@ -21,6 +21,7 @@ __all__ = [
     "clip_factors",
     "cross_entropy_gradient",
     "scale_and_sum",
+    "warm_up",
 ]
 
 _F = np.float32
@@ -231,3 +232,14 @@ add_layer_squared_norms, add_linear_squared_norms = (
     compile_loop(_add_linear_squared_norms, FASTMATH),
 )
 scale_and_sum = compile_loop(_scale_and_sum, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile all loops, for the types of arrays that they are called with."""
+    x, row, norms = np.ones((1, 1), dtype=_F), np.ones(1, dtype=_F), np.ones(1)
+    labels = np.zeros(1, dtype=np.int64)
+    cross_entropy_gradient(1, x, x, row, x.copy(), labels, -100, 1.0, 1.0, norms)
+    add_layer_squared_norms(1, x, x, x.copy(), 0, 1.0, 1.0, norms)
+    add_linear_squared_norms(1, x, x, 1.0, 1.0, norms)
+    clip_factors(norms, 1.0, row)
+    scale_and_sum(1, x.copy(), row, row.copy(), True)

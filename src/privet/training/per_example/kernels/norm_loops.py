@@ -9,7 +9,13 @@ import numpy as np
 from privet.training.compilation import compile_loop, run_parts, use_wide_registers
 from privet.training.per_example.kernels.arithmetic import FASTMATH, Floats
 
-__all__ = ["group_norm_backward", "group_norm_forward", "group_norm_sums", "group_norm_sums_channels_first"]
+__all__ = [
+    "group_norm_backward",
+    "group_norm_forward",
+    "group_norm_sums",
+    "group_norm_sums_channels_first",
+    "warm_up",
+]
 
 _F = np.float32
 _BLOCK = 32  # pixels that are added before their sum joins the others, against rounding
@@ -230,3 +236,13 @@ group_norm_forward = compile_loop(_group_norm_forward, FASTMATH)
 group_norm_backward = compile_loop(_group_norm_backward, FASTMATH)
 group_norm_sums = compile_loop(_group_norm_sums, FASTMATH)
 group_norm_sums_channels_first = compile_loop(_group_norm_sums_channels_first, FASTMATH)
+
+
+def warm_up() -> None:
+    """Compile all loops, for the types of arrays that they are called with."""
+    x, channels, groups = np.ones((1, 2, 2), dtype=_F), np.ones(2, dtype=_F), np.ones((1, 1), dtype=_F)
+    each = np.ones((1, 2), dtype=_F)
+    group_norm_forward(1, x, channels, channels, 1e-5, x.copy(), groups, groups.copy())
+    group_norm_backward(1, x, channels, groups, groups, x, x.copy())
+    group_norm_sums(1, x, groups, groups, x, each, each.copy())
+    group_norm_sums_channels_first(1, x, groups, groups, x, each, each.copy())
