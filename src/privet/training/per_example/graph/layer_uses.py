@@ -16,6 +16,8 @@ from privet.training.per_example.forms.gradient_form import DenseForm, GradientF
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
 from privet.training.per_example.scratch import Scratch
+from privet.training.per_example.taps.group_normalization import group_norm_sums
+from privet.training.per_example.taps.layers import layer_norm_sums
 from privet.training.per_example.taps.tape import BatchAxis
 
 __all__ = ["read_batch_norm", "read_convolution", "read_group_norm", "read_layer_norm"]
@@ -40,10 +42,14 @@ class LayerNormUse(ParameterUse):
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
         leading = gradient.dim() - len(own)
         rows = axis.split_rows(gradient, leading, batch)
-        if self.is_weight:
-            x, mean, scale = (axis.split_rows(t, leading, batch) for t in (self.x, self.mean, self.scale))
-            rows = (x - mean).mul_(scale).mul_(rows)
-        return DenseForm(rows.sum(1))
+        if not self.is_weight:
+            return DenseForm(rows.sum(1))
+        x, mean, scale = (axis.split_rows(t, leading, batch) for t in (self.x, self.mean, self.scale))
+        flat = [t.flatten(2) for t in (x, mean, scale, rows)]
+        sums = layer_norm_sums(*flat)
+        if sums is not None:
+            return DenseForm(sums[0].view(batch, *own))
+        return DenseForm((x - mean).mul_(scale).mul_(rows).sum(1))
 
 
 @final
@@ -63,15 +69,20 @@ class ChannelUse(ParameterUse):
         return axis.dim == 0 and len(out) > 1 and own == (out[1],)
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        rows = gradient.flatten(2) if gradient.dim() > 2 else gradient.unsqueeze(2)
-        if self.x is None or self.mean is None or self.scale is None:
-            sums = rows.sum(2)
-        else:
-            groups = self.mean.shape[1]
-            x = self.x.reshape(len(rows), groups, -1)
-            normalized = (x - self.mean.unsqueeze(2)).mul_(self.scale.unsqueeze(2))
-            sums = normalized.view(rows.shape).mul_(rows).sum(2)
+        sums = gradient.sum(tuple(range(2, gradient.dim()))) if gradient.dim() > 2 else gradient
+        if self.x is not None and self.mean is not None and self.scale is not None:
+            sums = _sum_normalized(self.x, self.mean, self.scale, gradient)
         return DenseForm(axis.split_rows(sums, 1, batch).sum(1))
+
+
+def _sum_normalized(x: Tensor, mean: Tensor, scale: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of the weight for each image, [images, channels]."""
+    found = group_norm_sums(x, mean, scale, gradient) if len(mean) == len(x) else None
+    if found is not None:
+        return found[0]
+    by_group = x.reshape(len(x), mean.shape[1], -1)
+    normalized = (by_group - mean.unsqueeze(2)).mul_(scale.unsqueeze(2)).view(len(x), x.shape[1], -1)
+    return normalized.mul_(gradient.reshape(normalized.shape)).sum(2)
 
 
 def read_layer_norm(node: Node, position: int) -> ParameterUse | None:
