@@ -5,10 +5,12 @@ The example of each row is found in every lot, so the parameters are not left to
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
+from privet.training.per_example.forms.experts_form import ExpertsForm
 from privet.training.per_example.graph import row_owners
 from privet.training.per_example.taps.tape import RowOwners
 
@@ -91,23 +93,23 @@ CASES = {
 }
 
 
-def sequences(n):
-    return torch.randn(n, TOKENS, WIDTH, dtype=torch.float64)
+def sequences(n, dtype=torch.float64):
+    return torch.randn(n, TOKENS, WIDTH, dtype=dtype)
 
 
-def errors(model, sizes=(6, 40, 5, 36, 2, 1)):
-    model = model.double()
+def errors(model, sizes=(6, 40, 5, 36, 2, 1), dtype=torch.float64):
+    model = model.to(dtype)
     parameters = list(model.parameters())
     sums, worst, brute_forced = ClippedSums(model, LOSS, Flat(0.3)), 0.0, set()
     for size in sizes:
-        x, y = sequences(size), torch.randint(0, 3, (size,))
+        x, y = sequences(size, dtype), torch.randint(0, 3, (size,))
         out, rows = sums.layout.zeros(), []
         norms = sums.add((x,), y, out)
         for i in range(size):
             loss = LOSS(model(x[i : i + 1]), y[i : i + 1]).sum()
             found = torch.autograd.grad(loss, parameters, allow_unused=True)
             each = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
-            rows.append(torch.cat([g.flatten() for g in each]))
+            rows.append(torch.cat([g.flatten() for g in each]).double())
         truth = torch.stack(rows).square().sum(1)
         total = sum(r * min(1.0, 0.3 / float(n) ** 0.5) for r, n in zip(rows, truth, strict=True))
         worst = max(worst, float((out - total).norm() / total.norm()))
@@ -132,6 +134,49 @@ def test_rows_gathered_by_value(name):
     worst, brute_forced = errors(CASES[name]())
     assert worst < 1e-6
     assert not brute_forced
+
+
+class Grouped(nn.Module):
+    """Experts as one tensor: tokens are sorted by their expert or, without a gate, by their position."""
+
+    def __init__(self, gated):
+        super().__init__()
+        self.before, self.head, self.gated = nn.Linear(WIDTH, 8), nn.Linear(8, 3), gated
+        self.gate = nn.Linear(8, TOKENS)
+        self.up, self.down = (nn.Parameter(0.3 * torch.randn(TOKENS, 8, 8)) for _ in range(2))
+
+    def forward(self, x):
+        flat = self.before(x).flatten(0, 1).tanh()
+        weights = self.gate(flat).softmax(-1)
+        expert = weights.argmax(1) if self.gated else torch.arange(TOKENS).repeat(len(x))
+        order = expert.argsort(stable=True)
+        ends = torch.bincount(expert, minlength=TOKENS).cumsum(0).to(torch.int32)
+        y = F.grouped_mm(flat[order], self.up.transpose(1, 2), offs=ends).tanh()
+        y = F.grouped_mm(y, self.down, offs=ends)[order.argsort()]
+        return self.head((flat + y * weights.gather(1, expert.unsqueeze(1))).view(len(x), TOKENS, 8).mean(1))
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="torch has no F.grouped_mm")
+@pytest.mark.parametrize("gated", [True, False], ids=["by value", "by position"])
+def test_experts_in_one_tensor(gated):
+    """``F.grouped_mm`` takes no float64."""
+    worst, brute_forced = errors(Grouped(gated), (6, 40, 5, 36), torch.float32)
+    assert worst < 1e-5
+    assert not brute_forced
+
+
+def test_matrices_of_experts_written_out_and_not():
+    x, g, experts = torch.randn(3, 6, 4).double(), torch.randn(3, 6, 5).double(), torch.randint(0, 2, (3, 6))
+    form, truth = ExpertsForm(x, g, experts, (2, 4, 5)), torch.zeros(3, 2, 4, 5).double()
+    for b in range(3):
+        for t in range(6):
+            truth[b, experts[b, t]] += torch.outer(x[b, t], g[b, t])
+    factors, out = torch.rand(3).double(), torch.zeros(2, 4, 5).double()
+    form.add_sum(factors, out)
+    assert torch.allclose(form.to_dense(), truth)
+    assert torch.allclose(form.squared_norms(), truth.flatten(1).square().sum(1), rtol=1e-6)
+    assert torch.allclose(out, (factors.view(3, 1, 1, 1) * truth).sum(0))
+    assert torch.allclose(form.narrow(slice(1, 3)).to_dense(), truth[1:])
 
 
 class Coupled(nn.Module):

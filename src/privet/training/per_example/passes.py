@@ -6,9 +6,9 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import Node
+from torch.autograd.graph import GradientEdge, Node
 
-from privet.torch_internals import run_backward
+from privet.torch_internals import get_output_shape, run_backward
 from privet.training.per_example.batch_axis import BatchAxisPlan, GraphParameter, PlanLearner, find_reused
 from privet.training.per_example.graph.boundaries import BatchBoundary
 from privet.training.per_example.graph.couplings import CouplingTests
@@ -20,6 +20,8 @@ from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.mixed_precision import widen
 from privet.training.per_example.refusals import require_losses
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, RowOwners, Tap, Tape
+
+SiteKey = tuple[int, int]
 
 __all__ = ["NO_CHECKS", "FollowedParameter", "LotChecks", "PassResult", "PassRunner"]
 
@@ -149,7 +151,7 @@ class PassRunner:
         followed = self._follow(plan, walk, calls, batch)
         proof = plan.proof
         need = proof.check_graph(walk, batch, checks.rows) if batch > 1 else NO_CERTIFICATE
-        ragged = self._find_ragged(plan, walk, calls, followed) if batch > 1 else []
+        ragged = self._find_ragged(plan, walk, calls, followed) if batch > 1 else {}
         del walk  # it would keep the nodes alive after the backward pass
         is_settled = proof.settled is not None and not need.due and not followed
         sites = [] if is_settled else _list_sites(plan, calls, followed)
@@ -158,9 +160,13 @@ class PassRunner:
         gradients, used_elsewhere = self._backward(
             losses, calls, followed, brute_forced, keep_graph or keep_shared
         )
-        owners: dict[int, RowOwners] = {}
+        owners: dict[SiteKey, RowOwners] = {}
         if keep_graph:
-            searches = {i: OwnerSearch(calls[i], g) for i in ragged if (g := gradients[i]) is not None}
+            searches = {
+                key: OwnerSearch(edge, leading, g)
+                for key, (position, edge, leading) in ragged.items()
+                if (g := gradients[position]) is not None
+            }
             owners = self._prove(plan, losses, sites, gradients, need, searches)
         elif batch > 1:
             proof.trust_lot()
@@ -170,14 +176,17 @@ class PassRunner:
                 proof.settled = axes
         else:
             axes = proof.settled
-        row_axes = [owners.get(i, axis) for i, axis in enumerate(axes)]
+        row_axes = [owners.get((i, -1), axis) for i, axis in enumerate(axes)]
         unproved: set[int] = set()
         for one in followed:
             parameter = one.parameter
             for number, boundary in enumerate(one.boundaries):
-                order = proof.get_order(_site_key(parameter, number))
+                order = proof.get_order(key := _site_key(parameter, number))
+                boundary.owners = owners.get(key)
                 if order is not None:
                     boundary.axis = order
+                elif boundary.owners is not None:
+                    continue
                 elif parameter.is_call:
                     unproved.update(calls[parameter.number].tap.indices.values())
                 else:
@@ -191,11 +200,11 @@ class PassRunner:
         sites: list[GradientSite],
         gradients: Sequence[Tensor | None],
         need: CertificateNeed,
-        searches: dict[int, OwnerSearch],
-    ) -> dict[int, RowOwners]:
+        searches: dict[SiteKey, OwnerSearch],
+    ) -> dict[SiteKey, RowOwners]:
         """Certify the lot if that is due, or if a row order is still open and has rows that are not zero.
 
-        Returns the owners of rows that are in no order, by the number of their call.
+        Returns the owners of rows that are in no order, by their site.
         """
         proof = plan.proof
         used = [s for s in sites if gradients[s.position] is not None and proof.get_order(s.key) is not None]
@@ -213,23 +222,41 @@ class PassRunner:
         with InstalledTaps(self._taps):
             names = [self._name_site(s) for s in used]
             found = proof.certify(losses, used, rows, names, need, list(searches.values()))
-        by_call = dict(zip(searches, found, strict=True))
-        proof.ownerless.update(i for i, owners in by_call.items() if owners is None)
-        return {i: owners for i, owners in by_call.items() if owners is not None}
+        by_site = dict(zip(searches, found, strict=True))
+        proof.ownerless.update(key for key, owners in by_site.items() if owners is None)
+        return {key: owners for key, owners in by_site.items() if owners is not None}
 
     def _find_ragged(
         self, plan: BatchAxisPlan, walk: GraphWalk, calls: list[LayerCall], followed: list[FollowedParameter]
-    ) -> list[int]:
-        """The calls whose rows are in no known order: their owners are searched in this lot."""
+    ) -> dict[SiteKey, tuple[int, GradientEdge, tuple[int, ...]]]:
+        """The sites whose rows are in no known order: their owners are searched in this lot.
+
+        Each has the position of its gradient, its edge, and the sizes that its rows are counted by.
+        """
         shared = {f.parameter.number for f in followed if f.parameter.is_call}
         proof = plan.proof
         ragged = [
             i
             for i, axis in enumerate(plan.axes)
-            if (axis is None or proof.is_refuted((i, -1))) and i not in shared and i not in proof.ownerless
+            if (axis is None or proof.is_refuted((i, -1)))
+            and i not in shared
+            and (i, -1) not in proof.ownerless
         ]
         reused = find_reused(walk, calls, self._parameters) if ragged else set()
-        return [i for i in ragged if not reused.intersection(calls[i].tap.indices.values())]
+        found = {
+            (i, -1): (i, calls[i].edge, calls[i].leading)
+            for i in ragged
+            if not reused.intersection(calls[i].tap.indices.values())
+        }
+        position = len(calls)
+        for one in followed:
+            for number, boundary in enumerate(one.boundaries):
+                key = _site_key(one.parameter, number)
+                if boundary.use.takes_owners and proof.is_refuted(key) and key not in proof.ownerless:
+                    rows = get_output_shape(boundary.edge.node, boundary.edge.output_nr)[:1]
+                    found[key] = position, boundary.edge, rows
+                position += 1
+        return found
 
     def _name_site(self, site: GradientSite) -> str:
         return (

@@ -14,7 +14,7 @@ from privet.training.per_example.forms.rearranged_form import RearrangedForm
 from privet.training.per_example.graph.parameter_uses import MatrixUse
 from privet.training.per_example.graph.shared_steps import Shape, is_isometry, read_extent, read_step
 from privet.training.per_example.graph.uses import ParameterUse
-from privet.training.per_example.taps.tape import BatchAxis
+from privet.training.per_example.taps.tape import BatchAxis, RowOwners
 
 __all__ = ["BatchBoundary", "StepBack"]
 
@@ -48,6 +48,7 @@ class BatchBoundary:
     shape: Shape  # of that output
     use: ParameterUse
     steps: tuple[StepBack, ...]  # from the parameter to the boundary
+    owners: RowOwners | None = None  # where the rows are in no order
 
     @classmethod
     def find(
@@ -68,7 +69,10 @@ class BatchBoundary:
 
     def build_shared_form(self, gradient: Tensor, batch: int) -> GradientForm:
         """The gradient of the shared tensor that meets the examples here."""
-        return self.use.widen(gradient.dtype).build_form(gradient, self.axis, batch, self.shape)
+        use = self.use.widen(gradient.dtype)
+        if self.owners is not None:
+            return use.build_owned_form(gradient, self.owners, batch, self.shape)
+        return use.build_form(gradient, self.axis, batch, self.shape)
 
     def build_form(self, gradient: Tensor, batch: int) -> GradientForm:
         """The gradient of the parameter, from the gradient at this boundary."""

@@ -5,22 +5,30 @@ layer. So the node decides, not the name of a class.
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from privet.torch_internals import get_output_shape, read_saved
 from privet.training.per_example.forms.conv_form import ConvForm, ConvGeometry
+from privet.training.per_example.forms.experts_form import ExpertsForm
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
 from privet.training.per_example.scratch import Scratch
 from privet.training.per_example.taps.group_normalization import group_norm_sums
 from privet.training.per_example.taps.layers import layer_norm_sums
-from privet.training.per_example.taps.tape import BatchAxis
+from privet.training.per_example.taps.tape import BatchAxis, RowOwners
 
-__all__ = ["read_batch_norm", "read_convolution", "read_group_norm", "read_layer_norm"]
+__all__ = [
+    "read_batch_norm",
+    "read_convolution",
+    "read_group_norm",
+    "read_grouped_product",
+    "read_layer_norm",
+]
 
 WEIGHT = 1
 """The position of the weight among the inputs of these operations. The bias is next."""
@@ -143,6 +151,40 @@ class ConvolutionUse(ParameterUse):
         geometry = ConvGeometry(self.weight, self.stride, self.dilation, self.groups)
         padding = [n for n in reversed(self.padding) for _ in range(2)]
         return ConvForm(images, rows, geometry, Scratch(), padding)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExpertsUse(ParameterUse):
+    """The matrices of experts in ``F.grouped_mm``: rows [rows, in], each with the matrix of its expert."""
+
+    takes_owners: ClassVar[bool] = True
+
+    x: Tensor
+    experts: Tensor
+
+    def accepts(self, axis: BatchAxis, out: Shape, own: Shape) -> bool:
+        return axis.dim == 0 and len(out) == 2 and len(own) == 3
+
+    def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
+        rows = [axis.split_rows(t, 1, batch) for t in (self.x, gradient, self.experts)]
+        return ExpertsForm(rows[0], rows[1], rows[2], own)
+
+    def build_owned_form(self, gradient: Tensor, owners: RowOwners, batch: int, own: Shape) -> GradientForm:
+        rows = [owners.split_rows(t, 1, batch) for t in (self.x, gradient, self.experts)]
+        return ExpertsForm(rows[0], rows[1], rows[2], own)
+
+
+def read_grouped_product(node: Node, position: int) -> ParameterUse | None:
+    """``F.grouped_mm`` of a matrix with one matrix for each group of its rows."""
+    x, ends = read_saved(node, "self"), read_saved(node, "offs")
+    sizes = read_saved(node, "mat2_sym_sizes")
+    if position != 1 or ends is None or x is None or x.dim() != 2 or len(sizes) != 3:
+        return None
+    rows = torch.arange(len(x), device=x.device)
+    if not len(x) or int(ends[-1]) != len(x):
+        return None  # the result of rows in no group is not defined
+    return ExpertsUse(x.detach(), torch.searchsorted(ends.to(torch.int64), rows, right=True))
 
 
 def read_convolution(node: Node, position: int) -> ParameterUse | None:

@@ -25,6 +25,7 @@ from privet.training.per_example.graph.layer_uses import (
     read_batch_norm,
     read_convolution,
     read_group_norm,
+    read_grouped_product,
     read_layer_norm,
 )
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
@@ -267,6 +268,7 @@ _READERS: dict[str, Callable[[Node, int], ParameterUse | None]] = {
     "NativeGroupNormBackward0": read_group_norm,
     "NativeBatchNormBackward0": read_batch_norm,
     "ConvolutionBackward0": read_convolution,
+    "GroupedMmBackward0": read_grouped_product,
 }
 
 

@@ -171,8 +171,8 @@ class RowProof:
         self._trusted = False  # whether a lot had no certificate
         self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
         self._lots_left = self._draw_wait()
-        self.ownerless: set[int] = set()
-        """Calls with rows that several examples share."""
+        self.ownerless: set[SiteKey] = set()
+        """Sites with rows that several examples share."""
         self.settled: list[BatchAxis | None] | None = None
         """The row orders of all calls, once each call has one or none; None again after a certificate."""
 

@@ -8,13 +8,14 @@ The weights are given to the examples at random in each lot, so no model can aim
 in all passes belongs to nobody, and adds nothing.
 """
 
+import math
 from typing import final
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from privet.training.per_example.taps.tape import LayerCall, RowOwners
+from privet.training.per_example.taps.tape import RowOwners
 
 __all__ = ["OwnerSearch"]
 
@@ -27,12 +28,13 @@ TINY = 1e-30
 
 @final
 class OwnerSearch:
-    """The search for the owners of one call's rows, over the weighted passes of a lot."""
+    """The search for the owners of the rows at one edge, over the weighted passes of a lot."""
 
-    __slots__ = ("_call", "_fits", "_largest", "_number", "_place", "_rows", "_size", "_unit")
+    __slots__ = ("_fits", "_height", "_largest", "_number", "_place", "_rows", "_unit", "edge")
 
-    def __init__(self, call: LayerCall, plain: Tensor) -> None:
-        self._call = call
+    def __init__(self, edge: GradientEdge, leading: tuple[int, ...], plain: Tensor) -> None:
+        self.edge = edge
+        self._height = math.prod(leading)
         self._rows = self._flatten(plain)
         sizes = self._rows.abs()
         self._largest, place = sizes.max(1) if sizes.numel() else (sizes.sum(1), sizes.sum(1).long())
@@ -41,14 +43,8 @@ class OwnerSearch:
         self._unit = 1
         self._fits = True
 
-    @property
-    def edge(self) -> GradientEdge:
-        """Where the gradient of the rows is taken."""
-        return self._call.edge
-
     def _flatten(self, gradient: Tensor) -> Tensor:
-        shaped = self._call.restore_leading(gradient)
-        return shaped.flatten(0, len(self._call.leading) - 1).flatten(1)
+        return gradient.reshape(self._height, -1) if self._height else gradient.reshape(0, 1)
 
     def add_pass(self, gradient: Tensor | None, base: int) -> None:
         """Read one digit of each owner's number from the gradient of a weighted pass."""

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from privet.training.per_example.forms.gradient_form import GradientForm
 from privet.training.per_example.graph.shared_steps import Shape
-from privet.training.per_example.taps.tape import BatchAxis
+from privet.training.per_example.taps.tape import BatchAxis, RowOwners
 
 __all__ = ["ParameterUse"]
 
@@ -17,6 +17,9 @@ __all__ = ["ParameterUse"]
 @dataclass(frozen=True, slots=True)
 class ParameterUse(ABC):
     """One operation that takes a shared tensor and the examples. Its fields are what the operation saved."""
+
+    takes_owners: ClassVar[bool] = False
+    """Whether the rule also holds for rows in any order, whose owners are known."""
 
     def widen(self, dtype: torch.dtype) -> Self:
         """The same with saved tensors as ``dtype``, after a pass under autocast."""
@@ -36,3 +39,7 @@ class ParameterUse(ABC):
     @abstractmethod
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
         """The gradient of the shared tensor, from the gradient of the output."""
+
+    def build_owned_form(self, gradient: Tensor, owners: RowOwners, batch: int, own: Shape) -> GradientForm:
+        """The same for rows in any order."""
+        raise NotImplementedError
