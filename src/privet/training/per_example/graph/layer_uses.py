@@ -5,7 +5,7 @@ layer. So the node decides, not the name of a class.
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -16,6 +16,7 @@ from privet.training.per_example.forms.gradient_form import DenseForm, GradientF
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
 from privet.training.per_example.scratch import Scratch
+from privet.training.per_example.taps.group_normalization import group_norm_sums
 from privet.training.per_example.taps.tape import BatchAxis
 
 __all__ = ["read_batch_norm", "read_convolution", "read_group_norm", "read_layer_norm"]
@@ -55,6 +56,8 @@ class ChannelUse(ParameterUse):
     has none of its own, for each channel. Without x this is the bias, of a convolution too.
     """
 
+    has_images: ClassVar[bool] = True
+
     x: Tensor | None
     mean: Tensor | None
     scale: Tensor | None
@@ -63,10 +66,15 @@ class ChannelUse(ParameterUse):
         return axis.dim == 0 and len(out) > 1 and own == (out[1],)
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        rows = gradient.flatten(2) if gradient.dim() > 2 else gradient.unsqueeze(2)
         if self.x is None or self.mean is None or self.scale is None:
-            sums = rows.sum(2)
+            sums = gradient.sum(tuple(range(2, gradient.dim()))) if gradient.dim() > 2 else gradient
+        elif (
+            len(self.mean) == len(self.x)
+            and (found := group_norm_sums(self.x, self.mean, self.scale, gradient)) is not None
+        ):
+            sums = found[0]
         else:
+            rows = gradient.flatten(2) if gradient.dim() > 2 else gradient.unsqueeze(2)
             groups = self.mean.shape[1]
             x = self.x.reshape(len(rows), groups, -1)
             normalized = (x - self.mean.unsqueeze(2)).mul_(self.scale.unsqueeze(2))
@@ -112,6 +120,8 @@ class ConvolutionUse(ParameterUse):
     ``in`` channels. So its weight has the gradient of that convolution's weight, with the output gradient in
     place of the input, and the input in place of the output gradient.
     """
+
+    has_images: ClassVar[bool] = True
 
     x: Tensor
     weight: Tensor
