@@ -1,6 +1,6 @@
 """Run every example, and write the gallery from what it says and draws: ``python docs/gallery.py``.
 
-It needs ``.[examples]``. The noise is seeded, so that the page does not change when nothing has changed;
+It needs ``.[examples,foreign]``. The noise is seeded, so that the page does not change when nothing has changed;
 whoever runs an example gets fresh noise. The audit's picture is taken of its report by Chromium, where that
 is installed. Pictures are kept in docs/pictures, so that building the site needs neither numpy nor a plotting
 library.
@@ -33,6 +33,7 @@ EXAMPLES = {
     "anna_and_patrick": "Anna and Patrick",
     "well_known_settings": "Well-known settings",
     "cost_of_privacy": "What privacy costs",
+    "fine_tune": "Fine-tune a language model",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -43,6 +44,7 @@ _ABOUT = {
     "anna_and_patrick": "How far a release can move a belief about Anna, against ε; a fact about everybody moves that about Patrick from 0.4 to 0.9.",
     "well_known_settings": "ε over the epochs of three trainings, certified, beside what was published and what Rényi moments prove.",
     "cost_of_privacy": "The excess loss of private linear models falls with the number of rows and with ε, as theory has it for the worst data.",
+    "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 
 

@@ -248,6 +248,7 @@ def _is_own(module: str) -> bool:
 def _is_installed(filename: str) -> bool:
     return (
         filename.startswith("<")
+        or filename.endswith((".pyx", ".pxd", ".pxi"))  # compiled by Cython, without the folder
         or f"{os.sep}site-packages{os.sep}" in filename
         or filename.startswith(_PYTHON)
     )

@@ -110,6 +110,7 @@ def test_more_memory_than_there_is():
         "from privet.training import TreeNoise\n"
         "resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, resource.RLIM_INFINITY))\n"
         "for call in (lambda: r.SecureNoise().bits(3 * 10**9), lambda: shadows.Halves().members(4, 10**10, 0),\n"
+        "             lambda: r.SeededNoise(0).bits(3 * 10**9),\n"
         "             lambda: TreeNoise().stream(10**11, 1.0, r.SecureNoise())):\n"
         "    try:\n"
         "        call()\n"
@@ -118,7 +119,7 @@ def test_more_memory_than_there_is():
         "        print('refused')\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ended.stdout.split() == ["refused"] * 3, ended.stderr
+    assert ended.stdout.split() == ["refused"] * 4, ended.stderr
 
 
 def test_a_lack_of_memory_in_a_function_of_the_caller_stays_theirs():

@@ -18,7 +18,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.table, self.norm, self.out = nn.Embedding(50, 8), Doubled(8), nn.Linear(8, 3)
-        self.odd = nn.Parameter(0.01 * torch.ones(8, 8))
+        self.odd = nn.Parameter(0.01 * torch.ones(8))
 
     def forward(self, ids):
         h = self.norm(self.table(ids)).mean(1)
@@ -50,7 +50,7 @@ def test_explain_names_what_is_written_out_and_why():
     explanation = private.explain()
     by_name = {p.name: p for p in explanation}
     assert [name for name, p in by_name.items() if p.is_brute_force] == ["odd", "norm.weight", "norm.bias"]
-    assert by_name["odd"].written_out == 4 * 64
+    assert by_name["odd"].written_out == 4 * 8
     assert by_name["table.weight"].written_out == by_name["out.weight"].written_out == 0
     assert "subclass of nn.LayerNorm" in by_name["norm.weight"].reason
     assert "register_layer(Doubled)" in by_name["norm.weight"].advice
@@ -72,4 +72,4 @@ def test_a_registered_rule_shows(monkeypatch):
     private.step(next(private.lots()), nn.CrossEntropyLoss())
     explanation = private.explain()
     assert [p.name for p in explanation if p.is_brute_force] == ["odd"]
-    assert explanation.written_out == 4 * (64 + 8 + 8)
+    assert explanation.written_out == 4 * (8 + 8 + 8)

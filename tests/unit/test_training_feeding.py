@@ -34,7 +34,7 @@ from privet.training import (
 )
 from privet.training.loop.inputs import prepare_data, read_data
 from privet.training.loop.step import NoisyGradient
-from privet.training.sampling.ragged import padded_length
+from privet.training.sampling.ragged import choose_padded_length
 from privet.training.sampling.reading import as_examples
 
 COUNT = 40
@@ -296,7 +296,7 @@ def test_a_collate_function_sees_one_example_at_a_time():
 def test_sequences_are_padded_by_their_own_length(as_lists):
     tokens = sequences()
     calls = [
-        (lambda model, x=x: model(F.pad(x, (0, padded_length(len(x)) - len(x)))[None]), y[None])
+        (lambda model, x=x: model(F.pad(x, (0, choose_padded_length(len(x)) - len(x)))[None]), y[None])
         for x, y in zip(tokens, Y, strict=True)
     ]
     data = ([x.tolist() for x in tokens] if as_lists else tokens, Y)
@@ -340,9 +340,9 @@ def test_what_collate_returns_is_checked():
 
 
 def test_lengths_of_padding():
-    assert all(padded_length(n) >= n for n in range(2000))
-    assert all(padded_length(n) <= 1.5 * n for n in range(8, 2000))
-    assert len({padded_length(n) for n in range(1, 2000)}) < 20
+    assert all(choose_padded_length(n) >= n for n in range(2000))
+    assert all(choose_padded_length(n) <= 1.5 * n for n in range(8, 2000))
+    assert len({choose_padded_length(n) for n in range(1, 2000)}) < 20
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

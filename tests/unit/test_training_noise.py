@@ -162,6 +162,19 @@ def test_without_the_cipher_the_system_is_asked():
     assert float(add_gaussian_(torch.zeros(1000), 1.0, source).std()) == pytest.approx(1, abs=0.3)
 
 
+@pytest.mark.parametrize(
+    "add", [lambda b, s: add_gaussian_(b, 0.5, s, divisor=4.0), lambda b, s: add_student_(b, 0.5, 3.0, s)]
+)
+def test_a_buffer_elsewhere_gets_the_same_rounded_noise(add, monkeypatch):
+    """As on a second device, which is not at hand: the first look says that the buffer is not on the CPU."""
+    expected = add(torch.arange(700.0), SeededNoise(3))
+    looks = iter([False, True])
+    monkeypatch.setattr(noise, "_is_on_host", lambda buffer: next(looks))
+    buffer = torch.arange(700.0)
+    assert add(buffer, SeededNoise(3)) is buffer
+    assert torch.equal(buffer, expected)
+
+
 def test_views_and_shapes():
     buffer = torch.zeros(4, 5)
     assert add_gaussian_(buffer, 1.0, SeededNoise(1)) is buffer

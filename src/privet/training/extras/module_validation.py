@@ -66,6 +66,11 @@ def validate_model(model: nn.Module) -> None:
             "gradients without a clip. Give model.module: private training divides each lot among the "
             "processes."
         )
+    if "_original_forward" in vars(model):
+        raise InvalidArgument(
+            "'model' must compute in its own precision, got one that Accelerate has prepared for mixed "
+            "precision. Use Accelerator(mixed_precision='no'), or give the model before prepare()."
+        )
     try:
         require_uncoupled_modules(model)
         _require_fixed_rows(model)

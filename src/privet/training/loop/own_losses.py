@@ -220,8 +220,8 @@ def _find_head(base: nn.Module) -> str | None:
 def _compare_classes(logits: Tensor, targets: Tensor, config: Any) -> Tensor:  # noqa: ANN401 - of transformers
     kind = getattr(config, "problem_type", None)
     if kind is None:
-        labels = not targets.is_floating_point()
-        kind = "regression" if logits.shape[1] == 1 else "single_label" if labels else "multi_label"
+        whole = not targets.is_floating_point()
+        kind = "regression" if logits.shape[1] == 1 else "single_label" if whole else "multi_label"
     if kind.startswith("single_label"):
         labels = as_labels(targets, logits)
         require_labels(labels, logits, _IGNORED)

@@ -202,7 +202,10 @@ class NoisyGradient:
         self, examples: Examples, indices: Tensor, loss: TorchLoss | None
     ) -> tuple[tuple[Tensor, ...], Tensor]:
         """The inputs of the engine's model, and the targets, of these examples."""
-        inputs, targets = split_targets(examples.take(indices))
+        columns = examples.take(indices)
+        if (device := self.buffer.device).type != "cpu":  # the data follow the model
+            columns = tuple(column.to(device) for column in columns)
+        inputs, targets = split_targets(columns)
         objective = self._objective_for(loss)
         if objective.check(inputs, targets):
             self._sums = None  # the objective has another model now

@@ -53,9 +53,9 @@ def add_gaussian_(
 ) -> Tensor:
     """Add independent N(0, standard_deviation²) to every number, in place, and round to ``grid_spacing``.
 
-    The result is then divided by ``divisor``, in the same pass. A standard deviation of 0 adds nothing. For a
-    buffer on another device the noise is drawn on the CPU, and the sum is not rounded. A seed gives the same
-    noise again if the same packages are installed.
+    The result is then divided by ``divisor``, in the same pass. A standard deviation of 0 adds nothing. A
+    buffer on another device is copied to the CPU and back, so that its sum is rounded as well. A seed gives
+    the same noise again if the same packages are installed.
 
     >>> from privet.randomness import SeededNoise
     >>> first = add_gaussian_(torch.zeros(3), 2.0, SeededNoise(1))
@@ -69,9 +69,8 @@ def add_gaussian_(
     flat = buffer.detach().view(-1)
     if deviation == 0:
         flat.div_(scale)
-    elif buffer.device.type != "cpu":
-        noise = add_gaussian_(torch.zeros(flat.shape), deviation, source)
-        flat.add_(noise.to(buffer.device)).div_(scale)
+    elif not _is_on_host(buffer):
+        flat.copy_(add_gaussian_(flat.cpu(), deviation, source, divisor=scale))
     elif flat.numel() >= _WORTH_COMPILING and compiled_normals.is_ready(source):
         compiled_normals.add_normal(flat.numpy(), deviation, grid_spacing(deviation), source, scale)
     else:
@@ -94,8 +93,8 @@ def add_student_(buffer: Tensor, scale: float, degrees: float, source: NoiseSour
     freedom = positive("degrees", degrees)
     if width == 0 or buffer.numel() == 0:
         return buffer
-    if buffer.device.type != "cpu":
-        return buffer.add_(add_student_(torch.zeros(buffer.shape), width, freedom, source).to(buffer.device))
+    if not _is_on_host(buffer):
+        return buffer.copy_(add_student_(buffer.detach().cpu(), width, freedom, source))
     cell, bits = grid_spacing(width), expand_source(source)
     for piece, block in split_blocks(buffer.detach().view(-1), per_pair=1):
         block.draw(bits)
@@ -112,6 +111,11 @@ def grid_spacing(standard_deviation: float) -> float:
     True
     """
     return math.ldexp(1.0, math.frexp(standard_deviation)[1] - _GRID_BITS)
+
+
+def _is_on_host(buffer: Tensor) -> bool:
+    """Whether the loops of the CPU reach the buffer."""
+    return buffer.device.type == "cpu"
 
 
 def _check_request(name: str, buffer: Tensor, deviation: float, source: NoiseSource) -> float:

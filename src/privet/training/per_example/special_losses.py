@@ -20,7 +20,7 @@ class RowLoss:
     __slots__ = ("_loss",)
 
     def __init__(self, loss: nn.Module) -> None:
-        self._loss = _unreduced(loss)
+        self._loss = _remove_reduction(loss)
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         if outputs.dim() != 2 or targets.shape not in (outputs.shape[:1], outputs.shape):
@@ -41,7 +41,7 @@ class OfSeveralOutputs:
     __slots__ = ("_adds", "_count", "_loss", "_takes_targets")
 
     def __init__(self, loss: nn.Module) -> None:
-        self._loss, self._adds = _unreduced(loss), loss.reduction == "sum"
+        self._loss, self._adds = _remove_reduction(loss), loss.reduction == "sum"
         self._takes_targets = not isinstance(loss, nn.TripletMarginLoss)
         self._count = 2 if self._takes_targets else 3
 
@@ -131,7 +131,7 @@ class CTC:
         return losses / counts.clamp(min=1) if self._averages else losses
 
 
-def _unreduced(loss: nn.Module) -> nn.Module:
+def _remove_reduction(loss: nn.Module) -> nn.Module:
     copied = copy.copy(loss)
     copied.reduction = "none"  # type: ignore[assignment]
     return copied

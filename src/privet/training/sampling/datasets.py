@@ -46,8 +46,9 @@ class DatasetExamples(Examples):
         return len(self._dataset)
 
     def split(self, indices: Tensor) -> Iterator[Tensor]:
-        for part in indices.split(_AT_ONCE):
-            self._rows = {index: self._read(index) for index in part.tolist()}
+        everything = indices.tolist()
+        for start in range(0, len(everything), _AT_ONCE):
+            self._rows = {index: self._read(index) for index in everything[start : start + _AT_ONCE]}
             groups: dict[tuple[torch.Size, ...], list[int]] = {}
             for index, row in self._rows.items():
                 groups.setdefault(tuple(column.shape for column in row), []).append(index)

@@ -17,15 +17,15 @@ from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.training.sampling.examples import Examples
 
-__all__ = ["RaggedColumn", "RaggedExamples", "padded_length"]
+__all__ = ["RaggedColumn", "RaggedExamples", "choose_padded_length"]
 
 _SHORTEST = 8
 
 
-def padded_length(length: int) -> int:
+def choose_padded_length(length: int) -> int:
     """The next of 8, 12, 16, 24, 32, 48, …
 
-    >>> [padded_length(n) for n in (0, 8, 9, 13, 17, 100)]
+    >>> [choose_padded_length(n) for n in (0, 8, 9, 13, 17, 100)]
     [8, 8, 12, 16, 24, 128]
     """
     power = max(_SHORTEST, 1 << max(0, length - 1).bit_length())
@@ -43,7 +43,7 @@ class RaggedColumn:
                 "Give each sequence as [length, …], all of one type."
             )
         self._sequences, self._fill = list(sequences), fill
-        self.lengths = np.array([padded_length(len(s)) for s in sequences], dtype=np.int64)
+        self.lengths = np.array([choose_padded_length(len(s)) for s in sequences], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -52,7 +52,7 @@ class RaggedColumn:
         """The same sequences with another filling."""
         return RaggedColumn(self._sequences, fill)
 
-    def converted(self, dtype: torch.dtype | None) -> "RaggedColumn":
+    def convert(self, dtype: torch.dtype | None) -> "RaggedColumn":
         """The same sequences, of another floating-point type if they have one."""
         first = self._sequences[0]
         if dtype is None or not first.is_floating_point():
@@ -68,7 +68,7 @@ class RaggedColumn:
         """These sequences, padded at the end. All of them must have the same padded length."""
         chosen = indices.tolist()
         first = self._sequences[chosen[0] if chosen else 0]
-        length = int(self.lengths[chosen[0]]) if chosen else padded_length(len(first))
+        length = int(self.lengths[chosen[0]]) if chosen else choose_padded_length(len(first))
         rows = first.new_full((len(chosen), length, *first.shape[1:]), self._fill)
         for row, index in zip(rows, chosen, strict=True):
             sequence = self._sequences[index]
@@ -97,11 +97,11 @@ class RaggedExamples(Examples):
 
     def split(self, indices: Tensor) -> Iterator[Tensor]:
         groups = self._group[indices]
-        for group in groups.unique().tolist():
+        for group in sorted(set(groups.tolist())):
             yield indices[groups == group]
 
     def take(self, indices: Tensor) -> tuple[Tensor, ...]:
-        if self._group[indices].unique().numel() > 1:
+        if len(set(self._group[indices].tolist())) > 1:
             raise InvalidArgument(
                 "Examples of different shapes cannot be in one batch. Take the parts that split() gives."
             )

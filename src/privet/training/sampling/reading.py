@@ -124,11 +124,11 @@ def _read_columns(names: tuple[str, ...] | None, values: list[Any], rule: Column
 
 
 def _read_input(values: Any, rule: ColumnRule, name: str | None) -> Tensor | RaggedColumn:  # noqa: ANN401
-    column = _as_column(_as_array(values))
+    column: Tensor | RaggedColumn = _as_column(_as_array(values))
     if isinstance(column, Tensor):
         return rule.convert(column)
     is_token = name is not None and name.endswith("input_ids")
-    return column.converted(rule.float_type).with_fill(rule.padding if is_token else 0)
+    return column.convert(rule.float_type).with_fill(rule.padding if is_token else 0)
 
 
 def _fill_target(column: Tensor | RaggedColumn) -> Tensor | RaggedColumn:

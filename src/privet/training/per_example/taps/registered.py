@@ -218,6 +218,10 @@ class _RuleResults:
             self._factors = factors
         return self._sums[name]
 
+    def narrow(self, examples: slice) -> "_RuleResults":
+        inputs = tuple(x[examples] for x in self._inputs)
+        return _RuleResults(self._rule, self._layer, inputs, self._gradient[examples])
+
     def count_examples(self) -> int:
         return len(self._gradient)
 
@@ -241,6 +245,9 @@ class _RuleForm(GradientForm):
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         out += self._results.weighted_sum(self._name, factors).view_as(out)
+
+    def narrow(self, examples: slice) -> "_RuleForm":
+        return _RuleForm(self._name, self._results.narrow(examples))
 
     def to_dense(self) -> Tensor:
         """Row by row: the sum with the factor 1 for one example."""
