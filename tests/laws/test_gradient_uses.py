@@ -9,10 +9,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_norm
 
-from privet.training.per_example import ClippedSums, CrossExample, per_example_loss
+from privet.training.per_example import ClippedSums, CrossExample, fallback, per_example_loss
 from privet.training.per_example.forms import gradient_form, sum_form
 from privet.training.per_example.graph import layer_uses, parameter_uses, proofs, shared_parts, shared_steps
 from privet.training.per_example.graph.parameter_uses import BroadcastUse
+from privet.training.per_example.refusals import NotFinite
 
 LOSS = per_example_loss(nn.CrossEntropyLoss())
 TOKENS, WIDTH, WORDS = 5, 6, 9
@@ -458,6 +459,28 @@ def test_parametrised_models_are_certified_as_rarely_as_others(wrap, monkeypatch
     for _ in range(10):
         sums.add((sequences(5),), torch.randint(0, 3, (5,)), sums.layout.zeros())
     assert len(certified) < 6
+
+
+def test_brute_force_writes_out_a_few_examples_at_a_time(monkeypatch):
+    monkeypatch.setattr(fallback, "CHUNK", 3 * WIDTH)
+    counts = []
+    compute = fallback.BruteForce.gradients
+
+    def counted(brute_force, names, inputs, targets):
+        counts.append(len(targets))
+        return compute(brute_force, names, inputs, targets)
+
+    monkeypatch.setattr(fallback.BruteForce, "gradients", counted)
+    parts, use, expected = UNKNOWN["an exponent"]
+    model = Model(use, parts).double()
+    assert errors(model, sequences, (8, 7, 4)) == (pytest.approx(0, abs=1e-6), expected)
+    assert max(counts) == 3
+    sums = ClippedSums(model, LOSS, Flat(0.2))
+    x, y, out = sequences(8), torch.randint(0, 3, (8,)), sums.layout.zeros() + 1
+    x[7] = float("nan")
+    with pytest.raises(NotFinite):
+        sums.add((x,), y, out)
+    assert torch.equal(out, torch.ones_like(out))  # the pieces before the last were not added either
 
 
 def test_as_many_tokens_as_examples():

@@ -12,7 +12,7 @@ from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
 from privet.training.loops import count_late
 from privet.training.per_example.explanation import Explanation, Handling, explain_parameters
-from privet.training.per_example.fallback import BruteForce
+from privet.training.per_example.fallback import BruteForce, count_at_once
 from privet.training.per_example.forms.embedding_form import combine_forms
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
 from privet.training.per_example.forms.mlp import MLP
@@ -20,7 +20,7 @@ from privet.training.per_example.forms.single_token_linear import SingleTokenLin
 from privet.training.per_example.graph.couplings import CouplingTests
 from privet.training.per_example.graph.proofs import rows_are_separate
 from privet.training.per_example.graph.shared_parts import build_followed_forms
-from privet.training.per_example.layout import Layout
+from privet.training.per_example.layout import Layout, number_groups
 from privet.training.per_example.losses import LossFunction, find_ignored_label, is_row_wise
 from privet.training.per_example.mixed_precision import autocast_dtype, full_precision
 from privet.training.per_example.model_snapshot import ModelSnapshot
@@ -94,10 +94,11 @@ class ClippedSums:
         self.clipping = clipping
         self.layout = Layout.of(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._groups = _number_groups(self.layout.names, groups)
+        self._groups = number_groups(self.layout.names, groups)
         self._group_count = None if groups is None else len(groups)
         self._warned = not any(isinstance(m, DropoutBase) for m in model.modules())
         self._brute_forced: frozenset[int] = frozenset()
+        self._written_out = 0  # numbers of an example's gradient that brute force wrote out
         self._handled: dict[int, Handling] = {}
         self._analyse_model()
         self._out: Tensor | None = None
@@ -172,6 +173,8 @@ class ClippedSums:
                 "'model' has batch normalisation in training mode, which mixes the examples of a batch. "
                 "Call .eval() on it, or replace it by nn.GroupNorm."
             )
+        if batch > (most := count_at_once(self._written_out)):
+            return self._add_pieces(inputs, targets, out, most, overwrite)
         shape = (batch,) if self._group_count is None else (batch, self._group_count)
         norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
         if not batch:
@@ -204,7 +207,10 @@ class ClippedSums:
         with torch.enable_grad():
             result = self._run_passes(key, inputs, targets, checks)
         with torch.enable_grad(), full_precision(targets.device):
-            single_token, forms = self._build_forms(result, inputs, targets)
+            built = self._build_forms(result, inputs, targets)
+        if built is None:
+            return self._add_pieces(inputs, targets, out, count_at_once(self._written_out), overwrite)
+        single_token, forms = built
         if checks.rows:  # in lots 1, 2, 4, …
             self._note_handling(single_token, forms)
         with torch.no_grad(), full_precision(targets.device):
@@ -214,6 +220,20 @@ class ClippedSums:
         with torch.no_grad(), full_precision(targets.device):
             self._write_sums(single_token, forms, norms, overwrite)
         return norms
+
+    def _add_pieces(
+        self, inputs: tuple[Tensor, ...], targets: Tensor, out: Tensor, size: int, overwrite: bool
+    ) -> Tensor:
+        """``add`` for a few examples at a time, because their gradients are written out."""
+        total, norms = torch.zeros_like(out), []  # a later piece may be refused, and then nothing is added
+        for start in range(0, len(targets), size):
+            piece = slice(start, start + size)
+            norms.append(self.add(tuple(x[piece] for x in inputs), targets[piece], total))
+        if overwrite:
+            out.copy_(total)
+        else:
+            out += total
+        return torch.cat(norms)
 
     def _add_mlp(self, mlp: MLP, x: Tensor, targets: Tensor, norms: Tensor, overwrite: bool) -> bool:
         """The whole of ``add`` for an MLP. Returns False, with nothing added, if the loss needs the taps."""
@@ -310,8 +330,11 @@ class ClippedSums:
 
     def _build_forms(
         self, result: PassResult, inputs: tuple[Tensor, ...], targets: Tensor
-    ) -> tuple[SingleTokenLinear, dict[int, GradientForm]]:
-        """The gradients of every parameter, each in the form that its layers allow."""
+    ) -> tuple[SingleTokenLinear, dict[int, GradientForm]] | None:
+        """The gradients of every parameter, each in the form that its layers allow.
+
+        None if brute force would write out too many of them at once.
+        """
         batch = targets.shape[0]
         elsewhere = set(result.used_elsewhere)
         # A parameter that the plan follows was lost in this lot only: its graph was another one.
@@ -324,6 +347,10 @@ class ClippedSums:
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
             if axis is None and result.gradients[i] is not None and i not in followed:
                 brute_forced.update(call.tap.indices.values())
+        self._brute_forced = frozenset(brute_forced)
+        self._written_out = sum(self._parameters[i].numel() for i in brute_forced)
+        if batch > count_at_once(self._written_out):
+            return None
         self.numbers_per_example = self._count_numbers(result, brute_forced, batch) // batch
         single_token = SingleTokenLinear()
         with torch.no_grad():
@@ -333,7 +360,6 @@ class ClippedSums:
                 index: combine_forms(parts, batch, self._parameters[index].numel())
                 for index, parts in collected.items()
             }
-        self._brute_forced = frozenset(brute_forced)
         if brute_forced:
             order = sorted(brute_forced)
             rows = self._brute_force.gradients([self.layout.names[i] for i in order], inputs, targets)
@@ -418,16 +444,3 @@ class ClippedSums:
                 if index not in brute_forced:
                     collected.setdefault(index, []).append(form)
         return collected
-
-
-def _number_groups(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:
-    """The group of each parameter."""
-    if groups is None:
-        return [0] * len(names)
-    by_name = {name: number for number, group in enumerate(groups) for name in group}
-    if set(by_name) != set(names) or sum(map(len, groups)) != len(names):
-        raise InvalidArgument(
-            "'groups' must name each trainable parameter once, got other names, repeated or missing ones. "
-            "Take the names from layout.names."
-        )
-    return [by_name[name] for name in names]

@@ -19,10 +19,18 @@ from torch.func import functional_call, grad, vmap
 
 from privet.training.per_example.losses import LossFunction
 
-__all__ = ["BruteForce"]
+__all__ = ["BruteForce", "count_at_once"]
 
 CHUNK = 1 << 25
 """Numbers of written-out gradients that are made at a time."""
+
+
+def count_at_once(numbers: int) -> int:
+    """How many examples may have this many numbers of gradients written out at the same time.
+
+    At least two: a single example shows nothing of how a model treats a batch.
+    """
+    return max(2, CHUNK // max(1, numbers))
 
 
 class _ModelWithLoss(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "number_groups"]
 
 
 @final
@@ -76,3 +76,16 @@ class Layout:
             )
         ends = accumulate(self.sizes)
         return [buffer[end - s.numel() : end].view(s) for end, s in zip(ends, self.shapes, strict=True)]
+
+
+def number_groups(names: tuple[str, ...], groups: Sequence[Sequence[str]] | None) -> list[int]:
+    """The group of each parameter."""
+    if groups is None:
+        return [0] * len(names)
+    by_name = {name: number for number, group in enumerate(groups) for name in group}
+    if set(by_name) != set(names) or sum(map(len, groups)) != len(names):
+        raise InvalidArgument(
+            "'groups' must name each trainable parameter once, got other names, repeated or missing ones. "
+            "Take the names from layout.names."
+        )
+    return [by_name[name] for name in names]
