@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ __all__ = ["ParameterUse"]
 @dataclass(frozen=True, slots=True)
 class ParameterUse(ABC):
     """One operation that takes a shared tensor and the examples. Its fields are what the operation saved."""
+
+    has_images: ClassVar[bool] = False
+    """Whether the output is [images, channels, …], where a row is a whole image."""
 
     def widen(self, dtype: torch.dtype) -> Self:
         """The same with saved tensors as ``dtype``, after a pass under autocast."""
