@@ -212,7 +212,7 @@ def test_mutation_the_first_candidate_is_taken(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["sorted/first", "plain/time-major-first", "heads-between/first"])
 def test_mutation_no_certificate(name, monkeypatch):
-    monkeypatch.setattr(proofs.RowProof, "certify", lambda *args: None)
+    monkeypatch.setattr(proofs.RowProof, "certify", lambda *args: [None] * len(args[-1]))
     without_a_second_look(monkeypatch)
     assert wrong_somewhere([name], (5, 4, 6, 3, 8))
 

@@ -32,7 +32,7 @@ from privet.training.per_example.refusals import require_losses
 from privet.training.per_example.taps.registered import RegisteredTap
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
 
-__all__ = ["BatchAxisPlan", "GraphParameter", "PlanLearner"]
+__all__ = ["BatchAxisPlan", "GraphParameter", "PlanLearner", "find_reused"]
 
 RecordedPass = tuple[Tensor, list[LayerCall]]
 """The losses of a forward pass, and its layer calls."""
@@ -87,12 +87,14 @@ class BatchAxisPlan:
     graph_parameters: tuple[GraphParameter, ...]
     is_single_token: tuple[bool, ...]  # linear calls with one row per example that share no parameter
     proof: RowProof
+    is_learnt: bool = True
 
     @classmethod
     def unknown(cls, calls: list[LayerCall]) -> "BatchAxisPlan":
         """A plan that trusts no tap."""
         none = (None,) * len(calls)
-        return cls(_call_keys(calls), none, (), (False,) * len(calls), RowProof(None, UNPREDICTABLE))
+        proof = RowProof(None, UNPREDICTABLE)
+        return cls(_call_keys(calls), none, (), (False,) * len(calls), proof, is_learnt=False)
 
     def matches(self, calls: list[LayerCall], batch: int) -> bool:
         """Whether this pass called the same layers in the same order, with the same batch axes."""
@@ -179,7 +181,7 @@ class PlanLearner:
         if _call_keys(calls) != _call_keys(two[1]):
             return BatchAxisPlan.unknown(calls)
         walks = GraphWalk(two[0]), GraphWalk(three[0])
-        reused = _find_reused(walks[1], calls, self._parameters)
+        reused = find_reused(walks[1], calls, self._parameters)
         axes = [
             None if reused.intersection(b.tap.indices.values()) else _find_axis(a.leading, b.leading)
             for a, b in zip(two[1], calls, strict=True)
@@ -232,7 +234,7 @@ def _call_keys(calls: list[LayerCall]) -> tuple[tuple[int, int], ...]:
     return tuple([(call.tap.number, call.role) for call in calls])
 
 
-def _find_reused(walk: GraphWalk, calls: list[LayerCall], parameters: list[nn.Parameter]) -> set[int]:
+def find_reused(walk: GraphWalk, calls: list[LayerCall], parameters: list[nn.Parameter]) -> set[int]:
     """Parameters of tapped layers that the losses also use in another way than through the layer's output.
 
     A model that differentiates inside of its forward pass (an energy and its forces, with ``create_graph``)

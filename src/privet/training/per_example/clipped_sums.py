@@ -33,7 +33,7 @@ from privet.training.per_example.refusals import (
     require_uncoupled_modules,
 )
 from privet.training.per_example.taps.register import build_taps
-from privet.training.per_example.taps.tape import Tape
+from privet.training.per_example.taps.tape import BatchAxis, Tape
 
 __all__ = ["ClippedSums", "Clipping"]
 
@@ -317,9 +317,10 @@ class ClippedSums:
         batch = targets.shape[0]
         elsewhere = set(result.used_elsewhere)
         # A parameter that the plan follows was lost in this lot only: its graph was another one.
-        self._untapped |= elsewhere.difference(
-            p.number for p in result.plan.graph_parameters if not p.is_call
-        )
+        if result.plan.is_learnt:
+            self._untapped |= elsewhere.difference(
+                p.number for p in result.plan.graph_parameters if not p.is_call
+            )
         brute_forced = self._untapped | elsewhere | result.unproved
         followed = {f.parameter.number for f in result.followed if f.parameter.is_call}
         for i, (call, axis) in enumerate(zip(result.calls, result.axes, strict=True)):
@@ -410,7 +411,8 @@ class ClippedSums:
                 continue
             is_shared = any_shared and addresses.count(address) > 1
             own = self._group_count is None and not is_shared and 0 not in g.stride()
-            if is_single_token and self._group_count is None and not brute_forced:
+            in_order = isinstance(axis, BatchAxis)  # one row per example, in the order of the examples
+            if is_single_token and in_order and self._group_count is None and not brute_forced:
                 single_token.add_layer(call.saved[0], g, indices, own)
                 continue
             gradient = OutputGradient(call.tap.gradient_rows(call, g, axis, batch), own)

@@ -9,16 +9,17 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 from privet.torch_internals import run_backward
-from privet.training.per_example.batch_axis import BatchAxisPlan, GraphParameter, PlanLearner
+from privet.training.per_example.batch_axis import BatchAxisPlan, GraphParameter, PlanLearner, find_reused
 from privet.training.per_example.graph.boundaries import BatchBoundary
 from privet.training.per_example.graph.couplings import CouplingTests
 from privet.training.per_example.graph.graph_parameters import ConsumerGraph
 from privet.training.per_example.graph.graphs import GraphWalk
 from privet.training.per_example.graph.proofs import NO_CERTIFICATE, CertificateNeed, GradientSite
+from privet.training.per_example.graph.row_owners import OwnerSearch
 from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.mixed_precision import widen
 from privet.training.per_example.refusals import require_losses
-from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
+from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, RowOwners, Tap, Tape
 
 __all__ = ["NO_CHECKS", "FollowedParameter", "LotChecks", "PassResult", "PassRunner"]
 
@@ -57,7 +58,7 @@ class PassResult:
 
     plan: BatchAxisPlan
     calls: list[LayerCall]
-    axes: list[BatchAxis | None]
+    axes: list[BatchAxis | RowOwners | None]
     followed: list[FollowedParameter]
     gradients: Sequence[Tensor | None]
     used_elsewhere: list[int]  # parameters that were also used in another way
@@ -148,16 +149,19 @@ class PassRunner:
         followed = self._follow(plan, walk, calls, batch)
         proof = plan.proof
         need = proof.check_graph(walk, batch, checks.rows) if batch > 1 else NO_CERTIFICATE
+        ragged = self._find_ragged(plan, walk, calls, followed) if batch > 1 else []
         del walk  # it would keep the nodes alive after the backward pass
         is_settled = proof.settled is not None and not need.due and not followed
         sites = [] if is_settled else _list_sites(plan, calls, followed)
-        keep_graph = (proof.add_sites(sites) or need.due) and batch > 1
+        keep_graph = (proof.add_sites(sites) or need.due or bool(ragged)) and batch > 1
         keep_shared = any(f.parameter.any_step for f in followed)  # what is before the boundaries
         gradients, used_elsewhere = self._backward(
             losses, calls, followed, brute_forced, keep_graph or keep_shared
         )
+        owners: dict[int, RowOwners] = {}
         if keep_graph:
-            self._prove(plan, losses, sites, gradients, need)
+            searches = {i: OwnerSearch(calls[i], g) for i in ragged if (g := gradients[i]) is not None}
+            owners = self._prove(plan, losses, sites, gradients, need, searches)
         elif batch > 1:
             proof.trust_lot()
         if proof.settled is None:
@@ -166,6 +170,7 @@ class PassRunner:
                 proof.settled = axes
         else:
             axes = proof.settled
+        row_axes = [owners.get(i, axis) for i, axis in enumerate(axes)]
         unproved: set[int] = set()
         for one in followed:
             parameter = one.parameter
@@ -177,7 +182,7 @@ class PassRunner:
                     unproved.update(calls[parameter.number].tap.indices.values())
                 else:
                     unproved.add(parameter.number)
-        return PassResult(plan, calls, axes, followed, gradients, used_elsewhere, unproved)
+        return PassResult(plan, calls, row_axes, followed, gradients, used_elsewhere, unproved)
 
     def _prove(
         self,
@@ -186,20 +191,45 @@ class PassRunner:
         sites: list[GradientSite],
         gradients: Sequence[Tensor | None],
         need: CertificateNeed,
-    ) -> None:
-        """Certify the lot if that is due, or if a row order is still open and has rows that are not zero."""
+        searches: dict[int, OwnerSearch],
+    ) -> dict[int, RowOwners]:
+        """Certify the lot if that is due, or if a row order is still open and has rows that are not zero.
+
+        Returns the owners of rows that are in no order, by the number of their call.
+        """
         proof = plan.proof
         used = [s for s in sites if gradients[s.position] is not None and proof.get_order(s.key) is not None]
         rows = [s.move_batch_first(g) for s in used if (g := gradients[s.position]) is not None]
-        if not need.due:
+        if searches or not need.due:
             pairs = zip(used, rows, strict=True)
-            if not any(proof.is_open(s.key) and proof.needs_certificate(s, r, len(losses)) for s, r in pairs):
+            if not searches and not any(
+                proof.is_open(s.key) and proof.needs_certificate(s, r, len(losses)) for s, r in pairs
+            ):
                 proof.trust_lot()
-                return
+                return {}
             need = CertificateNeed(due=True, unique=True, same_graph=need.same_graph)
-        if used:
-            with InstalledTaps(self._taps):
-                proof.certify(losses, used, rows, [self._name_site(s) for s in used], need)
+        if not used and not searches:
+            return {}
+        with InstalledTaps(self._taps):
+            names = [self._name_site(s) for s in used]
+            found = proof.certify(losses, used, rows, names, need, list(searches.values()))
+        by_call = dict(zip(searches, found, strict=True))
+        proof.ownerless.update(i for i, owners in by_call.items() if owners is None)
+        return {i: owners for i, owners in by_call.items() if owners is not None}
+
+    def _find_ragged(
+        self, plan: BatchAxisPlan, walk: GraphWalk, calls: list[LayerCall], followed: list[FollowedParameter]
+    ) -> list[int]:
+        """The calls whose rows are in no known order: their owners are searched in this lot."""
+        shared = {f.parameter.number for f in followed if f.parameter.is_call}
+        proof = plan.proof
+        ragged = [
+            i
+            for i, axis in enumerate(plan.axes)
+            if (axis is None or proof.is_refuted((i, -1))) and i not in shared and i not in proof.ownerless
+        ]
+        reused = find_reused(walk, calls, self._parameters) if ragged else set()
+        return [i for i in ragged if not reused.intersection(calls[i].tap.indices.values())]
 
     def _name_site(self, site: GradientSite) -> str:
         return (

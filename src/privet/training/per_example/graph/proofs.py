@@ -19,7 +19,7 @@ a gate that opens for few examples) has shown nothing. A dependence through valu
 graph is not visible here: ``couplings`` tests for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -31,8 +31,9 @@ from torch.autograd.graph import GradientEdge
 from privet.torch_internals import run_backward
 from privet.training.per_example.graph.graphs import GraphTemplate, GraphWalk
 from privet.training.per_example.graph.row_moves import RowMoves
+from privet.training.per_example.graph.row_owners import OwnerSearch
 from privet.training.per_example.refusals import RowsMoved
-from privet.training.per_example.taps.tape import BatchAxis, LayerCall
+from privet.training.per_example.taps.tape import BatchAxis, LayerCall, RowOwners
 
 __all__ = ["NO_CERTIFICATE", "CertificateNeed", "GradientSite", "RowProof", "rows_are_separate"]
 
@@ -54,9 +55,9 @@ CERTIFICATE_RATE = 1 / 48
 SiteKey = tuple[int, int]
 
 
-def make_unique_codes(losses: Tensor) -> list[Tensor]:
-    """Weights for as many passes as are needed to tell all examples apart."""
-    numbers = torch.arange(losses.shape[0], device=losses.device)
+def make_unique_codes(losses: Tensor, numbers: Tensor | None = None) -> list[Tensor]:
+    """Weights for as many passes as are needed to tell all examples apart, by their ``numbers``."""
+    numbers = torch.arange(losses.shape[0], device=losses.device) if numbers is None else numbers
     codes = [_make_powers(numbers % BASE, losses)]
     while bool((numbers := numbers.div(BASE, rounding_mode="floor")).any()):
         codes.append(_make_powers(numbers % BASE, losses))
@@ -156,6 +157,7 @@ class RowProof:
         "_orders",
         "_template",
         "_trusted",
+        "ownerless",
         "settled",
     )
 
@@ -169,6 +171,8 @@ class RowProof:
         self._trusted = False  # whether a lot had no certificate
         self._generator = np.random.default_rng()  # chooses lots and weights; protects nobody
         self._lots_left = self._draw_wait()
+        self.ownerless: set[int] = set()
+        """Calls with rows that several examples share."""
         self.settled: list[BatchAxis | None] | None = None
         """The row orders of all calls, once each call has one or none; None again after a certificate."""
 
@@ -221,18 +225,28 @@ class RowProof:
         plain: list[Tensor],
         names: list[str],
         need: CertificateNeed,
-    ) -> None:
+        searches: Sequence[OwnerSearch] = (),
+    ) -> list[RowOwners | None]:
         """Certify the lot: drop row orders that do not match. Refused if earlier lots trusted one of them.
 
-        ``plain`` has the gradients of the plain pass, with the batch axis in front.
+        ``plain`` has the gradients of the plain pass, with the batch axis in front. Returns the owners that
+        the searches found.
         """
         orders = [self._orders[site.key] for site in sites]
         moved: list[int] = []
-        codes = make_unique_codes(losses) if need.unique else make_random_codes(losses, self._generator)
+        examples = torch.from_numpy(self._generator.permutation(losses.shape[0])).to(losses.device)
+        codes = (
+            make_unique_codes(losses, examples.argsort())
+            if need.unique
+            else make_random_codes(losses, self._generator)
+        )
+        edges = [*[s.edge for s in sites], *[s.edge for s in searches]]
         for number, weights in enumerate(codes):
             keep_graph = number + 1 < len(codes)
-            gradients = run_backward(losses, weights, [s.edge for s in sites], keep_graph=keep_graph)
-            for i, (site, gradient) in enumerate(zip(sites, gradients, strict=True)):
+            gradients = run_backward(losses, weights, edges, keep_graph=keep_graph)
+            for search, gradient in zip(searches, gradients[len(sites) :], strict=True):
+                search.add_pass(gradient, BASE)
+            for i, (site, gradient) in enumerate(zip(sites, gradients[: len(sites)], strict=True)):
                 assert gradient is not None
                 rows = site.move_batch_first(gradient)
                 matching = tuple(_matching_orders(orders[i], plain[i], rows, weights))
@@ -253,6 +267,11 @@ class RowProof:
                 f"model's own state, or sort and select with torch.gather or x[index], which are checked; "
                 f"then train again."
             )
+        return [search.find_owners(examples) for search in searches]
+
+    def is_refuted(self, key: SiteKey) -> bool:
+        """Whether no row order is left."""
+        return self._orders.get(key) == ()
 
     def _moved_trusted_rows(
         self, site: GradientSite, plain: Tensor, weighted: Tensor, weights: Tensor

@@ -17,7 +17,14 @@ from privet.torch_internals import ConvBase, get_padding, is_view
 from privet.training.per_example.forms.conv_form import ConvForm
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
 from privet.training.per_example.taps.layers import build_linear_forms
-from privet.training.per_example.taps.tape import BatchAxis, LayerCall, Tap, Tape, has_plain_parameters
+from privet.training.per_example.taps.tape import (
+    BatchAxis,
+    LayerCall,
+    RowOwners,
+    Tap,
+    Tape,
+    has_plain_parameters,
+)
 
 __all__ = ["ConvolutionTap"]
 
@@ -91,7 +98,7 @@ class ConvolutionTap(Tap):
         y = flat.view(*pixels.shape[:3], -1).permute(0, 3, 1, 2)
         return y.contiguous() if self.default_output else y
 
-    def saved_rows(self, call: LayerCall, axis: BatchAxis, batch: int) -> tuple[Tensor, ...]:
+    def saved_rows(self, call: LayerCall, axis: BatchAxis | RowOwners, batch: int) -> tuple[Tensor, ...]:
         """The images, with those of an example adjacent."""
         if self.is_pointwise:
             return super().saved_rows(call, axis, batch)

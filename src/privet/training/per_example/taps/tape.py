@@ -23,7 +23,7 @@ from privet.torch_internals import get_parameters, get_version
 from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient
 from privet.training.per_example.scratch import Scratch
 
-__all__ = ["BatchAxis", "InstalledTaps", "LayerCall", "Tap", "Tape", "has_plain_parameters"]
+__all__ = ["BatchAxis", "InstalledTaps", "LayerCall", "RowOwners", "Tap", "Tape", "has_plain_parameters"]
 
 
 @final
@@ -59,6 +59,40 @@ class BatchAxis:
             inner = self.each // self.outer
             tensor = tensor.reshape(self.outer, batch, inner, *tensor.shape[1:]).transpose(0, 1)
         return tensor.reshape(batch, -1, *tail)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RowOwners:
+    """Rows in any order, with the example of each. As ``BatchAxis`` it splits rows by examples.
+
+    Examples have different numbers of rows. So rows of zeros are added.
+    """
+
+    chosen: Tensor  # rows that belong to an example
+    places: Tensor  # where they go among those of all examples
+    most: int  # rows of an example
+    outer: int = 0  # the rows of an example are not adjacent
+
+    @classmethod
+    def of(cls, owners: Tensor, batch: int) -> "RowOwners":
+        """From the example of each row; −1 for rows that belong to nobody."""
+        chosen = (owners >= 0).nonzero().squeeze(1)
+        owners = owners[chosen]
+        order = owners.argsort(stable=True)
+        counts = torch.bincount(owners, minlength=batch)
+        starts = counts.cumsum(0) - counts
+        rank = torch.empty_like(owners)
+        rank[order] = torch.arange(len(owners), device=owners.device) - starts[owners[order]]
+        most = max(1, int(counts.max()))
+        return cls(chosen, owners * most + rank, most)
+
+    def split_rows(self, tensor: Tensor, leading: int, batch: int) -> Tensor:
+        """The tensor as [examples, rows, …]. ``leading`` sizes come before those of the layer."""
+        rows = tensor.reshape(-1, *tensor.shape[leading:])
+        split = rows.new_zeros(batch * self.most, *rows.shape[1:])
+        split[self.places] = rows[self.chosen]
+        return split.view(batch, self.most, *rows.shape[1:])
 
 
 @final
@@ -157,11 +191,13 @@ class Tap(ABC):
         ``gradient`` and ``saved`` have the shape [examples, tokens, …].
         """
 
-    def gradient_rows(self, call: LayerCall, gradient: Tensor, axis: BatchAxis, batch: int) -> Tensor:
+    def gradient_rows(
+        self, call: LayerCall, gradient: Tensor, axis: BatchAxis | RowOwners, batch: int
+    ) -> Tensor:
         """The output gradient as [examples, tokens, …]."""
         return axis.split_rows(call.restore_leading(gradient), len(call.leading), batch)
 
-    def saved_rows(self, call: LayerCall, axis: BatchAxis, batch: int) -> tuple[Tensor, ...]:
+    def saved_rows(self, call: LayerCall, axis: BatchAxis | RowOwners, batch: int) -> tuple[Tensor, ...]:
         """The saved inputs as [examples, tokens, …]."""
         return tuple(axis.split_rows(t, len(call.leading), batch) for t in call.saved)
 
