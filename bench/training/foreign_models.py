@@ -128,10 +128,12 @@ def _translation(title: str, kind: str, **sizes: Any) -> Task:
     return Task(title, make, tokens(VOCABULARY, LENGTH), None, LOTS, targets=_second_half)
 
 
-def _pictures(title: str, name: str, size: int = 32, **options: Any) -> Task:
-    return Task(title, partial(_timm, name, **options), image(3, size, size), 10, LOTS)
+def _pictures(title: str, name: str, size: int = 32, tolerance: float = 2e-3, **options: Any) -> Task:
+    make = partial(_timm, name, **options)
+    return Task(title, make, image(3, size, size), 10, LOTS, tolerance=tolerance)
 
 
+ROUGH = 2e-2  # in float32 a plain loop over examples of this model is as far from one in float64: 8e-3
 VIT = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
 PATCHES = {"image_size": 32, "patch_size": 4, "num_labels": 10}
 T5 = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4}
@@ -160,7 +162,7 @@ FOREIGN = {
     ),
     "resnet18-gn": _pictures("ResNet-18-GN", "resnet18", norm_layer="groupnorm"),
     "resnet50-gn": _pictures("ResNet-50-GN", "resnet50_gn"),
-    "mobilenetv2-gn": _pictures("MobileNetV2-GN", "mobilenetv2_100", 64, groups=8),
+    "mobilenetv2-gn": _pictures("MobileNetV2-GN", "mobilenetv2_100", 64, ROUGH, groups=8),
     "convnext": _pictures("ConvNeXt-atto", "convnext_atto", 64),
     "densenet-gn": _pictures("DenseNet-121-GN", "densenet121", norm_layer="groupnorm"),
     "unet-transposed": Task(

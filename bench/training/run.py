@@ -21,7 +21,6 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
-from agreement import TOLERANCE
 from catalogue import TABLES, TASKS
 from contestants import CONTESTANTS, IN_TORCH, PLAIN, SECURE, entrants
 from extras import Extras, extras
@@ -132,7 +131,7 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
     broken = {
         (name, model)
         for (name, model), value in results.agreements.items()
-        if isinstance(value, str) or (value > TOLERANCE and name != SECURE)
+        if isinstance(value, str) or (value > TASKS[model].tolerance and name != SECURE)
     }
     if not foreign:
         results.extras = extras(options.models, options.threads, quick=options.quick)

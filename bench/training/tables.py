@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from agreement import TOLERANCE
 from bars import MEASURABLE, Bar, bars, best, mean, memory, parameters
 from catalogue import TABLES, TASKS
 from contestants import CONTESTANTS, OPACUS, PEERS, PLAIN, SECURE
@@ -134,10 +133,14 @@ def _bars(judged: list[Bar]) -> str:
 def _remarks(agreements: Agreements, cells: list[Cell]) -> str:
     """Who disagrees with a loop over examples, who failed, and who is too slow."""
     numbers = [value for value in agreements.values() if not isinstance(value, str)]
-    wrong = [(key, value) for key, value in agreements.items() if isinstance(value, str) or value > TOLERANCE]
+    wrong = [
+        (key, value)
+        for key, value in agreements.items()
+        if isinstance(value, str) or value > TASKS[key[1]].tolerance
+    ]
     lines = [
         f"Clipped sums beside a loop over examples: {len(numbers)} compared, largest difference "
-        f"{max(numbers, default=0):.0e} of the largest number; {len(wrong)} failed or differ by more than {TOLERANCE:g}."
+        f"{max(numbers, default=0):.0e} of the largest number; {len(wrong)} failed or differ by more than rounding does."
     ]
     for (name, model), value in wrong:
         said = value if isinstance(value, str) else f"differs by {value:.1e}"

@@ -337,6 +337,7 @@ def _list_sites(
     for one in followed:
         for number, boundary in enumerate(one.boundaries):
             key = _site_key(one.parameter, number)
-            sites.append(GradientSite(key, position, boundary.edge, boundary.axis, None))
+            has_images = boundary.use.has_images
+            sites.append(GradientSite(key, position, boundary.edge, boundary.axis, None, has_images))
             position += 1
     return sites

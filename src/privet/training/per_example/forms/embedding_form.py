@@ -51,7 +51,7 @@ class EmbeddingForm(GradientForm):
 
     def squared_norms(self) -> Tensor:
         batch, tokens = self.ids.shape
-        kernels = self._choose_kernels()
+        kernels = None if tokens == 1 else self._choose_kernels()  # one token repeats nothing
         if kernels is not None:
             norms = torch.empty(batch, dtype=torch.float64)
             skip = -1 if self.skip is None else self.skip

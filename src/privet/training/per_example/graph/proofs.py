@@ -84,6 +84,7 @@ class GradientSite:
     edge: GradientEdge
     axis: BatchAxis
     call: LayerCall | None  # None where a parameter is used outside of layers
+    has_images: bool = False  # whether a row is a whole image, as it is for layers of images
 
     def move_batch_first(self, gradient: Tensor) -> Tensor:
         """The gradient with its batch axis in front."""
@@ -92,7 +93,9 @@ class GradientSite:
 
     def split_positions(self, rows: Tensor, order: BatchAxis, batch: int) -> Tensor:
         """[examples, positions, …], from rows with the batch axis in front."""
-        leading = max(1, rows.dim() - 1) if self.call is None else len(self.call.leading)
+        leading = 1 if self.has_images else max(1, rows.dim() - 1)
+        if self.call is not None:
+            leading = len(self.call.leading)
         return BatchAxis(0, order.each, order.outer).split_rows(rows, leading, batch)
 
     def find_nonzero(self, rows: Tensor, order: BatchAxis, batch: int) -> Tensor:

@@ -21,6 +21,9 @@ class ParameterUse(ABC):
     takes_owners: ClassVar[bool] = False
     """Whether the rule also holds for rows in any order, whose owners are known."""
 
+    has_images: ClassVar[bool] = False
+    """Whether the output is [images, channels, …], where a row is a whole image."""
+
     def widen(self, dtype: torch.dtype) -> Self:
         """The same with saved tensors as ``dtype``, after a pass under autocast."""
         narrow = {

@@ -348,7 +348,8 @@ class GroupNormTap(Tap):
         x = saved[0].detach().flatten(0, 1)
         module, g = self.module, gradient.rows
         if isinstance(module, nn.GroupNorm):
-            sums = group_norm_sums(x, *[t.flatten(0, 1) for t in saved[1:]], g.flatten(0, 1))
+            mean, scale = (t.flatten(0, 1) for t in saved[1:])
+            sums = group_norm_sums(x, mean, scale, g.flatten(0, 1))
             if sums is not None:
                 for name, rows in zip(("weight", "bias"), sums, strict=True):
                     if name in self.indices:
