@@ -102,6 +102,25 @@ def test_a_given_loss_is_used_instead_of_the_models_own():
         assert not collect(model, data, nn.CrossEntropyLoss())._sums.brute_forced
 
 
+class Conditional(nn.Module):
+    """Its labels are an input, and no target."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.classes = nn.Linear(3, 2), nn.Embedding(4, 2)
+
+    def forward(self, x, labels=None):
+        return self.body(x) if labels is None else self.body(x) + self.classes(labels)
+
+
+def test_labels_that_are_an_input_are_no_target():
+    x, kinds, labels = torch.randn(COUNT, 3), torch.randint(0, 4, (COUNT,)), torch.randint(0, 2, (COUNT,))
+    _, chosen = prepare_data(Conditional(), (x, kinds, labels), None)
+    assert isinstance(chosen, nn.CrossEntropyLoss)
+    with pytest.raises(InvalidArgument, match="'loss' must be given for a model that returns no loss"):
+        prepare_data(Conditional(), {"x": x, "labels": labels}, None)
+
+
 def test_a_model_without_a_loss_of_its_own_needs_one():
     model, data = nn.Linear(3, 2), (torch.randn(20, 3), torch.randint(0, 2, (20,)))
     more = {"epsilon": 3.0, "delta": 1e-6, "steps": 2, "lot_size": 10}

@@ -90,7 +90,7 @@ def prepare_data(
     examples = read_data(model, data, collate=collate, classes=classes)
     empty = examples.take(torch.zeros(0, dtype=torch.int64))
     names = examples.input_names
-    if loss is None and has_own_loss(model):
+    if loss is None and has_own_loss(model, len(empty) - 1 if names is None else 0):
         probe_own_loss(model, empty, names)
         return examples, None
     called = prepare_call(model, names)

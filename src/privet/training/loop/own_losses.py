@@ -48,10 +48,15 @@ _HEADS = {
 """The ends of the names of classes in transformers, and what their labels are."""
 
 
-def has_own_loss(model: nn.Module) -> bool:
-    """Whether the model takes labels and computes a loss from them."""
-    parameters = get_parameters(model)
-    return "labels" in parameters or all(name in parameters for name in SPANS)
+def has_own_loss(model: nn.Module, in_order: int = 0) -> bool:
+    """Whether the model takes labels that may be left out, and so computes a loss from them.
+
+    ``in_order`` is the number of inputs that go to it without a keyword. They may take the place of the
+    labels.
+    """
+    parameters = list(get_parameters(model).values())[in_order:]
+    optional = {p.name for p in parameters if p.default is None}
+    return "labels" in optional or all(name in optional for name in SPANS)
 
 
 @final

@@ -100,6 +100,8 @@ def _run(model: nn.Module, empty: tuple[Tensor, ...]) -> tuple[Any, int]:
         try:
             with torch.no_grad(), _restore_buffers(model):
                 return model(*_make_rows(empty, fill)), fill
+        except InvalidArgument:
+            raise
         except _FAILURES as failure:
             failures.append(failure)
     first = failures[0]
