@@ -204,3 +204,23 @@ def test_a_collator_of_transformers(packages):
     collate = transformers.DataCollatorWithPadding(Tokenizer(), pad_to_multiple_of=4)
     trained = train(model, rows, collate=collate, **settings())
     assert trained.plan.steps == 2
+
+
+def test_what_a_tokenizer_returns_is_taken_as_it_is(packages):
+    """``BatchEncoding`` as columns and as records, and ``ModelOutput`` as what a collate function returns."""
+    transformers = packages.transformers
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL))
+    data = text()
+    data["labels"] = data["input_ids"]
+    encoded = transformers.BatchEncoding(data)
+    rows = [transformers.BatchEncoding({k: v[i] for k, v in data.items()}) for i in range(COUNT)]
+
+    def stack(examples):
+        names = "input_ids", "labels"
+        return transformers.utils.ModelOutput({n: torch.stack([row[n] for row in examples]) for n in names})
+
+    wanted = collect(model, data).buffer
+    assert torch.allclose(collect(model, encoded).buffer, wanted, atol=1e-6)
+    assert torch.allclose(collect(model, rows).buffer, wanted, atol=1e-6)
+    examples, _ = prepare_data(model, rows, None, collate=stack)
+    assert torch.equal(examples.take(torch.arange(COUNT))[0], data["input_ids"])

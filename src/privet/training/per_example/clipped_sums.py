@@ -326,6 +326,8 @@ class ClippedSums:
             # The cache of autocast has casts of parameters, which the optimiser is about to change.
             torch.clear_autocast_cache()
             result = result.widen(self.layout.dtype)
+        elif any(g is not None and g.dtype is not self.layout.dtype for g in result.gradients):
+            result = result.widen(self.layout.dtype)  # a layer computes in another precision, as Gemma's norm
         return result
 
     def _build_forms(

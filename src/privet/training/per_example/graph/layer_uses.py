@@ -5,7 +5,7 @@ layer. So the node decides, not the name of a class.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -17,6 +17,7 @@ from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
 from privet.training.per_example.scratch import Scratch
 from privet.training.per_example.taps.group_normalization import group_norm_sums
+from privet.training.per_example.taps.layers import layer_norm_sums
 from privet.training.per_example.taps.tape import BatchAxis
 
 __all__ = ["read_batch_norm", "read_convolution", "read_group_norm", "read_layer_norm"]
@@ -41,10 +42,14 @@ class LayerNormUse(ParameterUse):
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
         leading = gradient.dim() - len(own)
         rows = axis.split_rows(gradient, leading, batch)
-        if self.is_weight:
-            x, mean, scale = (axis.split_rows(t, leading, batch) for t in (self.x, self.mean, self.scale))
-            rows = (x - mean).mul_(scale).mul_(rows)
-        return DenseForm(rows.sum(1))
+        if not self.is_weight:
+            return DenseForm(rows.sum(1))
+        x, mean, scale = (axis.split_rows(t, leading, batch) for t in (self.x, self.mean, self.scale))
+        flat = [t.flatten(2) for t in (x, mean, scale, rows)]
+        sums = layer_norm_sums(*flat)
+        if sums is not None:
+            return DenseForm(sums[0].view(batch, *own))
+        return DenseForm((x - mean).mul_(scale).mul_(rows).sum(1))
 
 
 @final
@@ -56,8 +61,6 @@ class ChannelUse(ParameterUse):
     has none of its own, for each channel. Without x this is the bias, of a convolution too.
     """
 
-    has_images: ClassVar[bool] = True
-
     x: Tensor | None
     mean: Tensor | None
     scale: Tensor | None
@@ -66,20 +69,20 @@ class ChannelUse(ParameterUse):
         return axis.dim == 0 and len(out) > 1 and own == (out[1],)
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
-        if self.x is None or self.mean is None or self.scale is None:
-            sums = gradient.sum(tuple(range(2, gradient.dim()))) if gradient.dim() > 2 else gradient
-        elif (
-            len(self.mean) == len(self.x)
-            and (found := group_norm_sums(self.x, self.mean, self.scale, gradient)) is not None
-        ):
-            sums = found[0]
-        else:
-            rows = gradient.flatten(2) if gradient.dim() > 2 else gradient.unsqueeze(2)
-            groups = self.mean.shape[1]
-            x = self.x.reshape(len(rows), groups, -1)
-            normalized = (x - self.mean.unsqueeze(2)).mul_(self.scale.unsqueeze(2))
-            sums = normalized.view(rows.shape).mul_(rows).sum(2)
+        sums = gradient.sum(tuple(range(2, gradient.dim()))) if gradient.dim() > 2 else gradient
+        if self.x is not None and self.mean is not None and self.scale is not None:
+            sums = _sum_normalized(self.x, self.mean, self.scale, gradient)
         return DenseForm(axis.split_rows(sums, 1, batch).sum(1))
+
+
+def _sum_normalized(x: Tensor, mean: Tensor, scale: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of the weight for each image, [images, channels]."""
+    found = group_norm_sums(x, mean, scale, gradient) if len(mean) == len(x) else None
+    if found is not None:
+        return found[0]
+    by_group = x.reshape(len(x), mean.shape[1], -1)
+    normalized = (by_group - mean.unsqueeze(2)).mul_(scale.unsqueeze(2)).view(len(x), x.shape[1], -1)
+    return normalized.mul_(gradient.reshape(normalized.shape)).sum(2)
 
 
 def read_layer_norm(node: Node, position: int) -> ParameterUse | None:
@@ -120,8 +123,6 @@ class ConvolutionUse(ParameterUse):
     ``in`` channels. So its weight has the gradient of that convolution's weight, with the output gradient in
     place of the input, and the input in place of the output gradient.
     """
-
-    has_images: ClassVar[bool] = True
 
     x: Tensor
     weight: Tensor

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from privet.torch_internals import read_saved
+from privet.torch_internals import get_output_dtype, read_saved
 from privet.training.per_example.forms.embedding_form import EmbeddingForm
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
 from privet.training.per_example.forms.grouped_matrix_form import GroupedMatrixForm
@@ -194,7 +194,7 @@ def _read_quotient(node: Node, position: int) -> ParameterUse | None:
 
 
 def _read_choice(node: Node, position: int) -> ParameterUse | None:
-    condition = read_saved(node, "condition")
+    condition = read_saved(node, "condition").bool()  # torch also takes bytes
     return BroadcastUse(condition if not position else ~condition)
 
 
@@ -273,4 +273,5 @@ _READERS: dict[str, Callable[[Node, int], ParameterUse | None]] = {
 def read_use(node: Node, name: str, position: int) -> ParameterUse | None:
     """How the operation uses its input at this position; None if that is not known."""
     reader = _READERS.get(name)
-    return None if reader is None else reader(node, position)
+    # The rules are for real numbers: the derivative of a complex product has the conjugate of its factor.
+    return None if reader is None or get_output_dtype(node, 0).is_complex else reader(node, position)

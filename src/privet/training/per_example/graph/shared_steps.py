@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from privet.torch_internals import read_saved
+from privet.torch_internals import get_output_dtype, read_saved
 
 __all__ = [
     "BackwardStep",
@@ -57,6 +57,8 @@ def is_split(name: str) -> bool:
 
 def is_known_step(node: Node, name: str, position: int, before: Shape) -> bool:
     """Whether ``read_step`` knows the way back through this operation."""
+    if get_output_dtype(node, 0).is_complex:
+        return False  # the way back would need conjugates
     if name in _ISOMETRIES or name == "ExpandBackward0":
         return True
     if name in ("AddBackward0", "SubBackward0"):

@@ -20,7 +20,7 @@ def normalize_groups(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``F.group_norm``, with the mean and 1/√(variance + eps) of each image and group."""
     if _is_channels_last(x) and _is_supported(x, weight, bias) and load_kernels("norm_loops") is not None:
-        y, mean, scale = _GroupNorm.apply(x, weight, bias, groups, eps)
+        y, mean, scale = _GroupNorm.apply(x, weight, bias, groups, eps)  # type: ignore[no-untyped-call]
         return y, mean, scale
     sizes = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     return torch.native_group_norm(_as_dense(x), weight, bias, *sizes, groups, eps)

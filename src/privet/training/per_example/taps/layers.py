@@ -32,6 +32,7 @@ __all__ = [
     "LinearTap",
     "RMSNormTap",
     "build_linear_forms",
+    "layer_norm_sums",
 ]
 
 
@@ -221,6 +222,20 @@ def build_affine_forms(
         yield weight, DenseForm(normalized.mul_(gradient).sum(1).view(batch, *shape))
 
 
+def layer_norm_sums(x: Tensor, mean: Tensor, scale: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The gradients of weight and bias, from [examples, tokens, …]; None if there is no loop for them."""
+    kernels = load_kernels()
+    has_kernel = all(
+        t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (x, mean, scale, rows)
+    )
+    if kernels is None or not has_kernel:
+        return None
+    weights, biases = x.new_empty(len(x), x.shape[2]), x.new_empty(len(x), x.shape[2])
+    arrays = x, mean.squeeze(2), scale.squeeze(2), rows, weights, biases
+    kernels.layer_norm_sums(choose_threads(x.numel()), *(t.detach().numpy() for t in arrays))
+    return weights, biases
+
+
 @final
 class LayerNormTap(Tap):
     """Layer normalisation."""
@@ -251,19 +266,13 @@ class LayerNormTap(Tap):
         rows = gradient.rows.flatten(2)
         shape = torch.Size(self.module.normalized_shape)
         weight, bias = self.indices.get("weight"), self.indices.get("bias")
-        kernels = load_kernels()
-        has_kernel = all(
-            t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in (x, mean, scale, rows)
-        )
-        if kernels is None or not has_kernel:
+        sums = layer_norm_sums(x, mean, scale, rows)
+        if sums is None:
             yield from build_affine_forms((x - mean).mul_(scale), rows, weight, bias, shape)
             return
-        weights, biases = x.new_empty(len(x), x.shape[2]), x.new_empty(len(x), x.shape[2])
-        arrays = x, mean.squeeze(2), scale.squeeze(2), rows, weights, biases
-        kernels.layer_norm_sums(choose_threads(x.numel()), *(t.numpy() for t in arrays))
-        for index, sums in ((bias, biases), (weight, weights)):
+        for index, total in zip((weight, bias), sums, strict=True):
             if index is not None:
-                yield index, DenseForm(sums.view(-1, *shape))
+                yield index, DenseForm(total.view(-1, *shape))
 
 
 @final
@@ -339,7 +348,8 @@ class GroupNormTap(Tap):
         x = saved[0].detach().flatten(0, 1)
         module, g = self.module, gradient.rows
         if isinstance(module, nn.GroupNorm):
-            sums = group_norm_sums(x, *[t.flatten(0, 1) for t in saved[1:]], g.flatten(0, 1))
+            mean, scale = (t.flatten(0, 1) for t in saved[1:])
+            sums = group_norm_sums(x, mean, scale, g.flatten(0, 1))
             if sums is not None:
                 for name, rows in zip(("weight", "bias"), sums, strict=True):
                     if name in self.indices:
