@@ -2,7 +2,8 @@
 
 ‖Σ_t g_t x_tᵀ‖² = Σ_st (x_s·x_t)(g_s·g_t) is symmetric in s and t, so little more than half of the products
 are enough. Batched matrix products compute all of them. Here an example is transposed into the nearest
-caches, and the products are computed in tiles of 8 by 16, 32 or 48 tokens that stay in registers.
+caches, and the products are computed in tiles of 8 by 16, 32 or 48 tokens that stay in registers. A few
+tokens beyond a multiple of 16 (a class token) have rows of their own, because a tile would be mostly empty.
 """
 
 import numpy as np
@@ -23,7 +24,9 @@ LARGEST_EXAMPLE = 1 << 18
 
 _F = np.float32
 _ROWS = 8
+_FEW = 4  # tokens beyond whole registers that get rows of their own
 _three, _two, _one = (make_outer_sum(_ROWS, n) for n in (3, 2, 1))
+_row_four, _row_one = (make_outer_sum(1, n) for n in (4, 1))
 
 
 def _transpose(rows: Floats, b: int, tokens_first: bool, out: Floats) -> None:
@@ -34,14 +37,16 @@ def _transpose(rows: Floats, b: int, tokens_first: bool, out: Floats) -> None:
     start = b * width if tokens_first else b * tokens * width
     step = rows.shape[1] * width if tokens_first else width
     flat, flat_out = rows.reshape(-1), out.reshape(-1)
-    by_tile, whole = tokens - tokens % LANES, width - width % LANES
-    for t in range(0, by_tile, LANES):
+    whole = width - width % LANES
+    tiles = -(-tokens // LANES) if tokens >= LANES else 0
+    for tile in range(tiles):
+        t = min(tile * LANES, tokens - LANES)  # the last tile overlaps the one before
         for i in range(0, whole, LANES):
             transpose_tile(flat, start + t * step + i, step, flat_out, i * across + t, across)
         for i in range(whole, width):
             for k in range(t, t + LANES):
                 flat_out[i * across + k] = flat[start + k * step + i]
-    for t in range(by_tile, tokens):
+    for t in range(0 if tiles == 0 else tokens, tokens):
         for i in range(width):
             flat_out[i * across + t] = flat[start + t * step + i]
 
@@ -49,15 +54,28 @@ def _transpose(rows: Floats, b: int, tokens_first: bool, out: Floats) -> None:
 _transpose = compile_loop(_transpose, FASTMATH)
 
 
-def _products(columns: Floats, out: Floats) -> None:
-    """out[s, t] = Σ_i columns[i, s]·columns[i, t], for t from the register of s on."""
+def _products(columns: Floats, tiled: int, tokens: int, out: Floats) -> None:
+    """out[s, t] = Σ_i columns[i, s]·columns[i, t], for t from the register of s on.
+
+    If s is ``tiled`` or more, this is for all t.
+    """
     width, across = columns.shape
     flat, flat_out = columns.reshape(-1), out.reshape(-1)
-    for s in range(0, across, _ROWS):
-        t = s - s % LANES
+    for s in range(tiled, tokens):
+        t = 0
         while t < across:
             positions = (s, 0, across, t, 0, across, 1, width, s * across + t, across)
-            left = (across - t) // LANES
+            if across - t >= 4 * LANES:
+                _row_four(flat, flat, flat_out, positions)
+                t += 4 * LANES
+            else:
+                _row_one(flat, flat, flat_out, positions)
+                t += LANES
+    for s in range(0, tiled, _ROWS):
+        t = s - s % LANES
+        while t < tiled:
+            positions = (s, 0, across, t, 0, across, 1, width, s * across + t, across)
+            left = (tiled - t) // LANES
             if left == 3 or left > 4:
                 _three(flat, flat, flat_out, positions)
                 t += 3 * LANES
@@ -78,17 +96,20 @@ def _gram_part(
     use_wide_registers()
     batch, tokens = norms.size, x.shape[0] if tokens_first else x.shape[1]
     across = -(-tokens // LANES) * LANES
+    whole = tokens - tokens % LANES
+    tiled = whole if whole and tokens - whole <= _FEW else across
     transposed_x = np.zeros((x.shape[2], across), dtype=_F)
     transposed_g = np.zeros((g.shape[2], across), dtype=_F)
     gram_x, gram_g = np.empty((across, across), dtype=_F), np.empty((across, across), dtype=_F)
     for b in range(batch * part // parts, batch * (part + 1) // parts):
         _transpose(x, b, tokens_first, transposed_x)
         _transpose(g, b, tokens_first, transposed_g)
-        _products(transposed_x, gram_x)
-        _products(transposed_g, gram_g)
+        _products(transposed_x, tiled, tokens, gram_x)
+        _products(transposed_g, tiled, tokens, gram_g)
         total, diagonal = 0.0, 0.0
         for s in range(tokens):
-            row_x, row_g = gram_x[s, s + 1 : tokens], gram_g[s, s + 1 : tokens]
+            first, last = (s + 1, min(tiled, tokens)) if s < tiled else (0, s)
+            row_x, row_g = gram_x[s, first:last], gram_g[s, first:last]
             partial = _F(0)
             for t in range(row_x.size):
                 partial += row_x[t] * row_g[t]
