@@ -164,6 +164,7 @@ def read_extent(node: Node, name: str, before: Shape, output: int) -> tuple[int,
     if name == "SplitWithSizesBackward0":
         widths = [int(n) for n in read_saved(node, "split_sizes")]
         return dim, sum(widths[:output]), sum(widths[: output + 1]), 1
-    extent = slice(read_saved(node, "start"), read_saved(node, "end"), read_saved(node, "step"))
+    ends = (read_saved(node, name) for name in ("start", "end", "step"))
+    extent = slice(*(None if end is None else read_signed(end) for end in ends))
     start, stop, step = extent.indices(before[dim])
     return dim, start, stop, step

@@ -1,0 +1,63 @@
+"""Slices that count from the end: exact against a loop over the examples.
+
+Found by a hostile review: torch saves a negative start as a large unsigned number. ``w[-6:]`` failed with a
+foreign error. ``w[-1:]`` had no gradient at all: it was missing in the norms and in the sum. With dropout the
+test of examples alone does not run, so nothing noticed it.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from privet.training.per_example import ClippedSums, per_example_loss
+
+LOSS = per_example_loss(nn.CrossEntropyLoss())
+
+
+class Flat:
+    ceiling = 0.2
+
+    def factors(self, squared_norms):
+        return (0.2 / squared_norms.sqrt()).clamp(max=1.0)
+
+
+class Model(nn.Module):
+    def __init__(self, body, shape):
+        super().__init__()
+        self.body, self.first, self.w = body, nn.Linear(6, 6), nn.Parameter(torch.randn(shape) * 0.5)
+        self.drop = nn.Dropout(0.0)  # it draws random numbers all the same
+
+    def forward(self, x):
+        return self.body(self.w, self.drop(self.first(x).tanh())).flatten(1).unfold(1, 3, 1).mean(1)
+
+
+BODIES = {
+    "last number": ((9,), lambda w, h: h * w[-1:]),
+    "last numbers": ((9,), lambda w, h: h * w[-6:]),
+    "in between": ((9,), lambda w, h: h * w[-7:-1]),
+    "in steps": ((13,), lambda w, h: h + w[-12:-1:2]),
+    "last row": ((3, 6), lambda w, h: h * w[-1:]),
+    "last column": ((6, 3), lambda w, h: (h @ w[:, -1:]) * h),
+    "rows of a matrix": ((9, 6), lambda w, h: h @ w[-6:]),
+    "one row of a matrix": ((9, 6), lambda w, h: nn.functional.linear(h, w[-1:]) * h),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_slices_from_the_end_are_exact(name):
+    shape, body = BODIES[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Model(body, shape).double()
+        sums = ClippedSums(model, LOSS, Flat())
+        for size in (4, 6, 5):
+            x, y = torch.randn(size, 5, 6, dtype=torch.float64), torch.randint(0, 3, (size,))
+            out = sums.layout.zeros()
+            norms = sums.add((x,), y, out)
+            rows = []
+            for i in range(size):
+                loss = LOSS(model(x[i : i + 1]), y[i : i + 1]).sum()
+                rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, model.parameters())]))
+            total = sum(r * min(1.0, 0.2 / float(r.norm())) for r in rows)
+            assert torch.allclose(norms, torch.stack(rows).square().sum(1), rtol=1e-9)
+            assert torch.allclose(out, total, rtol=1e-9, atol=1e-12)
