@@ -6,8 +6,9 @@ type of the value and never the value, which may be private. A hint that it does
 a check that is unsure must not refuse.
 
 ``readers.py`` finds the reader of a hint, in ``scalars.py``, ``objects.py``, ``containers.py`` or
-``arrays.py``; ``mismatch.py`` is their refusal. A new kind of hint gets a reader in one of these and a line
-in ``readers.py``. Values are asked with ``is_a`` alone, as an object may raise whatever it is asked.
+``arrays.py``; ``mismatch.py`` is their refusal, and ``exact_types.py`` is their shortcut for long lists. A
+new kind of hint gets a reader in one of these and a line in ``readers.py``. Values are asked with ``is_a``
+alone, as an object may raise whatever it is asked.
 """
 
 from privet.type_hints.mismatch import Mismatch, Reader

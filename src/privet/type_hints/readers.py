@@ -16,6 +16,7 @@ from privet.type_hints.containers import (
     set_reader,
     tuple_reader,
 )
+from privet.type_hints.exact_types import accept_exact_lists
 from privet.type_hints.mismatch import Mismatch, Reader, mismatch
 from privet.type_hints.objects import (
     LEAVE_OUT,
@@ -83,7 +84,8 @@ def reader_for(hint: object) -> Reader | None:
         not isinstance(kind, type) or kind is object or kind.__module__ == "typing"
     ):  # such as Any and TextIO, for which other objects may stand
         return None
-    return _class_hint_reader(kind, inner)
+    reader = _class_hint_reader(kind, inner)
+    return reader if reader is None else accept_exact_lists(hint, reader)
 
 
 def _class_hint_reader(kind: type, inner: tuple[object, ...]) -> Reader | None:

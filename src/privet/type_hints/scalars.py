@@ -11,6 +11,7 @@ import numpy as np
 from privet.type_hints.mismatch import Mismatch, is_a, mismatch
 
 __all__ = [
+    "LARGEST",
     "read_bool",
     "read_bytes",
     "read_callable",
@@ -21,7 +22,8 @@ __all__ = [
     "read_text",
 ]
 
-_LARGEST = int(sys.float_info.max)
+LARGEST = int(sys.float_info.max)
+"""The largest whole number that is accepted."""
 
 
 def read_float(value: object) -> object:
@@ -103,7 +105,7 @@ def _within_float64(value: object, needed: str) -> object:
     """Numbers are counts, rates and seeds: one beyond float64 is a mistake, and most formulas could not take
     it.
     """
-    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
         raise Mismatch(needed, "one beyond the range of float64", "Give a number that can occur.")
     return value
 
