@@ -186,7 +186,9 @@ def by_values(outputs, targets):
     return F.cross_entropy(outputs, targets)
 
 
-@pytest.mark.parametrize("loss", [Focal(), smoothed_mean, sum_of_squares, by_values], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Focal(), smoothed_mean, sum_of_squares, by_values], ids=["focal", "mean", "sum", "by values"]
+)
 def test_a_loss_of_a_batch_is_called_for_every_example_alone(loss):
     outputs, targets = logits(), labels()
     rows = as_per_example_loss(loss)(outputs, targets)

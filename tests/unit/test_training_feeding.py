@@ -237,7 +237,9 @@ class Stream(IterableDataset):
 
 
 @pytest.mark.parametrize(
-    "data", [Stream(), DataLoader(Stream(), batch_size=4), iter([(X, Y)]), (row for row in X)], ids=str
+    "data",
+    [Stream(), DataLoader(Stream(), batch_size=4), iter([(X, Y)]), (row for row in X)],
+    ids=["stream", "loader", "iterator", "generator"],
 )
 def test_streams_are_refused_with_the_reason(data):
     for call in (
