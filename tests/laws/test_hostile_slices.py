@@ -1,8 +1,8 @@
 """Slices that count from the end: exact against a loop over the examples.
 
 Found by a hostile review: torch saves a negative start as a large unsigned number. ``w[-6:]`` failed with a
-foreign error. ``w[-1:]`` had no gradient at all: it was missing in the norms and in the sum. With dropout the
-test of examples alone does not run, so nothing noticed it.
+foreign error. ``w[-1:]`` had no gradient at all: it was missing in the norms and in the sum. A model with
+dropout was accepted with it, because the test of examples alone does not run there.
 """
 
 import pytest
@@ -25,10 +25,9 @@ class Model(nn.Module):
     def __init__(self, body, shape):
         super().__init__()
         self.body, self.first, self.w = body, nn.Linear(6, 6), nn.Parameter(torch.randn(shape) * 0.5)
-        self.drop = nn.Dropout(0.0)  # it draws random numbers all the same
 
     def forward(self, x):
-        return self.body(self.w, self.drop(self.first(x).tanh())).flatten(1).unfold(1, 3, 1).mean(1)
+        return self.body(self.w, self.first(x).tanh()).flatten(1).unfold(1, 3, 1).mean(1)
 
 
 BODIES = {
@@ -61,3 +60,14 @@ def test_slices_from_the_end_are_exact(name):
             total = sum(r * min(1.0, 0.2 / float(r.norm())) for r in rows)
             assert torch.allclose(norms, torch.stack(rows).square().sum(1), rtol=1e-9)
             assert torch.allclose(out, total, rtol=1e-9, atol=1e-12)
+
+
+def test_the_last_number_has_a_gradient_in_a_model_with_dropout():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Model(lambda w, h: nn.functional.dropout(h, 0.2) * w[-1:], (9,)).double()
+        sums = ClippedSums(model, LOSS, Flat())
+        out = sums.layout.zeros()
+        sums.add((torch.randn(4, 5, 6, dtype=torch.float64),), torch.randint(0, 3, (4,)), out)
+        gradient = sums.layout.views(out)[sums.layout.names.index("w")]
+        assert bool(gradient[-1].abs() > 1e-6)

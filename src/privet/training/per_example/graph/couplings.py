@@ -14,7 +14,7 @@ test, not a proof.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import final
 
 import numpy as np
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.torch_internals import DropoutBase
+from privet.training.per_example.graph.constant_draws import ConstantDraws
 from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.refusals import CrossExample, require_losses
 
@@ -68,12 +69,13 @@ def select_examples(inputs: tuple[Tensor, ...], targets: Tensor, indices: Tensor
 class CouplingTests:
     """The tests of one model and its loss."""
 
-    __slots__ = ("_generator", "_loss", "_model", "_parameters", "_silenced")
+    __slots__ = ("_draws_constants", "_generator", "_loss", "_model", "_parameters", "_silenced")
 
     def __init__(self, model: nn.Module, loss: LossFunction, parameters: list[nn.Parameter]) -> None:
         self._model, self._loss, self._parameters = model, loss, parameters
         self._generator = np.random.default_rng()  # chooses batches; protects nobody
         self._silenced: list[nn.Module] | None = None  # set to evaluation mode, so that losses are not random
+        self._draws_constants = False  # whether losses repeat in training mode only with constant draws
 
     def require_independent_pair(self, two: Lot, three: Lot) -> None:
         """Refuse losses of two examples that change when a third is added."""
@@ -100,7 +102,7 @@ class CouplingTests:
 
     def require_same_alone(self, inputs: tuple[Tensor, ...], targets: Tensor, squared_norms: Tensor) -> None:
         """Refuse gradients of a lot if the same examples alone have gradients with other norms."""
-        if self._silenced:
+        if self._silenced or self._draws_constants:
             return  # other dropout masks give other gradients
         norms = (squared_norms if squared_norms.dim() == 1 else squared_norms.sum(1)).sqrt()
         chosen = self._generator.permutation(len(targets))[:TESTED_ALONE]
@@ -146,18 +148,28 @@ class CouplingTests:
     def _find_random_modules(self, lot: Lot) -> list[nn.Module]:
         """The modules that need evaluation mode to make losses repeat: none, those with dropout, or all.
 
-        Two losses may be the same by chance, as those of a model that rarely drops a path. So the pass must
-        draw no random numbers either.
+        All are the last resort: evaluation mode hides what a model does in training only. Before that,
+        random draws are replaced by constants. Two losses may be the same by chance, as those of a model that
+        rarely drops a path. So the pass must draw no random numbers either.
         """
         modules = list(self._model.modules())
         with_dropout: list[nn.Module] = [m for m in modules if isinstance(m, _WITH_DROPOUT)]
-        for silenced in ([], with_dropout, modules):
-            self._silenced = silenced
-            with self._silence():
-                state = torch.get_rng_state()
-                first = self._losses(*lot)
-                if torch.equal(state, torch.get_rng_state()) and torch.equal(first, self._losses(*lot)):
-                    return silenced
+        for silenced, constants in (
+            ([], False),
+            (with_dropout, False),
+            (with_dropout, True),
+            (modules, False),
+        ):
+            self._silenced, self._draws_constants = silenced, constants
+            try:
+                with self._silence():
+                    state = torch.get_rng_state()
+                    first = self._losses(*lot)
+                    if torch.equal(state, torch.get_rng_state()) and torch.equal(first, self._losses(*lot)):
+                        return silenced
+            except Exception:
+                if not constants:
+                    raise  # a model that runs without constant draws may fail with them
         return modules
 
     @contextmanager
@@ -166,7 +178,8 @@ class CouplingTests:
         try:
             for module, _ in modes:
                 module.training = False
-            yield
+            with ConstantDraws() if self._draws_constants else nullcontext():
+                yield
         finally:
             for module, mode in modes:
                 module.training = mode
