@@ -9,7 +9,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import itemgetter
 from typing import TypeAlias, cast
 
 from privet.type_hints.mismatch import Reader
@@ -88,11 +87,10 @@ def _fixed_check(places: list[_Checks]) -> _Check:
     """Tuples of one length, each place with its own checks."""
 
     def check(values: Sequence[object]) -> bool:
-        if set(map(len, cast("Sequence[tuple[object, ...]]", values))) - {len(places)}:
+        tuples = cast("Sequence[tuple[object, ...]]", values)
+        if set(map(len, tuples)) - {len(places)}:
             return False
-        return all(
-            _fulfil(checks, list(map(itemgetter(place), values))) for place, checks in enumerate(places)
-        )
+        return all(_fulfil(checks, [one[place] for one in tuples]) for place, checks in enumerate(places))
 
     return check
 
