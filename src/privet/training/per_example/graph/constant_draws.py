@@ -57,7 +57,7 @@ _CONSTANTS: dict[Any, Callable[..., Any]] = {
 
 
 @final
-class ConstantDraws(TorchDispatchMode):
+class ConstantDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A context in which the common draws of torch give constants."""
 
     def __torch_dispatch__(

@@ -178,7 +178,7 @@ class CouplingTests:
         try:
             for module, _ in modes:
                 module.training = False
-            with ConstantDraws() if self._draws_constants else nullcontext():
+            with ConstantDraws() if self._draws_constants else nullcontext():  # type: ignore[no-untyped-call]
                 yield
         finally:
             for module, mode in modes:
