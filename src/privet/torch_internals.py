@@ -17,6 +17,8 @@ from torch.autograd import Variable
 from torch.autograd.graph import Node
 from torch.nn.modules import module as module_internals
 from torch.nn.utils.parametrizations import _SpectralNorm as SpectralNormParametrization
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map as map_tensors
 
 __all__ = [
     "TESTED_VERSIONS",
@@ -25,6 +27,7 @@ __all__ = [
     "DropoutBase",
     "InstanceNormBase",
     "SpectralNormParametrization",
+    "TorchDispatchMode",
     "count_outputs",
     "get_buffers",
     "get_children",
@@ -44,6 +47,7 @@ __all__ = [
     "interpolate_all_",
     "is_persistent",
     "is_view",
+    "map_tensors",
     "read_integers",
     "read_saved",
     "run_backward",

@@ -43,11 +43,25 @@ def run(in_training, sizes=(8, 12, 6, 9)):
     return sums
 
 
+class CentredBackward(torch.autograd.Function):
+    """The identity, with a gradient that the examples of the batch share."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient - gradient.mean(0, keepdim=True)
+
+
 COUPLED = {
     "centred": lambda h: F.dropout(h - h.mean(0).detach(), 0.2),
     "scaled": lambda h: F.dropout(h / h.detach().std(0), 0.2),
     "mixed with another example": lambda h: 0.7 * h + 0.3 * h[torch.randperm(len(h))].detach(),
     "centred, with paths left out": lambda h: h + (torch.rand(len(h), 1, 1) > 0.1) * (h - h.mean(0).detach()),
+    "centred on the way back": lambda h: F.dropout(CentredBackward.apply(h), 0.2),
+    "centred on the way back, nn.Dropout": lambda h: nn.Dropout(0.2)(CentredBackward.apply(h)),
     "shifted": lambda h: h + 0.1 * torch.randn_like(h) + h.roll(1, 0).detach(),
 }
 

@@ -47,6 +47,8 @@ NEEDED = {
     "nn.modules.conv._ConvNd": lambda: nn.modules.conv,
     "nn.modules.module._has_any_global_hook": lambda: nn.modules.module,
     "nn.utils.parametrizations._SpectralNorm": lambda: nn.utils.parametrizations,
+    "utils._python_dispatch": lambda: torch.utils,
+    "utils._pytree": lambda: torch.utils,
     "nn.Module._parameters": nn.Module,
     "nn.Module._modules": nn.Module,
     "nn.Module._buffers": nn.Module,
@@ -137,6 +139,7 @@ def uses_of_private_torch(source):
                 yield node.lineno, node.attr
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             yield from ((node.lineno, a.name) for a in node.names if a.name.startswith("_"))
+            yield from ((node.lineno, part) for part in node.module.split(".") if part.startswith("_"))
         elif isinstance(node, ast.Constant) and str(node.value).startswith(tuple(PRIVATE)):
             yield node.lineno, node.value
 

@@ -13,9 +13,9 @@ from typing import Any, final
 import torch
 from torch import Tensor
 from torch.func import vmap
-from torch.utils import _pytree as pytree
 
 from privet.errors import InvalidArgument
+from privet.torch_internals import map_tensors
 
 __all__ = ["EachAlone"]
 
@@ -58,13 +58,13 @@ class EachAlone:
                 # What stops vmap stops it for every lot. A fault of the loss itself is raised again below.
                 self._needs_loop = True
         rows = [
-            self._loss(pytree.tree_map(lambda x, i=i: x[i : i + 1], outputs), targets[i : i + 1])
+            self._loss(map_tensors(lambda x, i=i: x[i : i + 1], outputs), targets[i : i + 1])
             for i in range(len(targets))
         ]
         return torch.stack([row.reshape(()) for row in rows])
 
     def _compute_one(self, output: Any, target: Tensor) -> Tensor:  # noqa: ANN401 - as above
-        batch = pytree.tree_map(lambda x: x.unsqueeze(0), output)
+        batch = map_tensors(lambda x: x.unsqueeze(0), output)
         return self._loss(batch, target.unsqueeze(0)).reshape(())
 
 

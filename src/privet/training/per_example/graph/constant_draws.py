@@ -11,7 +11,8 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from privet.torch_internals import TorchDispatchMode
 
 __all__ = ["ConstantDraws"]
 

@@ -103,7 +103,8 @@ class CouplingTests:
     def require_same_alone(self, inputs: tuple[Tensor, ...], targets: Tensor, squared_norms: Tensor) -> None:
         """Refuse gradients of a lot if the same examples alone have gradients with other norms."""
         if self._silenced or self._draws_constants:
-            return  # other dropout masks give other gradients
+            self._require_same_alone_silenced(inputs, targets)  # other dropout masks give other gradients
+            return
         norms = (squared_norms if squared_norms.dim() == 1 else squared_norms.sum(1)).sqrt()
         chosen = self._generator.permutation(len(targets))[:TESTED_ALONE]
         slack = NORM_TOLERANCE * (AUTOCAST_FACTOR if _uses_autocast(targets) else 1.0)
@@ -117,11 +118,37 @@ class CouplingTests:
                 gradients = torch.autograd.grad(losses.sum(), self._parameters, allow_unused=True)
                 alone = sum(float(g.double().square().sum()) for g in gradients if g is not None) ** 0.5
                 failures += abs(float(norms[i]) - alone) > slack * max(alone, float(norms[i])) + least
-        if 2 * failures > len(chosen):
-            raise CrossExample(
-                "'model' must give an example the same gradient alone and inside of a lot, got different "
-                "gradients. Remove what is computed over the examples of a batch, also behind detach()."
-            )
+        _require_few(failures, len(chosen))
+
+    def _require_same_alone_silenced(self, inputs: tuple[Tensor, ...], targets: Tensor) -> None:
+        """The same for a random model: without its randomness, a few examples together against each alone."""
+        chosen = torch.from_numpy(self._generator.permutation(len(targets))[:TESTED_ALONE]).to(targets.device)
+        lot = select_examples(inputs, targets, chosen)
+        slack = NORM_TOLERANCE * (AUTOCAST_FACTOR if _uses_autocast(targets) else 1.0)
+        pairs: list[tuple[Tensor, Tensor]] = []
+        with preserve_state(self._model), self._silence(), torch.enable_grad():
+            together = self._loss(self._model(*lot[0]), lot[1])
+            for i in range(len(chosen)):
+                try:
+                    losses = self._loss(self._model(*[x[i : i + 1] for x in lot[0]]), lot[1][i : i + 1])
+                except (RuntimeError, IndexError, ValueError):
+                    return  # the model does not accept a single example
+                pairs.append((self._flat_gradient(together[i]), self._flat_gradient(losses.sum())))
+        largest = max(float(alone.norm()) for _, alone in pairs)
+        failures = sum(
+            float((first - alone).norm()) > slack * (float(alone.norm()) + 1e-2 * largest)
+            for first, alone in pairs
+        )
+        _require_few(failures, len(pairs))
+
+    def _flat_gradient(self, loss: Tensor) -> Tensor:
+        gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True, retain_graph=True)
+        return torch.cat(
+            [
+                torch.zeros_like(p).flatten() if g is None else g.flatten()
+                for p, g in zip(self._parameters, gradients, strict=True)
+            ]
+        ).double()
 
     def _compare(self, first: Tensor, second: Tensor, *, allowed: int, typical: float = 0.0) -> None:
         slack = LOSS_TOLERANCE * (AUTOCAST_FACTOR if _uses_autocast(first) else 1.0)
@@ -183,6 +210,15 @@ class CouplingTests:
         finally:
             for module, mode in modes:
                 module.training = mode
+
+
+def _require_few(failures: int, tested: int) -> None:
+    """Refuse if more than half of the tested examples have another gradient alone."""
+    if 2 * failures > tested:
+        raise CrossExample(
+            "'model' must give an example the same gradient alone and inside of a lot, got different "
+            "gradients. Remove what is computed over the examples of a batch, also behind detach()."
+        )
 
 
 _WITH_DROPOUT = (DropoutBase, nn.RNNBase, nn.MultiheadAttention)
