@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _ROUND_OFF = 1e-12
+_MOST_BINS = 1_000_000  # of a picture of the privacy loss
 _NOTEBOOK_DELTAS = (1e-5, 1e-6, 1e-8)
 
 
@@ -240,7 +241,7 @@ class Guarantee:
 
     def privacy_loss(self, *, bins: int = 200) -> LossHistogram:
         """The distribution of the privacy-loss random variable, for plots; no bound uses it."""
-        return self.curve.histogram(whole("bins", bins, least=2))
+        return self.curve.histogram(whole("bins", bins, least=2, most=_MOST_BINS))
 
     def group(self, *, size: int) -> "Guarantee":
         """The guarantee for ``size`` units together: kε for pure DP (Dwork & Roth 2014, Theorem 2.2)."""

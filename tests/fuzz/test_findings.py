@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from privet import auditing, events, mechanisms, testing, training
-from privet.accounting import Basic
+from privet.accounting import Basic, account
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.attacks import shadows
 from privet.attacks.shadows.progress import ShadowProgress
@@ -17,9 +17,11 @@ from privet.auditing.guesses import GuessResult
 from privet.errors import InvalidArgument, NotEnoughMemory
 from privet.fingerprints import take_fingerprint
 from privet.learning.solver import gaussian_multiplier
+from privet.mechanisms.sampling.sources import check_source
 from privet.randomness import SecureNoise
 from privet.releasing.synthetic import Categories, Domain, all_marginals
 from privet.scores import Scores
+from privet.training.noise.secure_stream import require_source
 
 
 class _NoItems:
@@ -150,3 +152,17 @@ def test_bounds_beyond_int64():
 
 def test_half_characters_are_hashed():
     assert take_fingerprint("a\ud800", b"", None) != take_fingerprint("a\ud801", b"", None)
+
+
+def test_a_picture_has_no_more_bins_than_memory():
+    event = events.dp_sgd(noise_multiplier=1.0, sampling_rate=0.1, steps=3)
+    claim = account(event, adjacency=AddRemove())
+    with pytest.raises(InvalidArgument, match="'bins'"):
+        claim.privacy_loss(bins=2**63)
+
+
+@pytest.mark.parametrize("check", [check_source, require_source])
+def test_a_wrong_source_is_named_by_its_type(check):
+    with pytest.raises(InvalidArgument, match="of type str") as refused:
+        check("a secret")
+    assert "secret" not in str(refused.value)

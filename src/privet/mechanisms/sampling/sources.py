@@ -1,6 +1,5 @@
 """A check of the source that noise is drawn from."""
 
-from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource
 
@@ -11,7 +10,7 @@ def check_source(source: NoiseSource) -> NoiseSource:
     """A source of privacy noise, as opposed to experiment randomness."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {format_value(source)}. Give SecureNoise(), or "
-            f"SeededNoise(…) in a test."
+            f"'source' must be a NoiseSource, got a value of type {type(source).__name__}. Give "
+            f"SecureNoise(), or SeededNoise(…) in a test."
         )
     return source

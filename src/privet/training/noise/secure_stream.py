@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from privet.arguments import format_value, whole
+from privet.arguments import whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.randomness import NoiseSource, SecureNoise
@@ -79,7 +79,7 @@ def require_source(source: NoiseSource) -> NoiseSource:
     """Require a source of privacy noise. A generator for experiments is refused."""
     if not isinstance(source, NoiseSource):
         raise InvalidArgument(
-            f"'source' must be a NoiseSource, got {format_value(source)}. "
+            f"'source' must be a NoiseSource, got a value of type {type(source).__name__}. "
             f"Give SecureNoise(), or SeededNoise(…) in a test."
         )
     return source
