@@ -300,6 +300,8 @@ class GroupCurve(Curve):
     δₖ(ε) ≤ δ(ε/k) (exp(ε) − 1)/(exp(ε/k) − 1), by k steps of one unit each. The lower bound is that of one
     unit, which a group can never be below.
 
+    A group of groups is one larger group: the bounds multiply to the same bound, so they are not nested.
+
     Reference: Vadhan 2017, Lemma 2.2.
     """
 
@@ -308,6 +310,9 @@ class GroupCurve(Curve):
 
     def __post_init__(self) -> None:
         whole("size", self.size)
+        if isinstance(self.single, GroupCurve):
+            object.__setattr__(self, "size", self.size * self.single.size)
+            object.__setattr__(self, "single", self.single.single)
 
     def delta(self, epsilon: float) -> Interval:
         if epsilon == math.inf:

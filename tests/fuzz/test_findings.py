@@ -166,3 +166,21 @@ def test_a_wrong_source_is_named_by_its_type(check):
     with pytest.raises(InvalidArgument, match="of type str") as refused:
         check("a secret")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "classes", [({}, {}), ([1], [1, 2]), (["a"], ["b"])], ids=["mappings", "ragged", "lists"]
+)
+def test_classes_are_names_or_numbers(classes):
+    data = np.zeros((4, 2), dtype=np.float32), ["a", "b", "a", "b"]
+    with pytest.raises(InvalidArgument, match="'classes'"):
+        training.train(nn.Linear(2, 2), data, epsilon=1.0, delta=1e-3, epochs=1, classes=classes)
+
+
+def test_a_group_of_groups_is_one_group():
+    """Nested three times, one question took more than 20 seconds."""
+    event = events.dp_sgd(noise_multiplier=1.0, sampling_rate=0.1, steps=10)
+    claim = account(event, adjacency=AddRemove())
+    nested = claim.group(size=2).group(size=3)
+    assert nested.curve == claim.group(size=6).curve
+    assert nested.epsilon_bounds(delta=1e-3) == claim.group(size=6).epsilon_bounds(delta=1e-3)

@@ -523,3 +523,14 @@ def test_processes_that_train_together_have_the_same_canaries(tmp_path):
         worker.join()
     assert first == second
     assert np.array(first[1]) == pytest.approx(4.0 * np.array(first[0]), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "indices", [torch.tensor([float("nan")]), torch.tensor([True]), torch.tensor([10**6])]
+)
+def test_lots_of_canaries_are_whole_numbers_within_the_data(indices):
+    data = with_canaries(
+        (torch.randn(80, 3), torch.arange(80) % 2), Canaries(32, Mislabelled(classes=2), seed=1)
+    )
+    with pytest.raises(InvalidArgument, match="'indices'"):
+        list(data.split(indices))

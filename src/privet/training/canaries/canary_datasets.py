@@ -104,6 +104,13 @@ class CanaryDataset(Examples):
 
     def split(self, indices: Tensor) -> Iterator[Tensor]:
         """Split the slots that are filled."""
+        is_whole = not (indices.is_floating_point() or indices.is_complex() or indices.dtype is torch.bool)
+        if not is_whole or (
+            indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < len(self)
+        ):
+            raise InvalidArgument(
+                f"'indices' must be whole numbers from 0 to {len(self) - 1}, got others. Give those of a lot."
+            )
         canaries = self._canary_of_slot[indices]
         filled = indices[(canaries < 0) | self._present[canaries.clamp(min=0)]]
         if isinstance(self._examples, TensorExamples):

@@ -20,8 +20,12 @@ def as_classes(classes: Sequence[Any] | None) -> tuple[Any, ...] | None:
     """Read the declared classes: at least two, each once."""
     if classes is None:
         return None
-    declared = tuple(np.asarray(list(classes)).tolist()) if not isinstance(classes, str) else ()
-    if len(declared) < 2 or len(set(declared)) < len(declared):
+    try:
+        declared = tuple(np.asarray(list(classes)).tolist()) if not isinstance(classes, str) else ()
+        different = len(set(declared))
+    except (TypeError, ValueError):  # lists, dictionaries: no names of classes
+        declared, different = (), 0
+    if len(declared) < 2 or different < len(declared):
         raise InvalidArgument(
             f"'classes' must be at least two different classes, got {format_value(classes)}. List each class "
             "once, in the order of the model's outputs."
