@@ -184,3 +184,9 @@ def test_a_group_of_groups_is_one_group():
     nested = claim.group(size=2).group(size=3)
     assert nested.curve == claim.group(size=6).curve
     assert nested.epsilon_bounds(delta=1e-3) == claim.group(size=6).epsilon_bounds(delta=1e-3)
+
+
+@pytest.mark.parametrize("bound", [auditing.OneRun(), auditing.OneRunFDP()], ids=["one run", "f-DP"])
+def test_a_bound_to_raise_is_a_number(bound):
+    with pytest.raises(InvalidArgument, match="'least'"):
+        bound.raise_bound(GuessResult(10, 10), 10, 0.05, 1e-6, float("nan"))

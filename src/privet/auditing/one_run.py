@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from privet.arguments import finite
 from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import FloatArray
 from privet.auditing.guesses import PLAN, Guesses, GuessResult
@@ -55,6 +56,7 @@ class OneRun(OneRunAudit):
         return f"One run; {COINS}."
 
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
+        finite("least", least)
         if float(few_errors(line.made - line.right, line.made, expit(-float(least)))) >= level:
             return least  # not even δ = 0 is refuted
         return find_largest_refuted(lambda epsilon: p_value(line, records, epsilon, delta) < level, least)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+from privet.arguments import finite
 from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import NEAR_NOTHING, Curves, GaussianCurves, OneCurve
 from privet.auditing.draws import balance_draw
@@ -61,6 +62,7 @@ class OneRunFDP(OneRunAudit):
         return any(is_refuted(line, len(draw.values), curve, 0.0, level) for line in counted)
 
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
+        finite("least", least)
         del delta
         start = max(least, NEAR_NOTHING)
         largest = find_largest_refuted(

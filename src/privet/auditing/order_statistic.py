@@ -26,6 +26,7 @@ from typing import final
 import numpy as np
 from scipy.special import betaincinv
 
+from privet.arguments import finite
 from privet.auditing.audits import find_largest_refuted
 from privet.auditing.curves import NEAR_NOTHING, Curves, FloatArray, GaussianCurves
 from privet.auditing.guesses import EVERYBODY, Guesses, GuessResult
@@ -63,6 +64,7 @@ class OrderStatistic(OneRunAudit):
         return f"One run; {COINS}; canaries do not interfere; {self.curves.shape}."
 
     def raise_bound(self, line: GuessResult, records: int, level: float, delta: float, least: float) -> float:
+        finite("least", least)
         del delta
         start = max(least, NEAR_NOTHING)
         largest = find_largest_refuted(

@@ -90,7 +90,7 @@ class CanaryDataset(Examples):
     def __init__(
         self, examples: Examples, count: int, seed: int, kind: str, adversary: Adversary, *, added: int
     ) -> None:
-        self._examples, self.count, self.kind = examples, whole("count", count), kind
+        self._examples, self.count, self.kind = examples, whole("count", count, most=1 << 40), kind
         self.adversary, self.added = adversary, added
         self._draw_canaries(whole("seed", seed, least=0))
 
