@@ -190,3 +190,13 @@ def test_a_group_of_groups_is_one_group():
 def test_a_bound_to_raise_is_a_number(bound):
     with pytest.raises(InvalidArgument, match="'least'"):
         bound.raise_bound(GuessResult(10, 10), 10, 0.05, 1e-6, float("nan"))
+
+
+@pytest.mark.parametrize("classes", [({}, "b"), ([1], [1, 2])], ids=["mappings", "ragged"])
+def test_classes_of_estimators_can_be_sorted(classes):
+    learning = pytest.importorskip("privet.learning", reason="estimators need scikit-learn")
+    estimator = learning.LogisticRegression(
+        epsilon=1.0, data_norm=1.0, classes=classes, adjacency=ReplaceOne()
+    )
+    with pytest.raises(InvalidArgument, match="'classes'"):
+        estimator.fit(np.zeros((4, 2)), ["a", "b", "a", "b"])

@@ -15,6 +15,7 @@ from privet.errors import InvalidArgument, MissingPackage
 from privet.events import Event
 from privet.learning.inputs import (
     choose_noise_source,
+    list_classes,
     read_adjacency,
     read_table,
     read_targets,
@@ -131,7 +132,7 @@ class PrivateBayes(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: 
             )
             self.classes_, labels = np.unique(answers, return_inverse=True)
             return np.asarray(labels).reshape(-1)
-        self.classes_ = np.unique(np.asarray(list(self.classes)))
+        self.classes_ = list_classes(self.classes)
         if not self.classes_.size or self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
                 f"'classes' must be a sequence of different classes, at least one, got "

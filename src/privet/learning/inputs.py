@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data  # type: ignore[import-untype
 
 __all__ = [
     "choose_noise_source",
+    "list_classes",
     "read_adjacency",
     "read_table",
     "read_targets",
@@ -35,6 +36,17 @@ _NO_WIDTH = -1  # of a value that is no row
 def to_scalar(value: Any) -> Any:  # noqa: ANN401 - a parameter of any type
     """A numpy scalar as a Python scalar; anything else unchanged."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def list_classes(classes: Iterable[Any]) -> np.ndarray:
+    """The declared classes in order, each once."""
+    try:
+        return np.unique(np.asarray(list(classes)))
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"'classes' must be names or numbers that can be sorted, got {format_value(classes)}. List each "
+            f"class once, all of one type."
+        ) from None
 
 
 def read_adjacency(adjacency: object, fix: str) -> Adjacency:

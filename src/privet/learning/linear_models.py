@@ -14,7 +14,7 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.learning.classifier import SEEN_CLASSES, LeakWarning
 from privet.learning.estimator import PrivateLinear
-from privet.learning.inputs import to_numbers, to_scalar
+from privet.learning.inputs import list_classes, to_numbers, to_scalar
 from privet.learning.losses import ConvexLoss, Floats, HuberLoss, LogisticLoss, SmoothedHingeLoss
 from privet.learning.solver import Solver
 from privet.mechanisms.records import indices
@@ -73,7 +73,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
             self.classes_, labels = np.unique(answers, return_inverse=True)
             self._check_classes("those seen in the data")
             return np.asarray(labels).reshape(-1), SEEN_CLASSES
-        self.classes_ = np.unique(np.asarray(list(self.classes)))
+        self.classes_ = list_classes(self.classes)
         self._check_classes(format_value(self.classes))
         if self.classes_.size < len(list(self.classes)):
             raise InvalidArgument(
