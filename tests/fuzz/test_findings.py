@@ -195,8 +195,6 @@ def test_a_bound_to_raise_is_a_number(bound):
 @pytest.mark.parametrize("classes", [({}, "b"), ([1], [1, 2])], ids=["mappings", "ragged"])
 def test_classes_of_estimators_can_be_sorted(classes):
     learning = pytest.importorskip("privet.learning", reason="estimators need scikit-learn")
-    estimator = learning.LogisticRegression(
-        epsilon=1.0, data_norm=1.0, classes=classes, adjacency=ReplaceOne()
-    )
+    estimator = learning.LogisticRegression(1.0, delta=1e-3, classes=classes)
     with pytest.raises(InvalidArgument, match="'classes'"):
         estimator.fit(np.zeros((4, 2)), ["a", "b", "a", "b"])
