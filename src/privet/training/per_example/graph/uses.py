@@ -44,5 +44,5 @@ class ParameterUse(ABC):
         """The gradient of the shared tensor, from the gradient of the output."""
 
     def build_owned_form(self, gradient: Tensor, owners: RowOwners, batch: int, own: Shape) -> GradientForm:
-        """The same for rows in any order."""
-        raise NotImplementedError
+        """The same for rows in any order. Only a rule that ``takes_owners`` is asked."""
+        raise AssertionError(f"{type(self).__name__} has no rule for rows in any order")

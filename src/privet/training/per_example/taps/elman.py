@@ -58,11 +58,8 @@ class RNNTap(RecurrentTap):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         module = self.module
         assert isinstance(module, nn.RNN)
-        names = self.names(number)
         first, second = self.biases(number)
-        weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
-        assert weight is not None
-        assert state is not None
+        weight, state = self.matrices(number)
         bias = None if first is None or second is None else first + second
         input_part, leading = self.record_linear(x, weight, bias, rows)
         if rows is None:

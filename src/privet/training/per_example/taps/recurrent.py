@@ -213,11 +213,8 @@ class LSTMTap(RecurrentTap):
     def run_direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int, rows: PackedRows | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        names = self.names(number)
         first, second = self.biases(number)
-        weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
-        assert weight is not None
-        assert state is not None
+        weight, state = self.matrices(number)
         bias = None if first is None or second is None else first + second
         input_part, leading = self.record_linear(x, weight, bias, rows)
         h, c = start
@@ -258,11 +255,8 @@ class GRUTap(RecurrentTap):
     def run_direction(
         self, x: Tensor, start: tuple[Tensor, ...], number: int, rows: PackedRows | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        names = self.names(number)
         first, second = self.biases(number)
-        weight, state = self.detach_parameter(names[0]), self.detach_parameter(names[1])
-        assert weight is not None
-        assert state is not None
+        weight, state = self.matrices(number)
         input_part, leading = self.record_linear(x, weight, first, rows)
         if second is None:
             second = input_part.new_zeros(input_part.shape[-1]).requires_grad_()

@@ -112,6 +112,14 @@ class RecurrentTap(Tap):
         suffix = f"_l{layer}" + ("_reverse" if is_reverse else "")
         return f"weight_ih{suffix}", f"weight_hh{suffix}", f"bias_ih{suffix}", f"bias_hh{suffix}"
 
+    def matrices(self, number: int) -> tuple[Tensor, Tensor]:
+        """The weights of the input and of the state of one layer and direction, detached."""
+        first, second, _, _ = self.names(number)
+        weight, state = self.detach_parameter(first), self.detach_parameter(second)
+        assert weight is not None
+        assert state is not None
+        return weight, state
+
     def biases(self, number: int) -> tuple[Tensor | None, Tensor | None]:
         """The biases of one layer and direction, detached; None if it has none."""
         assert isinstance(self.module, nn.RNNBase)
