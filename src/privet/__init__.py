@@ -34,6 +34,7 @@ _MODULES = {
     "Ledger": "ledger",
     "release": "releasing.release",
     "audit": "pipeline",
+    "audit_recoveries": "pipeline",
     "audit_scores": "pipeline",
     "Report": "reporting",
     "train": "training",
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
-    from privet.pipeline import audit, audit_scores
+    from privet.pipeline import audit, audit_recoveries, audit_scores
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -92,6 +93,7 @@ __all__ = [
     "accounting",
     "attacks",
     "audit",
+    "audit_recoveries",
     "audit_scores",
     "auditing",
     "calibrate",

@@ -99,10 +99,12 @@ class RecoveryLeakage:
     def detected(self) -> bool:
         """Whether the interval of the leak excludes 0.
 
-        An attack that hits targets in the data *less* often than others also tells them apart; that counts,
-        too. What an attack adds to a blind guess does not count: it may come from better guessing.
+        With a coin, an attack that hits targets in the data *less* often than others also tells them apart,
+        and counts. Without one, hits below those of a blind guess only say that the attack is poor. What an
+        attack adds to a blind guess beside a coin does not count: it may come from better guessing.
         """
-        return not self.leak.lower <= 0 <= self.leak.upper
+        below = self.leak.upper < 0 and self.baseline_kind is BaselineKind.LEFT_OUT
+        return self.leak.lower > 0 or below
 
     @property
     def failure(self) -> float:
@@ -161,14 +163,14 @@ def measure_recoveries(recoveries: Recoveries, *, confidence: float = 0.95) -> R
         leak = difference_of_shares(hits, count, others, outside, confidence)
         if recoveries.blind_hits is not None:
             blind = rate(int(recoveries.blind_hits[inside].sum()), count, confidence)
-            above = _paired(recoveries.hits[inside], recoveries.blind_hits[inside], confidence)
+            above = _subtract_blind(recoveries.hits[inside], recoveries.blind_hits[inside], confidence)
     elif recoveries.candidates is not None:
         chance = 1 / recoveries.candidates
         kind, baseline = BaselineKind.CANDIDATES, Rate(chance, chance, chance)
         leak = Rate(success.value - chance, success.lower - chance, success.upper - chance)
     elif recoveries.blind_hits is not None:
         kind, baseline = BaselineKind.PUBLIC, rate(int(recoveries.blind_hits.sum()), count, confidence)
-        leak = _paired(recoveries.hits, recoveries.blind_hits, confidence)
+        leak = _subtract_blind(recoveries.hits, recoveries.blind_hits, confidence)
     else:
         raise InvalidArgument(
             "'recoveries' must have a baseline, got neither coins nor blind guesses. Give one of them."
@@ -231,7 +233,7 @@ def _count_intervals(*, exact: bool, beside: bool) -> int:
     return (1 if exact else 3) + 2 * beside
 
 
-def _paired(hits: Bits, blind: Bits, confidence: float) -> Rate:
+def _subtract_blind(hits: Bits, blind: Bits, confidence: float) -> Rate:
     return paired_difference(int((hits & ~blind).sum()), int((blind & ~hits).sum()), len(hits), confidence)
 
 

@@ -27,6 +27,7 @@ from privet.auditing import (
     most_at_risk,
 )
 from privet.auditing.harm import GroupAccuracy
+from privet.auditing.recovery_bounds import balance_sides
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
@@ -37,7 +38,7 @@ from privet.pipeline.choosing import Attacks, choose_attacks
 from privet.pipeline.identification import find_ledger, identify, identify_scores
 from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
 from privet.pipeline.references import KnowledgeSource, warn_of_fewer
-from privet.pipeline.reproducing import audit_call, scores_call
+from privet.pipeline.reproducing import audit_call, one_line, scores_call
 from privet.pipeline.time_limit import TimeLimit
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
@@ -243,7 +244,7 @@ def audit(
     )
     return Report(
         audits=(audited,),
-        origin=Origin(command=_one_line(call), version=__version__, seed=seed, call=call),
+        origin=Origin(command=one_line(call), version=__version__, seed=seed, call=call),
         key=secret,
     )
 
@@ -286,7 +287,7 @@ def audit_scores(
     call = scores_call(name=name, attack=attack, ledger=ledger, delta=delta, confidence=confidence)
     return Report(
         audits=(audited,),
-        origin=Origin(command=_one_line(call), version=__version__, call=call),
+        origin=Origin(command=one_line(call), version=__version__, call=call),
         key=secret,
     )
 
@@ -309,7 +310,7 @@ def _result(
         adversary=adversary,
         scores=scores,
         leakage=measure(scores, confidence=shares.interval),
-        finding=bound.test(scores if fair_coins else _balance(scores), claim, delta=delta),
+        finding=bound.test(scores if fair_coins else balance_sides(scores), claim, delta=delta),
         method=bound.method,
     )
 
@@ -362,18 +363,6 @@ def _harm(
     )
 
 
-def _balance(scores: Scores) -> Scores:
-    """Equally many members and others: the bound assumes fair coins, and the sides may have any sizes."""
-    members, others = np.flatnonzero(scores.members), np.flatnonzero(~scores.members)
-    count = min(len(members), len(others))
-    if len(members) == len(others):
-        return scores
-    generator = np.random.default_rng(0)
-    return scores.take(
-        np.concatenate([generator.choice(side, count, replace=False) for side in (members, others)])
-    )
-
-
 def _require_disjoint(public: Records, judged: Records) -> Records:
     """The public records, or a refusal where some of them are judged: an attack must not learn from the
     records to judge.
@@ -385,12 +374,6 @@ def _require_disjoint(public: Records, judged: Records) -> Records:
             f"among them. Leave these out."
         )
     return public
-
-
-def _one_line(call: str) -> str:
-    """The call without its comments, on one line."""
-    lines = [line.partition("  # ")[0].strip() for line in call.splitlines()]
-    return " ".join(lines).replace("( ", "(").replace(", )", ")")
 
 
 def _classified_correctly(view: LabelOnly, challenge: Challenge) -> Bits | None:

@@ -9,7 +9,7 @@ from privet.pipeline.choosing import AttackChoice
 from privet.reporting.facts import ReferenceModels
 from privet.scores import Records
 
-__all__ = ["audit_call", "scores_call"]
+__all__ = ["audit_call", "one_line", "recoveries_call", "scores_call"]
 
 
 def audit_call(
@@ -62,6 +62,22 @@ def scores_call(*, name: str, attack: str, ledger: Ledger | None, delta: float, 
     if ledger is not None:
         lines.append("ledger=ledger,  # what the training recorded")
     return _format_call("privet.audit_scores", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"])
+
+
+def recoveries_call(*, name: str, ledger: Ledger | None, delta: float, confidence: float) -> str:
+    """``privet.audit_recoveries`` with every argument that decides a figure."""
+    lines = ["recoveries,  # what the attacks recovered", f"name={name!r},"]
+    if ledger is not None:
+        lines.append("ledger=ledger,  # what the training recorded")
+    return _format_call(
+        "privet.audit_recoveries", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"]
+    )
+
+
+def one_line(call: str) -> str:
+    """The call without its comments, on one line."""
+    lines = [line.partition("  # ")[0].strip() for line in call.splitlines()]
+    return " ".join(lines).replace("( ", "(").replace(", )", ")")
 
 
 def _format_call(function: str, lines: Iterable[str]) -> str:

@@ -70,8 +70,8 @@ def _explain_breach(audit: ModelAudit) -> list[Advice]:
 def _train_privately(report: ReportContent, audit: ModelAudit) -> list[Advice]:
     if audit.claim is not None:
         return []
-    fpr = audit.strongest.leakage.reported_fpr or 1e-2
-    tpr = audit.strongest.leakage.tpr(fpr)
+    fpr = (audit.strongest.leakage.reported_fpr if audit.results else None) or 1e-2
+    tpr = audit.strongest.leakage.tpr(fpr) if audit.results else None
     measured = "" if tpr is None else f" The attacks that were run found {percent(tpr.value)}."
     caps = ", ".join(
         f"{percent_at_most(cap)} at ε = {epsilon:g}"
@@ -118,7 +118,7 @@ def _cost_of_privacy(report: ReportContent, audit: ModelAudit, fpr: float) -> li
 
 def _lower_epsilon(audit: ModelAudit) -> list[Advice]:
     """Advice for a proof that allows attacks a lot."""
-    fpr, proved = audit.strongest.leakage.reported_fpr, audit.epsilon_proved
+    fpr, proved = audit.strongest.leakage.reported_fpr if audit.results else None, audit.epsilon_proved
     cap = None if fpr is None else highest_tpr(audit.claim, fpr)
     if proved is None or fpr is None or cap is None or audit.standing is Standing.BROKEN:
         return []
@@ -172,7 +172,7 @@ def _look_at_groups(audit: ModelAudit) -> list[Advice]:
 
 
 def _run_stronger_attacks(audit: ModelAudit) -> list[Advice]:
-    if any(
+    if not audit.results or any(
         "reference models" in result.adversary.knows or "shadow models" in result.adversary.knows
         for result in audit.results
     ):
@@ -187,6 +187,8 @@ def _run_stronger_attacks(audit: ModelAudit) -> list[Advice]:
 
 
 def _score_more_records(audit: ModelAudit) -> list[Advice]:
+    if not audit.results:
+        return []
     result, sentences = audit.strongest, []
     members, others = result.leakage.roc.members, result.leakage.roc.others
     proved, ceiling = audit.epsilon_proved, result.finding.ceiling

@@ -17,8 +17,13 @@ __all__ = ["comparison"]
 
 
 def comparison(report: ReportContent, names: dict[str, str]) -> Html:
-    """The section that compares the models of a report; ``names`` gives the anchor of each."""
-    audits = report.audits
+    """The section that compares the models of a report; ``names`` gives the anchor of each.
+
+    Models on which membership was not attacked have no figures to compare here.
+    """
+    audits = [audit for audit in report.audits if audit.results]
+    if len(audits) < 2:
+        return Html("")
     rates = [audit.strongest.leakage.reported_fpr for audit in audits]
     fpr = None if any(rate is None for rate in rates) else max(rate for rate in rates if rate is not None)
     overview = _overview(audits, fpr, names)

@@ -18,12 +18,14 @@ __all__ = ["ReportContent"]
 class ReportContent(ABC):
     """One or more audited models, how the report came to be, and its title.
 
-    ``audits`` may be any sequence.
+    ``audits`` may be any sequence. ``exhibits`` says that forms show recovered things beside the truth:
+    private data.
     """
 
     audits: Sequence[ModelAudit]
     origin: Origin
     title: str = "Privacy audit"
+    exhibits: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "audits", tuple(self.audits))
@@ -37,6 +39,11 @@ class ReportContent(ABC):
     def worst(self) -> ModelAudit:
         """The model with the worst standing; between equals, the one that leaks most."""
         order = list(Standing)
-        return min(
-            self.audits, key=lambda audit: (order.index(audit.standing), -audit.strongest.leakage.auc.value)
-        )
+        return min(self.audits, key=lambda audit: (order.index(audit.standing), -_most_found(audit)))
+
+
+def _most_found(audit: ModelAudit) -> float:
+    """The AUC of the strongest attack on membership; without one, the largest leak of a recovery."""
+    if audit.results:
+        return audit.strongest.leakage.auc.value
+    return max(recovery.leakage.leak.value for recovery in audit.recoveries)

@@ -23,6 +23,7 @@ from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, pac
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.reporting.charts.proved_curve import highest_tpr
+from privet.reporting.recovery_facts import RecoveryResult
 from privet.scores import Scores
 from privet.views import Adversary
 
@@ -43,7 +44,7 @@ class Standing(StrEnum):
     """The verdict on a model, from worst to best. None of them is "private"."""
 
     BROKEN = "broken"  # a measured lower bound, of ε or of a rate, is above what was claimed
-    LEAKS = "leaks"  # membership was detected, and no proof caps it
+    LEAKS = "leaks"  # membership or a recovery was detected, and no proof caps it
     LEAKS_WITHIN = "leaks within its proof"  # detected, and within what was proved
     NOT_DETECTED_PROVED = "not detected, and bounded by proof"
     NOT_DETECTED = "not detected at this power"  # no proof stands behind it
@@ -178,8 +179,9 @@ class ReferenceModels:
 class ModelAudit:
     """One model: the attacks on it, and its ε bounded from both sides at one δ.
 
-    ``population`` is how many units it was trained on, as far as that is known: the true number may be
-    larger, never smaller.
+    ``results`` are attacks on membership, ``recoveries`` attacks that recover something; there is one of
+    either. ``population`` is how many units it was trained on, as far as that is known: the true number may
+    be larger, never smaller.
     """
 
     name: str
@@ -195,17 +197,21 @@ class ModelAudit:
     reference_models: ReferenceModels | None = None
     fingerprints: Fingerprints | None = None
     seconds: float = 0.0
+    recoveries: Sequence[RecoveryResult] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "results", tuple(self.results))
-        object.__setattr__(self, "checks", tuple(self.checks))
-        if not self.results:
+        for name in ("results", "checks", "recoveries"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.results and not self.recoveries:
             raise InvalidArgument("'results' must hold at least one attack, got none. Run an attack first.")
 
     def __repr__(self) -> str:
         proved = "nothing proved" if self.epsilon_proved is None else f"ε ≤ {self.epsilon_proved:.3g} proved"
+        found = (
+            f"AUC {self.strongest.leakage.auc.value:.3f}" if self.results else f"{self.recoveries[0].leakage}"
+        )
         return (
-            f"ModelAudit({self.name!r}: {self.standing}; AUC {self.strongest.leakage.auc.value:.3f}, "
+            f"ModelAudit({self.name!r}: {self.standing}; {found}, "
             f"ε ≥ {self.epsilon_measured:.3g} measured, {proved}, δ = {self.delta:g})"
         )
 
@@ -215,7 +221,24 @@ class ModelAudit:
 
     def rows(self) -> list[dict[str, object]]:
         """The figures of each attack by column name, for a table."""
-        return [
+        recovered: list[dict[str, object]] = [
+            {
+                "model": self.name,
+                "standing": self.standing.value,
+                "attack": recovery.name,
+                "on_canaries": False,
+                "detected": recovery.detected,
+                "success": recovery.leakage.success.value,
+                "baseline": recovery.leakage.baseline.value,
+                "leak": recovery.leakage.leak.value,
+                "ceiling": recovery.ceiling,
+                "epsilon_lower": recovery.epsilon,
+                "epsilon_upper": self.epsilon_proved,
+                "delta": self.delta,
+            }
+            for recovery in self.recoveries
+        ]
+        return recovered + [
             {
                 "model": self.name,
                 "standing": self.standing.value,
@@ -244,8 +267,13 @@ class ModelAudit:
         Between equals, one that detected, with the highest AUC.
 
         Canaries count only where nothing else was attacked: how well they are detected says nothing about
-        people's records.
+        people's records. Refused where membership was not attacked.
         """
+        if not self.results:
+            raise InvalidArgument(
+                "'results' must hold an attack on membership to have a strongest one, got none. Look at "
+                "'recoveries'."
+            )
         return max(self.on_records or self.results, key=_evidence)
 
     @property
@@ -255,8 +283,9 @@ class ModelAudit:
 
     @property
     def epsilon_measured(self) -> float:
-        """The lower bound on ε, from records or from canaries, whichever is higher."""
-        return self.tightest.finding.measured.value
+        """The lower bound on ε, from records, canaries or recoveries, whichever is highest."""
+        shown = [result.finding.measured.value for result in self.results]
+        return max([0.0, *shown, *(recovery.epsilon or 0.0 for recovery in self.recoveries)])
 
     @property
     def epsilon_of_records(self) -> float:
@@ -271,8 +300,10 @@ class ModelAudit:
     @property
     def epsilon_proved(self) -> float | None:
         """The upper bound on ε, by proof; None where nothing was proved."""
-        claimed = self.strongest.finding.claimed
-        return None if claimed is None else claimed.value
+        if self.results:
+            claimed = self.strongest.finding.claimed
+            return None if claimed is None else claimed.value
+        return None if self.claim is None else self.claim.epsilon(delta=self.delta)
 
     @property
     def confidence(self) -> float:
@@ -281,6 +312,7 @@ class ModelAudit:
         """
         failures = sum(result.failure for result in self.results)
         failures += 0.0 if self.harm is None else self.harm.failure
+        failures += sum(recovery.failure for recovery in self.recoveries)
         return round(max(1 - failures, 0.0), 12)
 
     @property
@@ -297,6 +329,13 @@ class ModelAudit:
         )
 
     @property
+    def recovered(self) -> bool:
+        """Whether some attack recovers more than its baseline: a leak whose interval excludes 0, or an ε
+        above 0.
+        """
+        return any(recovery.detected for recovery in self.recoveries)
+
+    @property
     def canaries_detected(self) -> bool:
         """Whether some statement about canaries excludes chance."""
         return any(result.detected for result in self.on_canaries)
@@ -304,17 +343,19 @@ class ModelAudit:
     @property
     def standing(self) -> Standing:
         """The verdict on this model."""
-        if self.violated or self.above_ceiling:
+        if self.violated or self.above_ceiling or any(each.is_above_ceiling for each in self.recoveries):
             return Standing.BROKEN
         proved = self.epsilon_proved is not None
-        if self.detected or (self.canaries_detected and not self.on_records):
+        if self.detected or self.recovered or (self.canaries_detected and not self.on_records):
             return Standing.LEAKS_WITHIN if proved else Standing.LEAKS
         return Standing.NOT_DETECTED_PROVED if proved else Standing.NOT_DETECTED
 
     @property
     def violated(self) -> bool:
         """Whether a measured ε is above the claimed one."""
-        return any(result.finding.verdict is Verdict.VIOLATED for result in self.results)
+        return any(result.finding.verdict is Verdict.VIOLATED for result in self.results) or any(
+            recovery.is_violated for recovery in self.recoveries
+        )
 
     @property
     def above_ceiling(self) -> tuple[AboveCeiling, ...]:
@@ -350,6 +391,8 @@ class ModelAudit:
     def strength(self) -> Strength:
         """The strongest kind of attack that was run on people's records; attacks on canaries do not count."""
         order = list(Strength)
+        if not self.results:
+            return Strength.UNKNOWN
         return max((result.strength for result in self.on_records or self.results), key=order.index)
 
     @property

@@ -17,6 +17,7 @@ from privet.reporting.numbers import (
     small,
     some_in_a_thousand,
 )
+from privet.reporting.recovery_words import recovery_sentences
 
 __all__ = ["Crowd", "crowd", "meaning"]
 
@@ -38,6 +39,8 @@ def crowd(audit: ModelAudit) -> Crowd | None:
 
     None where there are too few non-members to say.
     """
+    if not audit.results:
+        return None
     fpr = audit.strongest.leakage.reported_fpr
     tpr = None if fpr is None else audit.strongest.leakage.tpr(fpr)
     if fpr is None or tpr is None:
@@ -52,7 +55,10 @@ def crowd(audit: ModelAudit) -> Crowd | None:
 
 def meaning(audit: ModelAudit) -> list[str]:
     """Sentences for somebody whose record may be in the data."""
+    if not audit.results:
+        return recovery_sentences(audit)
     return [
+        *recovery_sentences(audit),
         *_tpr_sentences(audit),
         *_precision_sentences(audit),
         *_proof_sentences(audit),

@@ -19,7 +19,8 @@ def notebook_summary(report: ReportContent) -> str:
     head = element("tr", join_html(element("th", text(words)) for words in _HEADER))
     table = element("table", join_html([element("thead", head), element("tbody", join_html(rows))]))
     heading = element("strong", text(report.title))
-    parts = [heading, paragraph(verdict(report)), table, paragraph(attack_strength(report.worst))]
+    parts = [heading, paragraph(verdict(report)), table]
+    parts += [paragraph(attack_strength(report.worst))] if report.worst.results else []
     return element("div", join_html(parts))
 
 
@@ -37,4 +38,9 @@ def _cells(report: ReportContent) -> list[list[str]]:
             found = "–" if fpr is None or tpr is None else f"{percent(tpr.value)} at {percent(fpr)}"
             auc, measured = fraction(result.leakage.auc.value), at_least(result.finding.measured.value)
             rows.append([audit.name, result.name, auc, found, measured, proved])
+        for recovery in audit.recoveries:
+            success, baseline = recovery.leakage.success.value, recovery.leakage.baseline.value
+            rates = f"{percent(success)} recovered, baseline {percent(baseline)}"
+            shown = "–" if recovery.epsilon is None else at_least(recovery.epsilon)
+            rows.append([audit.name, recovery.name, "–", rates, shown, proved])
     return rows

@@ -22,6 +22,7 @@ from privet.reporting.fingerprint_section import identified_section
 from privet.reporting.markup import Html, bullet_list, element, join_html, paragraph, text
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
 from privet.reporting.sections_people import harm_section, meaning_section
+from privet.reporting.sections_recoveries import recovery_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
 from privet.reporting.standings import badge_html
 from privet.reporting.verdicts import sentence, verdict
@@ -44,6 +45,7 @@ class PageSection(NamedTuple):
 SECTIONS = (
     PageSection("roc", "Members found", lambda prefix, _, audit: roc_section(prefix, audit)),
     PageSection("epsilon", "ε from both sides", lambda prefix, _, audit: epsilon_section(prefix, audit)),
+    PageSection("recoveries", "What is recovered", recovery_section),
     PageSection("scores", "Scores", lambda prefix, _, audit: scores_section(prefix, audit)),
     PageSection("people", "Who is exposed", lambda prefix, _, audit: harm_section(prefix, audit)),
     PageSection("meaning", "For a person", lambda prefix, _, audit: meaning_section(prefix, audit)),
@@ -139,7 +141,7 @@ def _verdict(report: ReportContent) -> Html:
 
 def _strength(audit: ModelAudit) -> Html:
     """How strong the attacks were, where the verdict must not be read without it."""
-    if audit.strength is Strength.CALIBRATED:
+    if audit.strength is Strength.CALIBRATED or not audit.results:
         return Html("")
     return paragraph(attack_strength(audit), "note")
 

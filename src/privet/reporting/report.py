@@ -86,10 +86,14 @@ class Report(ReportContent):
         """The verdict in one sentence."""
         return verdict(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the report in the form that the ending of the name asks for, all of it or nothing."""
+    def save(self, path: str | Path, *, exhibits: bool = False) -> Path:
+        """Write the report in the form that the ending of the name asks for, all of it or nothing.
+
+        ``exhibits=True`` shows what attacks recovered beside the truth, in .html, .json and .md. These are
+        private data, and the report says so: keep the file as confidential as the data.
+        """
         target = _check_target(path)
-        text = _form(target)(self)
+        text = _form(target)(replace(self, exhibits=self.exhibits or exhibits))
         partial = target.with_name(f".{target.name}.part")
         try:
             # A name may hold half a character, which no file can: it is written by its number.

@@ -18,12 +18,15 @@ from privet.reporting.numbers import (
     rate_range,
     small,
 )
+from privet.reporting.sections_recoveries import recovery_tiles
 
 __all__ = ["attacks_table", "epsilon_section", "key_figures", "roc_section", "scores_section", "tiles"]
 
 
 def key_figures(audit: ModelAudit) -> Html:
-    """The five figures to remember."""
+    """The figures to remember."""
+    if not audit.results:
+        return _recovery_figures(audit)
     strongest = audit.strongest
     leakage = strongest.leakage
     fpr = leakage.reported_fpr
@@ -41,14 +44,9 @@ def key_figures(audit: ModelAudit) -> Html:
             fraction(leakage.auc.value),
             f"{fraction(leakage.auc.lower)} to {fraction(leakage.auc.upper)}; chance: 0.5",
         ),
+        *recovery_tiles(audit),
         *_epsilon_cards(audit),
-        (
-            "ε at most, proved",
-            "no proof" if audit.epsilon_proved is None else at_most(audit.epsilon_proved),
-            "nothing caps an attack"
-            if audit.claim is None
-            else f"δ = {small(audit.delta)}, {audit.claim.adjacency}",
-        ),
+        _proof_card(audit),
     ]
     if audit.test_accuracy is not None:
         trained = "" if audit.train_accuracy is None else f"on members: {percent(audit.train_accuracy)}"
@@ -64,6 +62,30 @@ def key_figures(audit: ModelAudit) -> Html:
                 "note",
             ),
         ]
+    )
+
+
+def _recovery_figures(audit: ModelAudit) -> Html:
+    """The figures of a report without attacks on membership."""
+    shown = [(result.name, result.epsilon) for result in audit.recoveries if result.epsilon is not None]
+    cards = recovery_tiles(audit)
+    if shown:
+        name, value = max(shown, key=lambda pair: pair[1])
+        cards.append(("ε at least, by recoveries", at_least(value), f"by {name}"))
+    note = (
+        f"All intervals and bounds hold together at {100 * audit.confidence:.3g} % confidence; each by "
+        f"itself holds at a higher one. Membership was not attacked."
+    )
+    return join_html([tiles([*cards, _proof_card(audit)]), paragraph(note, "note")])
+
+
+def _proof_card(audit: ModelAudit) -> tuple[str, str, str]:
+    return (
+        "ε at most, proved",
+        "no proof" if audit.epsilon_proved is None else at_most(audit.epsilon_proved),
+        "nothing caps an attack"
+        if audit.claim is None
+        else f"δ = {small(audit.delta)}, {audit.claim.adjacency}",
     )
 
 
@@ -111,7 +133,9 @@ def _attacks(audit: ModelAudit) -> str:
 
 
 def roc_section(prefix: str, audit: ModelAudit) -> Html:
-    """How many members an attack finds, by false-alarm rate."""
+    """How many members an attack finds, by false-alarm rate; empty where membership was not attacked."""
+    if not audit.results:
+        return Html("")
     strongest = audit.strongest
     floor = strongest.leakage.fpr_floor
     tprs = {fpr: rate for fpr, rate in strongest.leakage.tprs.items() if rate is not None}
@@ -190,6 +214,8 @@ def _attack_row(result: AttackResult) -> list[Html]:
 
 def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
     """ε from both sides."""
+    if not audit.results:
+        return Html("")
     spans = attack_spans(audit)
     rows = [
         [
@@ -242,6 +268,8 @@ def epsilon_section(prefix: str, audit: ModelAudit) -> Html:
 
 def scores_section(prefix: str, audit: ModelAudit) -> Html:
     """The scores of the strongest attack."""
+    if not audit.results:
+        return Html("")
     result = audit.strongest
     bins = bin_scores(result.scores, 12)
     rows = [

@@ -150,6 +150,8 @@ def _bar(group: GroupHarm) -> Html:
 
 def meaning_section(prefix: str, audit: ModelAudit) -> Html:
     """What the figures mean for a person: sentences with frequencies, and a picture of a thousand members."""
+    if not audit.results:
+        return Html("")
     sentences = bullet_list((text(words) for words in meaning(audit)), "said")
     people = crowd(audit)
     if people is None:

@@ -7,6 +7,7 @@ from privet.reporting.caution import delta_alarm
 from privet.reporting.content import ReportContent
 from privet.reporting.facts import AttackResult, ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, fraction, percent, percent_at_most
+from privet.reporting.recovery_words import recovery_breach, recovery_clause
 
 __all__ = ["breach", "sentence", "verdict"]
 
@@ -33,13 +34,14 @@ def sentence(audit: ModelAudit) -> str:
 
 
 def _finding(audit: ModelAudit) -> str:
-    ceiling = at_least(audit.strongest.finding.ceiling)
     proved = "∞" if audit.epsilon_proved is None else at_most(audit.epsilon_proved)
     match audit.standing:
         case Standing.BROKEN:
             return f"{audit.name} breaks its claim: {breach(audit)}."
         case Standing.LEAKS:
             what = "who was in its training data" if audit.on_records else "which canaries it was trained on"
+            if not audit.detected and audit.recovered:
+                what = "what it was trained on"
             return (
                 f"{audit.name} leaks {what}: {_detection_clause(audit)}, and no proof caps how "
                 f"much{_canaries(audit)}."
@@ -51,25 +53,46 @@ def _finding(audit: ModelAudit) -> str:
             )
         case Standing.NOT_DETECTED_PROVED:
             return (
-                f"Membership in {audit.name} was not detected at this power (an ε above {ceiling} cannot be "
-                f"seen with so many records), and it leaks at most ε = {proved} by proof{_canaries(audit)}."
+                f"{_nothing_found(audit)} (an ε above {_power(audit)} cannot be seen with so many "
+                f"records), and it leaks at most ε = {proved} by proof{_canaries(audit)}."
             )
         case Standing.NOT_DETECTED:
             return (
-                f"Membership in {audit.name} was not detected at this power; an ε above {ceiling} cannot be "
-                f"seen with so many records, and nothing is proved{_canaries(audit)}."
+                f"{_nothing_found(audit)}; an ε above {_power(audit)} cannot be seen with so many "
+                f"records, and nothing is proved{_canaries(audit)}."
             )
+
+
+def _nothing_found(audit: ModelAudit) -> str:
+    recovered = "no attack recovered more than its baseline"
+    if not audit.results:
+        return f"A leak of {audit.name} was not detected at this power: {recovered}"
+    more = f", and {recovered}" if audit.recoveries else ""
+    return f"Membership in {audit.name} was not detected at this power{more}"
+
+
+def _power(audit: ModelAudit) -> str:
+    """The largest ε that so many records could have shown."""
+    if audit.results:
+        return at_least(audit.strongest.finding.ceiling)
+    findings = [recovery.bound.finding for recovery in audit.recoveries]
+    return at_least(max([0.0, *(finding.ceiling for finding in findings if finding is not None)]))
 
 
 def breach(audit: ModelAudit) -> str:
     """A clause that says which measured lower bound is above which claimed upper bound."""
     sure = f"at {100 * audit.confidence:.3g} % confidence"
     if audit.violated:
-        what = "an attack" if audit.tightest in audit.on_records else "an attack on canaries"
+        what = "an attack"
+        if audit.results and audit.tightest.finding.measured.value == audit.epsilon_measured:
+            what = "an attack" if audit.tightest in audit.on_records else "an attack on canaries"
         return (
             f"{what} shows ε ≥ {at_least(audit.epsilon_measured)} {sure}, "
             f"and ε ≤ {at_most(audit.epsilon_proved or 0.0)} was claimed"
         )
+    for result in audit.recoveries:
+        if result.is_above_ceiling:
+            return f"{recovery_breach(result)}, {sure}"
     rate = audit.above_ceiling[0]
     return (
         f"“{rate.attack}” finds at least {percent(rate.tpr.lower)} of members with {percent(rate.fpr)} false "
@@ -78,6 +101,12 @@ def breach(audit: ModelAudit) -> str:
 
 
 def _canaries(audit: ModelAudit) -> str:
+    """Clauses on what recoveries and canaries showed beside the rest."""
+    recovered = f"; {recovery_clause(audit)}" if audit.detected and audit.recovered else ""
+    return f"{recovered}{_canary_clause(audit)}"
+
+
+def _canary_clause(audit: ModelAudit) -> str:
     """A clause on what canaries showed."""
     if not audit.canaries_detected or not audit.on_records:
         return ""
@@ -96,6 +125,8 @@ def _detection_clause(audit: ModelAudit) -> str:
 
     Canaries are called canaries: to find them is not to find a person.
     """
+    if audit.recovered and not audit.detected:
+        return recovery_clause(audit)
     result = audit.strongest
     leakage = result.leakage
     members = "canaries" if result.planted else "members"

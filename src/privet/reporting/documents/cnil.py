@@ -28,7 +28,6 @@ from privet.reporting.caution import condition_sentences
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.evidence import (
     CONTROLLER,
-    UNTESTED,
     exposure_sentences,
     ledger_sentences,
     list_safeguards,
@@ -36,6 +35,7 @@ from privet.reporting.documents.evidence import (
     proof_sentences,
     scope_sentences,
     threat_sentences,
+    untested_sentence,
 )
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.markup import Html, bullet_list, element, join_html, paragraph, text
@@ -157,7 +157,11 @@ def _answer(question: int, report: ReportContent) -> dict[str, Any]:
     grounds = (
         _by_model(report, exposure_sentences)
         if question == 325
-        else [paragraph(verdict(report)), *_by_model(report, _likelihood), paragraph(UNTESTED)]
+        else [
+            paragraph(verdict(report)),
+            *_by_model(report, _likelihood),
+            paragraph(untested_sentence(report)),
+        ]
     )
     return {"text": join_html(grounds), "gauge": 0, "list": []}
 
@@ -166,7 +170,7 @@ def _grounds(question: int, report: ReportContent) -> list[str]:
     """What an audit can add to a question that it does not answer; empty where the answer itself says it."""
     match question:
         case 111:
-            return [f"The audit was about {_names(report)}.", UNTESTED]
+            return [f"The audit was about {_names(report)}.", untested_sentence(report)]
         case 121:
             return [words for audit in report.audits for words in scope_sentences(audit)]
         case 122:

@@ -15,7 +15,6 @@ from privet.reporting.caution import attack_strength, audit_badge
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.evidence import (
     CONTROLLER,
-    UNTESTED,
     exposure_sentences,
     ledger_sentences,
     list_safeguards,
@@ -23,6 +22,7 @@ from privet.reporting.documents.evidence import (
     proof_sentences,
     scope_sentences,
     threat_sentences,
+    untested_sentence,
 )
 from privet.reporting.facts import ModelAudit, Standing, Strength
 from privet.reporting.fingerprint_section import identified_section
@@ -260,7 +260,7 @@ def _proportionality(report: ReportContent) -> list[Html]:
                 "–" if audit.epsilon_of_canaries is None else f"≥\u00a0{at_least(audit.epsilon_of_canaries)}"
             ),
             text(_proved_epsilon(audit)),
-            text(fraction(audit.strongest.leakage.auc.value)),
+            text(fraction(audit.strongest.leakage.auc.value) if audit.results else "–"),
         ]
         for audit in known
     ]
@@ -298,11 +298,12 @@ def _risks(report: ReportContent) -> list[Html]:
     return [
         paragraph(
             "The risk that was tested is illegitimate access: that somebody learns that a person's record "
-            "was in the training data."
+            "was in the training data"
+            + (", or recovers what it says." if any(audit.recoveries for audit in report.audits) else ".")
         ),
         element("h4", text("Threats that were tried")),
         bullet_list(map(text, threat_sentences(report))),
-        table("What each attack found, with its interval", header, rows),
+        *([table("What each attack found, with its interval", header, rows)] if rows else []),
         *_by_model(
             report,
             ("What was measured: grounds for a likelihood", measured_sentences),
@@ -310,7 +311,7 @@ def _risks(report: ReportContent) -> list[Html]:
             ("Who is more exposed", exposure_sentences),
         ),
         element("h4", text("What was not tested")),
-        paragraph(UNTESTED),
+        paragraph(untested_sentence(report)),
     ]
 
 

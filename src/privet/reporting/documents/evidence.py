@@ -27,6 +27,7 @@ from privet.reporting.numbers import (
     rate_range,
     small,
 )
+from privet.reporting.recovery_words import recovery_sentences
 from privet.reporting.verdicts import breach, verdict
 
 __all__ = [
@@ -41,8 +42,14 @@ __all__ = [
     "proof_sentences",
     "scope_sentences",
     "threat_sentences",
+    "untested_sentence",
 ]
 
+_OTHER_QUESTIONS = (
+    "The audit asked whether somebody can tell that a record was in the training data, and how often some "
+    "attacks recover what is listed as recovered. It did not test other attacks of that kind, nor who has "
+    "access to the model or the data."
+)
 CONTROLLER = "To be completed by the controller."
 UNTESTED = (
     "The audit asked one question: can somebody tell that a record was in the training data? It did not "
@@ -59,8 +66,22 @@ class Safeguard(NamedTuple):
     sentences: list[str]
 
 
+def untested_sentence(report: ReportContent) -> str:
+    """What the audit did not ask."""
+    return _OTHER_QUESTIONS if any(audit.recoveries for audit in report.audits) else UNTESTED
+
+
 def scope_sentences(audit: ModelAudit) -> list[str]:
     """What was audited."""
+    recovered = [
+        f"“{result.name}” tried to recover something of {count(result.leakage.inside)} targets that were in "
+        f"the data of the model “{audit.name}” and {count(result.leakage.outside)} that were left out."
+        for result in audit.recoveries
+    ]
+    return [*(_membership_scope(audit) if audit.results else []), *recovered]
+
+
+def _membership_scope(audit: ModelAudit) -> list[str]:
     roc, people = audit.strongest.leakage.roc, [result for result in audit.results if not result.planted]
     sentences = [
         f"The model “{audit.name}” was attacked with {count(roc.members)} records that it was trained on and "
@@ -77,6 +98,8 @@ def scope_sentences(audit: ModelAudit) -> list[str]:
 
 def measured_sentences(audit: ModelAudit) -> list[str]:
     """What attacks showed, and how much they could have shown."""
+    if not audit.results:
+        return recovery_sentences(audit)
     tightest, sure = audit.tightest, percent(audit.confidence)
     sentences = [
         *_lower_bounds(audit, sure),
@@ -89,7 +112,7 @@ def measured_sentences(audit: ModelAudit) -> list[str]:
         f"An ε up to {at_least(tightest.finding.ceiling)} could have been shown with so many records, by a "
         f"perfect attack. What is measured is a lower bound: other attacks may find more."
     )
-    return sentences
+    return [*sentences, *recovery_sentences(audit)]
 
 
 def _lower_bounds(audit: ModelAudit, sure: str) -> list[str]:
@@ -129,7 +152,7 @@ def proof_sentences(audit: ModelAudit) -> list[str]:
         f"{claim.adjacency.unit} ({claim.adjacency.relation}), by the accountant “{claim.accountant}”, for "
         f"what the ledger records."
     ]
-    fpr = audit.strongest.leakage.reported_fpr
+    fpr = audit.strongest.leakage.reported_fpr if audit.results else None
     cap = None if fpr is None else highest_tpr(claim, fpr)
     if fpr is not None and cap is not None:
         sentences.append(
@@ -201,6 +224,10 @@ def threat_sentences(report: ReportContent) -> list[str]:
                 sentences[f"Membership inference by somebody who sees {who.sees} and knows {who.knows}"] = (
                     None
                 )
+        for recovery in audit.recoveries:
+            who = recovery.adversary
+            words = f"Recovery of {who.wants} by somebody who sees {who.sees} and knows {who.knows}"
+            sentences[words] = None
     return list(sentences)
 
 
@@ -231,7 +258,7 @@ def list_safeguards(report: ReportContent) -> list[Safeguard]:
             verdict(report),
             *tested,
             *warning_sentences(report),
-            UNTESTED,
+            untested_sentence(report),
             f"Made with Privet {report.origin.version}: {report.origin.command}",
             *fingerprint_sentences(report),
         ],

@@ -3,17 +3,19 @@ limits.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 from privet.reporting.caution import audit_badge, warning_sentences
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.evidence import (
-    UNTESTED,
     attack_sentence,
     exposure_sentences,
     measured_sentences,
     proof_sentences,
+    untested_sentence,
 )
+from privet.reporting.documents.markdown import escape_markdown, list_sentences, markdown_table
+from privet.reporting.documents.recovery_card import recovery_parts
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.fingerprint_section import fingerprint_sentences
 from privet.reporting.numbers import at_least, at_most, count, fraction, percent, rate_range, small
@@ -21,23 +23,22 @@ from privet.reporting.verdicts import verdict
 
 __all__ = ["model_card"]
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]|~#])")
-
 
 def model_card(report: ReportContent) -> str:
     """The section, which starts with a heading of the second level."""
     parts = [
         "## Privacy",
-        f"**{_escape(verdict(report))}**",
-        _overview(report),
+        f"**{escape_markdown(verdict(report))}**",
+        *([_overview(report)] if any(audit.results for audit in report.audits) else []),
         "ε is a worst case: one record changes the probability of any outcome by a factor of e^ε at most, "
         "up to δ. It is *at least* what an attack shows, and *at most* what a proof shows.",
         *_by_model(report, "What was measured", _measured_text),
+        *recovery_parts(report),
         *_by_model(report, "What is proved", _proof_text),
         "### Limits",
-        _bullet_list(_limits(report)),
+        list_sentences(_limits(report)),
         "### What this is about",
-        _bullet_list(fingerprint_sentences(report)),
+        list_sentences(fingerprint_sentences(report)),
         "### How to reproduce",
         _reproduce(report),
     ]
@@ -56,7 +57,7 @@ def _overview(report: ReportContent) -> str:
         "Members found",
         "Test accuracy",
     ]
-    return _table(header, [_row(audit) for audit in report.audits])
+    return markdown_table(header, [_row(audit) for audit in report.audits if audit.results])
 
 
 def _row(audit: ModelAudit) -> list[str]:
@@ -86,12 +87,18 @@ def _by_model(report: ReportContent, heading: str, write: Callable[[ModelAudit],
     parts = [f"### {heading}"]
     for audit in report.audits:
         if len(report.audits) > 1:
-            parts.append(f"**{_escape(audit.name)}**")
+            parts.append(f"**{escape_markdown(audit.name)}**")
         parts.append(write(audit))
     return parts
 
 
 def _measured_text(audit: ModelAudit) -> str:
+    intervals = (
+        f"All intervals and bounds hold together at {percent(audit.confidence)} confidence; "
+        f"each by itself holds at a higher one."
+    )
+    if not audit.results:
+        return "\n\n".join([list_sentences(measured_sentences(audit)), intervals])
     rows = []
     for result in audit.results:
         leakage = result.leakage
@@ -121,19 +128,15 @@ def _measured_text(audit: ModelAudit) -> str:
         "TPR at 0.1 % FPR",
         "ε, at least",
     ]
-    intervals = (
-        f"All intervals and bounds hold together at {percent(audit.confidence)} confidence; "
-        f"each by itself holds at a higher one."
-    )
-    return "\n\n".join([_bullet_list(measured_sentences(audit)), _table(header, rows), intervals])
+    return "\n\n".join([list_sentences(measured_sentences(audit)), markdown_table(header, rows), intervals])
 
 
 def _proof_text(audit: ModelAudit) -> str:
-    parts = [_bullet_list(proof_sentences(audit))]
+    parts = [list_sentences(proof_sentences(audit))]
     if audit.caveats:
         parts += [
             "The figures rest on these conditions:",
-            _bullet_list(caveat.sentence for caveat in audit.caveats),
+            list_sentences(caveat.sentence for caveat in audit.caveats),
         ]
     return "\n\n".join(parts)
 
@@ -144,13 +147,19 @@ def _limits(report: ReportContent) -> list[str]:
         "run, on so many records, and about no others.",
         "It is assumed that a fair coin decided which of the scored records were trained on, and that "
         "nothing else tells them apart.",
-        UNTESTED,
+        untested_sentence(report),
     ]
     several = len(report.audits) > 1
     for audit in report.audits:
         own = [
-            f"{count(audit.strongest.leakage.roc.others)} non-members cannot show a false-alarm rate below "
-            f"{percent(audit.strongest.leakage.fpr_floor)}.",
+            *(
+                [
+                    f"{count(audit.strongest.leakage.roc.others)} non-members cannot show a false-alarm rate "
+                    f"below {percent(audit.strongest.leakage.fpr_floor)}."
+                ]
+                if audit.results
+                else []
+            ),
             *(exposure_sentences(audit) if audit.harm is not None else []),
             *(
                 []
@@ -168,7 +177,7 @@ def _reproduce(report: ReportContent) -> str:
         origin.command,
         f"# Privet {origin.version}, {origin.created:%Y-%m-%d}, seed "
         f"{'none' if origin.seed is None else origin.seed}",
-        *(f"# {audit.name}: {attack_sentence(audit.strongest)}" for audit in report.audits),
+        *(f"# {audit.name}: {attack_sentence(audit.strongest)}" for audit in report.audits if audit.results),
         *(
             f"# {audit.name}: reference models: {audit.reference_models}"
             for audit in report.audits
@@ -181,18 +190,3 @@ def _reproduce(report: ReportContent) -> str:
     return (
         f"{fence}text\n{code}\n{fence}\n\nThe same figures for programs are in `report.json` (`Report.save`)."
     )
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *([_escape(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _bullet_list(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {_escape(words)}" for words in sentences)
-
-
-def _escape(plain: str) -> str:
-    """Escaped words: a name cannot become markup, a link or a new cell."""
-    escaped = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKUP.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", escaped))

@@ -21,6 +21,7 @@ from privet.fingerprints import Fingerprint, Fingerprints
 from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
+from privet.reporting.documents.recovery_data import recovery_figures
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
 from privet.reporting.verdicts import sentence, verdict
 from privet.scores import Scores
@@ -50,13 +51,16 @@ def report_figures(report: ReportContent) -> PlainData:
         "standing": report.worst.standing.value,
         "worst": report.worst.name,
         "origin": _origin(report.origin),
-        "models": [model_figures(audit) for audit in report.audits],
+        "shows_private_data": report.exhibits,
+        "models": [model_figures(audit, exhibits=report.exhibits) for audit in report.audits],
     }
 
 
-def model_figures(audit: ModelAudit) -> PlainData:
-    """One model: its standing, both bounds, every attack, who is hurt, and the caveats."""
-    tightest = audit.tightest
+def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
+    """One model: its standing, both bounds, every attack, who is hurt, and the caveats.
+
+    ``exhibits`` adds recovered things and their truth, which are private data.
+    """
     return {
         "name": audit.name,
         "standing": audit.standing.value,
@@ -65,20 +69,20 @@ def model_figures(audit: ModelAudit) -> PlainData:
         "epsilon": {
             "measured": audit.epsilon_measured,
             "proved": audit.epsilon_proved,
-            "ceiling": tightest.finding.ceiling,
-            "confidence": audit.confidence,
-            "attack": tightest.name,
+            **_tightest(audit),
             "records": _best(audit.on_records),
             "canaries": _best(audit.on_canaries),
         },
         "detected": {
             "records": audit.detected,
             "canaries": audit.canaries_detected if audit.on_canaries else None,
+            "recoveries": audit.recovered if audit.recoveries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
-        "strongest": audit.strongest.name,
+        "strongest": audit.strongest.name if audit.results else None,
         "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
+        "recoveries": [recovery_figures(result, exhibits=exhibits) for result in audit.recoveries],
         "proof": _proof(audit),
         "population": audit.population,
         "caveats": _caveats(audit),
@@ -118,6 +122,18 @@ def attack_figures(result: AttackResult) -> PlainData:
         "roc": _curve(leakage),
         "scores": _histogram(result.scores),
     }
+
+
+def _tightest(audit: ModelAudit) -> PlainData:
+    """The attack, on membership or not, with the largest lower bound on ε, and the most that it could have
+    shown.
+    """
+    shown = [(result.finding, result.name) for result in ([audit.tightest] if audit.results else [])]
+    shown += [(each.bound.finding, each.name) for each in audit.recoveries if each.bound.finding is not None]
+    if not shown:  # recoveries that bound nothing
+        return {"ceiling": 0.0, "confidence": audit.confidence, "attack": audit.recoveries[0].name}
+    finding, name = max(shown, key=lambda pair: pair[0].measured.value)
+    return {"ceiling": finding.ceiling, "confidence": audit.confidence, "attack": name}
 
 
 def _best(results: Sequence[AttackResult]) -> PlainData | None:
