@@ -17,6 +17,9 @@ rate is concave in the false-positive rate, so what holds for each target holds 
 (Jensen). A blind guess is a baseline in this sense only if it is the best one: a poor blind guess makes the
 ceiling too low. Where the unit of the claim is a user or a client, the target must be one, too.
 
+Names among k candidates under replace-one have a lower ceiling, because an exchange compares one candidate
+with another: the largest p with p ≤ f̄((1 − p)/(k − 1)), which randomised response reaches.
+
 Reference: Balle, Cherubin & Hayes 2022, "Reconstructing training data with informed adversaries"; Hayes,
 Mahloujifar & Balle 2023, "Bounding training data reconstruction in DP-SGD" (Theorem 2: success against the
 baseline of a blind guess, by the trade-off curve).
@@ -28,6 +31,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from privet.adjacency import ReplaceOne
 from privet.arguments import open_fraction
 from privet.auditing.differences import difference_of_shares, paired_difference
 from privet.auditing.proportions import Rate, rate
@@ -46,6 +50,7 @@ __all__ = [
     "recoveries_by_group",
 ]
 
+_HALVINGS = 14
 _NEVER = 1e-10  # no ceiling is proved for attacks that never err: the smallest rate that is asked about
 
 
@@ -117,11 +122,17 @@ class RecoveryLeakage:
 
         None without a claim, or where the accountant has no number.
         """
-        return _highest_success(claim, self.baseline.value)
+        return self._ceiling_at(claim, self.baseline.value)
 
     def sure_ceiling(self, claim: Guarantee | None) -> float | None:
         """The ceiling at the upper end of the baseline's interval: an estimate cannot make it too low."""
-        return _highest_success(claim, self.baseline.upper)
+        return self._ceiling_at(claim, self.baseline.upper)
+
+    def _ceiling_at(self, claim: Guarantee | None, baseline: float) -> float | None:
+        exchanged = claim is not None and isinstance(claim.adjacency, ReplaceOne)
+        if exchanged and self.baseline_kind is BaselineKind.CANDIDATES:
+            return _highest_share_of_names(claim, baseline)
+        return _highest_success(claim, baseline)
 
     def is_above_ceiling(self, claim: Guarantee | None) -> bool:
         """Whether success is above what the claim allows; both intervals are read in favour of the claim."""
@@ -244,3 +255,20 @@ def _highest_success(claim: Guarantee | None, baseline: float) -> float | None:
         return claim.tpr(fpr=min(max(baseline, _NEVER), 1.0))
     except PrivetError:  # the accountant has no number here
         return None
+
+
+def _highest_share_of_names(claim: Guarantee | None, chance: float) -> float | None:
+    """The largest share p of right names with p ≤ f̄((1 − p)/(k − 1)), rounded up (``candidates``, c = 1).
+
+    The left side rises with p and the right side falls, so they cross once.
+    """
+    low, high = chance, _highest_success(claim, chance)
+    if high is None:
+        return None
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        allowed = _highest_success(claim, (1 - middle) * chance / (1 - chance))
+        if allowed is None:
+            return high
+        low, high = (middle, high) if middle <= allowed else (low, middle)
+    return high

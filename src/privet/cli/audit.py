@@ -6,12 +6,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from privet.cli.audit_inputs import Subject, describe_failure, ledger_from, scores_from, subject_from
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
 from privet.cli.output import CliAnswer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
 from privet.cli.printable import one_line
+from privet.cli.recovery_table import recovery_table
 from privet.cli.report_file import key_for, report_file
 from privet.cli.saving import Saved, save_report
 from privet.errors import InvalidArgument, PrivetError, ProgramFailed
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     report = replace(
         report, origin=replace(report.origin, command=one_line(shlex.join(["privet", *arguments.words])))
     )
+    report = replace(report, exhibits=arguments.exhibits)
     saved = save_report(report, out, kept)
     broken = [limit for limit in limits if limit.broken_by(report)]
     return CliAnswer(
@@ -104,6 +107,8 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             references=arguments.references,
             attacks=_names(arguments.attacks),
             public=subject.public,
+            secret=_columns(arguments.secret),
+            sample_shape=_columns(arguments.sample_shape),
             ledger=ledger,
             delta=_delta(arguments),
             confidence=_confidence(arguments),
@@ -160,9 +165,10 @@ def _blocks(report: Report, saved: Saved, limits: Sequence[Limit], broken: Seque
     audited = report.audits[0]
     lines = [
         paragraph(report.verdict),
-        _attack_table(audited),
+        *([_attack_table(audited)] if audited.results else []),
+        *([recovery_table(audited)] if audited.recoveries else []),
         facts(_facts(audited)),
-        paragraph(attack_strength(audited)),
+        *([paragraph(attack_strength(audited))] if audited.results else []),
     ]
     warned = [
         paragraph(f"{check.name}: {check.finding} {check.advice}", bullet="  · ")
@@ -200,13 +206,14 @@ def _attack_table(audited: ModelAudit) -> str:
 
 
 def _facts(audited: ModelAudit) -> list[tuple[str, str]]:
-    finding = audited.strongest.finding
     proved = (
         "nothing was claimed"
         if audited.epsilon_proved is None
         else f"ε ≤ {fixed_up(audited.epsilon_proved, 2)}"
     )
-    roc = audited.strongest.leakage.roc
+    if not audited.results:
+        return [("measured", f"ε ≥ {fixed_down(audited.epsilon_measured, 2)}"), ("proved", proved)]
+    finding, roc = audited.strongest.finding, audited.strongest.leakage.roc
     return [
         *_measured_rows(audited),
         ("proved", proved),
@@ -244,7 +251,9 @@ def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
 def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str, object]:
     """The strongest attack's figures on top, as in ``report.json``."""
     audited = report.audits[0]
-    model, best = model_figures(audited), attack_figures(audited.strongest)
+    model = model_figures(audited)
+    best: dict[str, Any] = dict.fromkeys(("auc", "tpr", "fpr_floor"))
+    best = {**best, "name": model["strongest"]} if not audited.results else attack_figures(audited.strongest)
     return {
         **{key: model[key] for key in ("name", "verdict", "standing", "detected")},
         "attack": best["name"],
@@ -263,6 +272,7 @@ def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str
             }
             for attack in model["attacks"]
         ],
+        "recoveries": model["recoveries"],
         "strength": model["strength"],
         "caveats": model["caveats"],
         "reference_models": model["reference_models"],
@@ -276,6 +286,17 @@ def _document(report: Report, saved: Saved, broken: Sequence[Limit]) -> dict[str
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _columns(text: str | None) -> list[int] | None:
+    """Whole numbers with commas between, as ``--secret 3,4`` has them."""
+    try:
+        return None if text is None else [int(word) for word in text.split(",")]
+    except ValueError:
+        raise InvalidArgument(
+            f"'--secret' and '--sample-shape' must be whole numbers with commas between, got {text!r}. Write "
+            f"3,4."
+        ) from None
 
 
 def _delta(arguments: argparse.Namespace) -> float:

@@ -12,10 +12,11 @@ __all__ = ["Limit", "limits_from"]
 @final
 @dataclass(frozen=True)
 class Limit:
-    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), or ``tpr`` at a false-positive
-    rate.
+    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), ``leak`` (of a recovery), or
+    ``tpr`` at a false-positive rate.
 
-    ``detected`` has no number: the limit is broken if membership was detected, as the report defines it.
+    ``detected`` has no number: the limit is broken if membership or a recovery was detected, as the report
+    defines it.
 
     Any other limit is broken by the figure itself, not by the end of its interval: a pipeline should not pass
     because n is small. If n is too small to measure the rate, the limit counts as broken, because nothing
@@ -30,11 +31,16 @@ class Limit:
         """The worst figure of all attacks on all models; None where n does not support it."""
         results = [result for audited in report.audits for result in audited.results]
         if self.figure == "detected":
-            return float(any(audited.detected for audited in report.audits))
+            return float(any(audited.detected or audited.recovered for audited in report.audits))
+        if self.figure == "leak":
+            leaks = [each.leakage.leak.value for audited in report.audits for each in audited.recoveries]
+            return max(leaks, default=None)
+        if self.figure == "epsilon":
+            return max(audited.epsilon_measured for audited in report.audits)
+        if not results:
+            return None
         if self.figure == "auc":
             return max(result.leakage.auc.value for result in results)
-        if self.figure == "epsilon":
-            return max(result.finding.measured.value for result in results)
         rates = [result.leakage.tpr(self.fpr or 1.0) for result in results]
         return (
             None
@@ -52,7 +58,10 @@ class Limit:
         value = self.value(report)
         name = self.figure if self.fpr is None else f"{self.figure}@{self.fpr:g}"
         if self.figure == "detected":
-            return f"membership was {'detected' if value else 'not detected'}, and must not be."
+            what = "a leak" if any(audited.recoveries for audited in report.audits) else "membership"
+            return f"{what} was {'detected' if value else 'not detected'}, and must not be."
+        if value is None and self.figure != "tpr":
+            return f"{name} was not measured: no such attack was run, and it must be at most {self.most:g}."
         if value is None:
             return f"{name} cannot be measured with so few non-members, and must be at most {self.most:g}."
         return f"{name} is {value:.4g}, and must be at most {self.most:g}."
@@ -74,10 +83,15 @@ def limits_from(text: str) -> Limit:
         limit = Limit("", 0.0)
     wants_rate = limit.figure == "tpr"
     in_range = limit.fpr is None or 0 < limit.fpr <= 1
-    if not equals or limit.figure not in ("tpr", "auc", "epsilon") or wants_rate != bool(at) or not in_range:
+    if (
+        not equals
+        or limit.figure not in ("tpr", "auc", "epsilon", "leak")
+        or wants_rate != bool(at)
+        or not in_range
+    ):
         raise InvalidArgument(
-            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT, epsilon=LIMIT or detected, got {text!r}. "
-            f"Write tpr@0.001=0.05, for instance."
+            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT, epsilon=LIMIT, leak=LIMIT or detected, got "
+            f"{text!r}. Write tpr@0.001=0.05, for instance."
         )
     if not limit.most >= 0:
         raise InvalidArgument(f"'--fail-above' must have a limit of at least 0, got {text!r}. Give a number.")

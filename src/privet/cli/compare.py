@@ -45,14 +45,15 @@ def _read_report(name: str) -> Mapping[str, Any]:
 
 
 def _read_model(name: str, model: Mapping[str, Any]) -> dict[str, Any]:
-    strongest = next(attack for attack in model["attacks"] if attack["name"] == model["strongest"])
-    tpr = strongest["tpr"].get(_FPR)
+    # A report on recoveries alone has no attack on membership.
+    strongest = next((attack for attack in model["attacks"] if attack["name"] == model["strongest"]), None)
+    tpr = None if strongest is None else strongest["tpr"].get(_FPR)
     return {
         "name": model["name"],
         "report": name,
         "test_accuracy": model["accuracy"]["nonmembers"],
-        "attack": strongest["name"],
-        "auc": strongest["auc"]["value"],
+        "attack": model["strongest"],
+        "auc": None if strongest is None else strongest["auc"]["value"],
         "tpr": None if tpr is None else tpr["value"],
         "epsilon_measured": model["epsilon"]["measured"],
         "epsilon_proved": model["epsilon"]["proved"],
@@ -67,7 +68,7 @@ def _cells(model: Mapping[str, Any]) -> list[str]:
         model["name"],
         model["report"],
         "–" if accuracy is None else f"{100 * accuracy:.1f} %",
-        f"{model['auc']:.3f}",
+        "–" if model["auc"] is None else f"{model['auc']:.3f}",
         "–" if tpr is None else f"{100 * tpr:.2f} %",
         f"≥ {fixed_down(model['epsilon_measured'], 2)}",
         "no proof" if proved is None else f"≤ {fixed_up(proved, 2)}",

@@ -110,6 +110,14 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
         "--attacks", metavar="A,B…", help=f"some of {', '.join(_ATTACKS)} (default: those that fit)"
     )
     how.add_argument(
+        "--secret", metavar="I,J…", help="columns of a secret attribute, counted from 0, for attributes"
+    )
+    how.add_argument(
+        "--sample-shape",
+        metavar="H,W…",
+        help="the shape of one input, where records are flat pictures",
+    )
+    how.add_argument(
         "--references",
         type=parse_count,
         metavar="K",
@@ -138,6 +146,11 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", help="the report: .html, .json, .md (model card), .dpia.html or .pia.json"
     )
     output.add_argument(
+        "--exhibits",
+        action="store_true",
+        help="show what attacks recovered beside the truth: private data, to be kept like the data",
+    )
+    output.add_argument(
         "--key",
         metavar="FILE",
         help="the key of the report's fingerprints; made if missing (default: beside --out, "
@@ -152,7 +165,7 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
         "--fail-above",
         action="append",
         metavar="FIGURE=LIMIT",
-        help="exit with 1 above it: tpr@0.001=0.05, auc=0.6, epsilon=3 or detected; as often as you like",
+        help="exit with 1 above it: tpr@0.001=0.05, auc=0.6, epsilon=3, leak=0.1 or detected; repeat it",
     )
 
 

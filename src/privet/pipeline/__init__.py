@@ -7,11 +7,12 @@ gives a report with fingerprints (``identification``) and the call that reproduc
 
 from privet.pipeline.audit_model import audit, audit_scores
 from privet.pipeline.choosing import ATTACKS
+from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
-__all__ = ["ATTACKS", "TimeLimit", "audit", "audit_recoveries", "audit_scores"]
+__all__ = ["ATTACKS", "ATTACKS_THAT_RECOVER", "TimeLimit", "audit", "audit_recoveries", "audit_scores"]
 
 
 check_public_calls(__name__)

@@ -1,7 +1,7 @@
 """``audit``: from a model and two sets of records to a report with both bounds on ε."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +14,7 @@ from privet.accounting import account
 from privet.arguments import open_fraction
 from privet.attacks import Outputs, see
 from privet.attacks.fitted import class_names
+from privet.attacks.inversion.registry import RecoveryKnowledge
 from privet.attacks.membership.signals import check_labels
 from privet.attacks.preflight import enough_records, preflight, same_size
 from privet.attacks.shadows.recipe import Recipe, to_recipe
@@ -34,9 +35,11 @@ from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.pipeline.canary_bounds import choose_canary_bound
-from privet.pipeline.choosing import Attacks, choose_attacks
+from privet.pipeline.choosing import Attacks
 from privet.pipeline.identification import find_ledger, identify, identify_scores
 from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
+from privet.pipeline.recovery_attacks import plan_attacks, read_columns
+from privet.pipeline.recovery_results import judge_recoveries
 from privet.pipeline.references import KnowledgeSource, warn_of_fewer
 from privet.pipeline.reproducing import audit_call, one_line, scores_call
 from privet.pipeline.time_limit import TimeLimit
@@ -97,6 +100,8 @@ def audit(
     references: int | References | None = None,
     attacks: Attacks = None,
     public: object = None,
+    secret: int | Sequence[int] | None = None,
+    sample_shape: Sequence[int] | None = None,
     ledger: Ledger | None = None,
     delta: float = DELTA,
     confidence: float = 0.95,
@@ -132,16 +137,18 @@ def audit(
         references: how many reference models of the target's size to train (16), or ready ``References``,
         which are matched
             with the records by content.
-        attacks: attacks, or their names (``privet.pipeline.ATTACKS``); by default those that fit. public:
-        further records that the model was not trained on; some attacks learn from them. ledger: what the
-        training recorded, where ``model`` does not bring it along; it gives the upper bound on ε. delta: the
-        δ of both bounds. The report says which δ was used. confidence: the confidence of all statements of
-        the report together. gives: whether a torch module gives logits or probabilities, where that cannot be
-        seen. time_limit: how long the training of reference models may take: seconds, or text such as
-        ``"10min"``. cache: a folder for the signals of reference models. seed: the seed of every random
-        choice. progress: whether to show a progress bar on a terminal. key: the key of the fingerprints; a
-        new one by default, which ``Report.save_key`` writes. public_model: that the model is published, so
-        that its fingerprint needs no key.
+        attacks: attacks, or their names (``privet.pipeline.ATTACKS``,
+        ``privet.pipeline.ATTACKS_THAT_RECOVER``); by default those on membership that fit. public: further
+        records that the model was not trained on; some attacks learn from them. secret: the columns of a
+        secret attribute, for ``attributes``. sample_shape: the shape of one input where records are flat
+        rows, for attacks that draw pictures. ledger: what the training recorded, where ``model`` does not
+        bring it along; it gives the upper bound on ε. delta: the δ of both bounds. The report says which δ
+        was used. confidence: the confidence of all statements of the report together. gives: whether a torch
+        module gives logits or probabilities, where that cannot be seen. time_limit: how long the training of
+        reference models may take: seconds, or text such as ``"10min"``. cache: a folder for the signals of
+        reference models. seed: the seed of every random choice. progress: whether to show a progress bar on a
+        terminal. key: the key of the fingerprints; a new one by default, which ``Report.save_key`` writes.
+        public_model: that the model is published, so that its fingerprint needs no key.
     """
     started = time.monotonic()
     open_fraction("confidence", confidence)
@@ -168,15 +175,25 @@ def audit(
     sides = read_records("members", members, names), read_records("nonmembers", nonmembers, names)
     shuffled = draw_challenge(*sides, seed=seed)
     challenge = shuffled.challenge
-    secret = FingerprintKey.generate() if key is None else key
-    fingerprints = identify(model, *sides, ledger, secret, public_model=public_model)
+    own_key = FingerprintKey.generate() if key is None else key
+    fingerprints = identify(model, *sides, ledger, own_key, public_model=public_model)
     known = (
         shuffled.other_nonmembers
         if public is None
         else _require_disjoint(read_records("public", public, names), challenge.records)
     )
     # Attacks are chosen, and the model is queried, before models are trained: an error should come early.
-    choice = choose_attacks(attacks, source.means(view, challenge.records, known))
+    knowledge_of_recoveries = RecoveryKnowledge(
+        view=view,
+        records=challenge.records,
+        public=known,
+        secret=read_columns(secret, int(np.prod(challenge.records.inputs.shape[1:]))),
+        sample_shape=None if sample_shape is None else tuple(sample_shape),
+        seed=seed,
+    )
+    choice, recovering = plan_attacks(
+        attacks, source.means(view, challenge.records, known), knowledge_of_recoveries
+    )
     correct = _classified_correctly(view, challenge)
     trained_references = source.train(shuffled, choice)
     knowledge = source.collect(shuffled, choice, trained_references, known)
@@ -185,8 +202,9 @@ def audit(
     claim = None if ledger is None else account(ledger)
     scored = [int((~challenge.members).sum())] * len(chosen)
     scored += [] if canaries is None else [int((~canaries.scores.members).sum())]
-    tables = (challenge.records.labels is not None) + (challenge.records.groups is not None)
-    shares = Shares.of(confidence, others=scored, tables=tables)
+    recoveries = recovering.run(challenge)
+    tables = (challenge.records.labels is not None) + (challenge.records.groups is not None) if chosen else 0
+    shares = Shares.of(confidence, others=scored, tables=tables, recoveries=recoveries)
     results = [
         replace(
             _result(
@@ -201,7 +219,7 @@ def audit(
         scores = replace(canaries.scores, attack="canaries in training")
         result = _result(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
         results.append(replace(result, planted=True))
-    strongest = results[len(chosen) - 1]  # the strongest by its knowledge, not by its result
+    strongest = results[len(chosen) - 1] if chosen else None  # by its knowledge, not by its result
     audited = ModelAudit(
         name=name,
         delta=delta,
@@ -223,10 +241,11 @@ def audit(
             ),
             same_size(shuffled.member_count, trained_references),
         ),
-        harm=_harm(strongest.scores, shuffled, correct, shares, confidence),
+        harm=None if strongest is None else _harm(strongest.scores, shuffled, correct, shares, confidence),
         reference_models=reference_models,
         population=max(population, len(sides[0])),
         fingerprints=fingerprints,
+        recoveries=[judge_recoveries(each, claim, delta=delta, shares=shares) for each in recoveries],
         seconds=time.monotonic() - started,
     )
     audited = _flag_only_where_detected(audited)
@@ -235,6 +254,7 @@ def audit(
         recipe=recipe,
         reference_models=reference_models,
         attacks=choice,
+        recoveries=recovering,
         public=None if public is None else known,
         ledger=given_ledger,
         delta=delta,
@@ -245,7 +265,7 @@ def audit(
     return Report(
         audits=(audited,),
         origin=Origin(command=one_line(call), version=__version__, seed=seed, call=call),
-        key=secret,
+        key=own_key,
     )
 
 

@@ -6,6 +6,7 @@ from privet.attacks import Outputs
 from privet.attacks.shadows import Recipe
 from privet.ledger import Ledger
 from privet.pipeline.choosing import AttackChoice
+from privet.pipeline.recovery_attacks import RecoveryChoice
 from privet.reporting.facts import ReferenceModels
 from privet.scores import Records
 
@@ -18,6 +19,7 @@ def audit_call(
     recipe: Recipe | None,
     reference_models: ReferenceModels | None,
     attacks: AttackChoice,
+    recoveries: RecoveryChoice,
     public: Records | None,
     ledger: Ledger | None,
     delta: float,
@@ -40,7 +42,14 @@ def audit_call(
         lines.append(f"references={reference_models.used},{cut}")
     ready = [f"{type(attack).__name__}(…)" for attack in attacks.ready]
     names = [repr(attack.name) for attack in attacks.named]
+    names += [repr(attack.name) for attack in recoveries.named]
     lines.append(f"attacks=[{', '.join([*ready, *names])}],")
+    for argument, value in (
+        ("secret", recoveries.knowledge.secret),
+        ("sample_shape", recoveries.knowledge.sample_shape),
+    ):
+        if value is not None:
+            lines.append(f"{argument}={list(value)!r},")
     if public is not None:
         lines.append(f"public=public,  # {len(public):,} records")
     if ledger is not None:

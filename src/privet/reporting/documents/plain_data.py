@@ -79,7 +79,7 @@ def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
             "recoveries": audit.recovered if audit.recoveries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
-        "strongest": audit.strongest.name if audit.results else None,
+        "strongest": audit.strongest.name if audit.results else _largest_leak(audit),
         "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
         "recoveries": [recovery_figures(result, exhibits=exhibits) for result in audit.recoveries],
@@ -122,6 +122,10 @@ def attack_figures(result: AttackResult) -> PlainData:
         "roc": _curve(leakage),
         "scores": _histogram(result.scores),
     }
+
+
+def _largest_leak(audit: ModelAudit) -> str:
+    return max(audit.recoveries, key=lambda result: result.leakage.leak.value).name
 
 
 def _tightest(audit: ModelAudit) -> PlainData:
