@@ -15,6 +15,7 @@ A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named b
 0.9
 """
 
+from privet.auditing.attribute_values import ValueFigures, measure_values
 from privet.auditing.audits import Audit
 from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves
 from privet.auditing.gaussian_fit import GaussianFit
@@ -65,10 +66,12 @@ __all__ = [
     "Roc",
     "SelectionSplit",
     "Shares",
+    "ValueFigures",
     "accuracy_by_group",
     "leakage_against_gap",
     "leakage_by_group",
     "measure",
+    "measure_values",
     "most_at_risk",
     "most_at_risk_over_targets",
 ]
