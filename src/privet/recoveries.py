@@ -87,8 +87,8 @@ class Recoveries:
 
     ``members`` is the coin; None where every target was in the data. ``blind_hits`` are those of the best
     guess from public knowledge alone. ``confidence`` is the attack's own, higher = surer. ``candidates`` = k
-    says that each secret was drawn independently and uniformly from k public candidates, which an audit
-    without a coin needs.
+    says that each secret was drawn independently and uniformly from k public candidates, of which an answer
+    hits one at most.
     """
 
     attack: str
@@ -121,9 +121,7 @@ class Recoveries:
                 "'confidence' must be numbers, got NaN among them. Give the lowest confidence where the "
                 "attack has none."
             )
-        require_baseline(self.members, self.blind_hits)
-        if self.candidates is not None:
-            whole("candidates", self.candidates, least=2)
+        _require_baseline(self.members, self.blind_hits, self.candidates)
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -180,14 +178,13 @@ class RecoveryGame:
     """Targets, what the adversary wants of each, and the coin that decided whether it was in the data.
 
     ``secrets`` is the truth of each target, on its first axis; no attack sees it. ``members`` is the coin, or
-    None where every target was in the data: then ``blind``, the best guess of each secret from public
-    knowledge alone, is required, because there is no other baseline. With both, the coin is the baseline, and
-    the blind guess is shown beside it. The blind guess must be made without the targets' secrets: fit it on
-    other people.
+    None where every target was in the data: then the baseline is ``blind``, the best guess of each secret
+    from public knowledge alone. With both, the coin is the baseline, and the blind guess is shown beside it.
+    The blind guess must be made without the targets' secrets: fit it on other people.
 
     ``candidates`` = k promises that each secret was drawn independently and uniformly from k public
-    candidates (planted secrets, the values of randomised response). Only then can an audit without a coin
-    bound ε.
+    candidates, of which an answer hits one at most (planted secrets, the values of randomised response). Then
+    no blind guess is right more often than 1/k, and an audit can bound ε without a coin.
     """
 
     secrets: Rows
@@ -213,9 +210,7 @@ class RecoveryGame:
         if self.groups is not None:
             groups = _one_for_each("groups", np.asarray(self.groups).astype(str), len(secrets))
             object.__setattr__(self, "groups", groups)
-        require_baseline(self.members, self.blind)
-        if self.candidates is not None:
-            whole("candidates", self.candidates, least=2)
+        _require_baseline(self.members, self.blind, self.candidates)
 
     def __len__(self) -> int:
         return len(self.secrets)
@@ -292,10 +287,12 @@ class RecoveryGame:
         ]
 
 
-def require_baseline(members: Bits | None, blind: Rows | None) -> None:
+def _require_baseline(members: Bits | None, blind: Rows | None, candidates: int | None) -> None:
     """Refuse targets without a comparison: no coin that left some of them out, and no blind guess."""
+    if candidates is not None:
+        whole("candidates", candidates, least=2)
     if members is None:
-        if blind is None:
+        if blind is None and candidates is None:
             raise InvalidArgument(
                 "'members' or the blind guesses must be given, got neither: hits without a baseline say "
                 "nothing. Leave some targets out of the data by a coin, or give the best guess of each "

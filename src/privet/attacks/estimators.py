@@ -13,7 +13,16 @@ from privet.errors import MissingPackage
 from privet.scores import Bits
 from privet.views import Labels, Numbers
 
-__all__ = ["BoostedTrees", "Classifier", "LogOdds", "LogisticClassifier", "boosted_quantiles", "impute"]
+__all__ = [
+    "BoostedTrees",
+    "Classifier",
+    "LogOdds",
+    "LogisticClassifier",
+    "boosted_quantiles",
+    "discriminant_judge",
+    "impute",
+    "kernel_judge",
+]
 
 LogOdds = Callable[[Numbers], Numbers]  # from rows of features to the ln odds of membership
 
@@ -187,6 +196,36 @@ def _simple_imputer() -> Any:  # noqa: ANN401 - scikit-learn has no types
     from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
 
     return SimpleImputer(strategy="median", keep_empty_features=True)
+
+
+def discriminant_judge(rows: Numbers, names: Labels) -> Callable[[Numbers], Labels]:
+    """A linear discriminant with shrinkage, on the principal components of the rows."""
+    _require_sklearn()
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # type: ignore[import-untyped]
+    from sklearn.pipeline import make_pipeline
+
+    components = max(1, min(100, len(rows) - len(np.unique(names)), rows.shape[1]))
+    return _fitted_judge(
+        make_pipeline(
+            PCA(components, svd_solver="full"), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1)
+        ),
+        rows,
+        names,
+    )
+
+
+def kernel_judge(rows: Numbers, names: Labels) -> Callable[[Numbers], Labels]:
+    """A support vector machine with a radial kernel."""
+    _require_sklearn()
+    from sklearn.svm import SVC  # type: ignore[import-untyped]
+
+    return _fitted_judge(SVC(C=10.0, gamma="scale"), rows, names)
+
+
+def _fitted_judge(model: Any, rows: Numbers, names: Labels) -> Callable[[Numbers], Labels]:  # noqa: ANN401
+    model.fit(rows, names)
+    return lambda new: np.asarray(model.predict(new), dtype=np.int64)
 
 
 def _require_sklearn() -> None:

@@ -2,8 +2,9 @@
 
 ``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
 what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic``
-are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
-bound shares no code with a proved one.
+are the bounds. ``recovery_leakage`` and ``recovery_bounds`` judge attacks that recover something, by
+``differences`` and ``candidates``. This room needs numpy and scipy alone. It imports no attack and no
+accountant, so a measured bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
@@ -17,7 +18,9 @@ A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named b
 
 from privet.auditing.attribute_values import ValueFigures, measure_values
 from privet.auditing.audits import Audit
-from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves
+from privet.auditing.candidates import OneRunCandidates
+from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves, SwapCurves
+from privet.auditing.differences import difference_of_shares, paired_difference
 from privet.auditing.gaussian_fit import GaussianFit
 from privet.auditing.guesses import EVERYBODY, PLAN, Guesses
 from privet.auditing.harm import (
@@ -37,6 +40,14 @@ from privet.auditing.one_run import OneRun
 from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
+from privet.auditing.recovery_bounds import RecoveryBound, bound_recoveries
+from privet.auditing.recovery_leakage import (
+    BaselineKind,
+    GroupRecovery,
+    RecoveryLeakage,
+    measure_recoveries,
+    recoveries_by_group,
+)
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
@@ -49,6 +60,7 @@ __all__ = [
     "AtRisk",
     "Audit",
     "Band",
+    "BaselineKind",
     "ClopperPearson",
     "Curves",
     "GaussianCurves",
@@ -56,24 +68,34 @@ __all__ = [
     "GeneralizationGap",
     "GroupAccuracy",
     "GroupHarm",
+    "GroupRecovery",
     "Guesses",
     "Leakage",
     "OneRun",
+    "OneRunCandidates",
     "OneRunFDP",
     "OperatingPoint",
     "OrderStatistic",
     "Rate",
+    "RecoveryBound",
+    "RecoveryLeakage",
     "Roc",
     "SelectionSplit",
     "Shares",
+    "SwapCurves",
     "ValueFigures",
     "accuracy_by_group",
+    "bound_recoveries",
+    "difference_of_shares",
     "leakage_against_gap",
     "leakage_by_group",
     "measure",
+    "measure_recoveries",
     "measure_values",
     "most_at_risk",
     "most_at_risk_over_targets",
+    "paired_difference",
+    "recoveries_by_group",
 ]
 
 

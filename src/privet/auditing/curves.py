@@ -24,7 +24,15 @@ from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 from privet.auditing.audits import check_delta
 from privet.errors import InvalidArgument
 
-__all__ = ["NEAR_NOTHING", "ApproximateCurves", "Curves", "GaussianCurves", "OneCurve", "gaussian_epsilon"]
+__all__ = [
+    "NEAR_NOTHING",
+    "ApproximateCurves",
+    "Curves",
+    "GaussianCurves",
+    "OneCurve",
+    "SwapCurves",
+    "gaussian_epsilon",
+]
 
 FloatArray: TypeAlias = NDArray[Any]  # of float64; scipy's functions do not say so
 
@@ -120,6 +128,35 @@ class ApproximateCurves(Curves):
                 f"this δ."
             )
         return parameter
+
+
+@final
+@dataclass(frozen=True)
+class SwapCurves(Curves):
+    """Two steps of a family: a unit is taken out, and another one is put in.
+
+    A claim about adding or removing a unit bounds an exchange through the dataset between the two: f̄(f̄(x)).
+
+    Reference: Dong, Roth & Su 2022, Theorem 2.14 of arXiv 1905.02383 (groups of two).
+    """
+
+    steps: Curves
+
+    @property
+    def shape(self) -> str:
+        return self.steps.shape
+
+    def least_false(self, parameter: float, true: float) -> float:
+        return self.steps.least_false(parameter, self.steps.least_false(parameter, true))
+
+    def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
+        def share(mass: float) -> float:
+            return _first(lambda fpr: self.least_false(parameter, mass - fpr) <= fpr)
+
+        return np.array([share(value) for value in np.asarray(mass).ravel()])
+
+    def epsilon(self, parameter: float, delta: float) -> float:
+        return self.steps.epsilon(parameter, delta)
 
 
 @final

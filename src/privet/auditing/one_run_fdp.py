@@ -74,8 +74,13 @@ class OneRunFDP(OneRunAudit):
         return self.curves.epsilon(parameter, delta)
 
 
-def is_refuted(line: GuessResult, records: int, curves: Curves, parameter: float, level: float) -> bool:
+def is_refuted(
+    line: GuessResult, records: int, curves: Curves, parameter: float, level: float, candidates: int = 2
+) -> bool:
     """Whether so many right guesses are rarer than ``level`` under this curve.
+
+    A coin has two ``candidates``; with k of them the false mass counts for 1/(k − 1) of itself
+    (``candidates``).
 
     The recursion stops after forty standard deviations of a binomial count: a curve that is not refuted by
     then stands.
@@ -86,13 +91,13 @@ def is_refuted(line: GuessResult, records: int, curves: Curves, parameter: float
             "'line' must have no more right guesses than guesses, and no more guesses than records. Count "
             "each guess once."
         )
-    if 2 * right <= made:
+    if candidates * right <= made:
         return False
     true, false = level * right / records, level * (made - right) / records
     total = made / records
     steps = int(40 * (right * (made - right + 1) / made) ** 0.5) + 200
     for step in range(right - 1, max(right - 1 - steps, -1), -1):
-        needed = curves.least_false(parameter, true)
+        needed = (candidates - 1) * curves.least_false(parameter, true)
         if needed <= false:
             return False  # nothing more is required, here and below
         true += step / (made - step) * (needed - false)

@@ -27,7 +27,7 @@ class Rate(NamedTuple):
         return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
 
 
-def at_least(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
+def at_least(hits: CountArray | int, trials: CountArray | int, failure: CountArray | float) -> CountArray:
     """The one-sided lower limit of the share; it is above the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     some = hits > 0
@@ -35,7 +35,7 @@ def at_least(hits: CountArray | int, trials: CountArray | int, failure: float) -
     return np.where(some, limit, 0.0)
 
 
-def at_most(hits: CountArray | int, trials: CountArray | int, failure: float) -> CountArray:
+def at_most(hits: CountArray | int, trials: CountArray | int, failure: CountArray | float) -> CountArray:
     """The one-sided upper limit of the share; it is below the truth with probability ``failure`` at most."""
     hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return 1.0 - at_least(trials - hits, trials, failure)

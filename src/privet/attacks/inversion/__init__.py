@@ -1,6 +1,7 @@
 """Inversion: what a model or a gradient gives away of the people that it was computed from.
 
-``attributes`` recovers a secret column of a person.
+``attributes`` recovers a secret column of a person; ``prototypes`` draws what a model learnt of a class.
+``registry`` lists the attacks that ``privet.audit`` runs by name.
 """
 
 from privet.attacks.inversion.attributes.answers import PredictedNumbers
@@ -19,6 +20,10 @@ from privet.attacks.inversion.attributes.classical import (
 from privet.attacks.inversion.attributes.imputed import Imputation, ImputedGradientInversion, ImputedInversion
 from privet.attacks.inversion.attributes.knowledge import PublicPeople
 from privet.attacks.inversion.attributes.secret import SecretAttribute
+from privet.attacks.inversion.prototypes.game import PrototypeGame, PrototypeRecovery, score_pictures
+from privet.attacks.inversion.prototypes.panel import JudgePanel
+from privet.attacks.inversion.prototypes.priors import PCAPrior, PicturePrior, PixelPrior
+from privet.attacks.inversion.prototypes.search import ConfidencePrototype, GradientPrototype, PrototypeAttack
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -27,15 +32,25 @@ __all__ = [
     "AttributeRecovery",
     "AttributeTargets",
     "ConfidenceInversion",
+    "ConfidencePrototype",
+    "GradientPrototype",
     "Imputation",
     "ImputedGradientInversion",
     "ImputedInversion",
+    "JudgePanel",
     "LabelOnlyInversion",
     "LossThresholdInversion",
     "MarginalInversion",
+    "PCAPrior",
+    "PicturePrior",
+    "PixelPrior",
     "PredictedNumbers",
+    "PrototypeAttack",
+    "PrototypeGame",
+    "PrototypeRecovery",
     "PublicPeople",
     "SecretAttribute",
+    "score_pictures",
 ]
 
 
