@@ -89,6 +89,10 @@ class WhiteBox(BlackBox):
     def activations(self, inputs: Rows, layer: str) -> Numbers:
         """The output of one layer for every row, flattened, rows × units."""
 
+    @abstractmethod
+    def input_gradients(self, inputs: Rows, labels: Labels) -> tuple[Numbers, Numbers]:
+        """ln p of each row's label, and its gradient with respect to the row, of the shape of ``inputs``."""
+
 
 @final
 @dataclass(frozen=True)

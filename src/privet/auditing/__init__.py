@@ -16,6 +16,7 @@ A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named b
 0.9
 """
 
+from privet.auditing.attribute_values import ValueFigures, measure_values
 from privet.auditing.audits import Audit
 from privet.auditing.candidates import OneRunCandidates
 from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves, SwapCurves
@@ -82,6 +83,7 @@ __all__ = [
     "SelectionSplit",
     "Shares",
     "SwapCurves",
+    "ValueFigures",
     "accuracy_by_group",
     "bound_recoveries",
     "difference_of_shares",
@@ -89,6 +91,7 @@ __all__ = [
     "leakage_by_group",
     "measure",
     "measure_recoveries",
+    "measure_values",
     "most_at_risk",
     "most_at_risk_over_targets",
     "paired_difference",
