@@ -1,8 +1,8 @@
 """How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
 ``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
-what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic`` and
-``weighted_ranks`` are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
+what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``,
+``ranked_thresholds`` and ``weighted_ranks`` are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
 bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
@@ -36,6 +36,7 @@ from privet.auditing.one_run import OneRun
 from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
+from privet.auditing.ranked_thresholds import HALVINGS, RankedThresholds
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.sampled_gaussian import SampledGaussianCurves
 from privet.auditing.shares import Shares
@@ -45,6 +46,7 @@ from privet.public_calls import check_public_calls
 
 __all__ = [
     "EVERYBODY",
+    "HALVINGS",
     "PLAN",
     "ApproximateCurves",
     "AtRisk",
@@ -63,6 +65,7 @@ __all__ = [
     "OneRunFDP",
     "OperatingPoint",
     "OrderStatistic",
+    "RankedThresholds",
     "Rate",
     "Roc",
     "SampledGaussianCurves",
