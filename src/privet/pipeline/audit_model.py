@@ -69,6 +69,14 @@ class _Canaries(Protocol):
 
 
 @runtime_checkable
+class _JudgedCanaries(Protocol):
+    """Canaries that say whether their scores are independent of each other."""
+
+    @property
+    def independent(self) -> bool: ...
+
+
+@runtime_checkable
 class _PrivateRun(Protocol):
     """The result of private training: the model with its ledger, and its canaries where there are some."""
 
@@ -215,7 +223,8 @@ def audit(
         for attack in chosen
     ]
     if canaries is not None and own_ledger is not None:
-        bound = choose_canary_bound(own_ledger, shares.bound)
+        independent = isinstance(canaries, _JudgedCanaries) and canaries.independent
+        bound = choose_canary_bound(own_ledger, shares.bound, independent=independent)
         scores = replace(canaries.scores, attack="canaries in training")
         result = _result(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
         results.append(replace(result, planted=True))

@@ -28,7 +28,7 @@ from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example import Layout
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, TensorExamples, split_micro_batches
-from privet.training.sampling.schemes import FixedSizeSampling, PoissonSampling
+from privet.training.sampling.schemes import CyclicSampling, FixedSizeSampling, PoissonSampling
 from privet.views import Adversary, Numbers, confidence_logits
 
 __all__ = ["CanaryCost", "CanaryDataset", "CanaryResults", "DiracCanaries", "RecordCanaries"]
@@ -65,6 +65,10 @@ class CanaryResults:
     ν = 3 no ε exceeds 1.234. For 10,000 canaries ``OneRunFDP`` reports ε ≥ 1.6 and ``OrderStatistic`` 4.0,
     which are false. ``OneRun`` assumes no curve, and reports 0.9.
 
+    ``independent`` says whether each score is independent of all others, so that a bound may use it which
+    asks for canaries that do not interfere. ``DiracCanaries`` says when that is so. Records interfere through
+    the weights, and are never called independent.
+
     *Leaks*: the scores are for the auditor. The ledger does not cover them, nor what is computed from them.
     The scores of Dirac canaries, together with all updates, reveal the sums of the other gradients in the
     canaries' coordinates. Mislabelled records are records of people.
@@ -76,6 +80,7 @@ class CanaryResults:
     included: int
     cost: CanaryCost
     normal_noise: bool
+    independent: bool
     scores: Scores = field(repr=False)
 
 
@@ -160,8 +165,14 @@ class CanaryDataset(Examples):
             included=self.included,
             cost=self.cost(plan),
             normal_noise=isinstance(plan.noise_distribution, Normal),
+            independent=self.is_independent(plan),
             scores=self.scores(model),
         )
+
+    def is_independent(self, plan: TrainingPlan) -> bool:
+        """Whether the score of each canary is independent of the coins and scores of all others."""
+        del plan
+        return False
 
     def cost(self, plan: TrainingPlan) -> CanaryCost:
         """What these canaries cost the model."""
@@ -289,6 +300,16 @@ class DiracCanaries(CanaryDataset):
     a)/f(x)) for a Dirac gradient of length a and the noise density f that the plan claims. If the claim is
     true, no score is more powerful (Neyman & Pearson). If it is false, the score is still valid.
 
+    *Scores are independent of each other* if the noise is normal and lots are Poisson samples with noise that
+    is independent between steps, or if a canary is in the same steps whatever the chance (full batches, cyclic
+    lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b is its
+    coin, s says whether the lot of the step drew its slot. All others were subtracted, and those who share
+    the coordinate are not canaries. Coins, draws of slots in Poisson samples, and coordinates of normal noise
+    are independent, and the score reads nothing else. The weights do depend on everything, and decide only
+    what is subtracted. Lots of fixed size are not such: a slot that is drawn leaves less room for others.
+    Sampled lots with noise that is correlated between steps are left out, because the shape of their
+    trade-off curve is not known.
+
     Reference: Nasr et al. 2023 (Dirac gradients); Steinke, Nasr & Jagielski 2023, section 6 (white-box), who
     sum the inner products at any rate, and do not subtract the others.
     """
@@ -342,6 +363,13 @@ class DiracCanaries(CanaryDataset):
     def scores(self, model: nn.Module) -> Scores:
         del model
         return Scores(self._evidence.cpu().numpy(), self.coin, self.kind)
+
+    def is_independent(self, plan: TrainingPlan) -> bool:
+        if not isinstance(plan.noise_distribution, Normal):
+            return False
+        if isinstance(plan.sampling, PoissonSampling):
+            return isinstance(plan.correlation, IndependentNoise)
+        return isinstance(plan.sampling, CyclicSampling)
 
     def cost(self, plan: TrainingPlan) -> CanaryCost:
         rate = plan.expected_lot / plan.population
