@@ -11,7 +11,7 @@ What it computes has a module of its own: ``columns`` and ``row_summaries`` for 
 ``near_pairs``, ``reference_losses``.
 
 *False alarms*: all checks against chance together warn in at most 1 of 50 fair challenges
-(``false_alarms.FAMILY``), whatever the records are: their tests are exact, or conservative, given the records.
+(``false_alarms.FAMILY``), whatever the records are: given the records, their tests are exact or conservative.
 """
 
 from privet.attacks.preflight.design import (

@@ -75,7 +75,8 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
     with probability of about 0.9, and nearer ones almost surely. Where records fill d dimensions, a share of
     1 − 2^(−10^−d) is that near by chance; d is not the number of columns; it is estimated from the distances.
     The check warns above ``fpr`` and above three times that share: from there on copies decide the
-    true-positive rate at that false-positive rate.
+    true-positive rate at that false-positive rate. It does not where near records differ in one or two
+    columns only, as different people in a coarse table do.
 
     Copies that are further away (shifted by a pixel or two, mirrored, with noise) show in the nearest pairs,
     which then lie across the sides more often than coins put them (``preflight.near_pairs``).
@@ -101,7 +102,8 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
         f"{across.sum()} of {across.size} records have a near copy on the other side that is not equal to "
         f"them."
     )
-    if share > max(fpr, 3 * by_chance):
+    flat = challenge.records.inputs.reshape(len(across), -1)
+    if share > max(fpr, 3 * by_chance) and not _differ_in_few_columns(flat, across, generator):
         return Check(name=name, outcome=Outcome.WARNED, finding=finding, advice=_KEEP_TOGETHER)
     chosen = draw_sides(challenge, _PAIRED, generator)
     inputs = challenge.records.inputs[chosen]
@@ -137,22 +139,27 @@ def _shares(groups: NDArray[np.int64], coin: Bits) -> tuple[Bits, Bits]:
 
 
 def _equal_by_chance(inputs: Rows, groups: NDArray[np.int64], generator: np.random.Generator) -> bool:
-    """Whether equal records are to be expected: most of them have a different record that differs in at most
-    two columns, and agrees in at least one. With a single column: whether most records share their value.
+    """Whether equal records are to be expected: most of them have a different record that differs in few
+    columns. With a single column: whether most records share their value.
     """
     flat = inputs.reshape(len(inputs), -1)
+    if flat.shape[1] == 1:
+        return len(np.unique(groups)) < len(groups) / 2
+    return _differ_in_few_columns(flat, np.bincount(groups)[groups] > 1, generator)
+
+
+def _differ_in_few_columns(flat: Rows, chosen: Bits, generator: np.random.Generator) -> bool:
+    """Whether most of the chosen records have a different one that differs in at most two columns, and agrees
+    in at least one that varies: then the table is coarse, and records are equal or nearly so by chance.
+    """
     varying = [column for column in range(flat.shape[1]) if (flat[:, column] != flat[0, column]).any()]
-    if len(varying) < 2:
-        return bool(varying) and len(np.unique(groups)) < len(groups) / 2
-    sizes = np.bincount(groups)
-    equal = generator.permutation(np.flatnonzero(sizes[groups] > 1))[:_COMPARED]
     table = flat[:, varying]
     around = table[generator.permutation(len(table))[:_AROUND]]
     apart = []
-    for row in table[equal]:
+    for row in table[generator.permutation(np.flatnonzero(chosen))[:_COMPARED]]:
         differing = (around != row).sum(axis=1)
         apart.append(int(differing[differing > 0].min(initial=len(varying))))
-    return float(np.median(apart)) <= min(_APART, len(varying) - 1)
+    return bool(apart) and float(np.median(apart)) <= min(_APART, len(varying) - 1)
 
 
 def _probability_of_twins(groups: NDArray[np.int64], coin: Bits, generator: np.random.Generator) -> float:

@@ -13,9 +13,9 @@ from privet.scores import Bits, Challenge
 __all__ = ["FAMILY", "LEVEL", "Drawn", "draw_sides"]
 
 FAMILY = 0.02
-# single columns, the classifier, class shares, labels that do not fit, equal records, near pairs, accuracy
-# and losses of references
-_TESTS = 8
+# single columns, the classifier, class shares, labels that do not fit, other labellings, equal records, near
+# pairs, accuracy and losses of references
+_TESTS = 9
 LEVEL = FAMILY / _TESTS
 
 Drawn = np.ndarray

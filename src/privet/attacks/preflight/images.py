@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from privet.attacks.preflight.features import Features
 from privet.views import Rows
 
-__all__ = ["describe_frequencies", "orientation_histograms", "read_images", "small_copies", "spectra"]
+__all__ = [
+    "describe_blocks",
+    "describe_frequencies",
+    "orientation_histograms",
+    "read_images",
+    "small_copies",
+    "spectra",
+]
 
 Images = NDArray[np.float32]  # records × rows × columns × channels
 
@@ -18,6 +25,8 @@ _CHANNELS = (1, 2, 3, 4)
 _SMOOTH = 0.8  # of the difference between pixels that are far apart
 _ORIENTATIONS = 8
 _FREQUENCIES = 9
+_BLOCK = 8
+_SMALL = (0.1, 0.25, 0.5, 0.75)
 _SHOWN = 200  # records that are looked at to recognise images
 
 
@@ -88,6 +97,26 @@ def describe_frequencies(images: Images, bands: int = 6) -> Features:
     band = np.minimum((np.maximum(down, across) * 2 * bands).astype(np.int64), bands - 1)
     sums = [energy[:, band == number].sum(axis=1) for number in range(bands)]
     return np.log(np.stack(sums, axis=1) + 1e-12).astype(np.float32)
+
+
+def describe_blocks(inputs: Rows) -> Features:
+    """How small the small coefficients of 8 × 8 blocks are, by quantiles: compression sets many of them to 0.
+
+    The blocks are those of the cosine transform in JPEG, at the upper left of each image as it is stored.
+    """
+    arranged = _arrange(inputs)
+    if arranged is None or min(arranged.shape[1:3]) < _BLOCK:
+        return np.zeros((len(inputs), 0), dtype=np.float32)
+    high, wide = (min(size, _LARGEST) // _BLOCK * _BLOCK for size in arranged.shape[1:3])
+    part = np.nan_to_num(arranged[:, :high, :wide].astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    shape = (len(part), high // _BLOCK, _BLOCK, wide // _BLOCK, _BLOCK, part.shape[3])
+    blocks = np.moveaxis(part.reshape(shape), (2, 4), (-2, -1))
+    at = np.arange(_BLOCK)
+    cosines = np.cos(math.pi / _BLOCK * (at + 0.5) * at[:, None]).astype(np.float32)
+    sizes = np.abs(cosines @ blocks @ cosines.T).reshape(len(part), -1)
+    sizes.sort(axis=1)
+    ranks = [int(share * (sizes.shape[1] - 1)) for share in _SMALL]
+    return np.log(sizes[:, ranks] / max(float(np.abs(part).max()), 1e-30) + 1e-6)
 
 
 def _arrange(inputs: Rows) -> Rows | None:

@@ -4,7 +4,12 @@ Labels that were shuffled, or come from another version of the data, may have th
 They do not fit the inputs, and a model shows that as if it had memorised the other side. So the label of each
 record is predicted from all other records, members or not. The prediction does not see the coins; on a fair
 challenge all orders of the coins are equally likely given the predictions.
+
+Where the two sides name their classes differently, both fit by themselves. So labels are also predicted from
+each side alone, on one half of the records, and the other half is asked which side's labels it has.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +24,7 @@ from privet.errors import MissingPackage
 from privet.scores import Bits
 from privet.views import Labels, Numbers, Rows
 
-__all__ = ["compare_label_fit", "rate_labels"]
+__all__ = ["LabelFit", "compare_label_fit"]
 
 _TOGETHER = 2000  # records whose labels are predicted from each other
 _RIDGE = 0.3
@@ -30,20 +35,55 @@ _FEW_COLUMNS = 250
 _COLUMNS = 2000
 
 
-def rate_labels(inputs: Rows, labels: Labels, generator: np.random.Generator) -> Numbers:
+class LabelFit(NamedTuple):
+    """How many labels look wrong on each side, and how likely two differences are on a fair challenge: of
+    these shares, and of the labellings of both sides.
+    """
+
+    of_members: float
+    of_others: float
+    p_value: float
+    labelling_p_value: float
+
+
+def compare_label_fit(inputs: Rows, labels: Labels, coin: Bits, generator: np.random.Generator) -> LabelFit:
+    """Both tests, each by the difference of means over the sides.
+
+    Under random orders of the coins it has mean 0 and variance s² (1/a + 1/b); it is normal for large sides
+    (Hoeffding 1951), which the bounded values make fast. The second test has two halves that learn from each
+    other, and so takes the mean of their two deviates with the deviation of one.
+    """
+    _, classes = np.unique(labels, return_inverse=True)
+    features = _describe(inputs)
+    wrong = _rate_labels(inputs, features, classes, generator)
+    deviates = _compare_labellings(features, classes, coin, generator)
+    return LabelFit(
+        float(wrong[coin].mean()),
+        float(wrong[~coin].mean()),
+        2 * float(ndtr(-abs(_deviate(wrong, coin)))),
+        float(ndtr(-np.mean(deviates))),
+    )
+
+
+def _deviate(values: Numbers, coin: Bits) -> float:
+    """The difference of means in deviations over random orders of the coins."""
+    variance = float(values.var(ddof=1)) * (1 / int(coin.sum()) + 1 / int((~coin).sum()))
+    return float(values[coin].mean() - values[~coin].mean()) / variance**0.5 if variance > 0 else 0.0
+
+
+def _rate_labels(
+    inputs: Rows, features: list[Features], classes: NDArray[np.intp], generator: np.random.Generator
+) -> Numbers:
     """How likely it is that each label is wrong, from its own prediction and without the coins.
 
     With probability p of the label given all other records, and share π of its class, the posterior
     probability of a wrong label is ε π/((1 − ε) p + ε π), where a share ε of labels was drawn anew. It has
     most power against such a share (Neyman & Pearson).
     """
-    _, classes = np.unique(labels, return_inverse=True)
     shares = np.bincount(classes) / len(classes)
     probabilities = np.empty((len(classes), len(shares)))
     order = generator.permutation(len(classes))
-    parts = np.array_split(order, -(-len(order) // _TOGETHER))
-    features = _describe(inputs)
-    for part in parts:
+    for part in np.array_split(order, -(-len(order) // _TOGETHER)):
         own = [feature[part] for feature in features]
         probabilities[part] = _leave_one_out(_kernel(own), classes[part], shares)
     columns = read_columns(inputs) if len(shares) <= _FEW_CLASSES and read_images(inputs) is None else None
@@ -60,18 +100,32 @@ def rate_labels(inputs: Rows, labels: Labels, generator: np.random.Generator) ->
     return wrong
 
 
-def compare_label_fit(wrong: Numbers, coin: Bits) -> tuple[float, float, float]:
-    """The mean of ``wrong`` on both sides, members first, and the probability of such a difference by chance.
-
-    The difference of means under random orders of the coins has mean 0 and variance s² (1/a + 1/b); it is
-    normal for large sides (Hoeffding 1951), which the bounded values make fast.
+def _compare_labellings(
+    features: list[Features], classes: NDArray[np.intp], coin: Bits, generator: np.random.Generator
+) -> list[float]:
+    """For each half: how much more its members' labels fit a prediction from the other half's members than
+    one from the other half's non-members.
     """
-    members, others = int(coin.sum()), int((~coin).sum())
-    first, second = float(wrong[coin].mean()), float(wrong[~coin].mean())
-    variance = float(wrong.var(ddof=1)) * (1 / members + 1 / others)
-    if variance <= 0:
-        return first, second, 1.0
-    return first, second, float(2 * ndtr(-abs(first - second) / variance**0.5))
+    order = generator.permutation(len(classes))[:_TOGETHER]
+    own_classes, own_coin = classes[order], coin[order]
+    kernel = _kernel([feature[order] for feature in features])
+    half = np.zeros(len(order), dtype=np.bool_)
+    for side in (own_coin, ~own_coin):
+        half[np.flatnonzero(side)[::2]] = True
+    wanted = np.eye(int(classes.max()) + 1)[own_classes]
+    deviates = []
+    for learned, asked in ((half, ~half), (~half, half)):
+        fits = []
+        for side in (own_coin, ~own_coin):
+            taught = learned & side
+            square = kernel[np.ix_(taught, taught)]
+            square[np.diag_indices(len(square))] += _RIDGE
+            shares = wanted[taught].mean(axis=0)
+            weights = np.linalg.solve(square, wanted[taught] - shares)
+            predicted = kernel[np.ix_(asked, taught)] @ weights + shares
+            fits.append(np.clip((predicted * wanted[asked]).sum(axis=1), 0, 1))
+        deviates.append(_deviate(fits[0] - fits[1], own_coin[asked]))
+    return deviates
 
 
 def _describe(inputs: Rows) -> list[Features]:

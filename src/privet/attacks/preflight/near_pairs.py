@@ -34,7 +34,7 @@ Places = NDArray[np.int64]
 @final
 @dataclass(frozen=True)
 class PairCount:
-    """How many of the nearest pairs lie across the sides, and how likely that is on a fair challenge, with all
+    """How many of the nearest pairs lie across the sides, and how likely that is on a fair challenge, all
     lists counted.
     """
 

@@ -38,7 +38,7 @@ class LossDifference:
 
     @property
     def significant(self) -> bool:
-        """Whether one more reference model differs so much in less than ``LEVEL`` of cases, and it matters."""
+        """Whether it matters, and one more reference differs so much in less than ``LEVEL`` of cases."""
         return self.matters and self.p_value <= LEVEL
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.attacks.preflight.features import Features, to_numbers
-from privet.attacks.preflight.images import describe_frequencies, read_images
+from privet.attacks.preflight.images import describe_blocks, describe_frequencies, read_images
 from privet.views import Rows
 
 __all__ = ["SummaryTable", "derive_columns", "read_columns", "summarize_rows"]
@@ -73,7 +73,9 @@ def summarize_rows(inputs: Rows) -> Features:
         dtype=np.float32,
     )
     images = read_images(inputs)
-    return summary if images is None else np.concatenate([summary, describe_frequencies(images)], axis=1)
+    if images is None:
+        return summary
+    return np.concatenate([summary, describe_frequencies(images), describe_blocks(inputs)], axis=1)
 
 
 def _summarize_texts(inputs: Rows) -> Features:
@@ -109,7 +111,7 @@ def _number_texts(cells: Rows) -> NDArray[np.float32]:
 
 
 def _count_values(flat: Rows) -> Features:
-    """How often each of the most common values stands in each row."""
+    """How often each of the most common values stands in each row, and last, how many values are others."""
     some = np.random.default_rng(0).integers(0, flat.size, size=min(flat.size, _LOOKED_AT))
     seen, counts = np.unique(flat.ravel()[some], return_counts=True)
     common = np.sort(seen[np.argsort(-counts, kind="stable")[:_VALUES]])
@@ -117,7 +119,7 @@ def _count_values(flat: Rows) -> Features:
     hit = common[place] == flat
     cells = (np.arange(len(flat))[:, None] * len(common) + place)[hit]
     table = np.bincount(cells, minlength=len(flat) * len(common)).reshape(len(flat), len(common))
-    return table.astype(np.float32)
+    return np.concatenate([table, (~hit).sum(axis=1, keepdims=True)], axis=1).astype(np.float32)
 
 
 def _describe_writing(flat: Rows) -> NDArray[np.int8]:

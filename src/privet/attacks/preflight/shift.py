@@ -14,7 +14,7 @@ from privet.attacks.estimators import BoostedTrees, Classifier
 from privet.attacks.preflight.columns import SideDifference, count_columns, join_counts, largest_difference
 from privet.attacks.preflight.false_alarms import LEVEL, draw_sides
 from privet.attacks.preflight.features import summarize_records, to_numbers
-from privet.attacks.preflight.label_fit import compare_label_fit, rate_labels
+from privet.attacks.preflight.label_fit import compare_label_fit
 from privet.attacks.preflight.row_summaries import derive_columns, read_columns, summarize_rows
 from privet.checks import Check, Outcome
 from privet.errors import MissingPackage
@@ -135,13 +135,13 @@ def label_shift(challenge: Challenge, *, seed: int = 0) -> Check:
     own = coin[chosen]
     if min(int(own.sum()), int((~own).sum())) < _FEWEST:
         return Check(name=name, outcome=Outcome.PASSED, finding=finding)
-    wrong = rate_labels(challenge.records.inputs[chosen], labels[chosen], generator)
-    of_members, of_others, chance = compare_label_fit(wrong, own)
+    fit = compare_label_fit(challenge.records.inputs[chosen], labels[chosen], own, generator)
     finding += (
-        f" By a prediction from other records, {of_members:.1%} of the members' labels look wrong and "
-        f"{of_others:.1%} of the others'; by chance in {chance:.2g} of cases."
+        f" By a prediction from other records, {fit.of_members:.1%} of the members' labels look wrong and "
+        f"{fit.of_others:.1%} of the others'; by chance in {fit.p_value:.2g} of cases. Predictions from "
+        f"either side alone differ as much by chance in {fit.labelling_p_value:.2g} of cases."
     )
-    if chance < LEVEL:
+    if min(fit.p_value, fit.labelling_p_value) < LEVEL:
         return Check(
             name=name,
             outcome=Outcome.WARNED,

@@ -121,8 +121,8 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
     if surer is not None:
         finding += (
             f" Of all figures of φ = ln(p/(1−p)) that were compared, {surer.figure} differs most: "
-            f"{surer.of_target:.2f} for the target, {surer.of_references:.2f} for the references; as much for "
-            f"one more reference in {surer.p_value:.2g} of cases."
+            f"{surer.of_target:.2f} for the target, {surer.of_references:.2f} for the references; as much "
+            f"for one more reference in {surer.p_value:.2g} of cases."
         )
         warned |= surer.significant
     if warned:
