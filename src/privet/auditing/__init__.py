@@ -1,6 +1,7 @@
 """How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt,
+``record_calibration`` holds the false-positive rate of each record. ``audits`` says
 what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic``
 are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
 bound shares no code with a proved one.
@@ -36,6 +37,7 @@ from privet.auditing.one_run import OneRun
 from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
+from privet.auditing.record_calibration import RecordPValues, calibrate_per_record
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
@@ -62,10 +64,12 @@ __all__ = [
     "OperatingPoint",
     "OrderStatistic",
     "Rate",
+    "RecordPValues",
     "Roc",
     "SelectionSplit",
     "Shares",
     "accuracy_by_group",
+    "calibrate_per_record",
     "leakage_against_gap",
     "leakage_by_group",
     "measure",

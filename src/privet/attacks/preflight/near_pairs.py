@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from privet.attacks.preflight.false_alarms import LEVEL
-from privet.attacks.preflight.features import Features, project_randomly, standardize, to_numbers
+from privet.attacks.preflight.features import Features, project_randomly, to_numbers
 from privet.attacks.preflight.images import Images, read_images, spectra
 from privet.scores import Bits
 from privet.views import Numbers, Rows
@@ -25,6 +25,7 @@ __all__ = ["PairCount", "count_pairs_across", "log_tail_of_pairs"]
 _SIZES = (12, 25, 50, 100, 200, 400, 800)
 _DIMENSIONS = 64
 _CANDIDATES = 4
+_LEAST_UNIT = 0.1
 _SHIFT = 2  # pixels
 _AT_ONCE = 1000  # records whose distances to all others are held at once
 
@@ -63,7 +64,7 @@ def count_pairs_across(
     (equal ``groups``) are no pairs. The records must be in random order.
     """
     rankings = []
-    table = project_randomly(standardize(to_numbers(inputs)), generator, _DIMENSIONS)
+    table = project_randomly(_scale(to_numbers(inputs)), generator, _DIMENSIONS)
     if table.shape[1]:
         rankings.append(_nearest_two(*_candidates(table, groups)))
     images = read_images(inputs)
@@ -99,6 +100,19 @@ def log_tail_of_pairs(across: int, pairs: int, members: int, others: int) -> flo
     total = members + others
     orders = gammaln(total + 1) - gammaln(members + 1) - gammaln(others + 1)
     return float(min(0.0, logsumexp(terms) - orders)) if terms else -np.inf
+
+
+def _scale(table: Features) -> Features:
+    """Every varying column in units of its deviation, but of no less than a tenth of the usual one: a column
+    that only noise moves must not decide who is near.
+    """
+    spread = table.std(axis=0)
+    varies = spread > 1e-6 * np.maximum(1e-30, np.abs(table).max(axis=0))
+    if not varies.any():
+        return table[:, varies]
+    unit = np.maximum(spread[varies], np.float32(_LEAST_UNIT) * np.median(spread[varies]))
+    scaled: Features = (table[:, varies] - table[:, varies].mean(axis=0)) / unit
+    return scaled
 
 
 def _candidates(table: Features, groups: NDArray[np.int64]) -> tuple[Places, Numbers]:
