@@ -22,6 +22,7 @@ __all__ = [
     "discriminant_judge",
     "impute",
     "kernel_judge",
+    "out_of_fold_probabilities",
 ]
 
 LogOdds = Callable[[Numbers], Numbers]  # from rows of features to the ln odds of membership
@@ -226,6 +227,31 @@ def kernel_judge(rows: Numbers, names: Labels) -> Callable[[Numbers], Labels]:
 def _fitted_judge(model: Any, rows: Numbers, names: Labels) -> Callable[[Numbers], Labels]:  # noqa: ANN401
     model.fit(rows, names)
     return lambda new: np.asarray(model.predict(new), dtype=np.int64)
+
+
+def out_of_fold_probabilities(
+    features: Numbers, classes: NDArray[np.intp], generator: np.random.Generator, folds: int = 4
+) -> Numbers:
+    """For each record the probability of every class by boosted trees that learnt from the other folds.
+
+    ``classes`` are numbered from 0 without gaps.
+    """
+    _require_sklearn()
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    fold = generator.permutation(len(classes)) % folds
+    probabilities = np.zeros((len(classes), int(classes.max()) + 1))
+    for number in range(folds):
+        held = fold == number
+        if len(np.unique(classes[~held])) < 2:
+            probabilities[held] = np.bincount(classes) / len(classes)
+            continue
+        model: Any = HistGradientBoostingClassifier(
+            max_iter=50, max_leaf_nodes=8, l2_regularization=1.0, early_stopping=False, random_state=0
+        )
+        model.fit(features[~held], classes[~held])
+        probabilities[np.ix_(held, model.classes_)] = model.predict_proba(features[held])
+    return probabilities
 
 
 def _require_sklearn() -> None:

@@ -1,10 +1,11 @@
 """How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
-what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``,
-``ranked_thresholds`` and ``weighted_ranks`` are the bounds. ``recovery_leakage`` and ``recovery_bounds``
-judge attacks that recover something, by ``differences`` and ``candidates``. This room needs numpy and scipy
-alone. It imports no attack and no accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt, and
+``record_calibration`` holds the false-positive rate of each record. ``audits`` says what a bound on ε is;
+``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``, ``ranked_thresholds`` and
+``weighted_ranks`` are the bounds. ``recovery_leakage`` and ``recovery_bounds`` judge attacks that recover
+something, by ``differences`` and ``candidates``. This room needs numpy and scipy alone. It imports no attack
+and no accountant, so a measured bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
@@ -41,6 +42,7 @@ from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
 from privet.auditing.ranked_thresholds import HALVINGS, RankedThresholds
+from privet.auditing.record_calibration import RecordPValues, calibrate_per_record
 from privet.auditing.recovery_bounds import RecoveryBound, bound_recoveries
 from privet.auditing.recovery_leakage import (
     BaselineKind,
@@ -82,6 +84,7 @@ __all__ = [
     "OrderStatistic",
     "RankedThresholds",
     "Rate",
+    "RecordPValues",
     "RecoveryBound",
     "RecoveryLeakage",
     "Roc",
@@ -93,6 +96,7 @@ __all__ = [
     "WeightedRanks",
     "accuracy_by_group",
     "bound_recoveries",
+    "calibrate_per_record",
     "difference_of_shares",
     "leakage_against_gap",
     "leakage_by_group",

@@ -195,7 +195,8 @@ def _grid(rate: float, steps: int, signal: float) -> tuple[float, float, float]:
     places, inside, outside, _ = _one_step(rate, signal, step)
     losses = places * step
     (up, above), (down, below) = (
-        (steps * float(mass @ losses), math.sqrt(steps * float(mass @ losses**2))) for mass in (inside, outside)
+        (steps * float(mass @ losses), math.sqrt(steps * float(mass @ losses**2)))
+        for mass in (inside, outside)
     )
     highest = min(steps * float(losses[-1]), up + 9 * above + float(losses[-1]))
     lowest = max(steps * float(losses[0]), down - 9 * below + min(float(losses[0]), 0.0))

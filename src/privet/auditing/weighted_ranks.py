@@ -180,10 +180,7 @@ def _draw_by_coins(values: Numbers, members: Bits) -> tuple[Numbers, Bits]:
     wanted = _coins_for(len(inside))
     heads = int(generator.binomial(wanted, 0.5))
     chosen = np.concatenate(
-        [
-            generator.permutation(side)[:count]
-            for side, count in ((inside, heads), (outside, wanted - heads))
-        ]
+        [generator.permutation(side)[:count] for side, count in ((inside, heads), (outside, wanted - heads))]
     )
     return values[chosen], members[chosen]
 

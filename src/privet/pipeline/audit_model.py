@@ -16,7 +16,7 @@ from privet.attacks import Outputs, see
 from privet.attacks.fitted import class_names
 from privet.attacks.inversion.registry import RecoveryKnowledge
 from privet.attacks.membership.signals import check_labels
-from privet.attacks.preflight import enough_records, preflight, same_size
+from privet.attacks.preflight import enough_records, preflight, recipe_of, same_size
 from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.auditing import (
     Audit,
@@ -244,7 +244,8 @@ def audit(
                 view,
                 challenge,
                 references=knowledge.references,
-                shadow_recipe=recipe,
+                target_recipe=recipe_of(model, recipe),
+                shadow_recipe=None if isinstance(references, References) else recipe,
                 canaries=canary_count,
                 seed=seed,
             ),
