@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
+from privet.training.double_precision import to_float64
 from privet.training.loop.binary_outputs import ends_in_sigmoid
 from privet.training.loop.losses import find_logits
 from privet.training.loop.own_losses import OwnLoss
@@ -76,7 +77,7 @@ class Probe:
             for x in self._empty
         )
         with torch.no_grad(), _restore_buffers(self._model):
-            outputs = find_logits(self._model(*inputs)).double()
+            outputs = to_float64(find_logits(self._model(*inputs)))
         low, high = outputs.min(), outputs.max()
         return bool(low >= 0 and high <= 1 and high - low > SPREAD)
 
