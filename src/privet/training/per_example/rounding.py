@@ -51,9 +51,10 @@ def raise_row_norms(squares: Tensor, size: int) -> Tensor:
     return squares.mul_(1 + (min(size, BLOCK) + 16) * UNIT).add_(size * _LOST)
 
 
-def unit_errors(count: int) -> float:
+def unit_errors(count: int, dtype: torch.dtype) -> float:
     """γ/(1 − γ) for ``count`` roundings; infinity if they may lose everything."""
-    return count * UNIT / (1 - 2 * count * UNIT) if 2 * count * UNIT < 1 else float("inf")
+    lost = count * (UNIT if dtype is torch.float32 else 2.0**-53)
+    return lost / (1 - 2 * lost) if 2 * lost < 1 else float("inf")
 
 
 def sum_gram(grams: Sequence[Tensor], inner: Sequence[int]) -> Tensor:
@@ -74,5 +75,5 @@ def sum_gram(grams: Sequence[Tensor], inner: Sequence[int]) -> Tensor:
         diagonal = diagonal.to(raised.device) * raised
     for gram in grams[1:]:
         products *= gram
-    guard = tokens * unit_errors(sum(inner) + len(inner) + tokens)
+    guard = tokens * unit_errors(sum(inner) + len(inner) + tokens, products.dtype)
     return to_float64(products.sum(-1)).sum(-1).clamp_(min=0.0).add_(diagonal.sum(-1), alpha=guard)
