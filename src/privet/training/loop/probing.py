@@ -41,7 +41,7 @@ class Probe:
     """
 
     def __init__(self, model: nn.Module, empty: tuple[Tensor, ...]) -> None:
-        self._model, self._empty = model, split_targets(empty)[0]
+        self._model, self._empty = model, _move_to(model, split_targets(empty)[0])
         raw, self._fill = _run(model, self._empty)
         self.outputs: Any = find_logits(raw)
         if isinstance(self.outputs, Tensor) and not self.outputs.is_floating_point():
@@ -85,8 +85,14 @@ class Probe:
 def probe_own_loss(model: nn.Module, empty: tuple[Tensor, ...], names: tuple[str, ...] | None) -> None:
     """Run a model that computes its own loss on made-up rows."""
     own = OwnLoss(model, names)
-    inputs, targets = split_targets(empty)
+    inputs, targets = split_targets(_move_to(model, empty))
     _run(own.module, own.extend(inputs, targets))
+
+
+def _move_to(model: nn.Module, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The columns on the device of the model, as the data follow it."""
+    parameter = next(model.parameters(), None)
+    return columns if parameter is None else tuple(x.to(parameter.device) for x in columns)
 
 
 def _make_rows(empty: tuple[Tensor, ...], fill: int) -> tuple[Tensor, ...]:
