@@ -42,6 +42,24 @@ LOSS = nn.CrossEntropyLoss(reduction="none")
 SETTINGS = {"epsilon": 3.0, "delta": 1e-5, "lot_size": 16}
 
 
+SLOW = (
+    "by layer",
+    "tree",
+    "signs",
+    "student",
+    "average",
+    "micro-batches",
+    "lstm",
+    "gru",
+    "weight norm",
+    "mlp",
+)
+
+
+def mark_slow(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+
+
 @pytest.fixture(autouse=True)
 def _noise_without_a_search(monkeypatch):
     monkeypatch.setattr(TrainingPlan, "with_least_noise", lambda plan, _: replace(plan, noise_multiplier=4.0))
@@ -71,12 +89,11 @@ def test_the_device_is_another_one():
     assert not double_precision.has_float64(DEVICE)
 
 
-@pytest.mark.parametrize(
-    ("name", "has_float64"), [*((name, False) for name in test_autocast.MODELS), ("convolutions", True)]
-)
-def test_sums_and_norms_are_those_of_the_processor(name, has_float64):
-    with kind_of_device(has_float64):
-        compare_with_the_processor(*test_autocast.make(name))
+@pytest.mark.parametrize("name", mark_slow(test_autocast.MODELS))
+def test_sums_and_norms_are_those_of_the_processor(name):
+    for has_float64 in (False, True) if name == "convolutions" else (False,):
+        with kind_of_device(has_float64):
+            compare_with_the_processor(*test_autocast.make(name))
 
 
 def compare_with_the_processor(model, x, y):
@@ -118,7 +135,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", mark_slow(RULES))
 def test_training_runs_where_the_model_is_and_gives_the_same_model(name):
     """The data are on the processor. The same seed gives the same lots and the same noise on both devices."""
     options = SETTINGS | {"clip": 1.0, "epochs": 1} | RULES[name]
@@ -159,7 +176,7 @@ def exact_squares(row):
 def bad_rows():
     """Rows whose float32 sum of squares is too low: a large number first, then many that are rounded away."""
     generator = random.Random(5)
-    for size in (1, 7, 1023, 1024, 1025, 5000):
+    for size in (1, 7, 1024, 3000):
         small_number = 2.0**-12.5  # its square is just below half of the last place of 1
         yield torch.tensor([1.0] + [small_number] * (size - 1))
         yield torch.tensor([generator.choice([1e-3, 1.0, 1e3]) * generator.gauss(0, 1) for _ in range(size)])
@@ -206,7 +223,7 @@ def test_mutation_norms_of_rows_without_the_margin(monkeypatch):
 def gram_cases():
     """Tokens that cancel almost: the sum is far below its terms, and rounding can make it negative."""
     generator = torch.Generator().manual_seed(2)
-    for tokens, width, height in ((2, 3, 4), (16, 40, 30), (40, 64, 8)):
+    for tokens, width, height in ((2, 3, 4), (16, 40, 6), (40, 16, 8)):
         x, g = (torch.randn(1, tokens, n, generator=generator) for n in (width, height))
         half = tokens // 2
         x[:, half:] = x[:, :half]
@@ -250,7 +267,7 @@ def test_mutation_gram_sums_without_the_guard(monkeypatch):
 def test_no_share_of_a_sum_is_longer_than_the_clip():
     """One example, one layer: c·g·xᵀ in exact arithmetic, with the factor that the device used."""
     for row in bad_rows():
-        if row.numel() > 1100:
+        if row.numel() > 1024:
             continue
         model = nn.Linear(row.numel(), 1, bias=False).to(DEVICE)
         used = []

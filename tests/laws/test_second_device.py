@@ -51,5 +51,6 @@ def test_private_training_on_a_second_device():
 def test_the_laws_of_gradients_on_a_second_device():
     files = [f"test_gradient_{name}.py" for name in ("bilinear", "exactness", "experts", "packed")]
     files += ["test_registered_layers.py", "test_clip_is_a_clip.py"]
+    run("-m", "slow", str(HERE / "device_laws.py"))
     skipped = f"not ({OWN_CPU_TENSORS} or {OWN_FLOAT64})"
     run("-p", "laws_on_second_device", "-k", skipped, *[str(HERE / name) for name in files])

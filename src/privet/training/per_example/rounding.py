@@ -69,11 +69,12 @@ def sum_gram(grams: Sequence[Tensor], inner: Sequence[int]) -> Tensor:
         diagonal = products.diagonal(dim1=-2, dim2=-1).double().sum(-1)
         return products.sum(-1).double().sum(-1).clamp_(min=0.0).add_(diagonal, alpha=GUARD)
     tokens = products.shape[-1]
-    diagonal = torch.ones((), dtype=torch.float64)
-    for gram, numbers in zip(grams, inner, strict=True):
-        raised = to_float64(gram.diagonal(dim1=-2, dim2=-1)) + numbers * _RAISED
-        diagonal = diagonal.to(raised.device) * raised
+    weights = [
+        to_float64(gram.diagonal(dim1=-2, dim2=-1)) + numbers * _RAISED
+        for gram, numbers in zip(grams, inner, strict=True)
+    ]
+    diagonal = torch.stack(weights).prod(0).sum(-1)
     for gram in grams[1:]:
         products *= gram
     guard = tokens * unit_errors(sum(inner) + len(inner) + tokens, products.dtype)
-    return to_float64(products.sum(-1)).sum(-1).clamp_(min=0.0).add_(diagonal.sum(-1), alpha=guard)
+    return to_float64(products.sum(-1)).sum(-1).clamp_(min=0.0).add_(diagonal, alpha=guard)

@@ -161,7 +161,9 @@ class RegisteredTap(Tap):
             tolerance = _TOLERANCE.get(gradient.dtype, _FLOAT32_TOLERANCE)
             norms = form.squared_norms()
             factors = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
-            factors[: len(rows)] = torch.linspace(0.5, 1.0, len(rows), dtype=gradient.dtype)
+            factors[: len(rows)] = torch.linspace(
+                0.5, 1.0, len(rows), dtype=gradient.dtype, device=gradient.device
+            )
             total = torch.zeros_like(truth[0][name])
             form.add_sum(factors, total)
             size = rows.norm(dim=1)
