@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
+from privet.training.double_precision import to_float64
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
 from privet.training.loop.distributed import ProcessGroup
 from privet.training.loop.losses import find_logits
@@ -283,7 +284,7 @@ def _log_probabilities(model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
     if has_one_output(outputs):
         first = tuple(column[:1] for column in inputs)
         return log_probabilities(outputs, probabilities=ends_in_sigmoid(model, first))
-    return torch.log_softmax(outputs.double(), 1)
+    return torch.log_softmax(to_float64(outputs), 1)
 
 
 @final
@@ -335,7 +336,7 @@ class DiracCanaries(CanaryDataset):
             self._noise_distribution = plan.noise_distribution
 
     def add_gradients(self, indices: Tensor, gradient: NoisyGradient, group: ProcessGroup) -> None:
-        self._others = gradient.buffer[self._coordinates].double()
+        self._others = to_float64(gradient.buffer[self._coordinates])
         group.reduce_(self._others)
         group.broadcast_(self._others)
         drawn = self._canary_of_slot[indices]
@@ -350,7 +351,7 @@ class DiracCanaries(CanaryDataset):
     def observe(self, gradient: NoisyGradient) -> None:
         if self._others is None:
             return
-        evidence = gradient.buffer[self._coordinates].double() * gradient.divisor - self._others
+        evidence = to_float64(gradient.buffer[self._coordinates]) * gradient.divisor - self._others
         self._others = None
         if self._rate < 1 or not isinstance(self._noise_distribution, Normal):
             evidence = self._noise_distribution.log_density_ratio(
