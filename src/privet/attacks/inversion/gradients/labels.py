@@ -5,7 +5,8 @@ y the labels. A batch of one has exactly one negative entry: the label (iDLG, Zh
 of B the counts are n_c = B (p̄_c − g_c), where p̄ is the mean confidence over the batch. It is not known; its estimate is
 the mean confidence over public inputs (Geng et al. 2021; Ma et al. 2023, "instance-wise batch label restoration").
 Where the last layer has no bias, the sums over its rows take the place of g (LLG, Wainakh et al. 2022): for features
-h ≥ 0 the row sum is mean_b (p_bc − y_bc) Σh_b, so g is found up to the mean of Σh.
+h ≥ 0 the row sum is mean_b (p_bc − y_bc) Σh_b, so g is found up to the mean of Σh. Under noise both are used: the rows are
+projected on the mean feature vector of public inputs, which collects the signal of the whole layer.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import torch
 from privet.attacks.inversion.gradients.public_model import PublicModel
 from privet.attacks.outputs import Outputs
 from privet.errors import InvalidArgument
-from privet.shared_gradients import LocalSteps, SharedGradient
+from privet.shared_gradients import LocalSteps, NoisyStep, SharedGradient
 from privet.views import Labels, Numbers, Rows
 
 __all__ = ["count_labels", "recover_labels"]
@@ -36,13 +37,22 @@ def recover_labels(
     mean, features = _mean_confidence(model, weight, public, seed)
     answer = []
     for message in shared:
-        slope = (
-            message.gradients[bias]
-            if bias is not None
-            else message.gradients[weight].sum(axis=1) / max(features, 1e-30)
-        )
+        slope = _read_slope(message, weight, bias, features)
         answer.append(count_labels(slope / _steps(message), mean, message.examples))
     return np.stack(answer)
+
+
+def _read_slope(message: SharedGradient, weight: str, bias: str | None, features: Numbers) -> Numbers:
+    """mean_b (p_bc − y_bc) of each class c, by the part of the last layer that tells it best."""
+    if isinstance(message.sharing, NoisyStep) and message.sharing.noise_multiplier > 0:
+        total = message.gradients[weight] @ features
+        total = total if bias is None else total + message.gradients[bias]
+        noisy: Numbers = total / (float(features @ features) + (bias is not None))
+        return noisy
+    if bias is not None:
+        return message.gradients[bias]
+    exact: Numbers = message.gradients[weight].sum(axis=1) / max(float(features.sum()), 1e-30)
+    return exact
 
 
 def count_labels(slope: Numbers, mean_confidence: Numbers, examples: int) -> Labels:
@@ -85,8 +95,8 @@ def _find_last_layer(model: PublicModel) -> tuple[str, str | None]:
 
 def _mean_confidence(
     model: PublicModel, weight: str, public: Rows | None, seed: int
-) -> tuple[Numbers, float]:
-    """The mean confidence over public inputs, and the mean sum of the last layer's inputs."""
+) -> tuple[Numbers, Numbers]:
+    """The mean confidence over public inputs, and the mean of the last layer's inputs."""
     if public is None:
         rows = torch.rand((_GUESSES, *model.shape), generator=torch.Generator().manual_seed(seed))
     else:
@@ -99,6 +109,6 @@ def _mean_confidence(
             confidences = model.predict(rows.to(model.device, model.dtype)).softmax(dim=1).mean(dim=0)
     finally:
         hook.remove()
-    features = float(torch.cat([part.flatten(1) for part in seen]).sum(dim=1).mean()) if seen else 1.0
+    features: Numbers = torch.cat([part.flatten(1) for part in seen]).mean(dim=0).double().cpu().numpy()
     numbers: Numbers = confidences.double().cpu().numpy()
     return numbers, features

@@ -29,7 +29,7 @@ from privet.errors import InvalidArgument
 from privet.shared_gradients import OneStep, SharedGradient
 from privet.views import Adversary, Labels, Numbers
 
-__all__ = ["FirstLayer", "find_first_layer"]
+__all__ = ["FirstLayer", "bias_gradients", "find_first_layer"]
 
 _AGREEMENT = 3e-5  # relative distance of rows that two neurons show; float32 gives about 1e-6
 
@@ -95,7 +95,7 @@ class FirstLayer(GradientInversion):
             fresh, votes = _agreed_rows(weight, bias, needed, floor)
             if not len(fresh):
                 break
-            replayed = _bias_gradients(model, layer, fresh)  # rows × classes × neurons
+            replayed = bias_gradients(model, layer, fresh)  # rows × classes × neurons
             shown = _shows(weight, bias, fresh, floor)  # rows × neurons
             gaps = np.abs(replayed - bias) / np.maximum(np.abs(bias), floor)
             fits = np.where(shown[:, None], gaps, 0.0).max(axis=2)
@@ -172,7 +172,7 @@ def _shows(weight: Numbers, bias: Numbers, rows: Numbers, floor: float) -> NDArr
     return answer
 
 
-def _bias_gradients(model: PublicModel, layer: str, rows: Numbers) -> Numbers:
+def bias_gradients(model: PublicModel, layer: str, rows: Numbers) -> Numbers:
     """The first layer's bias gradient of each row with each label: rows × classes × neurons."""
     name, classes = f"{layer}.bias", max(2, model.classes)
     inputs = torch.tensor(rows, dtype=model.dtype, device=model.device).reshape(-1, *model.shape)
