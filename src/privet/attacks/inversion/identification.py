@@ -1,8 +1,8 @@
 """Identification: is the truth the nearest of many candidates to what was recovered?
 
-A reconstruction is worth what it tells about a person. A list of candidates (the truth among 999 others of the same kind)
-measures that: rank 1 means that whoever has the list finds the person. The blind baseline is one divided by the number of
-candidates for a target that is drawn from the list at random.
+A reconstruction is worth what it tells about a person. A list of candidates (the truth among 999 others of
+the same kind) measures that: rank 1 means that whoever has the list finds the person. The blind baseline is
+one divided by the number of candidates for a target that is drawn from the list at random.
 """
 
 import numpy as np
@@ -18,8 +18,9 @@ __all__ = ["first_of", "rank_truths"]
 def rank_truths(recovered: Rows, truths: Rows, candidates: Rows) -> Numbers:
     """The rank of each truth among the candidates by correlation with what was recovered; 1 = nearest.
 
-    The correlation is blind to brightness and contrast, which noise and clipping change. Ties count against the attack:
-    a constant or missing recovery has the last rank. Candidates that equal the truth are not counted.
+    The correlation is blind to brightness and contrast, which noise and clipping change. Ties count against
+    the attack: a constant or missing recovery has the last rank. Candidates that equal the truth are not
+    counted.
 
     >>> table = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> rank_truths(np.array([[0.2, 0.9, 0.1]]), table[:1], table).tolist()
@@ -28,8 +29,8 @@ def rank_truths(recovered: Rows, truths: Rows, candidates: Rows) -> Numbers:
     found, true, listed = (_standardise(rows) for rows in (recovered, truths, candidates))
     if found.shape != true.shape or listed.shape[1:] != true.shape[1:]:
         raise InvalidArgument(
-            f"'recovered', 'truths' and 'candidates' must be rows of one shape, got {found.shape}, {true.shape} and "
-            f"{listed.shape} numbers. Give them in the same form."
+            f"'recovered', 'truths' and 'candidates' must be rows of one shape, got {found.shape}, "
+            f"{true.shape} and {listed.shape} numbers. Give them in the same form."
         )
     own = np.einsum("ij,ij->i", found, true)
     others = found @ listed.T

@@ -1,11 +1,13 @@
 """How like two pictures are: mean squared error in decibels (PSNR), and structural similarity (SSIM).
 
-Pictures are rows × height × width, or rows × channels × height × width; channels are averaged. Neither number says
-whether a person is recognised: a blurred mean picture has an SSIM near 0.5 to every face, and a legible digit under noise
-can have a lower PSNR than a grey area. So attacks are also scored by identification (``identification.py``).
+Pictures are rows × height × width, or rows × channels × height × width; channels are averaged. Neither number
+says whether a person is recognised: a blurred mean picture has an SSIM near 0.5 to every face, and a legible
+digit under noise can have a lower PSNR than a grey area. So attacks are also scored by identification
+(``identification.py``).
 
-*Reference*: Wang, Bovik, Sheikh & Simoncelli 2004, equation 13, with a uniform window of 7 × 7 pixels and the sample
-covariance, as scikit-image computes it by default. The mean is over all windows that lie inside of the picture.
+*Reference*: Wang, Bovik, Sheikh & Simoncelli 2004, equation 13, with a uniform window of 7 × 7 pixels and the
+sample covariance, as scikit-image computes it by default. The mean is over all windows that lie inside of the
+picture.
 """
 
 import numpy as np
@@ -47,8 +49,8 @@ def measure_ssim(recovered: Rows, truths: Rows, *, span: float = 1.0, window: in
     whole("window", window, least=2)
     if min(true.shape[-2:]) < window:
         raise InvalidArgument(
-            f"'truths' must be pictures of at least {window} × {window} pixels, got {true.shape[-2]} × {true.shape[-1]}. "
-            f"Give a smaller window."
+            f"'truths' must be pictures of at least {window} × {window} pixels, got {true.shape[-2]} × "
+            f"{true.shape[-1]}. Give a smaller window."
         )
     count = window * window
     mean_x, mean_y = _window_means(found, window), _window_means(true, window)
@@ -92,14 +94,14 @@ def _read_pictures(recovered: Rows, truths: Rows, span: float) -> tuple[Numbers,
     found, true = np.asarray(recovered, dtype=np.float64), np.asarray(truths, dtype=np.float64)
     if found.shape != true.shape or true.ndim not in (3, 4):
         raise InvalidArgument(
-            f"'recovered' and 'truths' must be pictures of one shape, rows × height × width or rows × channels × height × "
-            f"width, got {found.shape} and {true.shape}. Reshape them."
+            f"'recovered' and 'truths' must be pictures of one shape, rows × height × width or rows × "
+            f"channels × height × width, got {found.shape} and {true.shape}. Reshape them."
         )
     low, high = float(np.nanmin(true)), float(np.nanmax(true))
     if high - low > span * (1 + 1e-9):
         raise InvalidArgument(
-            "'truths' must have pixels within the given span, got a wider range. Scale the pictures to 0 … 1, or give "
-            "their span."
+            "'truths' must have pixels within the given span, got a wider range. Scale the pictures to 0 … "
+            "1, or give their span."
         )
     return found, true
 

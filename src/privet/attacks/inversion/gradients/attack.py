@@ -1,7 +1,8 @@
-"""What a gradient inversion is: from a public model and shared gradients to the examples behind each gradient.
+"""What a gradient inversion is: from a public model and shared gradients to the examples behind each
+gradient.
 
-``recover`` gets the public model and the messages. ``run`` joins the truth afterwards. A batch has no order, so the
-recovered examples of each message are first brought into the order that fits the truth best.
+``recover`` gets the public model and the messages. ``run`` joins the truth afterwards. A batch has no order,
+so the recovered examples of each message are first brought into the order that fits the truth best.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,8 @@ __all__ = ["GradientInversion", "Reconstructions", "align_batches"]
 @final
 @dataclass(frozen=True, eq=False)
 class Reconstructions:
-    """What an inversion recovered: messages × examples × shape, labels, and how sure it is of each example."""
+    """What an inversion recovered: messages × examples × shape, labels, and how sure it is of each
+    example."""
 
     inputs: Numbers
     labels: Labels
@@ -34,8 +36,8 @@ class Reconstructions:
     def __post_init__(self) -> None:
         if self.labels.shape != self.inputs.shape[:2] or self.confidence.shape != self.labels.shape:
             raise InvalidArgument(
-                f"'labels' and 'confidence' must have one entry for each of the {self.inputs.shape[:2]} examples, got "
-                f"{self.labels.shape} and {self.confidence.shape}. Give messages × examples."
+                f"'labels' and 'confidence' must have one entry for each of the {self.inputs.shape[:2]} "
+                f"examples, got {self.labels.shape} and {self.confidence.shape}. Give messages × examples."
             )
 
     @property
@@ -72,14 +74,15 @@ class GradientInversion(ABC):
     ) -> Recoveries:
         """Recover, bring each batch into the order that fits best, and let the game judge.
 
-        The game's secrets are the inputs of all messages, one message after the other. Choosing the best order
-        helps the attack a little in batches above 1; the criterion should be strict enough not to feel it.
+        The game's secrets are the inputs of all messages, one message after the other. Choosing the best
+        order helps the attack a little in batches above 1; the criterion should be strict enough not to feel
+        it.
         """
         found = self.recover(model, check_messages(shared))
         if len(game) != found.labels.size:
             raise InvalidArgument(
-                f"'game' must have {found.labels.size} targets, the examples of all messages, got {len(game)}. Give the "
-                f"inputs behind each message, one message after the other."
+                f"'game' must have {found.labels.size} targets, the examples of all messages, got "
+                f"{len(game)}. Give the inputs behind each message, one message after the other."
             )
         order = align_batches(found.rows, game.secrets, batch=found.labels.shape[1])
         return game.judge(
@@ -105,7 +108,8 @@ def check_messages(shared: Sequence[SharedGradient]) -> Sequence[SharedGradient]
 
 
 def align_batches(recovered: Rows, truths: Rows, *, batch: int) -> np.ndarray:
-    """For each truth, the place of the recovered row that belongs to it: the cheapest assignment in each batch.
+    """For each truth, the place of the recovered row that belongs to it: the cheapest assignment in each
+    batch.
 
     The cost is the squared distance; a row that was not recovered (NaN) fits every truth equally badly.
 

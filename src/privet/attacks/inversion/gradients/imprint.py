@@ -1,15 +1,17 @@
 """A malicious server: a layer that sorts the examples into bins, so that each leaves an imprint of its own.
 
-All neurons of one *direction* h compute ReLU(h·x − t) with growing thresholds t. The next layer treats them alike, so an
-example sends the same signal g back to every neuron that it activates. The difference between the gradients of two
-neighbours is then Σ g x over the examples whose h·x lies between their thresholds: a bin. An example that is alone in its bin
-is read off, up to round-off, whatever the batch size (Fowl et al. 2022, "Robbing the Fed", section 3).
+All neurons of one *direction* h compute ReLU(h·x − t) with growing thresholds t. The next layer treats them
+alike, so an example sends the same signal g back to every neuron that it activates. The difference between
+the gradients of two neighbours is then Σ g x over the examples whose h·x lies between their thresholds: a
+bin. An example that is alone in its bin is read off, up to round-off, whatever the batch size (Fowl et al.
+2022, "Robbing the Fed", section 3).
 
-With several directions, examples that share a bin in one are apart in another. The model is public, so it is known which
-signal a row would send back with each label; where that is what its bin shows, the row is no mixture. It is subtracted from
-its bins in all directions, which may leave others alone in theirs. This *peeling* empties
-nearly all bins as long as there are more neurons than examples, as in an invertible Bloom lookup table (Goodrich &
-Mitzenmacher 2011). The sum over many clients is only a larger batch: secure aggregation alone stops nothing.
+With several directions, examples that share a bin in one are apart in another. The model is public, so it is
+known which signal a row would send back with each label; where that is what its bin shows, the row is no
+mixture. It is subtracted from its bins in all directions, which may leave others alone in theirs. This
+*peeling* empties nearly all bins as long as there are more neurons than examples, as in an invertible Bloom
+lookup table (Goodrich & Mitzenmacher 2011). The sum over many clients is only a larger batch: secure
+aggregation alone stops nothing.
 """
 
 from collections.abc import Sequence
@@ -34,7 +36,8 @@ __all__ = ["Imprint", "ImprintModel"]
 class ImprintModel(nn.Module):
     """A module with an imprint layer beside it: logits(x) + a small signal of the layer.
 
-    The thresholds of each direction are quantiles over ``public`` inputs, so that bins are about equally full.
+    The thresholds of each direction are quantiles over ``public`` inputs, so that bins are about equally
+    full.
     """
 
     def __init__(
@@ -54,8 +57,8 @@ class ImprintModel(nn.Module):
         rows = np.asarray(public, dtype=np.float64).reshape(len(public), -1)
         if len(rows) < 2 or not np.isfinite(rows).all():
             raise InvalidArgument(
-                f"'public' must hold at least two finite inputs, got {len(rows)} rows. Give a hundred inputs or more like "
-                f"those to recover."
+                f"'public' must hold at least two finite inputs, got {len(rows)} rows. Give a hundred "
+                f"inputs or more like those to recover."
             )
         generator = np.random.default_rng(seed)
         axes = generator.standard_normal((directions, rows.shape[1])) / np.sqrt(rows.shape[1])
@@ -84,13 +87,14 @@ class ImprintModel(nn.Module):
 class Imprint(GradientInversion):
     """Reads the bins of an ``ImprintModel`` and peels them.
 
-    *Adversary*: built the model, as a malicious server can; sees a gradient, or the mean over many clients; wants the
-    examples behind it.
+    *Adversary*: built the model, as a malicious server can; sees a gradient, or the mean over many clients;
+    wants the examples behind it.
 
-    Rows that were not found are NaN. The confidence is the number of bins that showed the row when it was found.
+    Rows that were not found are NaN. The confidence is the number of bins that showed the row when it was
+    found.
 
-    *Reference*: Fowl, Geiping, Czaja, Goldblum & Goldstein 2022. Deviations: several directions, verification and
-    peeling; the layer stands beside the model, not before it.
+    *Reference*: Fowl, Geiping, Czaja, Goldblum & Goldstein 2022. Deviations: several directions, verification
+    and peeling; the layer stands beside the model, not before it.
     """
 
     tolerance: float = 3e-3
@@ -110,8 +114,8 @@ class Imprint(GradientInversion):
         module = model.module
         if not isinstance(module, ImprintModel):
             raise InvalidArgument(
-                f"'model' must be a PublicModel of an ImprintModel, got {type(module).__name__}. Build one with ImprintModel, "
-                f"or take an attack on honest models, such as FirstLayer."
+                f"'model' must be a PublicModel of an ImprintModel, got {type(module).__name__}. Build one "
+                f"with ImprintModel, or take an attack on honest models, such as FirstLayer."
             )
         model.read(shared)
         examples = shared[0].examples
@@ -167,7 +171,8 @@ class Imprint(GradientInversion):
         return rows, counts
 
     def _fits(self, model: PublicModel, module: ImprintModel, rows: Numbers, totals: Numbers) -> np.ndarray:
-        """Whether a row, with some label, would send back the signal that its bin shows. A mixture would not."""
+        """Whether a row, with some label, would send back the signal that its bin shows. A mixture would
+        not."""
         with torch.no_grad():
             inputs = torch.tensor(rows, dtype=model.dtype, device=model.device).reshape(-1, *model.shape)
             confidences = model.predict(inputs).softmax(dim=1).double().cpu().numpy()

@@ -1,12 +1,13 @@
 """Labels from the gradient of the last layer: how often each class is in the batch.
 
-For cross-entropy the gradient of the last bias is g_c = mean_b (p_bc − y_bc), where p are the model's confidences and
-y the labels. A batch of one has exactly one negative entry: the label (iDLG, Zhao et al. 2020, section 3). For a batch
-of B the counts are n_c = B (p̄_c − g_c), where p̄ is the mean confidence over the batch. It is not known; its estimate is
-the mean confidence over public inputs (Geng et al. 2021; Ma et al. 2023, "instance-wise batch label restoration").
-Where the last layer has no bias, the sums over its rows take the place of g (LLG, Wainakh et al. 2022): for features
-h ≥ 0 the row sum is mean_b (p_bc − y_bc) Σh_b, so g is found up to the mean of Σh. Under noise both are used: the rows are
-projected on the mean feature vector of public inputs, which collects the signal of the whole layer.
+For cross-entropy the gradient of the last bias is g_c = mean_b (p_bc − y_bc), where p are the model's
+confidences and y the labels. A batch of one has exactly one negative entry: the label (iDLG, Zhao et al.
+2020, section 3). For a batch of B the counts are n_c = B (p̄_c − g_c), where p̄ is the mean confidence over
+the batch. It is not known; its estimate is the mean confidence over public inputs (Geng et al. 2021; Ma et
+al. 2023, "instance-wise batch label restoration"). Where the last layer has no bias, the sums over its rows
+take the place of g (LLG, Wainakh et al. 2022): for features h ≥ 0 the row sum is mean_b (p_bc − y_bc) Σh_b,
+so g is found up to the mean of Σh. Under noise both are used: the rows are projected on the mean feature
+vector of public inputs, which collects the signal of the whole layer.
 """
 
 from collections.abc import Sequence
@@ -85,8 +86,8 @@ def _find_last_layer(model: PublicModel) -> tuple[str, str | None]:
     matrices = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == model.classes]
     if not matrices or model.classes < 2 or model.gives is not Outputs.LOGITS:
         raise InvalidArgument(
-            "'model' must end in a linear layer with one logit for each of two classes or more, got another end. Give "
-            "the labels to the attack instead."
+            "'model' must end in a linear layer with one logit for each of two classes or more, got another "
+            "end. Give the labels to the attack instead."
         )
     weight = matrices[-1]
     bias = f"{weight.removesuffix('weight')}bias"
@@ -98,7 +99,9 @@ def _mean_confidence(
 ) -> tuple[Numbers, Numbers]:
     """The mean confidence over public inputs, and the mean of the last layer's inputs."""
     if public is None:
-        rows = torch.rand((_GUESSES, *model.shape), generator=torch.Generator().manual_seed(seed))
+        rows = torch.rand(
+            (_GUESSES, *model.shape), generator=torch.Generator().manual_seed(seed)
+        )  # tokens: all 0
     else:
         rows = torch.tensor(np.asarray(public))
     seen: list[torch.Tensor] = []
@@ -106,7 +109,7 @@ def _mean_confidence(
     hook = layer.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0].detach()))
     try:
         with torch.no_grad():
-            confidences = model.predict(rows.to(model.device, model.dtype)).softmax(dim=1).mean(dim=0)
+            confidences = model.predict(rows.to(model.device, model.input_type)).softmax(dim=1).mean(dim=0)
     finally:
         hook.remove()
     features: Numbers = torch.cat([part.flatten(1) for part in seen]).mean(dim=0).double().cpu().numpy()

@@ -1,10 +1,11 @@
 """L-BFGS for many small problems at once: each row of a matrix is a problem with steps of its own.
 
 One evaluation serves all problems, so a hundred cost little more than one where the overhead of a call is the
-price. The line search halves the step until the Armijo condition holds; pairs without positive curvature are left out.
+price. The line search halves the step until the Armijo condition holds; pairs without positive curvature are
+left out.
 
-Reference: Nocedal & Wright 2006, algorithms 7.4 and 7.5, with backtracking (algorithm 3.1) in place of the strong Wolfe
-conditions.
+Reference: Nocedal & Wright 2006, algorithms 7.4 and 7.5, with backtracking (algorithm 3.1) in place of the
+strong Wolfe conditions.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,8 @@ Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # points and their
 def minimize_rows(
     evaluate: Evaluate, start: Tensor, *, iterations: int, history: int = 60, enough: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The best point of each row and its value. A row stops at ``enough``, or where no step helps any more."""
+    """The best point of each row and its value. A row stops at ``enough``, or where no step helps any
+    more."""
     points = start.clone()
     everyone = torch.arange(len(points))
     values, slopes = evaluate(points, everyone)

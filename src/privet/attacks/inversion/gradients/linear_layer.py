@@ -1,14 +1,17 @@
 """Exact inversion through a first linear layer with a bias.
 
-For z = W x + b and one example, ∂L/∂W = δ xᵀ and ∂L/∂b = δ, so each row of the first divided by the same entry of the
-second *is* x (Phong et al. 2018, section 3). In a batch, a neuron that only one example activates still shows that example
-by itself; a neuron that several activate shows a mixture. Nobody tells the adversary which is which, and nobody has to:
+For z = W x + b and one example, ∂L/∂W = δ xᵀ and ∂L/∂b = δ, so each row of the first divided by the same
+entry of the second *is* x (Phong et al. 2018, section 3). In a batch, a neuron that only one example
+activates still shows that example by itself; a neuron that several activate shows a mixture. Nobody tells the
+adversary which is which, and nobody has to:
 
 - a row that two neurons show is hardly a mixture, because mixtures have weights of their own in every neuron;
-- the model is public, so the adversary computes which δ the row would have with each label. For a mixture it does not fit.
+- the model is public, so the adversary computes which δ the row would have with each label. For a mixture it
+  does not fit.
 
-A row that passes has its label too, so its whole gradient is known. It is subtracted, which leaves the gradient of a smaller
-batch: neurons that showed a mixture of two now show the other one. This is repeated until nothing more is found.
+A row that passes has its label too, so its whole gradient is known. It is subtracted, which leaves the
+gradient of a smaller batch: neurons that showed a mixture of two now show the other one. This is repeated
+until nothing more is found.
 """
 
 from collections.abc import Sequence
@@ -37,17 +40,20 @@ _AGREEMENT = 3e-5  # relative distance of rows that two neurons show; float32 gi
 @final
 @dataclass(frozen=True, eq=False)
 class FirstLayer(GradientInversion):
-    """Divides the rows of the first layer's gradient by its bias gradient, keeps what is verified, subtracts, repeats.
+    """Divides the rows of the first layer's gradient by its bias gradient, keeps what is verified, subtracts,
+    repeats.
 
     *Adversary*: sees one shared gradient; knows the model; wants the examples.
 
-    A row is verified if its replayed bias gradient agrees with the shared one within ``tolerance``, and another neuron
-    shows the same row. Rows that were not found are NaN: the attack does not guess. The confidence is the number of
-    neurons that showed the row. After several local steps only agreement counts, and nothing is subtracted, because the
-    weights on the way are not known; what one example alone does to a neuron is still a multiple of its row.
+    A row is verified if its replayed bias gradient agrees with the shared one within ``tolerance``, and
+    another neuron shows the same row. Rows that were not found are NaN: the attack does not guess. The
+    confidence is the number of neurons that showed the row. After several local steps only agreement counts,
+    and nothing is subtracted, because the weights on the way are not known; what one example alone does to a
+    neuron is still a multiple of its row.
 
-    *Reference*: Phong, Aono, Hayashi, Wang & Moriai 2018; batches as in Boenisch et al. 2023, section 4, which takes the
-    sparsity of ReLU for granted. Deviations: no oracle says which rows are pure; verified rows are subtracted.
+    *Reference*: Phong, Aono, Hayashi, Wang & Moriai 2018; batches as in Boenisch et al. 2023, section 4,
+    which takes the sparsity of ReLU for granted. Deviations: no oracle says which rows are pure; verified
+    rows are subtracted.
     """
 
     tolerance: float = 1e-3
@@ -121,8 +127,8 @@ def find_first_layer(model: PublicModel) -> str:
                 return name
             break
     raise InvalidArgument(
-        f"'model' must start with a linear layer that takes all {width} inputs and has a bias, got another start. Take "
-        f"DeepLeakage or InvertingGradients instead."
+        f"'model' must start with a linear layer that takes all {width} inputs and has a bias, got another "
+        f"start. Take DeepLeakage or InvertingGradients instead."
     )
 
 
@@ -139,7 +145,8 @@ def _complete_labels(counted: Labels, found: Labels, examples: int) -> Labels:
 
 
 def _agreed_rows(weight: Numbers, bias: Numbers, needed: int, floor: float = 0.0) -> tuple[Numbers, Numbers]:
-    """Rows that at least ``needed`` neurons show, those with most witnesses first; and how many showed each."""
+    """Rows that at least ``needed`` neurons show, those with most witnesses first; and how many showed
+    each."""
     active = np.abs(bias) > max(30.0 * floor, 1e-9 * float(np.abs(bias).max()), 1e-300)
     ratios, size = weight[active] / bias[active, None], np.abs(bias[active])
     if not len(ratios):

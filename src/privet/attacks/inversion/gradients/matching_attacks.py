@@ -1,7 +1,8 @@
 """Inversion by optimisation: guess the examples, and improve the guess until its gradient is the shared one.
 
-``DeepLeakage`` minimises the squared distance with L-BFGS (DLG), ``InvertingGradients`` the cosine distance plus the
-total variation of the pictures with Adam on signs (Geiping). Both run all messages and restarts together.
+``DeepLeakage`` minimises the squared distance with L-BFGS (DLG), ``InvertingGradients`` the cosine distance
+plus the total variation of the pictures with Adam on signs (Geiping). Both run all messages and restarts
+together.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,11 +47,12 @@ class DeepLeakage(GradientInversion):
 
     *Adversary*: sees one shared gradient; knows the model and the number of examples; wants the examples.
 
-    Labels come from the last layer (``recover_labels``) unless they are given. Of several restarts the one with the
-    smallest distance is kept, which the adversary can see.
+    Labels come from the last layer (``recover_labels``) unless they are given. Of several restarts the one
+    with the smallest distance is kept, which the adversary can see.
 
-    *Reference*: Zhu, Liu & Han 2019, algorithm 1; the labels as in iDLG (Zhao, Mopuri & Bilen 2020). Deviations: the
-    distance is relative; the guess is kept within ``bounds`` at the end, not on the way; L-BFGS searches a line.
+    *Reference*: Zhu, Liu & Han 2019, algorithm 1; the labels as in iDLG (Zhao, Mopuri & Bilen 2020).
+    Deviations: the distance is relative; the guess is kept within ``bounds`` at the end, not on the way;
+    L-BFGS searches a line.
     """
 
     iterations: int = 500
@@ -102,12 +104,12 @@ class InvertingGradients(GradientInversion):
 
     *Adversary*: sees one shared gradient; knows the model and the number of examples; wants the pictures.
 
-    The step falls to a tenth after 3/8, 5/8 and 7/8 of the iterations. The guess stays within ``bounds``. Of several
-    restarts the one with the smallest cosine distance is kept.
+    The step falls to a tenth after 3/8, 5/8 and 7/8 of the iterations. The guess stays within ``bounds``. Of
+    several restarts the one with the smallest cosine distance is kept.
 
-    *Reference*: Geiping, Bauermeister, Dröge & Moeller 2020, section 4 and appendix A. Deviations: 1,200 iterations
-    where the paper takes 24,000 (of its 4,800 by default); the best guess is kept, not the last; pictures of one
-    channel or several.
+    *Reference*: Geiping, Bauermeister, Dröge & Moeller 2020, section 4 and appendix A. Deviations: 1,200
+    iterations where the paper takes 24,000 (of its 4,800 by default); the best guess is kept, not the last;
+    pictures of one channel or several.
     """
 
     iterations: int = 1200
@@ -130,8 +132,8 @@ class InvertingGradients(GradientInversion):
     def recover(self, model: PublicModel, shared: Sequence[SharedGradient]) -> Reconstructions:
         if len(model.shape) != 3:
             raise InvalidArgument(
-                f"'model' must take pictures, channels × height × width, got inputs of shape {model.shape}. Take "
-                f"DeepLeakage for other inputs, or TabularInversion for rows of a table."
+                f"'model' must take pictures, channels × height × width, got inputs of shape {model.shape}. "
+                f"Take DeepLeakage for other inputs, or TabularInversion for rows of a table."
             )
         labels = choose_labels(model, shared, self.labels, self.public)
         return run_restarts(
@@ -183,8 +185,8 @@ def choose_labels(
     labels = np.asarray(given, dtype=np.int64)
     if labels.shape != shape or labels.min() < 0 or labels.max() >= max(2, model.classes):
         raise InvalidArgument(
-            f"'labels' must be {shape[0]} × {shape[1]} classes from 0 to {max(2, model.classes) - 1}, got other shapes or "
-            f"classes. Give one label for each example of each message, or None."
+            f"'labels' must be {shape[0]} × {shape[1]} classes from 0 to {max(2, model.classes) - 1}, got "
+            f"other shapes or classes. Give one label for each example of each message, or None."
         )
     return labels
 
@@ -200,7 +202,8 @@ def run_restarts(
     seed: int,
     dtype: torch.dtype,
 ) -> Reconstructions:
-    """Improve all guesses of as many messages as fit into memory, and keep the best restart of each message."""
+    """Improve all guesses of as many messages as fit into memory, and keep the best restart of each
+    message."""
     generator = torch.Generator().manual_seed(seed)
     low, high = bounds
     examples = shared[0].examples
@@ -232,5 +235,6 @@ def _check_options(iterations: int, restarts: int, bounds: tuple[float, float]) 
     whole("restarts", restarts)
     if not bounds[0] < bounds[1]:
         raise InvalidArgument(
-            f"'bounds' must be a smaller and a larger number, got {bounds}. Give the range of the inputs, such as (0, 1)."
+            f"'bounds' must be a smaller and a larger number, got {bounds}. Give the range of the inputs, "
+            f"such as (0, 1)."
         )

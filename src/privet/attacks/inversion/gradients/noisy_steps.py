@@ -1,18 +1,20 @@
 """Inversion of what DP-SGD publishes: a clipped gradient with noise on it.
 
-The first linear layer's gradient is M = δ (x, 1)ᵀ plus noise of standard deviation s in each of its m × n entries. Three
-adversaries differ in what they know of δ:
+The first linear layer's gradient is M = δ (x, 1)ᵀ plus noise of standard deviation s in each of its m × n
+entries. Three adversaries differ in what they know of δ:
 
-- ``RankOne`` knows nothing: the leading right singular vector of M is the best guess of (x, 1) (Eckart & Young 1936). It
-  emerges from the noise while ‖δ‖‖(x, 1)‖ > s (mn)^¼ (Baik, Ben Arous & Péché 2005). The noise of all entries is in its way.
-- ``ExpectedSignal`` takes the mean δ̄ over public inputs with the label that the last layer tells, and answers δ̄ᵀM. The noise of
-  one row is in its way: it lasts several times longer.
-- ``CandidateTest`` also has a list of candidates. It computes the gradient that each would have given and takes the most
-  likely one, so the noise of one direction is in its way. This is the adversary whom the ceiling of the proof is about
-  (Balle, Cherubin & Hayes 2022, definition 2; Hayes, Mahloujifar & Balle 2023, section 4).
+- ``RankOne`` knows nothing: the leading right singular vector of M is the best guess of (x, 1) (Eckart &
+  Young 1936). It emerges from the noise while ‖δ‖‖(x, 1)‖ > s (mn)^¼ (Baik, Ben Arous & Péché 2005). The
+  noise of all entries is in its way.
+- ``ExpectedSignal`` takes the mean δ̄ over public inputs with the label that the last layer tells, and
+  answers δ̄ᵀM. The noise of one row is in its way: it lasts several times longer.
+- ``CandidateTest`` also has a list of candidates. It computes the gradient that each would have given and
+  takes the most likely one, so the noise of one direction is in its way. This is the adversary whom the
+  ceiling of the proof is about (Balle, Cherubin & Hayes 2022, definition 2; Hayes, Mahloujifar & Balle 2023,
+  section 4).
 
-"The attack fails at this noise" is said of the attack that was tried: the third succeeds at ten times the noise that stops
-the first.
+"The attack fails at this noise" is said of the attack that was tried: the third succeeds at ten times the
+noise that stops the first.
 """
 
 from collections.abc import Sequence
@@ -72,14 +74,17 @@ class RankOne(GradientInversion):
 @final
 @dataclass(frozen=True, eq=False)
 class ExpectedSignal(GradientInversion):
-    """δ̄ᵀM: the first linear layer's gradient, read along the signal that public inputs of the same label would send.
+    """δ̄ᵀM: the first linear layer's gradient, read along the signal that public inputs of the same label
+    would send.
 
     *Adversary*: sees one noisy gradient; knows the model and public inputs; wants the input.
 
-    The label is the one that the last layer tells. The size of the answer is that of the mean public input, because the noise hides
-    the bias; identification does not depend on it. The confidence is the answer's length in units of the noise.
+    The label is the one that the last layer tells. The size of the answer is that of the mean public input,
+    because the noise hides the bias; identification does not depend on it. The confidence is the answer's
+    length in units of the noise.
 
-    *Reference*: a matched filter on the rank-one form of Phong et al. 2018. We know of no earlier description.
+    *Reference*: a matched filter on the rank-one form of Phong et al. 2018. We know of no earlier
+    description.
     """
 
     public: Rows
@@ -93,7 +98,9 @@ class ExpectedSignal(GradientInversion):
         model.read(shared)
         public = _read_public(self.public, model)
         labels = recover_labels(model, shared, public=self.public)
-        signals = bias_gradients(model, layer, public.reshape(len(public), -1)).mean(axis=0)  # classes × neurons
+        signals = bias_gradients(model, layer, public.reshape(len(public), -1)).mean(
+            axis=0
+        )  # classes × neurons
         length = float(np.linalg.norm(public.mean(axis=0)))
         inputs, confidence = [], []
         for message, label in zip(shared, labels[:, 0], strict=True):
@@ -111,11 +118,12 @@ class ExpectedSignal(GradientInversion):
 class CandidateTest(GradientInversion):
     """The candidate whose gradient makes the shared one most likely, for messages of one example.
 
-    *Adversary*: sees one noisy gradient; knows the model and a list of candidates with their labels, one of which is the
-    truth; wants to know which.
+    *Adversary*: sees one noisy gradient; knows the model and a list of candidates with their labels, one of
+    which is the truth; wants to know which.
 
-    For Gaussian noise the likelihood is largest where ⟨g̃, g⟩ − ‖g‖²/2 is, with g the candidate's clipped gradient. With a uniform
-    prior over the list, no test names the truth more often (the Bayes rule). The confidence is the lead over the next.
+    For Gaussian noise the likelihood is largest where ⟨g̃, g⟩ − ‖g‖²/2 is, with g the candidate's clipped
+    gradient. With a uniform prior over the list, no test names the truth more often (the Bayes rule). The
+    confidence is the lead over the next.
 
     Where the batch has other examples that the adversary knows, subtract their clipped gradients first.
 
@@ -135,8 +143,8 @@ class CandidateTest(GradientInversion):
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or len(self.candidates) != len(self.labels):
             raise InvalidArgument(
-                f"'candidates' must be at least two inputs with one label each, got {len(self.candidates)} and "
-                f"{len(self.labels)} labels. Give the list that the truth is on."
+                f"'candidates' must be at least two inputs with one label each, got {len(self.candidates)} "
+                f"and {len(self.labels)} labels. Give the list that the truth is on."
             )
 
     def recover(self, model: PublicModel, shared: Sequence[SharedGradient]) -> Reconstructions:
@@ -186,7 +194,8 @@ def _read_public(public: Rows, model: PublicModel) -> Numbers:
     rows = np.asarray(public, dtype=np.float64)
     if rows.shape[1:] != model.shape or not len(rows):
         raise InvalidArgument(
-            f"'public' must be inputs of shape {model.shape}, got an array of shape {rows.shape}. Give inputs of other people."
+            f"'public' must be inputs of shape {model.shape}, got an array of shape {rows.shape}. Give "
+            f"inputs of other people."
         )
     return rows
 
@@ -194,6 +203,6 @@ def _read_public(public: Rows, model: PublicModel) -> Numbers:
 def _require_single(shared: Sequence[SharedGradient]) -> None:
     if shared[0].examples != 1:
         raise InvalidArgument(
-            f"'shared' must be messages of one example, got {shared[0].examples}. Subtract the gradients of the examples "
-            f"that the adversary knows, or take InvertingGradients."
+            f"'shared' must be messages of one example, got {shared[0].examples}. Subtract the gradients of "
+            f"the examples that the adversary knows, or take InvertingGradients."
         )

@@ -84,8 +84,9 @@ class Matching:
         slope = torch.autograd.grad(total, guess, allow_unused=True)[0] if total.requires_grad else None
         if slope is None or not bool((slope != 0).any()):
             raise InvalidArgument(
-                "'model' must be differentiable in its input, got one through which no gradient passes (rounding, a cast "
-                "to whole numbers or a detached part). Invert behind that preprocessing: give the module without it."
+                "'model' must be differentiable in its input, got one through which no gradient passes "
+                "(rounding, a cast to whole numbers or a detached part). Invert behind that preprocessing: "
+                "give the module without it."
             )
 
 

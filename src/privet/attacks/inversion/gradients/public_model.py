@@ -26,6 +26,7 @@ __all__ = ["Gradients", "PublicModel", "Replay"]
 Gradients = dict[str, Tensor]  # by the parameter's name
 Replay = Callable[[Tensor, Tensor], Gradients]  # from inputs and labels of one batch
 
+_ONE_STEP = OneStep()
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _NUMBERS_AT_ONCE = 2**24  # of gradients that are written out at the same time
 
@@ -60,6 +61,8 @@ class PublicModel:
         }
         self.dtype = next(iter(self.weights.values())).dtype
         self.device = next(iter(self.weights.values())).device
+        # Tokens are whole numbers; all other inputs have the type of the weights.
+        self.takes_tokens = any(isinstance(part, nn.Embedding) for part in module.modules())
         self.classes = self._count_classes()
 
     @property
@@ -67,12 +70,18 @@ class PublicModel:
         """The number of shared parameters."""
         return sum(value.numel() for value in self.weights.values())
 
+    @property
+    def input_type(self) -> torch.dtype:
+        """The type of inputs: whole numbers for tokens, that of the weights otherwise."""
+        return torch.int64 if self.takes_tokens else self.dtype
+
     def predict(self, inputs: Tensor) -> Tensor:
         """The outputs for a batch of inputs, rows × classes."""
         return self._outputs(self.weights, inputs)
 
     def replay(self, sharing: Sharing, dtype: torch.dtype | None = None) -> Replay:
-        """From the inputs and labels of one batch to the gradient that would have been shared, without noise."""
+        """From the inputs and labels of one batch to the gradient that would have been shared, without
+        noise."""
         kind = dtype or self.dtype
         weights = {name: value.to(kind) for name, value in self.weights.items()}
         match sharing:
@@ -84,8 +93,8 @@ class PublicModel:
                 return lambda inputs, labels: self._clip(sharing.clip, weights, inputs, labels)
             case _:
                 raise InvalidArgument(
-                    f"'sharing' must be OneStep, LocalSteps or NoisyStep, got {type(sharing).__name__}. Take one "
-                    f"of them."
+                    f"'sharing' must be OneStep, LocalSteps or NoisyStep, got {type(sharing).__name__}. "
+                    f"Take one of them."
                 )
 
     def replay_part(self, names: Sequence[str]) -> Replay:
@@ -102,7 +111,7 @@ class PublicModel:
         self,
         inputs: Rows,
         labels: Labels,
-        sharing: Sharing = OneStep(),  # noqa: B008 - frozen
+        sharing: Sharing = _ONE_STEP,
         *,
         randomness: np.random.Generator | None = None,
     ) -> SharedGradient:
@@ -116,7 +125,8 @@ class PublicModel:
         if isinstance(sharing, NoisyStep) and sharing.noise_multiplier > 0:
             if randomness is None:
                 raise InvalidArgument(
-                    "'randomness' must be given for a noisy step, got None. Give privet.randomness.experiment(seed)."
+                    "'randomness' must be given for a noisy step, got None. Give "
+                    "privet.randomness.experiment(seed)."
                 )
             deviation = sharing.clip * sharing.noise_multiplier / len(rows)
             arrays = {
@@ -126,13 +136,14 @@ class PublicModel:
         return SharedGradient(arrays, len(rows), sharing)
 
     def read(self, shared: Sequence[SharedGradient], dtype: torch.dtype | None = None) -> Gradients:
-        """Messages as stacked tensors, messages × shape for each parameter; those of another model are refused."""
+        """Messages as stacked tensors, messages × shape for each parameter; those of another model are
+        refused."""
         for message in shared:
             if message.gradients.keys() != self.weights.keys():
                 odd = sorted(message.gradients.keys() ^ self.weights.keys())[0]
                 raise InvalidArgument(
-                    f"'shared' must hold a gradient for each parameter of the public model, got a mismatch at "
-                    f"{odd!r}. Give the model that these gradients were computed on."
+                    f"'shared' must hold a gradient for each parameter of the public model, got a mismatch "
+                    f"at {odd!r}. Give the model that these gradients were computed on."
                 )
             for name, values in message.gradients.items():
                 if values.shape != tuple(self.weights[name].shape):
@@ -166,24 +177,24 @@ class PublicModel:
             )
         if labels.min() < 0 or labels.max() >= max(2, self.classes):
             raise InvalidArgument(
-                f"'labels' must be classes from 0 to {max(2, self.classes) - 1}, got others. Number the classes as "
-                f"the model does."
+                f"'labels' must be classes from 0 to {max(2, self.classes) - 1}, got others. Number the "
+                f"classes as the model does."
             )
         if not np.isfinite(np.asarray(inputs, dtype=np.float64)).all():
             raise InvalidArgument("'inputs' must be finite, got NaN or infinity. Leave such rows out.")
-        rows = torch.tensor(np.asarray(inputs), dtype=self.dtype, device=self.device)
+        rows = torch.tensor(np.asarray(inputs), dtype=self.input_type, device=self.device)
         return rows, torch.tensor(np.asarray(labels), dtype=torch.int64, device=self.device)
 
     def _outputs(self, weights: Gradients, inputs: Tensor) -> Tensor:
+        kind = next(iter(weights.values())).dtype
         rest = {
-            name: value.to(inputs.dtype) if value.is_floating_point() else value
-            for name, value in self._rest.items()
+            name: value.to(kind) if value.is_floating_point() else value for name, value in self._rest.items()
         }
         output = bare_outputs(functional_call(self.module, {**rest, **weights}, (inputs,)))
         if not isinstance(output, Tensor) or len(output) != len(inputs):
             raise InvalidArgument(
-                f"'module' must give rows × classes, got {type(output).__name__}. Wrap it in a module that gives "
-                f"the logits of each example."
+                f"'module' must give rows × classes, got {type(output).__name__}. Wrap it in a module that "
+                f"gives the logits of each example."
             )
         return output.reshape(len(inputs), -1)
 
@@ -210,14 +221,14 @@ class PublicModel:
         with torch.no_grad():
             try:
                 output = self._outputs(
-                    self.weights, torch.zeros((2, *self.shape), dtype=self.dtype, device=self.device)
+                    self.weights, torch.zeros((2, *self.shape), dtype=self.input_type, device=self.device)
                 )
             except (RuntimeError, ValueError, IndexError, TypeError) as failure:
                 if isinstance(failure, InvalidArgument):
                     raise
                 raise InvalidArgument(
-                    f"'module' must take inputs of shape {self.shape}, and failed on a batch of two. Give the shape "
-                    f"of one input, without the batch."
+                    f"'module' must take inputs of shape {self.shape}, and failed on a batch of two. Give "
+                    f"the shape of one input, without the batch."
                 ) from failure
         return int(output.shape[1])
 
@@ -228,8 +239,9 @@ def _refuse_random_layers(module: nn.Module) -> None:
             continue
         if isinstance(part, _BATCH_NORMS):
             raise InvalidArgument(
-                f"'module' must give the same gradient each time it is asked, got batch normalisation in training "
-                f"mode ({name!r}), whose replays differ with the other examples. Call eval() on it, or use GroupNorm."
+                f"'module' must give the same gradient each time it is asked, got batch normalisation in "
+                f"training mode ({name!r}), whose replays differ with the other examples. Call eval() on "
+                f"it, or use GroupNorm."
             )
         if isinstance(part, DropoutBase) and part.p > 0:
             raise InvalidArgument(

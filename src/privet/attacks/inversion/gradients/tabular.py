@@ -1,8 +1,9 @@
 """Rows of a table from a gradient: numbers and categories together.
 
-A category enters the model as a block of zeros with a single one. While the guess is improved, each block is the softmax of
-free numbers, so that it can be differentiated and never leaves what a category can be. One run finds most columns right, each
-run others; so several runs are pooled: their rows are matched, numbers get the median and categories the largest mean.
+A category enters the model as a block of zeros with a single one. While the guess is improved, each block is
+the softmax of free numbers, so that it can be differentiated and never leaves what a category can be. One run
+finds most columns right, each run others; so several runs are pooled: their rows are matched, numbers get the
+median and categories the largest mean.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,8 @@ _NUMBERS_AT_ONCE = 2**24
 class MixedColumns:
     """How the columns of a table lie in the model's input, one after the other.
 
-    A width of 1 is a number, in units of its standard deviation; a larger one is a category as a block of zeros and a one.
+    A width of 1 is a number, in units of its standard deviation; a larger one is a category as a block of
+    zeros and a one.
 
     >>> columns = MixedColumns((1, 3))
     >>> columns.share_right(np.array([[0.2, 0.1, 0.7, 0.2]]), np.array([[0.0, 0.0, 1.0, 0.0]])).tolist()
@@ -46,7 +48,9 @@ class MixedColumns:
 
     def __post_init__(self) -> None:
         if not self.widths:
-            raise InvalidArgument("'widths' must name at least one column, got none. Give the width of each column.")
+            raise InvalidArgument(
+                "'widths' must name at least one column, got none. Give the width of each column."
+            )
         for width in self.widths:
             whole("widths", width)
         positive("tolerance", self.tolerance)
@@ -63,7 +67,8 @@ class MixedColumns:
         return [slice(int(end - width), int(end)) for end, width in zip(ends, self.widths, strict=True)]
 
     def share_right(self, recovered: Rows, truths: Rows) -> Numbers:
-        """The share of columns that are right, for each row: equal categories, numbers within the tolerance."""
+        """The share of columns that are right, for each row: equal categories, numbers within the
+        tolerance."""
         return self.right(recovered, truths).mean(axis=1)
 
     def right(self, recovered: Rows, truths: Rows) -> np.ndarray:
@@ -71,8 +76,8 @@ class MixedColumns:
         found, true = np.asarray(recovered, dtype=np.float64), np.asarray(truths, dtype=np.float64)
         if found.shape != true.shape or true.ndim != 2 or true.shape[1] != self.size:
             raise InvalidArgument(
-                f"'recovered' and 'truths' must be rows of {self.size} numbers, got {found.shape} and {true.shape}. Encode "
-                f"them as the model takes them."
+                f"'recovered' and 'truths' must be rows of {self.size} numbers, got {found.shape} and "
+                f"{true.shape}. Encode them as the model takes them."
             )
         columns = []
         for part, width in zip(self.slices, self.widths, strict=True):
@@ -111,13 +116,14 @@ class MixedColumns:
 class TabularInversion(GradientInversion):
     """Relaxed categories, the cosine of gradients, and a pool of restarts.
 
-    *Adversary*: sees one shared gradient; knows the model, the encoding of the columns and the number of rows; wants the rows.
+    *Adversary*: sees one shared gradient; knows the model, the encoding of the columns and the number of
+    rows; wants the rows.
 
-    The better half of the restarts is pooled. The confidence of a row is the share of its columns on which the
-    pool agrees, on average.
+    The better half of the restarts is pooled. The confidence of a row is the share of its columns on which
+    the pool agrees, on average.
 
-    *Reference*: Vero, Balunović, Dimitrov & Vechev 2023 (TabLeak), sections 4.1 and 4.2. Deviations: only the better half of the
-    restarts is pooled; no loss on numbers outside of their range.
+    *Reference*: Vero, Balunović, Dimitrov & Vechev 2023 (TabLeak), sections 4.1 and 4.2. Deviations: only the
+    better half of the restarts is pooled; no loss on numbers outside of their range.
     """
 
     columns: MixedColumns
@@ -143,8 +149,8 @@ class TabularInversion(GradientInversion):
         check_messages(shared)
         if model.shape != (self.columns.size,):
             raise InvalidArgument(
-                f"'columns' must describe the {model.shape} inputs of the model, got {self.columns.size}. Give the width of "
-                f"each column, in the order of the inputs."
+                f"'columns' must describe the {model.shape} inputs of the model, got {self.columns.size}. "
+                f"Give the width of each column, in the order of the inputs."
             )
         labels = choose_labels(model, shared, self.labels, None)
         generator = torch.Generator().manual_seed(self.seed)
@@ -187,7 +193,8 @@ class TabularInversion(GradientInversion):
         return torch.cat(parts, dim=-1)
 
     def _pool(self, guesses: Numbers, distances: Numbers) -> tuple[Numbers, Numbers]:
-        """One batch out of several: restarts × rows × inputs → rows × inputs, and how far the restarts agree."""
+        """One batch out of several: restarts × rows × inputs → rows × inputs, and how far the restarts
+        agree."""
         order = np.argsort(np.nan_to_num(distances, nan=np.inf), kind="stable")
         chosen = guesses[order[: max(1, (len(order) + 1) // 2)]]
         matched = [chosen[0]]
