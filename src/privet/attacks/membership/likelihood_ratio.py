@@ -6,10 +6,14 @@ step function of r(x) for all records. So with ties broken by r(x) it orders rec
 γ: RMIA and BASE are one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with
 a distribution for each record.
 
+Confidences are softened: p is the softmax of the logits divided by a temperature T = 2. At T = 1 most
+confidences are nearly 1 and p says little about them; ``at_temperature`` says what is done where the logits
+are not known.
+
 *Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall
-2026 (the hierarchy). Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it
-by a Taylor polynomial, BASE's by a temperature); several queries are averaged in ln r (RMIA takes a
-majority).
+2026 (the hierarchy). T = 2 is the temperature of RMIA's experiments and of the library LeakPro, and is fixed:
+no target chooses it. Deviations, for all of them: the softmax itself, where RMIA's experiments take a Taylor
+polynomial of it with a margin; several queries are averaged in ln r (RMIA takes a majority).
 """
 
 from collections.abc import Sequence
@@ -25,24 +29,28 @@ from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    check_target,
+    at_temperature,
+    check_temperature,
     require_out_models,
+    soften,
 )
 from privet.attacks.membership.signals import (
     QueryTransform,
+    TargetSignals,
     identity,
     log_confidence,
     log_mean,
     mean_confidence,
     signals,
+    softened_signals,
 )
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Records, References
 from privet.views import BlackBox, Numbers
 
-__all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
+__all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population", "online_log_ratio"]
 
-_DEFAULT_SHARE = 0.3
+_DEFAULT_SHARE, _DEFAULT_SCALE = 0.3, 0.33  # where no reference model was trained on any of the records
 
 
 @final
@@ -77,26 +85,32 @@ class RMIA(ReferenceAttack):
     population: Population | None = None
     gamma: float = 2.0
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float = 2.0
 
     name = "RMIA"
     adversary = ONLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("gamma", self.gamma)
+        check_temperature(self.temperature)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.query_target(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), _query_population(view, self.population, self.queries)
         )
 
-    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
-        ratios = _online_ratio(target, self.references)
+    def judge(
+        self, target: Numbers | TargetSignals, population: Numbers | TargetSignals | None = None
+    ) -> Numbers:
+        ratios = online_log_ratio(target, self.references, self.temperature)
         if self.population is None or population is None:
             return break_ties(ratios, ratios, self.gamma)
-        return break_ties(ratios, _online_ratio(population, self.population.references), self.gamma)
+        of_population = online_log_ratio(population, self.population.references, self.temperature)
+        return break_ties(ratios, of_population, self.gamma)
 
 
 @final
@@ -121,13 +135,16 @@ class OfflineRMIA(ReferenceAttack):
     population: Population | None = None
     gamma: float = 2.0
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float = 2.0
 
     name = "RMIA offline"
     adversary = OFFLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("gamma", self.gamma)
+        check_temperature(self.temperature)
         if self.a is not None and not 0 <= finite("a", self.a) <= 1:
             raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
 
@@ -135,27 +152,24 @@ class OfflineRMIA(ReferenceAttack):
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.query_target(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), _query_population(view, self.population, self.queries)
         )
 
-    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
-        ratios = _offline_ratio(target, self.references, self.share)
+    def judge(
+        self, target: Numbers | TargetSignals, population: Numbers | TargetSignals | None = None
+    ) -> Numbers:
+        phi, references = at_temperature(target, self.references, self.temperature)
+        share = _known_share(references) if self.a is None else self.a
+        ratios = _offline_ratio(phi, references, share)
         if self.population is None or population is None:
             return break_ties(ratios, ratios, self.gamma)
-        return break_ties(
-            ratios, _offline_ratio(population, self.population.references, self.share), self.gamma
-        )
+        of_population = at_temperature(population, self.population.references, self.temperature)
+        return break_ties(ratios, _offline_ratio(*of_population, share), self.gamma)
 
     @property
     def share(self) -> float:
         """The value of ``a`` that is used."""
-        if self.a is not None:
-            return self.a
-        share = _share(
-            _means(self.references, self.references.members)[1],
-            _means(self.references, ~self.references.members)[1],
-        )
-        return _DEFAULT_SHARE if share is None else share
+        return _known_share(soften(self.references, self.temperature)) if self.a is None else self.a
 
     def tune(self) -> "OfflineRMIA":
         """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the
@@ -180,11 +194,14 @@ class OfflineRMIA(ReferenceAttack):
         coin = members[model][judged]
         if coin.all() or not coin.any():
             return None
-        rest = References(
-            self.references.signals[others][:, :, judged], self.references.members[others][:, judged]
+        rest = self.references.pick_models(others).pick_records(judged)
+        softened = self.references.softened
+        of_model = TargetSignals(
+            self.references.signals[model][:, judged],
+            None if softened is None else softened[:, model][:, :, judged],
         )
-        of_model = self.references.signals[model][:, judged]
-        return np.array([_auc(_offline_ratio(of_model, rest, float(a)), coin) for a in grid])
+        both = at_temperature(of_model, rest, self.temperature)
+        return np.array([_auc(_offline_ratio(*both, float(a)), coin) for a in grid])
 
 
 @final
@@ -202,13 +219,19 @@ class BASE(ReferenceAttack):
 
     references: References
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float = 2.0
 
     name = "BASE"
     adversary = ONLINE
+    softens = True
 
-    def judge(self, target: Numbers) -> Numbers:
-        everyone = np.ones_like(self.references.members)
-        return _ratio(target, self.references, *_means(self.references, everyone))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_temperature(self.temperature)
+
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        phi, references = at_temperature(target, self.references, self.temperature)
+        return _ratio(phi, *_means(references, np.ones_like(references.members)))
 
 
 @final
@@ -220,32 +243,52 @@ class OfflineBASE(ReferenceAttack):
     without it; wants its membership.
 
     The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard
-    for models with it; s < 1 accounts for that.
+    for models with it; s < 1 accounts for that. Without a ``scale``, s is estimated from the reference models
+    and *their* members: the slope of ln ½(p̄_in + p̄_out) on ln p̄_out over records, from 0 to 1. It is 0.33
+    where none of them was trained on any of the records.
 
     *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro.
-    See this module for deviations.
+    See this module for deviations, of which the estimate of s is one.
     """
 
     references: References
-    scale: float = 0.33
+    scale: float | None = None
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float = 2.0
 
     name = "BASE offline"
     adversary = OFFLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        finite("scale", self.scale)
+        check_temperature(self.temperature)
+        if self.scale is not None:
+            finite("scale", self.scale)
 
-    def judge(self, target: Numbers) -> Numbers:
-        target = check_target(target, self.references)
-        require_out_models(self.references)
-        threshold = log_mean(*_means(self.references, ~self.references.members))
-        answer: Numbers = (log_confidence(target) - self.scale * threshold).mean(axis=0)
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        phi, references = at_temperature(target, self.references, self.temperature)
+        require_out_models(references)
+        sure, rest = _means(references, ~references.members)
+        threshold = log_mean(sure, rest)
+        scale = self.scale
+        if scale is None:
+            scale = _slope(threshold, _means(references, references.members), (sure, rest))
+        answer: Numbers = (log_confidence(phi) - scale * threshold).mean(axis=0)
         return answer
 
 
-def _online_ratio(target: Numbers, references: References) -> Numbers:
+def _query_population(
+    view: BlackBox, population: Population, queries: Sequence[QueryTransform]
+) -> TargetSignals:
+    if population.references.softened is None:
+        return TargetSignals(signals(view, population.records, queries))
+    return softened_signals(view, population.records, queries)
+
+
+def online_log_ratio(target: Numbers | TargetSignals, references: References, temperature: float) -> Numbers:
+    """ln p(x | target) − ln ½(p̄_in + p̄_out) at a temperature, averaged over queries: what RMIA ranks."""
+    phi, references = at_temperature(target, references, temperature)
     sure_in, rest_in = _means(references, references.members)
     sure_out, rest_out = _means(references, ~references.members)
     lacks_in, lacks_out = np.isnan(rest_in), np.isnan(rest_out)
@@ -259,13 +302,21 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
     sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
     rest_out = np.where(lacks_out, np.minimum(1.0, rest_in / max(a, 1e-3)), rest_out)
     sure_out = np.where(lacks_out, 1.0 - rest_out, sure_out)
-    return _ratio(target, references, (sure_in + sure_out) / 2, (rest_in + rest_out) / 2)
+    return _ratio(phi, (sure_in + sure_out) / 2, (rest_in + rest_out) / 2)
 
 
-def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers:
+def _offline_ratio(phi: Numbers, references: References, a: float) -> Numbers:
     require_out_models(references)
     sure, rest = _means(references, ~references.members)
-    return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
+    return _ratio(phi, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
+
+
+def _known_share(references: References) -> float:
+    """``a`` by the references' own members, or 0.3 where they have none."""
+    _, rest_in = _means(references, references.members)
+    _, rest_out = _means(references, ~references.members)
+    share = _share(rest_in, rest_out)
+    return _DEFAULT_SHARE if share is None else share
 
 
 def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
@@ -280,10 +331,23 @@ def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
     return min(1.0, float(rest_in[both].sum()) / total) if total > 0 else 1.0
 
 
-def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
+def _slope(threshold: Numbers, trained: tuple[Numbers, Numbers], left_out: tuple[Numbers, Numbers]) -> float:
+    """The slope of ln ½(p̄_in + p̄_out) on ln p̄_out, over the queries and records that have both."""
+    both = ~np.isnan(trained[0])
+    if both.sum() < 2:
+        return _DEFAULT_SCALE
+    known = threshold[both]
+    middle = log_mean(*((one[both] + other[both]) / 2 for one, other in zip(trained, left_out, strict=True)))
+    spread = float(((known - known.mean()) ** 2).sum())
+    if spread == 0:
+        return _DEFAULT_SCALE
+    slope = float(((known - known.mean()) * (middle - middle.mean())).sum()) / spread
+    return min(1.0, max(0.0, slope))
+
+
+def _ratio(phi: Numbers, sure: Numbers, rest: Numbers) -> Numbers:
     """ln p(x | target) − ln p(x), averaged over queries."""
-    target = check_target(target, references)
-    answer: Numbers = (log_confidence(target) - log_mean(sure, rest)).mean(axis=0)
+    answer: Numbers = (log_confidence(phi) - log_mean(sure, rest)).mean(axis=0)
     return answer
 
 
