@@ -33,7 +33,7 @@ from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, 
 from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
-from privet.attacks.membership.variances import Moderated, PerRecord, Pooled
+from privet.attacks.membership.variances import Moderated, Overall, PerRecord, Pooled
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
@@ -71,6 +71,7 @@ __all__ = [
     "OfflineLiRA",
     "OfflineRMIA",
     "Outputs",
+    "Overall",
     "PerRecord",
     "Pooled",
     "Population",

@@ -1,23 +1,23 @@
 """LiRA: a likelihood ratio for each record, from reference models with and without it.
 
 φ of a record is assumed Gaussian over models, with one mean and variance for models trained on the record and
-another for the other models. With few models the variance of one record is a poor estimate, so it is weighed
-with that of all records (``Moderated``).
+another for the other models. With few models the variance of one record is a poor estimate. Which estimate is
+taken is chosen by attacking the reference models (``choose_setting``), from three pairs on; with fewer, one
+variance for all signals of a side (``Overall``).
 
 *Reference*: Carlini et al. 2022, algorithm 1 (online), its offline attack, and its global variance for few
 models. Deviations, for all of them: variances are unbiased (n − 1) and means are means, where the published
-code divides by n and takes medians. Variances are between the paper's two, its own of each record and one for
-all; ``PerRecord`` and ``Pooled`` are those. The pooled variance is that of models about each record's own
-mean; the published code takes that of all signals, where differences between records count as noise. Queries
-are independent (a diagonal covariance).
+code divides by n and takes medians. Between the paper's two variances, that of each record and one for all
+(``PerRecord``, ``Overall``), there is ``Moderated``. Queries are independent (a diagonal covariance).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
+from privet.attacks.membership.crossfit import choose_setting
 from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
@@ -29,14 +29,21 @@ from privet.attacks.membership.reference_attack import (
     summarize_out,
 )
 from privet.attacks.membership.signals import QueryTransform, TargetSignals, identity
-from privet.attacks.membership.variances import Moderated, VarianceEstimate, pooled_variance
+from privet.attacks.membership.variances import (
+    Moderated,
+    Overall,
+    PerRecord,
+    VarianceEstimate,
+    pooled_variance,
+)
 from privet.errors import InvalidArgument
 from privet.scores import References
 from privet.views import Numbers
 
 __all__ = ["LiRA", "OfflineLiRA", "both_means"]
 
-_MODERATED = Moderated()
+# The first two are those of the paper.
+_VARIANCES = (Overall(), PerRecord(), Moderated(), Moderated(weight=2.0), Moderated(weight=16.0))
 
 
 @final
@@ -55,7 +62,7 @@ class LiRA(ReferenceAttack):
     """
 
     references: References
-    variance: VarianceEstimate = _MODERATED
+    variance: VarianceEstimate | None = None
     queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA"
@@ -63,13 +70,8 @@ class LiRA(ReferenceAttack):
 
     def judge(self, target: Numbers | TargetSignals) -> Numbers:
         phi, _ = at_temperature(target, self.references, 1.0)
-        trained, left_out = summarize_in(self.references), summarize_out(self.references)
-        mean_in, mean_out = both_means(trained, left_out)
-        scores = _log_density(
-            phi, mean_in, self.variance.of(trained, pooled_variance(trained, left_out))
-        ) - _log_density(phi, mean_out, self.variance.of(left_out, pooled_variance(left_out, trained)))
-        answer: Numbers = scores.sum(axis=0)
-        return answer
+        variance = _choose(self.references, _online) if self.variance is None else self.variance
+        return _online(phi, self.references, variance)
 
 
 @final
@@ -88,7 +90,7 @@ class OfflineLiRA(ReferenceAttack):
     """
 
     references: References
-    variance: VarianceEstimate = _MODERATED
+    variance: VarianceEstimate | None = None
     queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA offline"
@@ -96,12 +98,39 @@ class OfflineLiRA(ReferenceAttack):
 
     def judge(self, target: Numbers | TargetSignals) -> Numbers:
         phi, _ = at_temperature(target, self.references, 1.0)
-        left_out = summarize_out(self.references)
-        require_out_models(self.references)
-        spread = self.variance.of(left_out, pooled_variance(left_out, left_out))
-        z = (phi - left_out.means) / np.sqrt(spread)
-        answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
-        return answer
+        variance = _choose(self.references, _offline) if self.variance is None else self.variance
+        return _offline(phi, self.references, variance)
+
+
+def _online(phi: Numbers, references: References, variance: VarianceEstimate) -> Numbers:
+    trained, left_out = summarize_in(references), summarize_out(references)
+    mean_in, mean_out = both_means(trained, left_out)
+    scores = _log_density(
+        phi, mean_in, variance.of(trained, pooled_variance(trained, left_out))
+    ) - _log_density(phi, mean_out, variance.of(left_out, pooled_variance(left_out, trained)))
+    answer: Numbers = scores.sum(axis=0)
+    return answer
+
+
+def _offline(phi: Numbers, references: References, variance: VarianceEstimate) -> Numbers:
+    left_out = summarize_out(references)
+    require_out_models(references)
+    z = (phi - left_out.means) / np.sqrt(variance.of(left_out, pooled_variance(left_out, left_out)))
+    answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
+    return answer
+
+
+def _choose(
+    references: References, formula: Callable[[Numbers, References, VarianceEstimate], Numbers]
+) -> VarianceEstimate:
+    """The variance that is best against the reference models; that of all signals where none can be attacked
+    with two models on each side.
+    """
+
+    def settings(target: TargetSignals, rest: References) -> list[Numbers]:
+        return [formula(target.phi, rest, each) for each in _VARIANCES]
+
+    return _VARIANCES[choose_setting(references, settings, published=2, least=2) or 0]
 
 
 def both_means(trained: ReferenceStatistics, left_out: ReferenceStatistics) -> tuple[Numbers, Numbers]:

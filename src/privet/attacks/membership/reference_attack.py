@@ -166,12 +166,14 @@ def at_temperature(
 
 
 def soften(references: References, temperature: float) -> References:
-    """The same references with φ at this temperature as their signals."""
+    """The same references with φ at this temperature as their signals, and nothing else."""
     if temperature == 1.0:
-        return references
-    if references.softened is None:
-        return replace(references, signals=references.signals / temperature)
-    return replace(references, signals=references.softened[TEMPERATURES.index(temperature)])
+        found = references.signals
+    elif references.softened is None:
+        found = references.signals / temperature
+    else:
+        found = references.softened[TEMPERATURES.index(temperature)]
+    return References(found, references.members, hashes=references.hashes)
 
 
 def _check(target: Numbers, references: References) -> Numbers:
