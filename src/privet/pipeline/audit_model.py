@@ -35,7 +35,7 @@ from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.pipeline.canary_bounds import choose_canary_bound
-from privet.pipeline.choosing import Attacks
+from privet.pipeline.choosing import Attacks, explain_choice
 from privet.pipeline.identification import find_ledger, identify, identify_scores
 from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
 from privet.pipeline.recovery_attacks import plan_attacks, read_columns
@@ -239,6 +239,7 @@ def audit(
         test_accuracy=None if correct is None else float(correct[~challenge.members].mean()),
         checks=(
             *_warn_of_missing_labels(challenge),
+            *explain_choice(choice, trained_references is not None),
             *warn_of_fewer(reference_models),
             *preflight(
                 view,

@@ -1,7 +1,8 @@
 """Inversion: what a model or a gradient gives away of the people that it was computed from.
 
-``attributes`` recovers a secret column of a person; ``prototypes`` draws what a model learnt of a class.
-``registry`` lists the attacks that ``privet.audit`` runs by name.
+``attributes`` recovers a secret column of a person; ``prototypes`` draws what a model learnt of a class;
+``gradients`` recovers examples from shared gradients. ``picture_quality`` and ``identification`` say how near
+a recovered picture is to the truth. ``registry`` lists the attacks that ``privet.audit`` runs by name.
 """
 
 from privet.attacks.inversion.attributes.answers import PredictedNumbers
@@ -55,8 +56,3 @@ __all__ = [
 
 
 check_public_calls(__name__)
-"""Inversion: what a model, or a gradient, gives away of the people behind it.
-
-``gradients`` recovers examples from shared gradients. ``picture_quality`` and ``identification`` say how near
-a recovered picture is to the truth.
-"""
