@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
+from privet.attacks.inversion.attributes.audited import AuditedAttributes
+from privet.attacks.inversion.prototypes.audited import AuditedPrototypes
 from privet.errors import InvalidArgument
 from privet.recoveries import Recoveries
 from privet.scores import Bits, Records
-from privet.views import LabelOnly
+from privet.views import BlackBox, LabelOnly
 
 __all__ = [
     "RECOVERY_ATTACKS",
@@ -89,6 +91,17 @@ TARGET_LABELS = RecoveryNeed(
     "the true label of every record", "Give (inputs, labels).", lambda known: known.records.labels is not None
 )
 
+CONFIDENCES = RecoveryNeed(
+    "a model that shows confidences",
+    "Give a model with predict_proba or a torch module.",
+    lambda known: isinstance(known.view, BlackBox),
+)
+PICTURES = RecoveryNeed(
+    "records that are pictures",
+    "Give pictures in their own shape, or sample_shape=(height, width).",
+    lambda known: known.sample_shape is not None or known.records.inputs.ndim >= 3,
+)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -104,7 +117,18 @@ class NamedRecovery:
         return next((need for need in self.needs if not need.met(knowledge)), None)
 
 
-_ALL_RECOVERIES: tuple[NamedRecovery, ...] = ()
+_ALL_RECOVERIES: tuple[NamedRecovery, ...] = (
+    NamedRecovery(
+        "attributes",
+        (SECRET, TARGET_LABELS, PUBLIC_PEOPLE),
+        lambda known: AuditedAttributes(known.records, known.known_public, known.known_secret, known.seed),
+    ),
+    NamedRecovery(
+        "prototypes",
+        (TARGET_LABELS, PUBLIC_PEOPLE, CONFIDENCES, PICTURES),
+        lambda known: AuditedPrototypes(known.records, known.known_public, known.sample_shape, known.seed),
+    ),
+)
 RECOVERY_ATTACKS: dict[str, NamedRecovery] = {attack.name: attack for attack in _ALL_RECOVERIES}
 
 

@@ -157,10 +157,14 @@ class AttributeAttack(ABC):
                 f"answers NaN."
             )
         chosen = break_ties(scores, game.public.log_marginals)
-        recoveries = game.recovery_game.judge(
-            chosen, self.name, confidence=_margins(scores), adversary=self.adversary
-        )
         names = tuple(", ".join(str(part) for part in row) for row in game.secret.values.tolist())
+        recoveries = game.recovery_game.judge(
+            chosen,
+            self.name,
+            confidence=_margins(scores),
+            adversary=self.adversary,
+            draw=lambda number: names[int(number)],
+        )
         return AttributeRecovery(recoveries, chosen, scores, game.truths, game.log_imputations, names)
 
     def _narrow(

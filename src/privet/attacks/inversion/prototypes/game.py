@@ -73,9 +73,14 @@ class PrototypeGame:
                 )
         object.__setattr__(self, "blind", blind)
 
-    def play(self, attack: PrototypeAttack, view: LabelOnly) -> PrototypeRecovery:
-        """Draw a picture for each class, and have the panel judge it beside the blind guess."""
-        drawn = attack.run(view, np.arange(len(self.people)))
+    def play(
+        self, attack: PrototypeAttack, view: LabelOnly, classes: Labels | None = None
+    ) -> PrototypeRecovery:
+        """Draw a picture for each class, and have the panel judge it beside the blind guess.
+
+        ``classes`` are the model's numbers of the people; 0, 1, 2 … where they are not given.
+        """
+        drawn = attack.run(view, np.arange(len(self.people)) if classes is None else classes)
         if drawn.shape != self.truths.shape:
             raise InvalidArgument(
                 f"'attack' must draw pictures of the shape {self.truths.shape[1:]}, got {drawn.shape[1:]}. "
