@@ -34,6 +34,7 @@ EXAMPLES = {
     "well_known_settings": "Well-known settings",
     "cost_of_privacy": "What privacy costs",
     "fine_tune": "Fine-tune a language model",
+    "picture_from_gradient": "The picture from a gradient",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -44,6 +45,7 @@ _ABOUT = {
     "anna_and_patrick": "How far a release can move a belief about Anna, against ε; a fact about everybody moves that about Patrick from 0.4 to 0.9.",
     "well_known_settings": "ε over the epochs of three trainings, certified, beside what was published and what Rényi moments prove.",
     "cost_of_privacy": "The excess loss of private linear models falls with the number of rows and with ε, as theory has it for the worst data.",
+    "picture_from_gradient": "Eight digits, the same eight from one shared gradient, a blind guess, and each under noise; how often three attacks name the right one of 1,000, against the noise, below the proved ceiling.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

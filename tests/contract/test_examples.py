@@ -24,6 +24,11 @@ _SAID = {
         "optimal composition   0.0798",
         "1.22415",
     ),
+    "picture_from_gradient": (
+        "eight together                  100%",
+        "0.1      0.00",
+        "Only the ceiling speaks of all attacks",
+    ),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 

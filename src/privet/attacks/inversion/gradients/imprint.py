@@ -159,7 +159,7 @@ class Imprint(GradientInversion):
             gaps = np.linalg.norm(shown - sums[:, None], axis=2)
             votes = (gaps <= self.tolerance * np.linalg.norm(sums, axis=1)[:, None]).sum(axis=1)
             taken: set[tuple[int, int]] = set()
-            kept = []
+            kept: list[int] = []
             for place in np.argsort(-votes, kind="stable"):  # the best witnessed first
                 homes_of = set(enumerate(map(int, homes[place])))
                 if len(rows) + len(kept) < message.examples and not homes_of & taken:

@@ -31,27 +31,21 @@ def minimize_rows(
     values, slopes = evaluate(points, everyone)
     moves = points.new_zeros((0, *points.shape))
     turns, curvatures = moves.clone(), points.new_zeros((0, len(points)))
-    running = everyone
+    failures = torch.zeros(len(points), dtype=torch.int64)
     for _ in range(iterations):
-        running = running[values[running] > enough]
+        running = everyone[(values > enough) & (failures < 2)]
         if not len(running):
             break
         slope = slopes[running]
         direction = -_apply_inverse(slope, moves[:, running], turns[:, running], curvatures[:, running])
+        steepest = (curvatures[:, running] == 0).all(dim=0)  # no pair yet: a short first step
+        direction[steepest] /= slope[steepest].abs().sum(dim=1).clamp_min(1.0)[:, None]
         descent = (direction * slope).sum(dim=1)
-        bad = ~(descent < 0)
-        direction[bad], descent[bad] = -slope[bad], -slope[bad].square().sum(dim=1)
-        if not len(moves):
-            first = 1.0 / slope.abs().sum(dim=1).clamp_min(1e-30)
-            direction, descent = direction * first[:, None].clamp_max(1.0), descent * first.clamp_max(1.0)
         moved, points_new, values_new, slopes_new = _search_line(
             evaluate, points[running], values[running], direction, descent, running
         )
-        if not bool(moved.any()):
-            if not len(moves):
-                break
-            moves, turns, curvatures = moves[:0], turns[:0], curvatures[:0]  # once more by steepest descent
-            continue
+        failures[running] = torch.where(moved, 0, failures[running] + 1)
+        curvatures[:, running[~moved]] = 0.0  # once more by steepest descent
         running = running[moved]
         move, turn = torch.zeros_like(points), torch.zeros_like(points)
         move[running] = points_new[moved] - points[running]
@@ -78,11 +72,13 @@ def _apply_inverse(slope: Tensor, moves: Tensor, turns: Tensor, curvatures: Tens
         direction -= weight[:, None] * turn
         weights.append(weight)
     if len(moves):
-        scale = torch.ones_like(curvatures[0])
-        for turn, inverse in zip(turns, curvatures, strict=True):  # the last sound pair of each row
-            length = turn.square().sum(dim=1)
-            scale = torch.where(inverse > 0, 1.0 / (inverse * length).clamp_min(1e-300), scale)
-        direction *= scale[:, None]
+        sound = curvatures > 0
+        last = (sound * torch.arange(1, len(moves) + 1)[:, None]).argmax(
+            dim=0
+        )  # the last sound pair of each row
+        rows = torch.arange(len(slope))
+        scale = 1.0 / (curvatures[last, rows] * turns[last, rows].square().sum(dim=1)).clamp_min(1e-300)
+        direction *= torch.where(sound.any(dim=0), scale, 1.0)[:, None]
     for move, turn, inverse, weight in zip(moves, turns, curvatures, reversed(weights), strict=True):
         direction += (weight - inverse * (turn * direction).sum(dim=1))[:, None] * move
     return direction

@@ -124,7 +124,7 @@ def find_first_layer(model: PublicModel) -> str:
             break
         if isinstance(part, nn.Linear):
             if part.in_features == width and part.bias is not None:
-                return name
+                return str(name)
             break
     raise InvalidArgument(
         f"'model' must start with a linear layer that takes all {width} inputs and has a bias, got another "

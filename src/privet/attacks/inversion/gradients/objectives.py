@@ -72,7 +72,7 @@ class Matching:
         """One distance for each guess; inputs are guesses × examples × shape."""
         guesses = torch.arange(self.guesses) if chosen is None else chosen
         messages = guesses // self._restarts
-        replayed = cast(Gradients, self._replay(inputs, self._labels[messages]))
+        replayed = self._replay(inputs, self._labels[messages])
         whole = chosen is None and self._restarts == 1
         target = self._shared if whole else {name: value[messages] for name, value in self._shared.items()}
         return self._distance.measure(replayed, target)

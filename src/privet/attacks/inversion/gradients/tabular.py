@@ -69,7 +69,8 @@ class MixedColumns:
     def share_right(self, recovered: Rows, truths: Rows) -> Numbers:
         """The share of columns that are right, for each row: equal categories, numbers within the
         tolerance."""
-        return self.right(recovered, truths).mean(axis=1)
+        share: Numbers = self.right(recovered, truths).mean(axis=1)
+        return share
 
     def right(self, recovered: Rows, truths: Rows) -> np.ndarray:
         """Which columns are right: rows × columns. What is NaN is wrong."""
