@@ -34,6 +34,8 @@ EXAMPLES = {
     "well_known_settings": "Well-known settings",
     "cost_of_privacy": "What privacy costs",
     "fine_tune": "Fine-tune a language model",
+    "patients_secret": "A patient's secret",
+    "picture_of_a_class": "A picture of a class",
     "picture_from_gradient": "The picture from a gradient",
 }
 _ABOUT = {
@@ -46,6 +48,8 @@ _ABOUT = {
     "well_known_settings": "ε over the epochs of three trainings, certified, beside what was published and what Rényi moments prove.",
     "cost_of_privacy": "The excess loss of private linear models falls with the number of rows and with ε, as theory has it for the worst data.",
     "picture_from_gradient": "Eight digits, the same eight from one shared gradient, a blind guess, and each under noise; how often three attacks name the right one of 1,000, against the noise, below the proved ceiling.",
+    "patients_secret": "Right guesses of a secret column: an overfitted tree adds 8 points for patients in the data, a straight line none.",
+    "picture_of_a_class": "Digits drawn from a plain, a private and an untrained model, beside a picture in the data and the blind guess.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

@@ -172,12 +172,12 @@ def private_models(runs):
             model = network("linear", seed)
             rows_of = one.pictures[one.trained].astype(np.float32)
             trained = privet.train(
-                model, (rows_of, one.labels[one.trained]), epsilon=epsilon, delta=1e-3, epochs=40, lot_size=25, clip=1.0, progress=False,
+                model, (rows_of, one.labels[one.trained]), epsilon=epsilon, delta=1e-3, epochs=40, lot_size=25, clip=1.0,
             )  # fmt: skip
             view = see(trained.model)
             told = one.game.play(GradientPrototype(PixelPrior.mean(one.public)), view)
             leakage = measure_recoveries(told.recoveries, confidence=0.95)
-            claim = privet.account(trained.ledger).group(5)
+            claim = privet.account(trained.ledger).group(size=5)
             ceiling = claim.tpr(fpr=min(max(leakage.baseline.upper, 1e-9), 1.0))
             above += leakage.success.lower > ceiling
             accuracy = (view.labels(one.pictures[one.left_out]) == one.labels[one.left_out]).mean()

@@ -29,6 +29,8 @@ _SAID = {
         "0.1      0.00",
         "Only the ceiling speaks of all attacks",
     ),
+    "patients_secret": ("a straight line", "being in adds", "is the leak"),
+    "picture_of_a_class": ("untrained", "what the people of a class have in common"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 
