@@ -85,7 +85,7 @@ def measure_values(
             return None
         return measure(Scores(_odds(part[side], value), has), confidence=confidence).auc
 
-    def found(value: int, side: Bits) -> Rate | None:
+    def share_found(value: int, side: Bits) -> Rate | None:
         has = side & (truths == value)
         return rate(int((named[has] == value).sum()), int(has.sum()), confidence) if has.any() else None
 
@@ -96,8 +96,8 @@ def measure_values(
             auc=area(table, number, members),
             auc_left_out=area(table, number, ~members),
             auc_blind=None if prior is None else area(prior, number, members),
-            found=found(number, members),
-            found_left_out=found(number, ~members),
+            found=share_found(number, members),
+            found_left_out=share_found(number, ~members),
         )
         for number, name in enumerate(names)
     )
