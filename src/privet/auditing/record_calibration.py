@@ -111,7 +111,8 @@ def _tails_left_out(reference_values: Numbers, outside: Bits) -> Numbers:
     squares = (differences**2).sum(axis=0)
     others = np.maximum(squares - differences**2 * count / (count - 1), 0.0)
     tails = _tail(differences * count / (count - 1), others, np.broadcast_to(count - 1, others.shape))
-    return tails[usable]
+    found: Numbers = tails[usable]
+    return found
 
 
 def _tail(differences: Numbers, squares: Numbers, count: Numbers) -> Numbers:
@@ -119,8 +120,7 @@ def _tail(differences: Numbers, squares: Numbers, count: Numbers) -> Numbers:
     spread = np.sqrt(squares / (count - 1) * (1 + 1 / count))
     with np.errstate(divide="ignore", invalid="ignore"):
         deviates = np.where(differences == 0, 0.0, differences / spread)  # equal scores are at the middle
-    tails: Numbers = student.sf(deviates, count - 1)
-    return tails
+    return np.asarray(student.sf(deviates, count - 1), dtype=np.float64)
 
 
 def _check(values: Numbers, reference_values: Numbers, trained: Bits) -> tuple[Numbers, Numbers, Bits]:

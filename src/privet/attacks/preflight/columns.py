@@ -191,8 +191,8 @@ def _log_bounds(records: Counts, inside: Counts, members: int, others: int) -> N
 
     def divergence(share: Numbers, chance: Numbers | float) -> Numbers:
         kept = xlogy(share, share) - xlogy(share, chance)
-        found: Numbers = kept + xlogy(1 - share, 1 - share) - xlogy(1 - share, 1 - np.asarray(chance))
-        return found
+        rest = xlogy(1 - share, 1 - share) - xlogy(1 - share, 1 - np.asarray(chance))
+        return np.asarray(kept + rest, dtype=np.float64)
 
     by_records = records * divergence(inside / records, members / total)
     by_sides = members * divergence(inside / members, records / total)

@@ -63,7 +63,8 @@ def orientation_histograms(images: Images, cells: int = 6) -> Features:
     place = np.arange(count)[:, None, None] * size + cell * _ORIENTATIONS + orientation
     sums = np.bincount(place.ravel(), weights=strength.ravel(), minlength=count * size).reshape(count, size)
     total = np.maximum(sums.sum(axis=1, keepdims=True), 1e-30)
-    return np.sqrt(sums / total).astype(np.float32)
+    roots: Features = np.sqrt(sums / total).astype(np.float32)
+    return roots
 
 
 def small_copies(images: Images) -> Features:
@@ -116,7 +117,8 @@ def describe_blocks(inputs: Rows) -> Features:
     sizes = np.abs(cosines @ blocks @ cosines.T).reshape(len(part), -1)
     sizes.sort(axis=1)
     ranks = [int(share * (sizes.shape[1] - 1)) for share in _SMALL]
-    return np.log(sizes[:, ranks] / max(float(np.abs(part).max()), 1e-30) + 1e-6)
+    logs: Features = np.log(sizes[:, ranks] / max(float(np.abs(part).max()), 1e-30) + 1e-6)
+    return logs
 
 
 def _arrange(inputs: Rows) -> Rows | None:
