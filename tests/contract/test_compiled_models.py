@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from privet.errors import InvalidArgument
-from privet.training import ClippedSums, CrossExample, make_private
+from privet.training import ClippedSums, CrossExample, make_private, train
 
 BACKENDS = [
     "eager",
@@ -152,7 +152,7 @@ def test_exported_programs_are_exact_if_the_number_of_examples_is_free():
     fixed = torch.export.export(small(), (x,)).module()
     optimizer = torch.optim.SGD(fixed.parameters(), 0.1)
     with pytest.raises(InvalidArgument, match="'model' must take the columns of 'data'"):
-        make_private(fixed, optimizer, (x, y), **settings)
+        train(fixed, (x, y), **settings)
     with pytest.raises(
         InvalidArgument, match="'model' must be a Module, got a value of type ExportedProgram"
     ):
