@@ -68,6 +68,7 @@ SAYS_CPU = {
     "per_example/forms/embedding_form.py": KERNELS,
     "per_example/forms/mlp.py": KERNELS,
     "per_example/forms/single_token_linear.py": KERNELS,
+    "per_example/mixed_precision.py": "the settings of torch by device",
 }
 FLOAT64 = {
     "canaries/canary_datasets.py": "evidence, on the processor",

@@ -139,3 +139,37 @@ def test_train_runs_under_autocast():
 def test_indices_and_flags_are_not_widened():
     ids = torch.arange(3)
     assert mixed_precision.widen(ids, torch.float32) is ids
+
+
+@pytest.fixture
+def _fast_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+class Watched(Flat):
+    """Notes the precision of products when the factors are asked for, between norms and sums."""
+
+    def __init__(self):
+        self.seen = []
+
+    def factors(self, squared_norms):
+        self.seen.append(torch.backends.mkldnn.matmul.fp32_precision)
+        return super().factors(squared_norms)
+
+
+@pytest.mark.usefixtures("_fast_products")
+@pytest.mark.parametrize("name", ["mlp", "encoder"])
+def test_norms_and_sums_multiply_in_full_precision(name):
+    """A user who lets torch multiply in bfloat16 gets it for the passes, and has it afterwards."""
+    model, x, y = make(name)
+    if name == "mlp":
+        model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3))  # without autograd otherwise
+    watched = Watched()
+    sums = ClippedSums(model, nn.CrossEntropyLoss(reduction="none"), watched)
+    for _ in range(3):
+        add(sums, x, y)
+    assert set(watched.seen) == {"ieee"}
+    assert torch.get_float32_matmul_precision() == "medium"

@@ -738,6 +738,24 @@ def test_no_example_adds_more_than_the_bound(bound):
         assert float(out.double().norm()) <= bound * (1 + 1e-6), i
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_a_tied_table_whose_two_uses_cancel_is_not_clipped_too_little(size):
+    """The gradients of the matrix and of the table are opposite, up to their last digits."""
+    generator = torch.Generator().manual_seed(3)
+    for tokens in (1, 3, 12):
+        x = size * torch.randn(20, tokens, 8, generator=generator)
+        ids = torch.arange(tokens).expand(20, -1)
+        g = torch.zeros(20, tokens, 15).scatter_(2, ids.unsqueeze(2), 1.0)  # row t of the matrix gets x_t
+        e = -x * (1 + 2.0**-19 * torch.rand(x.shape, generator=generator))
+        matrix = linear_form.LinearForm(x, gradient_form.OutputGradient(g, own=False), torch.Size((15, 8)))
+        table = embedding_form.EmbeddingForm(
+            ids, gradient_form.OutputGradient(e, own=False), torch.Size((15, 8)), None
+        )
+        found = embedding_form.TiedForm(matrix, table).squared_norms()
+        truth = (x.double() + e.double()).square().sum((1, 2))
+        assert bool((found >= truth * (1 - 1e-5)).all())
+
+
 def test_tokens_that_cancel_are_not_clipped_too_little():
     # The Gram form: sixteen tokens whose gradients nearly cancel, so that rounding is large beside the sum.
     layer = nn.Linear(64, 64, bias=False)

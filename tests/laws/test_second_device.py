@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch.utils.backend_registration", reason="torch is not installed")
 
 HERE = Path(__file__).parent
-OWN_CPU_TENSORS = "sorted sequences or patches or by position"  # models of tests that make tensors on the CPU
+OWN_CPU_TENSORS = "sorted or patches or (by and position)"  # models of tests that make tensors on the CPU
 OWN_FLOAT64 = "LowNorms or WrongSums or check_passes"  # rules of tests that compute in float64 on the device
 
 

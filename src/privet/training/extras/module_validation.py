@@ -69,7 +69,8 @@ def validate_model(model: nn.Module) -> None:
     if "_original_forward" in vars(model):
         raise InvalidArgument(
             "'model' must compute in its own precision, got one that Accelerate has prepared for mixed "
-            "precision. Use Accelerator(mixed_precision='no'), or give the model before prepare()."
+            "precision. Call accelerator.unwrap_model(model, keep_fp32_wrapper=False), and train inside of "
+            "accelerator.autocast()."
         )
     try:
         require_uncoupled_modules(model)

@@ -207,18 +207,19 @@ class ClippedSums:
         self._tape.scratch.start_pass()
         with torch.enable_grad():
             result = self._run_passes(key, inputs, targets, checks)
-        with torch.enable_grad(), full_precision(targets.device):
+        exact = full_precision(targets.device)
+        with torch.enable_grad(), exact:
             built = self._build_forms(result, inputs, targets)
         if built is None:
             return self._add_pieces(inputs, targets, out, count_at_once(self._written_out), overwrite)
         single_token, forms = built
         if checks.rows:  # in lots 1, 2, 4, …
             self._note_handling(single_token, forms)
-        with torch.no_grad(), full_precision(targets.device):
+        with torch.no_grad(), exact:
             self._add_squared_norms(single_token, forms, norms)
         if checks.coupling and len(self._brute_forced) < len(self._parameters):
             self._coupling_tests.require_same_alone(inputs, targets, norms)
-        with torch.no_grad(), full_precision(targets.device):
+        with torch.no_grad(), exact:
             self._write_sums(single_token, forms, norms, overwrite)
         return norms
 

@@ -29,7 +29,15 @@ from torch import Tensor
 
 from privet.training.double_precision import to_float64
 
-__all__ = ["BLOCK", "GUARD", "raise_row_norms", "sum_gram", "unit_errors"]
+__all__ = [
+    "BLOCK",
+    "CANCELLED",
+    "GUARD",
+    "guard_cross_terms",
+    "raise_row_norms",
+    "sum_gram",
+    "unit_errors",
+]
 
 BLOCK = 1024
 """Squares that are added in float32 before the sum continues in float64."""
@@ -41,6 +49,9 @@ The rounding error of the sum over s and t is about 2⁻²⁴·Σ_t ‖x_t‖²�
 unless the tokens cancel. Eight times this error is added, so that rounding never makes a norm too small. If
 nothing cancels, this raises the sum by 5e-7.
 """
+
+CANCELLED = 2.0**-20
+"""On the processor, two squared norms that may cancel are raised by this fraction, above their error."""
 
 UNIT = 2.0**-24
 _LOST, _RAISED = 2.0**-124, 2.0**-100
@@ -55,6 +66,15 @@ def unit_errors(count: int, dtype: torch.dtype) -> float:
     """γ/(1 − γ) for ``count`` roundings; infinity if they may lose everything."""
     lost = count * (UNIT if dtype is torch.float32 else 2.0**-53)
     return lost / (1 - 2 * lost) if 2 * lost < 1 else float("inf")
+
+
+def guard_cross_terms(sizes: Tensor, x: Tensor) -> Tensor:
+    """What Σ_st (x_s·e_t) c_st may lack, where ``sizes`` is Σ_st ‖x_s‖‖e_t‖|c_st| in the same precision.
+
+    There are fewer than n + 2T + 8 roundings for rows of n numbers, and as many in ``sizes``.
+    """
+    tokens, width = x.shape[1:]
+    return sizes * (GUARD if x.is_cpu else 2 * unit_errors(2 * (width + 2 * tokens + 8), x.dtype))
 
 
 def sum_gram(grams: Sequence[Tensor], inner: Sequence[int]) -> Tensor:

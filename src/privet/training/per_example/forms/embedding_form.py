@@ -5,6 +5,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from privet.training.double_precision import to_float64
 from privet.training.per_example.forms.gradient_form import (
     GradientForm,
     OutputGradient,
@@ -13,6 +14,7 @@ from privet.training.per_example.forms.gradient_form import (
 )
 from privet.training.per_example.forms.linear_form import LinearForm, join_linear_forms
 from privet.training.per_example.forms.sum_form import SumForm
+from privet.training.per_example.rounding import CANCELLED, guard_cross_terms
 from privet.training.threads import choose_threads
 
 __all__ = ["EmbeddingForm", "combine_forms"]
@@ -124,7 +126,7 @@ class TiedForm(GradientForm):
     """A table that is also a matrix (tied embeddings): two squared norms, and twice the inner product.
 
     ⟨Σ_s g_sᵀx_s, table gradient⟩ = Σ_st g_s[id_t]·(x_s·e_t), where e_t is the table's output gradient at
-    token t.
+    token t. The two gradients may cancel, so the sum is raised by its rounding errors.
     """
 
     __slots__ = ("matrix", "table")
@@ -139,13 +141,21 @@ class TiedForm(GradientForm):
         x, g = self.matrix.x, self.matrix.gradient.rows
         ids, e = self.table.ids, self.table.gradient.rows
         products = torch.bmm(x, e.transpose(1, 2))
-        products *= g.gather(2, ids.unsqueeze(1).expand(-1, g.shape[1], -1))
+        looked_up = g.gather(2, ids.unsqueeze(1).expand(-1, g.shape[1], -1))
         if self.table.skip is not None:
-            products.masked_fill_((ids == self.table.skip).unsqueeze(1), 0.0)
-        cross = products.sum(2).double().sum(1)
-        return (
-            (self.matrix.squared_norms() + self.table.squared_norms()).add_(cross, alpha=2.0).clamp_(min=0.0)
-        )
+            looked_up.masked_fill_((ids == self.table.skip).unsqueeze(1), 0.0)
+        products *= looked_up
+        cross = to_float64(products.sum(2)).sum(1)
+        # |error of cross| ≤ roundings · Σ_st ‖x_s‖‖e_t‖|g_s[id_t]|, whether or not the terms cancel.
+        lengths = [torch.linalg.vector_norm(t, dim=2) for t in (x, e)]
+        sizes = torch.bmm(looked_up.abs_(), lengths[1].unsqueeze(2)).squeeze(2).mul_(lengths[0])
+        cross += guard_cross_terms(to_float64(sizes).sum(1), x)
+        squares = self.matrix.squared_norms() + self.table.squared_norms()
+        if x.is_cpu:
+            squares *= (
+                1 + CANCELLED
+            )  # two norms that are right up to rounding may leave a difference that is not
+        return squares.add_(cross, alpha=2.0).clamp_(min=0.0)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         self.matrix.add_sum(factors, out)

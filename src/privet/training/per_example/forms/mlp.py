@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from privet.torch_internals import get_parameters, has_global_hooks, has_hooks
 from privet.training.per_example.forms.gradient_form import load_kernels
+from privet.training.per_example.mixed_precision import multiplies_in_full
 from privet.training.threads import choose_threads
 
 __all__ = ["MLP"]
@@ -90,7 +91,7 @@ class MLP:
             weight, bias = layer.module.weight, layer.module.bias
             if not _is_plain(weight) or (bias is not None and not _is_plain(bias)):
                 return False
-        if torch.is_autocast_enabled("cpu") or has_global_hooks():
+        if torch.is_autocast_enabled("cpu") or has_global_hooks() or not multiplies_in_full(x.device):
             return False
         return not any(has_hooks(m) for m in self._modules)
 
