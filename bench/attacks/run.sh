@@ -1,6 +1,7 @@
 #!/bin/sh
 # Shadow models, and the orderings of attacks, on real data:
 #   bench/attacks/run.sh [--quick] [--data FOLDER]              the engine beside the loops that peers use
+#   bench/attacks/run.sh --peers [--quantiles] [--data FOLDER]  Privet's attacks beside the formulas of peers
 #   bench/attacks/run.sh --orderings [--quick] [--data FOLDER]  what the papers say of the attacks, with intervals
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,6 +15,9 @@ fi
 script=engines.py
 if [ "${1:-}" = "--orderings" ]; then
     script=orderings.py
+    shift
+elif [ "${1:-}" = "--peers" ]; then
+    script=peers.py
     shift
 fi
 exec "$python" "$here/$script" "$@"

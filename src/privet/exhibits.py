@@ -5,7 +5,7 @@ and lengths only, and a report leaves exhibits out until it is asked for them.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Picture:
     [[0, 255], [255, 128]]
     """
 
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[Any]
 
     def __post_init__(self) -> None:
         values = np.asarray(self.pixels)

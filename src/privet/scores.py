@@ -17,10 +17,11 @@ from privet.public_calls import check_public_calls
 from privet.record_hashes import Hashes, hash_records
 from privet.views import Labels, Numbers, Rows
 
-__all__ = ["Bits", "Challenge", "Records", "References", "Scores"]
+__all__ = ["TEMPERATURES", "Bits", "Challenge", "Records", "References", "Scores"]
 
 Bits = NDArray[np.bool_]
 _T = TypeVar("_T", bound=np.generic)
+TEMPERATURES = (2.0, 3.0, 4.0)  # at which a study also stores φ, besides 1
 
 
 @final
@@ -195,7 +196,8 @@ class References:
 
     ``signals`` is models × queries × records, each φ = ln(p/(1−p)) of the true label; ``members`` is models ×
     records; ``log_confidences``, models × records × classes, is stored only where an attack needs it. Models
-    are not stored.
+    are not stored. ``softened`` is φ of the same confidences at each of ``TEMPERATURES``, temperatures ×
+    models × queries × records: what RMIA and BASE compare, whatever the number of classes.
 
     ``hashes`` identify the records in their order, so that ``align`` can put the references in the order of
     any other list of records, or of a part of them. A study sets them; ``about`` sets them for references
@@ -206,6 +208,7 @@ class References:
     members: Bits
     log_confidences: Numbers | None = None
     hashes: Hashes | None = None
+    softened: Numbers | None = None
 
     def __post_init__(self) -> None:
         # As booleans: "not" of whole numbers would be something else.
@@ -221,6 +224,14 @@ class References:
                 "'signals' must be finite, got NaN or infinity among them. Look for reference models that "
                 "diverged."
             )
+        if self.softened is not None:
+            object.__setattr__(self, "softened", _to_floats("softened", self.softened))
+            wanted = (len(TEMPERATURES), *self.signals.shape)
+            if self.softened.shape != wanted or not np.isfinite(self.softened).all():
+                raise InvalidArgument(
+                    f"'softened' must be finite, temperatures × models × queries × records {wanted}, got "
+                    f"shape {self.softened.shape}. Give what a study stored, or leave it out."
+                )
         if self.hashes is not None:
             object.__setattr__(
                 self, "hashes", _require_one_per_record("hashes", np.asarray(self.hashes), len(self))
@@ -244,9 +255,28 @@ class References:
 
     def first(self, models: int) -> "References":
         """The same references with fewer models."""
-        confidences = None if self.log_confidences is None else self.log_confidences[:models]
+        return self.pick_models(np.arange(self.models)[:models])
+
+    def pick_models(self, which: NDArray[np.intp] | Bits) -> "References":
+        """The same references with some of the models."""
+        confidences = None if self.log_confidences is None else self.log_confidences[which]
         return replace(
-            self, signals=self.signals[:models], members=self.members[:models], log_confidences=confidences
+            self,
+            signals=self.signals[which],
+            members=self.members[which],
+            log_confidences=confidences,
+            softened=None if self.softened is None else self.softened[:, which],
+        )
+
+    def pick_records(self, which: NDArray[np.intp] | Bits) -> "References":
+        """The same references for some of the records, in the order asked for."""
+        confidences = None if self.log_confidences is None else self.log_confidences[:, which]
+        return References(
+            self.signals[:, :, which],
+            self.members[:, which],
+            confidences,
+            None if self.hashes is None else self.hashes[which],
+            None if self.softened is None else self.softened[:, :, :, which],
         )
 
     def about(self, records: Records) -> "References":
@@ -282,9 +312,7 @@ class References:
             any_copy = np.zeros((self.models, len(distinct)), dtype=np.bool_)
             np.logical_or.at(any_copy.T, inverse, self.members.T)
             trained = any_copy[:, inverse]
-        order = first[wanted]
-        confidences = None if self.log_confidences is None else self.log_confidences[:, order]
-        return References(self.signals[:, :, order], trained[:, order], confidences, records.hashes)
+        return replace(self, members=trained).pick_records(first[wanted])
 
 
 def _concatenate(first: NDArray[_T] | None, second: NDArray[_T] | None) -> NDArray[_T] | None:

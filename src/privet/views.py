@@ -89,6 +89,10 @@ class WhiteBox(BlackBox):
     def activations(self, inputs: Rows, layer: str) -> Numbers:
         """The output of one layer for every row, flattened, rows × units."""
 
+    @abstractmethod
+    def input_gradients(self, inputs: Rows, labels: Labels) -> tuple[Numbers, Numbers]:
+        """ln p of each row's label, and its gradient with respect to the row, of the shape of ``inputs``."""
+
 
 @final
 @dataclass(frozen=True)
@@ -126,24 +130,32 @@ def narrow_view(view: LabelOnly, to: type[LabelOnly]) -> LabelOnly:
     return _Labels(view.labels)
 
 
-def confidence_logits(log_confidences: Numbers, labels: Labels) -> Numbers:
+def confidence_logits(log_confidences: Numbers, labels: Labels, temperature: float = 1.0) -> Numbers:
     """φ = ln(p/(1−p)) of the confidence p in the given label, computed so that p near 1 keeps its digits.
+
+    At a ``temperature`` T above 1 the confidences are softened first: each becomes p^(1/T), divided by their
+    sum, which is the softmax of the logits divided by T.
 
     Reference: Carlini et al. 2022, section V-A (its stable form). All other signals of this confidence follow
     from φ: p = 1/(1 + e^−φ), and the loss −ln p = ln(1 + e^−φ).
 
-    >>> confidence_logits(np.log(np.array([[0.9, 0.1], [0.5, 0.5]])), np.array([0, 0])).round(4).tolist()
+    >>> confidences = np.log(np.array([[0.9, 0.1], [0.5, 0.5]]))
+    >>> confidence_logits(confidences, np.array([0, 0])).round(4).tolist()
     [2.1972, 0.0]
+    >>> confidence_logits(confidences, np.array([0, 0]), temperature=2.0).round(4).tolist()
+    [1.0986, 0.0]
     """
     rows = np.arange(len(labels))
     of_label = log_confidences[rows, labels]
-    others = log_confidences.copy()
+    others = log_confidences / temperature
     others[rows, labels] = -np.inf
     top = others.max(axis=1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         rest = np.log(np.exp(others - top).sum(axis=1)) + top[:, 0]
-    phi: Numbers = np.clip(of_label, -745.0, 0.0) - np.clip(rest, -745.0, 0.0)
+    # The others add up to 1 at most, and their roots to (classes − 1)^(1 − 1/T) at most, by Hölder.
+    most = (1.0 - 1.0 / temperature) * np.log(max(others.shape[1] - 1, 1))
+    phi: Numbers = np.clip(of_label, -745.0, 0.0) / temperature - np.clip(rest, -745.0 / temperature, most)
     return phi
 
 

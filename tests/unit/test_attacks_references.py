@@ -265,7 +265,7 @@ class TestGame:
             def gradient_norms(self, inputs, labels):
                 raise AssertionError
 
-            gradients = activations = gradient_norms
+            gradients = activations = input_gradients = gradient_norms
 
         attack = self.Peeking(np.arange(3.0))
         scores = attack.run(Whole(), self.challenge)

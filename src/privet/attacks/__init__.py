@@ -18,6 +18,7 @@ from privet.attacks.estimators import BoostedTrees, LogisticClassifier
 from privet.attacks.membership.attack import Attack
 from privet.attacks.membership.bavaria import BaVarIA, NormalPredictive, OfflineBaVarIA, StudentPredictive
 from privet.attacks.membership.boundary import BoundaryDistance
+from privet.attacks.membership.ensemble import Ensemble
 from privet.attacks.membership.label_only import (
     AugmentationRobustness,
     BitFlips,
@@ -27,11 +28,12 @@ from privet.attacks.membership.label_only import (
     shift_transforms,
 )
 from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, OfflineRMIA, Population
-from privet.attacks.membership.lira import LiRA, OfflineLiRA, PerRecord, Pooled
+from privet.attacks.membership.lira import LiRA, OfflineLiRA
 from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
 from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
+from privet.attacks.membership.variances import Moderated, Overall, PerRecord, Pooled
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
@@ -48,6 +50,7 @@ __all__ = [
     "BoostedTrees",
     "BoundaryDistance",
     "Confidence",
+    "Ensemble",
     "Entropy",
     "Gap",
     "GaussianNoise",
@@ -59,6 +62,7 @@ __all__ = [
     "LogisticClassifier",
     "Logits",
     "Loss",
+    "Moderated",
     "ModifiedEntropy",
     "NoiseRobustness",
     "NormalPredictive",
@@ -67,6 +71,7 @@ __all__ = [
     "OfflineLiRA",
     "OfflineRMIA",
     "Outputs",
+    "Overall",
     "PerRecord",
     "Pooled",
     "Population",

@@ -133,6 +133,34 @@ class TorchView(WhiteBox):
             hook.remove()
         return _numbers(torch.cat(activations))
 
+    def input_gradients(self, inputs: Rows, labels: Labels) -> tuple[Numbers, Numbers]:
+        self._examine(inputs)
+        values, gradients = [], []
+        with _evaluating(self.module), torch.enable_grad():
+            for start in range(0, len(inputs), self.batch):
+                rows = self._rows(inputs[start : start + self.batch])
+                if not rows.is_floating_point():
+                    raise InvalidArgument(
+                        "'model' must take numbers that can be changed a little, got one that takes indices. "
+                        "Attack the embedding of the input instead."
+                    )
+                rows = rows.detach().requires_grad_()
+                targets = torch.as_tensor(labels[start : start + self.batch], device=self._device)
+                output = _two_axes(query(self.module, rows), len(rows))
+                losses = row_losses(output, targets, self.gives)
+                gradient = None
+                if losses.requires_grad:
+                    (gradient,) = torch.autograd.grad(losses.sum(), rows, allow_unused=True)
+                if gradient is None:
+                    raise InvalidArgument(
+                        "'model' must be differentiable in its input, got an output without a gradient. "
+                        "Leave out rounding, argmax, detach and other steps that have none, or take an "
+                        "attack that sees confidences alone."
+                    )
+                values.append(-losses)
+                gradients.append(-gradient)
+        return _numbers(torch.cat(values)), _numbers(torch.cat(gradients))
+
     def _examine(self, inputs: Rows) -> None:
         """Find out once what the module gives, where its layers do not show it."""
         if self._examined:

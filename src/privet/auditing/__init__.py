@@ -1,10 +1,11 @@
 """How much does it leak? What the scores of an attack show, and the lower bound on ε that follows.
 
-``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
-what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp`` and ``order_statistic``
-are the bounds. ``recovery_leakage`` and ``recovery_bounds`` judge attacks that recover something, by
-``differences`` and ``candidates``. This room needs numpy and scipy alone. It imports no attack and no
-accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt, and
+``record_calibration`` holds the false-positive rate of each record. ``audits`` says what a bound on ε is;
+``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``, ``ranked_thresholds`` and
+``weighted_ranks`` are the bounds. ``recovery_leakage`` and ``recovery_bounds`` judge attacks that recover
+something, by ``differences`` and ``candidates``. This room needs numpy and scipy alone. It imports no attack
+and no accountant, so a measured bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
@@ -16,6 +17,7 @@ A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named b
 0.9
 """
 
+from privet.auditing.attribute_values import ValueFigures, measure_values
 from privet.auditing.audits import Audit
 from privet.auditing.candidates import OneRunCandidates
 from privet.auditing.curves import ApproximateCurves, Curves, GaussianCurves, SwapCurves
@@ -39,6 +41,8 @@ from privet.auditing.one_run import OneRun
 from privet.auditing.one_run_fdp import OneRunFDP
 from privet.auditing.order_statistic import OrderStatistic
 from privet.auditing.proportions import Rate
+from privet.auditing.ranked_thresholds import HALVINGS, RankedThresholds
+from privet.auditing.record_calibration import RecordPValues, calibrate_per_record
 from privet.auditing.recovery_bounds import RecoveryBound, bound_recoveries
 from privet.auditing.recovery_leakage import (
     BaselineKind,
@@ -48,12 +52,15 @@ from privet.auditing.recovery_leakage import (
     recoveries_by_group,
 )
 from privet.auditing.roc import Band, OperatingPoint, Roc
+from privet.auditing.sampled_gaussian import SampledGaussianCurves
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
+from privet.auditing.weighted_ranks import WeightedRanks
 from privet.public_calls import check_public_calls
 
 __all__ = [
     "EVERYBODY",
+    "HALVINGS",
     "PLAN",
     "ApproximateCurves",
     "AtRisk",
@@ -75,20 +82,27 @@ __all__ = [
     "OneRunFDP",
     "OperatingPoint",
     "OrderStatistic",
+    "RankedThresholds",
     "Rate",
+    "RecordPValues",
     "RecoveryBound",
     "RecoveryLeakage",
     "Roc",
+    "SampledGaussianCurves",
     "SelectionSplit",
     "Shares",
     "SwapCurves",
+    "ValueFigures",
+    "WeightedRanks",
     "accuracy_by_group",
     "bound_recoveries",
+    "calibrate_per_record",
     "difference_of_shares",
     "leakage_against_gap",
     "leakage_by_group",
     "measure",
     "measure_recoveries",
+    "measure_values",
     "most_at_risk",
     "most_at_risk_over_targets",
     "paired_difference",

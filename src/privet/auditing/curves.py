@@ -44,7 +44,9 @@ _FARTHEST = 45.0  # standard deviations; Φ(−45) is 0 in float64
 
 
 class Curves(ABC):
-    """A family of symmetric trade-off curves with one parameter, from 0 (perfect privacy) up."""
+    """A family of trade-off curves with one parameter, from 0 (perfect privacy) up to ``largest``."""
+
+    largest: float = 200.0  # the search for a parameter ends here
 
     @property
     @abstractmethod
@@ -61,7 +63,14 @@ class Curves(ABC):
 
         Among n records, take the share ``mass`` that is easiest to guess: x/mass of these guesses are wrong.
         At x the likelihood ratio has fallen to its value at the edge of that share, and by symmetry "in" and
-        "out" are half of it each.
+        "out" are half of it each. (A family whose pairs are not symmetric gives the wrong guesses directly.)
+        """
+
+    @abstractmethod
+    def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
+        """The least share of members below the threshold that has these shares of others below it: f itself.
+
+        It is f(1 − others), the false-negative rate at the false-positive rate 1 − ``others``.
         """
 
     @abstractmethod
@@ -95,6 +104,9 @@ class GaussianCurves(Curves):
             low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
         return np.where(mass >= 1, ndtr(-half), ndtr(-half - high))
 
+    def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
+        return np.asarray(ndtr(ndtri(others) - parameter))
+
     def epsilon(self, parameter: float, delta: float) -> float:
         return gaussian_epsilon(parameter, delta)
 
@@ -120,6 +132,10 @@ class ApproximateCurves(Curves):
 
     def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
         return np.maximum(mass - self.delta, 0.0) / (1 + math.exp(min(parameter, 700.0)))
+
+    def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
+        first = 1 - self.delta - math.exp(min(parameter, 700.0)) * (1 - others)
+        return np.maximum(np.maximum(first, math.exp(-parameter) * (others - self.delta)), 0.0)
 
     def epsilon(self, parameter: float, delta: float) -> float:
         if delta != self.delta:
@@ -184,6 +200,10 @@ class OneCurve(Curves):
             return _first(lambda fpr: fpr + 1 - self._rate(fpr) >= mass)
 
         return np.array([share(value) for value in mass.ravel()])
+
+    def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
+        del parameter
+        return np.array([self._rate(1 - float(share)) for share in others.ravel()]).reshape(others.shape)
 
     def _rate(self, fpr: float) -> float:
         found = self.tradeoff(fpr)

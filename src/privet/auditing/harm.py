@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from scipy.stats import hypergeom
 
 from privet.arguments import open_fraction
 from privet.auditing.leakage import Leakage, area_variance, measure
@@ -68,6 +69,15 @@ def most_at_risk(scores: Scores, *, false_discoveries: float = 0.1) -> AtRisk:
     well be one of them. The list is Benjamini & Hochberg's. Its p-values share their non-members, which the
     theorem allows (Bates, Candès, Lei, Romano & Sesia 2023, Theorem 2). No p-value is below 1/(1 +
     non-members), so few non-members make an empty list.
+
+    *Guarantee*: a false discovery is a listed member whose score does not depend on whether it was trained
+    on. Such records may score higher than others, in or out; a fair coin still puts about as many of them
+    among the non-members. With V of them among R listed, and O among the non-members who score as high, the
+    list has m (1 + O)/(1 + n) ≤ level · R for m members and n non-members, so V/R ≤ level · (1 + n)/m ·
+    V/(1 + O). Where a coin says "member" with probability p, V/(1 + O) has a mean of at most p/(1 − p), at
+    every threshold and at the chosen one, which is a stopping time of the coins from the lowest score up
+    (Barber & Candès 2015, Lemma 4). So the rate is at most level · (1 + n)/m · p/(1 − p), which is about the
+    level.
     """
     members = np.flatnonzero(scores.members)
     others = np.sort(scores.of_others)
@@ -81,9 +91,14 @@ def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveri
 
     For each record the scores of targets that were trained on it are compared with those of targets that were
     not, by Mann & Whitney's statistic with mid-ranks and the normal approximation with corrections for ties
-    and continuity, whose p-values are too large in the far tail, which is safe. A record that was always in
-    or always out has p = 1. The targets may be the models of a shadow study:
+    and continuity, whose p-values are too large in the far tail, which is safe. Scores with two values only
+    (a label that is right or not) are compared exactly (Fisher 1935). A record that was always in or always
+    out has p = 1. The targets may be the models of a shadow study:
     ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
+
+    *Guarantee*: records share their targets, so their scores depend on each other. Given all scores, the
+    coins of a record that does not leak are independent of them and of other coins, and so are the p-values
+    of such records, which Benjamini & Hochberg 1995 need.
     """
     values, members = np.asarray(values, dtype=np.float64), np.asarray(members, dtype=np.bool_)
     if values.ndim != 2 or values.shape != members.shape:
@@ -99,7 +114,11 @@ def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveri
     variance = inside * outside / 12 * (targets + 1 - ties / max(targets * (targets - 1), 1))
     known = (inside > 0) & (outside > 0) & (variance > 0)
     z = (wins - inside * outside / 2 - 0.5) / np.sqrt(np.where(known, variance, 1.0))
-    return _benjamini_hochberg(np.arange(values.shape[1]), np.where(known, ndtr(-z), 1.0), false_discoveries)
+    p_values = np.where(known, ndtr(-z), 1.0)
+    highest = values == values.max(axis=0, initial=-np.inf)
+    exact = known & (highest | (values == values.min(axis=0, initial=np.inf))).all(axis=0)
+    p_values[exact] = _fisher(highest[:, exact], members[:, exact])
+    return _benjamini_hochberg(np.arange(values.shape[1]), p_values, false_discoveries)
 
 
 class GroupHarm(NamedTuple):
@@ -266,6 +285,17 @@ def _benjamini_hochberg(records: Places, p_values: Numbers, false_discoveries: f
     within = ordered <= false_discoveries * np.arange(1, len(ordered) + 1) / len(ordered)
     flagged = int(np.flatnonzero(within)[-1]) + 1 if within.any() else 0
     return AtRisk(records[order], ordered, flagged, false_discoveries)
+
+
+def _fisher(high: Bits, members: Bits) -> Numbers:
+    """P[as many high scores with the record in, or more], with the numbers of high scores and of targets that
+    had the record fixed.
+    """
+    counts = np.stack([(high & members).sum(axis=0), high.sum(axis=0), members.sum(axis=0)])
+    distinct, inverse = np.unique(counts, axis=1, return_inverse=True)
+    tails = hypergeom.sf(distinct[0] - 1, len(high), distinct[1], distinct[2])
+    found: Numbers = np.asarray(tails)[inverse.ravel()]
+    return found
 
 
 def _holm(p_values: Numbers, level: float) -> Bits:

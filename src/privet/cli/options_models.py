@@ -34,6 +34,7 @@ _ATTACKS = (
         "offline-base",
         "bavaria",
         "offline-bavaria",
+        "ensemble",
         "shokri",
         "quantile",
         "gradient-norm",

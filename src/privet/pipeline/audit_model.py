@@ -16,7 +16,7 @@ from privet.attacks import Outputs, see
 from privet.attacks.fitted import class_names
 from privet.attacks.inversion.registry import RecoveryKnowledge
 from privet.attacks.membership.signals import check_labels
-from privet.attacks.preflight import enough_records, preflight, same_size
+from privet.attacks.preflight import enough_records, preflight, recipe_of, same_size
 from privet.attacks.shadows.recipe import Recipe, to_recipe
 from privet.auditing import (
     Audit,
@@ -35,7 +35,7 @@ from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
 from privet.ledger import Ledger
 from privet.pipeline.canary_bounds import choose_canary_bound
-from privet.pipeline.choosing import Attacks
+from privet.pipeline.choosing import Attacks, explain_choice
 from privet.pipeline.identification import find_ledger, identify, identify_scores
 from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
 from privet.pipeline.recovery_attacks import plan_attacks, read_columns
@@ -66,6 +66,14 @@ class _Canaries(Protocol):
     def scores(self) -> Scores: ...
     @property
     def adversary(self) -> Adversary: ...
+
+
+@runtime_checkable
+class _JudgedCanaries(Protocol):
+    """Canaries that say whether their scores are independent of each other."""
+
+    @property
+    def independent(self) -> bool: ...
 
 
 @runtime_checkable
@@ -215,7 +223,8 @@ def audit(
         for attack in chosen
     ]
     if canaries is not None and own_ledger is not None:
-        bound = choose_canary_bound(own_ledger, shares.bound)
+        independent = isinstance(canaries, _JudgedCanaries) and canaries.independent
+        bound = choose_canary_bound(own_ledger, shares.bound, independent=independent)
         scores = replace(canaries.scores, attack="canaries in training")
         result = _result(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
         results.append(replace(result, planted=True))
@@ -230,12 +239,14 @@ def audit(
         test_accuracy=None if correct is None else float(correct[~challenge.members].mean()),
         checks=(
             *_warn_of_missing_labels(challenge),
+            *explain_choice(choice, trained_references is not None),
             *warn_of_fewer(reference_models),
             *preflight(
                 view,
                 challenge,
                 references=knowledge.references,
-                shadow_recipe=recipe,
+                target_recipe=recipe_of(model, recipe),
+                shadow_recipe=None if isinstance(references, References) else recipe,
                 canaries=canary_count,
                 seed=seed,
             ),

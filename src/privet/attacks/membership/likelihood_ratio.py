@@ -6,43 +6,60 @@ step function of r(x) for all records. So with ties broken by r(x) it orders rec
 γ: RMIA and BASE are one family. Counting is done by sorting. ``BaVarIA`` is the other end of the family, with
 a distribution for each record.
 
+Confidences are softened: p is the softmax of the logits divided by a temperature T. At T = 1 most
+confidences are nearly 1 and p says little about them; ``at_temperature`` says what is done where the logits
+are not known. T, and the constants of the offline attacks, are chosen by ``choose_setting``: what is best
+against the reference models. With a single pair of them nothing can be chosen, and T = 2 with a = s = 0.33 is
+taken, the defaults of the library LeakPro. No target chooses anything.
+
 *Reference*: Zarifzadeh et al. 2024 (RMIA); Lassila et al. 2025 (BASE, and that the two are one); Brännvall
-2026 (the hierarchy). Deviations, for all of them: p is the softmax confidence (RMIA's experiments soften it
-by a Taylor polynomial, BASE's by a temperature); several queries are averaged in ln r (RMIA takes a
-majority).
+2026 (the hierarchy). Deviations, for all of them: the softmax itself, where RMIA's experiments take a Taylor
+polynomial of it with a margin; several queries are averaged in ln r (RMIA takes a majority).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from scipy.stats import rankdata
 
 from privet.arguments import finite, positive
+from privet.attacks.membership.crossfit import choose_setting
 from privet.attacks.membership.pairwise import break_ties
 from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
-    check_target,
+    at_temperature,
+    check_temperature,
     require_out_models,
 )
 from privet.attacks.membership.signals import (
     QueryTransform,
+    TargetSignals,
     identity,
     log_confidence,
     log_mean,
     mean_confidence,
     signals,
+    softened_signals,
 )
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Records, References
 from privet.views import BlackBox, Numbers
 
-__all__ = ["BASE", "RMIA", "OfflineBASE", "OfflineRMIA", "Population"]
+__all__ = [
+    "BASE",
+    "RMIA",
+    "OfflineBASE",
+    "OfflineRMIA",
+    "Population",
+    "choose_temperature",
+    "online_log_ratio",
+]
 
-_DEFAULT_SHARE = 0.3
+_TEMPERATURES = (2.0, 1.0, 3.0, 4.0)  # the first two are those of libraries
+_CONSTANTS = (0.33, 0.0, 0.1, 0.2, 0.26, 0.42, 0.5, 0.65, 0.8, 1.0)  # of which the first is
 
 
 @final
@@ -77,26 +94,34 @@ class RMIA(ReferenceAttack):
     population: Population | None = None
     gamma: float = 2.0
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float | None = None
 
     name = "RMIA"
     adversary = ONLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("gamma", self.gamma)
+        if self.temperature is not None:
+            check_temperature(self.temperature)
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.query_target(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), _query_population(view, self.population, self.queries)
         )
 
-    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
-        ratios = _online_ratio(target, self.references)
+    def judge(
+        self, target: Numbers | TargetSignals, population: Numbers | TargetSignals | None = None
+    ) -> Numbers:
+        temperature = choose_temperature(self.references) if self.temperature is None else self.temperature
+        ratios = online_log_ratio(target, self.references, temperature)
         if self.population is None or population is None:
             return break_ties(ratios, ratios, self.gamma)
-        return break_ties(ratios, _online_ratio(population, self.population.references), self.gamma)
+        of_population = online_log_ratio(population, self.population.references, temperature)
+        return break_ties(ratios, of_population, self.gamma)
 
 
 @final
@@ -107,13 +132,12 @@ class OfflineRMIA(ReferenceAttack):
     *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
     without it, and public records; wants its membership.
 
-    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. Without
-    an ``a``, that share is estimated from the reference models and *their* members, Σ (1 − p̄_in)/Σ (1 −
-    p̄_out), and is 0.3 where none of them was trained on any of the records. ``tune`` takes the value that is
-    best against the reference models. Neither uses the target.
+    p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. ``a``
+    and ``temperature`` are chosen by attacking the reference models unless they are given; ``tune`` says
+    which.
 
     *Reference*: Zarifzadeh et al. 2024, its approximation of p(x) for offline attacks; see this module for
-    deviations; the paper tunes a on a reference model, as ``tune`` does.
+    deviations; the paper tunes a on a reference model too.
     """
 
     references: References
@@ -121,13 +145,17 @@ class OfflineRMIA(ReferenceAttack):
     population: Population | None = None
     gamma: float = 2.0
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float | None = None
 
     name = "RMIA offline"
     adversary = OFFLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("gamma", self.gamma)
+        if self.temperature is not None:
+            check_temperature(self.temperature)
         if self.a is not None and not 0 <= finite("a", self.a) <= 1:
             raise InvalidArgument(f"'a' must be from 0 to 1, got {self.a!r}. 1 takes p(x) for p̄_out itself.")
 
@@ -135,56 +163,26 @@ class OfflineRMIA(ReferenceAttack):
         if self.population is None:
             return super().score(view, records)
         return self.about(records).judge(
-            self.query_target(view, records), signals(view, self.population.records, self.queries)
+            self.query_target(view, records), _query_population(view, self.population, self.queries)
         )
 
-    def judge(self, target: Numbers, population: Numbers | None = None) -> Numbers:
-        ratios = _offline_ratio(target, self.references, self.share)
+    def judge(
+        self, target: Numbers | TargetSignals, population: Numbers | TargetSignals | None = None
+    ) -> Numbers:
+        temperature, share = self._settle()
+        (ratios,) = _offline_ratios(*at_temperature(target, self.references, temperature), [share])
         if self.population is None or population is None:
             return break_ties(ratios, ratios, self.gamma)
-        return break_ties(
-            ratios, _offline_ratio(population, self.population.references, self.share), self.gamma
-        )
-
-    @property
-    def share(self) -> float:
-        """The value of ``a`` that is used."""
-        if self.a is not None:
-            return self.a
-        share = _share(
-            _means(self.references, self.references.members)[1],
-            _means(self.references, ~self.references.members)[1],
-        )
-        return _DEFAULT_SHARE if share is None else share
+        of_population = at_temperature(population, self.population.references, temperature)
+        return break_ties(ratios, _offline_ratios(*of_population, [share])[0], self.gamma)
 
     def tune(self) -> "OfflineRMIA":
-        """The same attack with the ``a`` of the best mean AUC when each reference model in turn is the
-        target.
-        """
-        grid = np.linspace(0.0, 1.0, 11)
-        aucs = [
-            auc for model in range(self.references.models) if (auc := self._trial(model, grid)) is not None
-        ]
-        if not aucs:
-            raise InvalidArgument(
-                "'references' must hold a model whose members and non-members other references left out, "
-                "got none. Train four models or more on halves of the records, or choose 'a' by hand."
-            )
-        return replace(self, a=float(grid[int(np.argmax(np.mean(aucs, axis=0)))]))
+        """The same attack with the ``a`` and the ``temperature`` that it uses, written out."""
+        temperature, share = self._settle()
+        return replace(self, a=share, temperature=temperature)
 
-    def _trial(self, model: int, grid: Numbers) -> Numbers | None:
-        members = self.references.members
-        # Neither the model itself nor its complement, whose members reveal the coin to guess.
-        others = (members != ~members[model]).any(axis=1) & (np.arange(len(members)) != model)
-        judged = (~members[others]).any(axis=0)
-        coin = members[model][judged]
-        if coin.all() or not coin.any():
-            return None
-        rest = References(
-            self.references.signals[others][:, :, judged], self.references.members[others][:, judged]
-        )
-        of_model = self.references.signals[model][:, judged]
-        return np.array([_auc(_offline_ratio(of_model, rest, float(a)), coin) for a in grid])
+    def _settle(self) -> tuple[float, float]:
+        return _choose_offline(self.references, self.temperature, self.a, _offline_ratios)
 
 
 @final
@@ -202,13 +200,21 @@ class BASE(ReferenceAttack):
 
     references: References
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float | None = None
 
     name = "BASE"
     adversary = ONLINE
+    softens = True
 
-    def judge(self, target: Numbers) -> Numbers:
-        everyone = np.ones_like(self.references.members)
-        return _ratio(target, self.references, *_means(self.references, everyone))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature is not None:
+            check_temperature(self.temperature)
+
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        temperature = choose_temperature(self.references) if self.temperature is None else self.temperature
+        phi, references = at_temperature(target, self.references, temperature)
+        return _ratio(phi, *_means(references, np.ones_like(references.members)))
 
 
 @final
@@ -220,32 +226,75 @@ class OfflineBASE(ReferenceAttack):
     without it; wants its membership.
 
     The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard
-    for models with it; s < 1 accounts for that.
+    for models with it; s < 1 accounts for that. The ``scale`` s and the ``temperature`` are chosen by
+    attacking the reference models unless they are given.
 
-    *Reference*: Lassila et al. 2025, BASE offline; s = 0.33 is the default of the authors' library LeakPro.
-    See this module for deviations.
+    *Reference*: Lassila et al. 2025, BASE offline; see this module for deviations.
     """
 
     references: References
-    scale: float = 0.33
+    scale: float | None = None
     queries: Sequence[QueryTransform] = (identity,)
+    temperature: float | None = None
 
     name = "BASE offline"
     adversary = OFFLINE
+    softens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        finite("scale", self.scale)
+        if self.temperature is not None:
+            check_temperature(self.temperature)
+        if self.scale is not None:
+            finite("scale", self.scale)
 
-    def judge(self, target: Numbers) -> Numbers:
-        target = check_target(target, self.references)
-        require_out_models(self.references)
-        threshold = log_mean(*_means(self.references, ~self.references.members))
-        answer: Numbers = (log_confidence(target) - self.scale * threshold).mean(axis=0)
-        return answer
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        temperature, scale = _choose_offline(
+            self.references, self.temperature, self.scale, _offline_differences
+        )
+        return _offline_differences(*at_temperature(target, self.references, temperature), [scale])[0]
 
 
-def _online_ratio(target: Numbers, references: References) -> Numbers:
+def choose_temperature(references: References) -> float:
+    """The temperature that is best against the reference models online, or 2."""
+
+    def settings(target: TargetSignals, rest: References) -> list[Numbers]:
+        return [online_log_ratio(target, rest, each) for each in _TEMPERATURES]
+
+    return _TEMPERATURES[choose_setting(references, settings, published=2) or 0]
+
+
+def _choose_offline(
+    references: References,
+    temperature: float | None,
+    constant: float | None,
+    formula: Callable[[Numbers, References, Sequence[float]], list[Numbers]],
+) -> tuple[float, float]:
+    """The temperature and the constant (a or s) of an offline attack, where they are not given."""
+    temperatures = _TEMPERATURES if temperature is None else (temperature,)
+    constants = _CONSTANTS if constant is None else (constant,)
+    both = [(each, value) for value in constants for each in temperatures]  # published ones first
+    if len(both) == 1:
+        return both[0]
+
+    def settings(target: TargetSignals, rest: References) -> list[Numbers]:
+        found = [formula(*at_temperature(target, rest, each), constants) for each in temperatures]
+        return [of_one for together in zip(*found, strict=True) for of_one in together]  # in that order
+
+    return both[choose_setting(references, settings, published=min(2, len(temperatures))) or 0]
+
+
+def _query_population(
+    view: BlackBox, population: Population, queries: Sequence[QueryTransform]
+) -> TargetSignals:
+    if population.references.softened is None:
+        return TargetSignals(signals(view, population.records, queries))
+    return softened_signals(view, population.records, queries)
+
+
+def online_log_ratio(target: Numbers | TargetSignals, references: References, temperature: float) -> Numbers:
+    """ln p(x | target) − ln ½(p̄_in + p̄_out) at a temperature, averaged over queries: what RMIA ranks."""
+    phi, references = at_temperature(target, references, temperature)
     sure_in, rest_in = _means(references, references.members)
     sure_out, rest_out = _means(references, ~references.members)
     lacks_in, lacks_out = np.isnan(rest_in), np.isnan(rest_out)
@@ -259,13 +308,14 @@ def _online_ratio(target: Numbers, references: References) -> Numbers:
     sure_in = np.where(lacks_in, 1.0 - a * rest_out, sure_in)
     rest_out = np.where(lacks_out, np.minimum(1.0, rest_in / max(a, 1e-3)), rest_out)
     sure_out = np.where(lacks_out, 1.0 - rest_out, sure_out)
-    return _ratio(target, references, (sure_in + sure_out) / 2, (rest_in + rest_out) / 2)
+    return _ratio(phi, (sure_in + sure_out) / 2, (rest_in + rest_out) / 2)
 
 
-def _offline_ratio(target: Numbers, references: References, a: float) -> Numbers:
+def _offline_ratios(phi: Numbers, references: References, shares: Sequence[float]) -> list[Numbers]:
+    """The log ratio with each value of a."""
     require_out_models(references)
     sure, rest = _means(references, ~references.members)
-    return _ratio(target, references, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2)
+    return [_ratio(phi, ((1 + a) * sure + (1 - a)) / 2, (1 + a) * rest / 2) for a in shares]
 
 
 def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
@@ -280,20 +330,20 @@ def _share(rest_in: Numbers, rest_out: Numbers) -> float | None:
     return min(1.0, float(rest_in[both].sum()) / total) if total > 0 else 1.0
 
 
-def _ratio(target: Numbers, references: References, sure: Numbers, rest: Numbers) -> Numbers:
+def _offline_differences(phi: Numbers, references: References, scales: Sequence[float]) -> list[Numbers]:
+    """The score of BASE offline with each value of s."""
+    require_out_models(references)
+    threshold = log_mean(*_means(references, ~references.members))
+    own = log_confidence(phi)
+    return [np.asarray((own - scale * threshold).mean(axis=0)) for scale in scales]
+
+
+def _ratio(phi: Numbers, sure: Numbers, rest: Numbers) -> Numbers:
     """ln p(x | target) − ln p(x), averaged over queries."""
-    target = check_target(target, references)
-    answer: Numbers = (log_confidence(target) - log_mean(sure, rest)).mean(axis=0)
+    answer: Numbers = (log_confidence(phi) - log_mean(sure, rest)).mean(axis=0)
     return answer
 
 
 def _means(references: References, among: Bits) -> tuple[Numbers, Numbers]:
     """p̄ and 1 − p̄ of every query and record over some of the models."""
     return mean_confidence(references.signals, among[:, None, :].astype(np.float64))
-
-
-def _auc(scores: Numbers, coin: Bits) -> float:
-    """Mann–Whitney, ties counted half."""
-    members = int(coin.sum())
-    ranks = float(rankdata(scores)[coin].sum())
-    return (ranks - members * (members + 1) / 2) / (members * (len(coin) - members))

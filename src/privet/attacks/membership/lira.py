@@ -1,72 +1,49 @@
 """LiRA: a likelihood ratio for each record, from reference models with and without it.
 
 φ of a record is assumed Gaussian over models, with one mean and variance for models trained on the record and
-another for the other models. With few models the variance of one record is a poor estimate, so all records
-are pooled.
+another for the other models. With few models the variance of one record is a poor estimate. Which estimate is
+taken is chosen by attacking the reference models (``choose_setting``), from three pairs on; with fewer, one
+variance for all signals of a side (``Overall``).
 
 *Reference*: Carlini et al. 2022, algorithm 1 (online), its offline attack, and its global variance for few
 models. Deviations, for all of them: variances are unbiased (n − 1) and means are means, where the published
-code divides by n and takes medians. The pooled variance is that of models about each record's own mean; the
-published code takes that of all signals, where differences between records count as noise. Queries are
-independent (a diagonal covariance).
+code divides by n and takes medians. Between the paper's two variances, that of each record and one for all
+(``PerRecord``, ``Overall``), there is ``Moderated``. Queries are independent (a diagonal covariance).
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
+from privet.attacks.membership.crossfit import choose_setting
 from privet.attacks.membership.reference_attack import (
     OFFLINE,
     ONLINE,
     ReferenceAttack,
     ReferenceStatistics,
-    check_target,
+    at_temperature,
     require_out_models,
     summarize_in,
     summarize_out,
 )
-from privet.attacks.membership.signals import QueryTransform, identity
+from privet.attacks.membership.signals import QueryTransform, TargetSignals, identity
+from privet.attacks.membership.variances import (
+    Moderated,
+    Overall,
+    PerRecord,
+    VarianceEstimate,
+    pooled_variance,
+)
 from privet.errors import InvalidArgument
 from privet.scores import References
 from privet.views import Numbers
 
-__all__ = ["LiRA", "OfflineLiRA", "PerRecord", "Pooled", "VarianceEstimate", "pooled_variance"]
+__all__ = ["LiRA", "OfflineLiRA", "both_means"]
 
-_LEAST = 1e-4  # of the pooled variance: models that agree on a record are not infinitely certain
-
-
-class VarianceEstimate(ABC):
-    """How the variance of φ over models is estimated."""
-
-    @abstractmethod
-    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
-        """The variance of each query and record, from one side and its pooled variance (queries × 1)."""
-
-
-@final
-@dataclass(frozen=True)
-class Pooled(VarianceEstimate):
-    """One variance for all records: for fewer than about 64 models."""
-
-    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
-        return np.broadcast_to(pooled, side.means.shape)
-
-
-@final
-@dataclass(frozen=True)
-class PerRecord(VarianceEstimate):
-    """Each record's own variance.
-
-    The pooled one where there are fewer than two models, and never below 1e−4 of it.
-    """
-
-    def of(self, side: ReferenceStatistics, pooled: Numbers) -> Numbers:
-        own = side.squares / np.maximum(side.counts - 1.0, 1.0)
-        answer: Numbers = np.where(side.counts >= 2, np.maximum(own, _LEAST * pooled), pooled)
-        return answer
+# The first two are those of the paper.
+_VARIANCES = (Overall(), PerRecord(), Moderated(), Moderated(weight=2.0), Moderated(weight=16.0))
 
 
 @final
@@ -85,21 +62,16 @@ class LiRA(ReferenceAttack):
     """
 
     references: References
-    variance: VarianceEstimate = Pooled()
+    variance: VarianceEstimate | None = None
     queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA"
     adversary = ONLINE
 
-    def judge(self, target: Numbers) -> Numbers:
-        target = check_target(target, self.references)
-        trained, left_out = summarize_in(self.references), summarize_out(self.references)
-        mean_in, mean_out = both_means(trained, left_out)
-        scores = _log_density(
-            target, mean_in, self.variance.of(trained, pooled_variance(trained, left_out))
-        ) - _log_density(target, mean_out, self.variance.of(left_out, pooled_variance(left_out, trained)))
-        answer: Numbers = scores.sum(axis=0)
-        return answer
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        phi, _ = at_temperature(target, self.references, 1.0)
+        variance = _choose(self.references, _online) if self.variance is None else self.variance
+        return _online(phi, self.references, variance)
 
 
 @final
@@ -118,38 +90,47 @@ class OfflineLiRA(ReferenceAttack):
     """
 
     references: References
-    variance: VarianceEstimate = Pooled()
+    variance: VarianceEstimate | None = None
     queries: Sequence[QueryTransform] = (identity,)
 
     name = "LiRA offline"
     adversary = OFFLINE
 
-    def judge(self, target: Numbers) -> Numbers:
-        target = check_target(target, self.references)
-        left_out = summarize_out(self.references)
-        require_out_models(self.references)
-        spread = self.variance.of(left_out, pooled_variance(left_out, left_out))
-        z = (target - left_out.means) / np.sqrt(spread)
-        answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
-        return answer
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        phi, _ = at_temperature(target, self.references, 1.0)
+        variance = _choose(self.references, _offline) if self.variance is None else self.variance
+        return _offline(phi, self.references, variance)
 
 
-def pooled_variance(side: ReferenceStatistics, spare: ReferenceStatistics) -> Numbers:
-    """The variance of models about each record's mean, over all records; queries × 1.
+def _online(phi: Numbers, references: References, variance: VarianceEstimate) -> Numbers:
+    trained, left_out = summarize_in(references), summarize_out(references)
+    mean_in, mean_out = both_means(trained, left_out)
+    scores = _log_density(
+        phi, mean_in, variance.of(trained, pooled_variance(trained, left_out))
+    ) - _log_density(phi, mean_out, variance.of(left_out, pooled_variance(left_out, trained)))
+    answer: Numbers = scores.sum(axis=0)
+    return answer
 
-    Where no record has two models on this side, it is that of the other side. Where none has on either side,
-    it is half the variance of the difference between IN and OUT; with one side alone, half the variance of
-    all records' means, because models and records cannot be separated: it only sets a unit, and changes no
-    order with one query.
+
+def _offline(phi: Numbers, references: References, variance: VarianceEstimate) -> Numbers:
+    left_out = summarize_out(references)
+    require_out_models(references)
+    z = (phi - left_out.means) / np.sqrt(variance.of(left_out, pooled_variance(left_out, left_out)))
+    answer: Numbers = z.sum(axis=0) / np.sqrt(len(z))
+    return answer
+
+
+def _choose(
+    references: References, formula: Callable[[Numbers, References, VarianceEstimate], Numbers]
+) -> VarianceEstimate:
+    """The variance that is best against the reference models; that of all signals where none can be attacked
+    with two models on each side.
     """
-    for statistics in (side, spare):
-        if statistics.freedom > 0:
-            return _above_zero(statistics.squares.sum(axis=1) / statistics.freedom)
-    both = side.known & spare.known
-    apart = side.means[:, both] - spare.means[:, both]
-    if side is spare or both.sum() < 2:
-        apart = np.concatenate([side.means[:, side.known], spare.means[:, spare.known]], axis=1)
-    return _above_zero(apart.var(axis=1) / 2)
+
+    def settings(target: TargetSignals, rest: References) -> list[Numbers]:
+        return [formula(target.phi, rest, each) for each in _VARIANCES]
+
+    return _VARIANCES[choose_setting(references, settings, published=2, least=2) or 0]
 
 
 def both_means(trained: ReferenceStatistics, left_out: ReferenceStatistics) -> tuple[Numbers, Numbers]:
@@ -169,10 +150,4 @@ def both_means(trained: ReferenceStatistics, left_out: ReferenceStatistics) -> t
 def _log_density(values: Numbers, means: Numbers, variances: Numbers) -> Numbers:
     """ln N(values; means, variances), without the constant that cancels."""
     answer: Numbers = -0.5 * ((values - means) ** 2 / variances + np.log(variances))
-    return answer
-
-
-def _above_zero(variances: Numbers) -> Numbers:
-    """Queries × 1; 1 where the models agree on every record."""
-    answer: Numbers = np.where(variances > 0, variances, 1.0)[:, None]
     return answer

@@ -2,19 +2,24 @@
 
 ``judge`` is pure: it takes the target's signals, queries × records, and queries no model. IN are the models
 that were trained on a record, OUT those that were not.
+
+Some attacks compare softened confidences, at a temperature T above 1. Studies store φ at a few temperatures.
+References that hold φ alone (made by hand, or before that was stored) are softened as φ/T, target and
+references alike: exact for two classes, and with more of them the softening of "this class or another".
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast, final
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 
+from privet.arguments import format_value
 from privet.attacks.membership.attack import Attack
-from privet.attacks.membership.signals import QueryTransform, signals
+from privet.attacks.membership.signals import QueryTransform, TargetSignals, signals, softened_signals
 from privet.errors import InvalidArgument
-from privet.scores import Bits, Records, References
+from privet.scores import TEMPERATURES, Bits, Records, References
 from privet.views import Adversary, BlackBox, Numbers
 
 __all__ = [
@@ -22,8 +27,10 @@ __all__ = [
     "ONLINE",
     "ReferenceAttack",
     "ReferenceStatistics",
-    "check_target",
+    "at_temperature",
+    "check_temperature",
     "require_out_models",
+    "soften",
     "summarize_in",
     "summarize_out",
 ]
@@ -54,13 +61,17 @@ class ReferenceAttack(Attack[BlackBox]):
 
     sees = BlackBox
     is_calibrated = True
+    softens: ClassVar[bool] = False  # whether it compares softened confidences
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
 
     @abstractmethod
-    def judge(self, target: Numbers) -> Numbers:
-        """One score for each record from the target's φ, queries × records."""
+    def judge(self, target: Numbers | TargetSignals) -> Numbers:
+        """One score for each record from the target's φ, queries × records, as ``query_target`` gives it.
+
+        Numbers alone are φ itself; see this module for how they are softened.
+        """
 
     def score(self, view: BlackBox, records: Records) -> Numbers:
         return self.about(records).judge(self.query_target(view, records))
@@ -70,14 +81,19 @@ class ReferenceAttack(Attack[BlackBox]):
         aligned = self.references.align(records)
         return cast(Self, replace(cast(Any, self), references=aligned))
 
-    def query_target(self, view: BlackBox, records: Records) -> Numbers:
-        """The target's φ for every query and record; the queries must be those of the references."""
+    def query_target(self, view: BlackBox, records: Records) -> TargetSignals:
+        """The target's φ for every query and record, softened too where the attack and the references do so.
+
+        The queries must be those of the references.
+        """
         if len(self.queries) != self.references.signals.shape[1]:
             raise InvalidArgument(
                 f"'queries' must be the {self.references.signals.shape[1]} that the references answered, got "
                 f"{len(self.queries)}. Give the same queries to the study and to the attack."
             )
-        return signals(view, records, self.queries)
+        if self.softens and self.references.softened is not None:
+            return softened_signals(view, records, self.queries)
+        return TargetSignals(signals(view, records, self.queries))
 
 
 @final
@@ -121,12 +137,46 @@ def require_out_models(references: References) -> None:
         )
 
 
-def check_target(target: Numbers, references: References) -> Numbers:
-    """The target's signals, or a refusal where they do not fit the references or are not numbers.
+def check_temperature(temperature: float) -> float:
+    """The temperature, or a refusal where no study stores φ at it."""
+    if temperature not in (1.0, *TEMPERATURES):
+        raise InvalidArgument(
+            f"'temperature' must be 1, {', '.join(f'{each:g}' for each in TEMPERATURES)}, at which studies "
+            f"store confidences, got {format_value(temperature)}. Leave it out to take 2."
+        )
+    return temperature
 
-    Infinite signals are clipped to ±745, the limit of ``confidence_logits``: the difference of two infinite
-    densities is NaN.
+
+def at_temperature(
+    target: Numbers | TargetSignals, references: References, temperature: float
+) -> tuple[Numbers, References]:
+    """The target's φ and the references, both at this temperature.
+
+    Target signals that do not fit the references or are not numbers are refused. Infinite ones are clipped to
+    ±745, the limit of ``confidence_logits``: the difference of two infinite densities is NaN.
     """
+    given = target if isinstance(target, TargetSignals) else TargetSignals(target)
+    phi = _check(given.phi, references)
+    if given.softened is None:  # both by φ alone, or the two would differ
+        return phi / temperature, soften(replace(references, softened=None), temperature)
+    if temperature != 1.0 and references.softened is not None:
+        phi = _check(given.softened[TEMPERATURES.index(temperature)], references)
+        return phi, soften(references, temperature)
+    return phi / temperature, soften(references, temperature)
+
+
+def soften(references: References, temperature: float) -> References:
+    """The same references with φ at this temperature as their signals, and nothing else."""
+    if temperature == 1.0:
+        found = references.signals
+    elif references.softened is None:
+        found = references.signals / temperature
+    else:
+        found = references.softened[TEMPERATURES.index(temperature)]
+    return References(found, references.members, hashes=references.hashes)
+
+
+def _check(target: Numbers, references: References) -> Numbers:
     target = np.asarray(target, dtype=np.float64)
     if target.shape != references.signals.shape[1:]:
         raise InvalidArgument(

@@ -13,6 +13,7 @@ import numpy as np
 from privet.attacks.membership.attack import Attack
 from privet.attacks.membership.bavaria import BaVarIA, OfflineBaVarIA
 from privet.attacks.membership.boundary import BoundaryDistance
+from privet.attacks.membership.ensemble import Ensemble
 from privet.attacks.membership.label_only import (
     AugmentationRobustness,
     BitFlips,
@@ -200,6 +201,7 @@ _ALL_ATTACKS = (
     _reference_attack("offline-base", OfflineBASE),
     _reference_attack("bavaria", BaVarIA),
     _reference_attack("offline-bavaria", OfflineBaVarIA),
+    _reference_attack("ensemble", Ensemble),
     _reference_attack("shokri", Shokri, ALL_CONFIDENCES),
     NamedAttack(
         "quantile",

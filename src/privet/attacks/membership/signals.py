@@ -5,16 +5,19 @@ function of −φ.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from scipy.special import expit
 
 from privet.errors import InvalidArgument
-from privet.scores import Records
+from privet.scores import TEMPERATURES, Records
 from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = [
     "QueryTransform",
+    "TargetSignals",
     "check_labels",
     "identity",
     "log_confidence",
@@ -22,11 +25,21 @@ __all__ = [
     "mean_confidence",
     "signal",
     "signals",
+    "softened_signals",
 ]
 
 _LEAST = float(np.nextafter(0.0, 1.0))
 
 QueryTransform = Callable[[Rows], Rows]  # how a record is shown to the model: unchanged, mirrored, shifted …
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TargetSignals:
+    """φ of the target, queries × records, and the same at each of ``TEMPERATURES`` where it was asked for."""
+
+    phi: Numbers
+    softened: Numbers | None = None  # temperatures × queries × records
 
 
 def identity(inputs: Rows) -> Rows:
@@ -36,21 +49,41 @@ def identity(inputs: Rows) -> Rows:
 
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, for one query."""
+    return _signals_at(view, records, (1.0,))[0]
+
+
+def _signals_at(view: BlackBox, records: Records, temperatures: Sequence[float]) -> Numbers:
+    """φ of every record at each temperature, from one query of the model."""
     log_confidences = view.log_confidences(records.inputs)
     if not isinstance(log_confidences, np.ndarray) or log_confidences.ndim != 2:
         raise InvalidArgument(
             "'view' must give an array of rows × classes, got something else. Return one from "
             "log_confidences."
         )
-    return confidence_logits(log_confidences, check_labels(records, log_confidences.shape[1]))
+    labels = check_labels(records, log_confidences.shape[1])
+    return np.stack([confidence_logits(log_confidences, labels, each) for each in temperatures])
 
 
 def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
+    return _query(view, records, queries, (1.0,))[0]
+
+
+def softened_signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform]) -> TargetSignals:
+    """φ of every query and record, plain and at each of ``TEMPERATURES``."""
+    found = _query(view, records, queries, (1.0, *TEMPERATURES))
+    return TargetSignals(found[0], found[1:])
+
+
+def _query(
+    view: BlackBox, records: Records, queries: Sequence[QueryTransform], temperatures: Sequence[float]
+) -> Numbers:
+    """φ, temperatures × queries × records."""
     if not queries:
         raise InvalidArgument("'queries' must hold at least one query, got none. Give (identity,).")
     known = records.known_labels
-    return np.stack([signal(view, Records(_transform(query, records.inputs), known)) for query in queries])
+    shown = [Records(_transform(query, records.inputs), known) for query in queries]
+    return np.stack([_signals_at(view, each, temperatures) for each in shown], axis=1)
 
 
 def _transform(query: QueryTransform, inputs: Rows) -> Rows:

@@ -7,11 +7,20 @@ had reference models that are unlike the target. Each check is a function that g
 raised; the report shows them.
 
 A new check is a function in ``design``, ``shift``, ``duplicates`` or ``target``, and a line in ``preflight``.
+What it computes has a module of its own: ``columns`` and ``row_summaries`` for single columns, ``label_fit``,
+``near_pairs``, ``reference_losses``.
 
-*False alarms*: checks against chance (the two sides, their labels) warn in about 1 of 1,000 fair challenges.
+*False alarms*: all checks against chance together warn in at most 1 of 50 fair challenges
+(``false_alarms.FAMILY``), whatever the records are: given the records, their tests are exact or conservative.
 """
 
-from privet.attacks.preflight.design import canaries_present, enough_records, same_recipe, same_size
+from privet.attacks.preflight.design import (
+    canaries_present,
+    enough_records,
+    recipe_of,
+    same_recipe,
+    same_size,
+)
 from privet.attacks.preflight.duplicates import exact_duplicates, near_duplicates
 from privet.attacks.preflight.shift import label_shift, membership_without_a_model
 from privet.attacks.preflight.target import (
@@ -36,6 +45,7 @@ __all__ = [
     "membership_without_a_model",
     "near_duplicates",
     "preflight",
+    "recipe_of",
     "references_are_alike",
     "references_have_their_own_coins",
     "same_recipe",
@@ -71,8 +81,8 @@ def preflight(
     return (
         enough_records(challenge, fpr=fpr),
         membership_without_a_model(challenge, seed=seed),
-        label_shift(challenge),
-        exact_duplicates(challenge),
+        label_shift(challenge, seed=seed),
+        exact_duplicates(challenge, seed=seed),
         near_duplicates(challenge, fpr=fpr, seed=seed),
         answers_repeat(view, challenge),
         answers_are_probabilities(view, challenge),

@@ -1,11 +1,11 @@
 """Checks of the design of an experiment: numbers of records, recipes, canaries."""
 
 from privet.arguments import fraction, whole
-from privet.attacks.shadows.recipe import Recipe
+from privet.attacks.shadows.recipe import Recipe, ScikitRecipe
 from privet.checks import Check, Outcome
 from privet.scores import Challenge, References
 
-__all__ = ["canaries_present", "enough_records", "same_recipe", "same_size"]
+__all__ = ["canaries_present", "enough_records", "recipe_of", "same_recipe", "same_size"]
 
 _SIZE = 0.1
 _EXPECTED = 10  # false positives, so that a rate is known within about a third
@@ -68,6 +68,15 @@ def same_recipe(target: Recipe | None, shadow: Recipe | None) -> Check:
             ),
         )
     return Check(name=name, outcome=Outcome.PASSED, finding="Both have the same description.")
+
+
+def recipe_of(model: object, declared: Recipe | None) -> Recipe | None:
+    """The recipe of a target: a fitted scikit-learn estimator brings its own settings; of other models only
+    the declared recipe is known.
+    """
+    if isinstance(declared, ScikitRecipe) and isinstance(model, type(declared.estimator)):
+        return declared.with_settings_of(model)
+    return declared
 
 
 def same_size(target: int, references: References | None) -> Check:

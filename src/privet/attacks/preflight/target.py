@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from privet.attacks.preflight.reference_losses import compare_losses
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, References
@@ -78,11 +79,13 @@ def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
 
 
 def references_are_alike(view: LabelOnly, challenge: Challenge, references: References | None) -> Check:
-    """Reference models must be as accurate as the target, on their own members and on their own non-members.
+    """Reference models must be as accurate as the target and as sure, on their own members and on their own
+    non-members.
 
     Right means that the true label has a confidence above ½, which the stored signals show; the target is
     judged in the same way. The check warns of a difference above 2 points plus three standard deviations, of
-    models and of records together.
+    models and of records together. Models that were trained for other epochs can be equally right. So the
+    distributions of φ are compared too (``preflight.reference_losses``).
     """
     name = "reference models are as accurate as the target"
     if references is None:
@@ -93,10 +96,10 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
             name=name, outcome=Outcome.SKIPPED, finding="It needs labels, and a view that shows confidences."
         )
     try:
-        right = confidence_logits(view.log_confidences(challenge.records.inputs), labels) > 0
+        phi = confidence_logits(view.log_confidences(challenge.records.inputs), labels)
     except InvalidArgument:
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
-    theirs = references.signals[:, 0] > 0
+    right, theirs = phi > 0, references.signals[:, 0] > 0
     sentences, warned = [], False
     for side, mine, trained in (
         ("trained on", challenge.members, references.members),
@@ -114,14 +117,22 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
         )
     finding = f"{'; '.join(sentences) or 'There is no side that both have'}."
     finding = finding[0].upper() + finding[1:]
+    surer = compare_losses(phi, challenge.members, references.signals[:, 0], references.members)
+    if surer is not None:
+        finding += (
+            f" Of all figures of φ = ln(p/(1−p)) that were compared, {surer.figure} differs most: "
+            f"{surer.of_target:.2f} for the target, {surer.of_references:.2f} for the references; as much "
+            f"for one more reference in {surer.p_value:.2g} of cases."
+        )
+        warned |= surer.significant
     if warned:
         return Check(
             name=name,
             outcome=Outcome.WARNED,
             finding=finding,
             advice=(
-                "Train the references as the target was, on as many records. Attacks by unlike references "
-                "look too weak."
+                "Train the references as the target was: the same model, epochs, rate and number of records. "
+                "Attacks by unlike references look too weak."
             ),
         )
     return Check(name=name, outcome=Outcome.PASSED if sentences else Outcome.SKIPPED, finding=finding)

@@ -28,11 +28,12 @@ from privet.attacks.shadows.engine import Job, ModelSignals
 from privet.durable_files import replace_durably
 from privet.errors import InvalidArgument
 from privet.paths import path_from
+from privet.scores import TEMPERATURES
 from privet.views import Numbers, Rows
 
 __all__ = ["Cache"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MOST_CLASSES = 2**16
 _HEADER_BYTES = 2**16  # of names and headers
 _READ = (
@@ -54,7 +55,15 @@ class Cache:
             )
         self._folder, self._job = path_from("cache", folder), job
         common = hashlib.sha256()
-        for word in (_FORMAT, description, _package_versions(), _hash_own_code(), job.keep_confidences):
+        words = (
+            _FORMAT,
+            description,
+            _package_versions(),
+            _hash_own_code(),
+            job.keep_confidences,
+            TEMPERATURES,
+        )
+        for word in words:
             common.update(f"{word}\n".encode(errors="surrogatepass"))
         for table in (job.inputs, job.labels, *job.query_inputs):
             _update(common, table)
@@ -63,7 +72,11 @@ class Cache:
     def get(self, model: int) -> ModelSignals | None:
         """The signals of a model; None where they are not in the cache."""
         records = len(self._job.labels)
-        shapes: dict[str, tuple[int | None, ...]] = {"signals": (len(self._job.query_inputs), records)}
+        shape = (len(self._job.query_inputs), records)
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "signals": shape,
+            "softened": (len(TEMPERATURES), *shape),
+        }
         if self._job.keep_confidences:
             shapes["log_confidences"] = (records, None)
         try:
@@ -73,7 +86,7 @@ class Cache:
             Exception
         ):  # a missing or damaged file, whatever a library raises for it: the model is trained again
             return None
-        return ModelSignals(model, arrays["signals"], arrays.get("log_confidences"))
+        return ModelSignals.from_arrays(model, arrays)
 
     def put(self, answer: ModelSignals) -> None:
         """Store the signals of a model; a killed run stores all of them or nothing."""
@@ -86,11 +99,8 @@ class Cache:
                 f"'cache' must be a folder that can be written, got {format_value(str(self._folder))} "
                 f"({failed.strerror}). Make it one, or name another folder."
             ) from failed
-        arrays = {"signals": answer.signals}
-        if answer.log_confidences is not None:
-            arrays["log_confidences"] = answer.log_confidences
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, **arrays)
+        np.savez(content, allow_pickle=False, **answer.to_arrays())
         replace_durably(path, content.getbuffer(), mode=0o600)
 
     def _path(self, model: int) -> Path:

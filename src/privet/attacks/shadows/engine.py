@@ -6,7 +6,7 @@ tests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from privet.attacks.shadows.recipe import Recipe, widen
 from privet.errors import InvalidArgument
-from privet.scores import Bits
+from privet.scores import TEMPERATURES, Bits
 from privet.views import BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = ["Job", "ModelSignals", "Sequential", "ShadowEngine", "Tick", "check_models", "query_model"]
@@ -60,11 +60,24 @@ class Job:
 @final
 @dataclass(frozen=True, eq=False)
 class ModelSignals:
-    """The signals of one model: φ of queries × records, and log confidences where the job asks for them."""
+    """The signals of one model: φ of queries × records, the same at each of ``TEMPERATURES``, and log
+    confidences where the job asks for them.
+    """
 
     model: int
     signals: Numbers
+    softened: Numbers  # temperatures × queries × records
     log_confidences: Numbers | None = None
+
+    def to_arrays(self) -> dict[str, Numbers]:
+        """The arrays by their names, as a file holds them."""
+        arrays = {"signals": self.signals, "softened": self.softened}
+        return arrays if self.log_confidences is None else arrays | {"log_confidences": self.log_confidences}
+
+    @classmethod
+    def from_arrays(cls, model: int, arrays: Mapping[str, Numbers]) -> "ModelSignals":
+        """From the arrays of a file."""
+        return cls(model, arrays["signals"], arrays["softened"], arrays.get("log_confidences"))
 
 
 class ShadowEngine(ABC):
@@ -116,10 +129,13 @@ def check_models(job: Job, models: Sequence[int]) -> None:
 def query_model(job: Job, model: int, view: BlackBox) -> ModelSignals:
     """Ask one model about every record."""
     signals = np.empty((len(job.query_inputs), len(job.labels)))
+    softened = np.empty((len(TEMPERATURES), *signals.shape))
     saved = None
     for query, rows in enumerate(job.query_inputs):
         log_confidences = widen(view.log_confidences(rows), job.classes)
         signals[query] = confidence_logits(log_confidences, job.labels)
+        for place, temperature in enumerate(TEMPERATURES):
+            softened[place, query] = confidence_logits(log_confidences, job.labels, temperature)
         if query == 0 and job.keep_confidences:
             saved = log_confidences
-    return ModelSignals(model, signals, saved)
+    return ModelSignals(model, signals, softened, saved)

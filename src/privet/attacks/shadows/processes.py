@@ -122,7 +122,7 @@ class _Worker:
                     raise WorkerFailed(self._failure(model))
                 path = self._folder / f"signals{model}.npz"
                 with np.load(path, allow_pickle=False) as arrays:
-                    answer = ModelSignals(model, arrays["signals"], arrays.get("log_confidences"))
+                    answer = ModelSignals.from_arrays(model, arrays)
                 path.unlink()
                 results.put(answer)
             except (OSError, ValueError, WorkerFailed) as error:

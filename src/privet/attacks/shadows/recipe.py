@@ -21,6 +21,8 @@ from privet.views import BlackBox, Labels, Rows
 
 __all__ = ["CallableRecipe", "Recipe", "ScikitRecipe", "to_recipe", "widen"]
 
+_NOT_LEARNT = ("random_state", "n_jobs", "verbose", "verbose_feature_names_out")
+
 
 class Recipe(ABC):
     """Everything that determines a model, except its records and its seed."""
@@ -66,6 +68,16 @@ class ScikitRecipe(Recipe):
             estimator.set_params(**random)
         estimator.fit(inputs, labels)
         return _require_confidences(see(estimator), "estimator")
+
+    def with_settings_of(self, model: Any) -> "ScikitRecipe":  # noqa: ANN401 - scikit-learn has no types
+        """The recipe by which a fitted estimator of the same class was trained, by its own settings.
+
+        Settings that do not change what is learnt (random states, which a recipe sets, and the number of
+        jobs) are those of this recipe.
+        """
+        own, copied = self.estimator.get_params(deep=True), _clone(model)
+        kept = [name for name in copied.get_params(deep=True) if name.rpartition("__")[2] in _NOT_LEARNT]
+        return ScikitRecipe(copied.set_params(**{name: own[name] for name in kept if name in own}))
 
     def description(self) -> str | None:
         import sklearn  # type: ignore[import-untyped]

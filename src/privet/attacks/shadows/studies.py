@@ -210,4 +210,9 @@ def _collect_references(job: Job, signals: dict[int, ModelSignals]) -> Reference
         for model, answer in enumerate(answers):
             if answer.log_confidences is not None:
                 confidences[model, :, : answer.log_confidences.shape[1]] = answer.log_confidences
-    return References(np.stack([answer.signals for answer in answers]), job.members, confidences)
+    return References(
+        np.stack([answer.signals for answer in answers]),
+        job.members,
+        confidences,
+        softened=np.stack([answer.softened for answer in answers], axis=1),
+    )

@@ -44,10 +44,7 @@ def main(folder: Path) -> None:
         sys.modules["torch"].set_num_threads(1)
     for line in sys.stdin:
         for answer in Sequential().run(job, [int(line)], lambda _done: None):
-            arrays = {"signals": answer.signals}
-            if answer.log_confidences is not None:
-                arrays["log_confidences"] = answer.log_confidences
-            np.savez(folder / f"signals{answer.model}.npz", allow_pickle=False, **arrays)
+            np.savez(folder / f"signals{answer.model}.npz", allow_pickle=False, **answer.to_arrays())
         answers.write(line)
         answers.flush()
     _clean_up_and_exit(folder)

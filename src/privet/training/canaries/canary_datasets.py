@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
+from privet.training.double_precision import to_float64
 from privet.training.loop.binary_outputs import ends_in_sigmoid, has_one_output, log_probabilities
 from privet.training.loop.distributed import ProcessGroup
 from privet.training.loop.losses import find_logits
@@ -28,7 +29,7 @@ from privet.training.noise.distributions import NoiseDistribution, Normal
 from privet.training.per_example import Layout
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.examples import Examples, TensorExamples, split_micro_batches
-from privet.training.sampling.schemes import FixedSizeSampling, PoissonSampling
+from privet.training.sampling.schemes import CyclicSampling, FixedSizeSampling, PoissonSampling
 from privet.views import Adversary, Numbers, confidence_logits
 
 __all__ = ["CanaryCost", "CanaryDataset", "CanaryResults", "DiracCanaries", "RecordCanaries"]
@@ -65,6 +66,10 @@ class CanaryResults:
     ν = 3 no ε exceeds 1.234. For 10,000 canaries ``OneRunFDP`` reports ε ≥ 1.6 and ``OrderStatistic`` 4.0,
     which are false. ``OneRun`` assumes no curve, and reports 0.9.
 
+    ``independent`` says whether each score is independent of all others, so that a bound may use it which
+    asks for canaries that do not interfere. ``DiracCanaries`` says when that is so. Records interfere through
+    the weights, and are never called independent.
+
     *Leaks*: the scores are for the auditor. The ledger does not cover them, nor what is computed from them.
     The scores of Dirac canaries, together with all updates, reveal the sums of the other gradients in the
     canaries' coordinates. Mislabelled records are records of people.
@@ -76,6 +81,7 @@ class CanaryResults:
     included: int
     cost: CanaryCost
     normal_noise: bool
+    independent: bool
     scores: Scores = field(repr=False)
 
 
@@ -160,8 +166,14 @@ class CanaryDataset(Examples):
             included=self.included,
             cost=self.cost(plan),
             normal_noise=isinstance(plan.noise_distribution, Normal),
+            independent=self.is_independent(plan),
             scores=self.scores(model),
         )
+
+    def is_independent(self, plan: TrainingPlan) -> bool:
+        """Whether the score of each canary is independent of the coins and scores of all others."""
+        del plan
+        return False
 
     def cost(self, plan: TrainingPlan) -> CanaryCost:
         """What these canaries cost the model."""
@@ -272,7 +284,7 @@ def _log_probabilities(model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
     if has_one_output(outputs):
         first = tuple(column[:1] for column in inputs)
         return log_probabilities(outputs, probabilities=ends_in_sigmoid(model, first))
-    return torch.log_softmax(outputs.double(), 1)
+    return torch.log_softmax(to_float64(outputs), 1)
 
 
 @final
@@ -288,6 +300,16 @@ class DiracCanaries(CanaryDataset):
     at a rate q < 1, or the noise is not normal, the score is the log-likelihood ratio Σ ln(1 − q + q·f(x −
     a)/f(x)) for a Dirac gradient of length a and the noise density f that the plan claims. If the claim is
     true, no score is more powerful (Neyman & Pearson). If it is false, the score is still valid.
+
+    *Scores are independent of each other* if the noise is normal and lots are Poisson samples with noise that
+    is independent between steps, or if a canary is in the same steps whatever the chance (full batches, cyclic
+    lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b is its
+    coin, s says whether the lot of the step drew its slot. All others were subtracted, and those who share
+    the coordinate are not canaries. Coins, draws of slots in Poisson samples, and coordinates of normal noise
+    are independent, and the score reads nothing else. The weights do depend on everything, and decide only
+    what is subtracted. Lots of fixed size are not such: a slot that is drawn leaves less room for others.
+    Sampled lots with noise that is correlated between steps are left out, because the shape of their
+    trade-off curve is not known.
 
     Reference: Nasr et al. 2023 (Dirac gradients); Steinke, Nasr & Jagielski 2023, section 6 (white-box), who
     sum the inner products at any rate, and do not subtract the others.
@@ -314,7 +336,7 @@ class DiracCanaries(CanaryDataset):
             self._noise_distribution = plan.noise_distribution
 
     def add_gradients(self, indices: Tensor, gradient: NoisyGradient, group: ProcessGroup) -> None:
-        self._others = gradient.buffer[self._coordinates].double()
+        self._others = to_float64(gradient.buffer[self._coordinates])
         group.reduce_(self._others)
         group.broadcast_(self._others)
         drawn = self._canary_of_slot[indices]
@@ -329,7 +351,7 @@ class DiracCanaries(CanaryDataset):
     def observe(self, gradient: NoisyGradient) -> None:
         if self._others is None:
             return
-        evidence = gradient.buffer[self._coordinates].double() * gradient.divisor - self._others
+        evidence = to_float64(gradient.buffer[self._coordinates]) * gradient.divisor - self._others
         self._others = None
         if self._rate < 1 or not isinstance(self._noise_distribution, Normal):
             evidence = self._noise_distribution.log_density_ratio(
@@ -342,6 +364,13 @@ class DiracCanaries(CanaryDataset):
     def scores(self, model: nn.Module) -> Scores:
         del model
         return Scores(self._evidence.cpu().numpy(), self.coin, self.kind)
+
+    def is_independent(self, plan: TrainingPlan) -> bool:
+        if not isinstance(plan.noise_distribution, Normal):
+            return False
+        if isinstance(plan.sampling, PoissonSampling):
+            return isinstance(plan.correlation, IndependentNoise)
+        return isinstance(plan.sampling, CyclicSampling)
 
     def cost(self, plan: TrainingPlan) -> CanaryCost:
         rate = plan.expected_lot / plan.population

@@ -5,8 +5,9 @@
     trained = privet.train(model, data, epsilon=3, delta=1e-5, epochs=20, canaries=1000)
     OneRun(confidence=0.95).test(trained.canaries.scores, trained.guarantee(), delta=1e-5)
 
-Dirac gradients (``DiracGradient``) do not interfere with each other. So ``OrderStatistic`` may judge them,
-and gives the largest bounds. ``OneRun`` and ``OneRunFDP`` hold for any canaries.
+Dirac gradients (``DiracGradient``) do not interfere with each other where lots are Poisson samples. So
+``WeightedRanks`` and ``OrderStatistic`` may judge them, and give the largest bounds. ``OneRun`` and
+``OneRunFDP`` hold for any canaries.
 
 *Guarantee*: canaries do not change the guarantee of the run for anybody. A canary is one record with its own
 slot. It is drawn, clipped and noised like the others. No canary is made from more than one record, and none

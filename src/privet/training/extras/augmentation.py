@@ -101,6 +101,7 @@ def crops_and_flips(pixels: int, *, flip: bool = True) -> Transform:
             flipped = torch.rand(rows, 1, generator=generator) < 0.5
             right = torch.where(flipped, right.flip(1), right)
         pixels_of_crop = (down[:, :, None] * wide.shape[3] + right[:, None, :]).view(rows, 1, -1)
+        pixels_of_crop = pixels_of_crop.to(images.device)
         crops = wide.flatten(2).gather(2, pixels_of_crop.expand(rows, channels, -1))
         return crops.view(rows, channels, height, width)
 

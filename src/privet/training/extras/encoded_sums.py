@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from privet.training.clipping import Clip
+from privet.training.double_precision import zeros_float64
 from privet.training.extras.encoding import Encoding
 from privet.training.per_example import Layout
 from privet.training.per_example.fallback import BruteForce
+from privet.training.per_example.forms.gradient_form import squared_row_norms
 from privet.training.per_example.refusals import require_finite, require_rows, require_uncoupled_modules
 
 __all__ = ["EncodedSums"]
@@ -50,7 +52,7 @@ class EncodedSums:
         """
         require_uncoupled_modules(self._model)  # again: frozen layers may have been set to training mode
         batch = require_rows(inputs, targets)
-        norms = torch.zeros(batch, dtype=torch.float64, device=targets.device)
+        norms = zeros_float64(batch, targets.device)
         each = max(1, _NUMBERS // self.layout.size)
         codes = torch.zeros_like(out)
         for start in range(0, batch, each):
@@ -59,9 +61,9 @@ class EncodedSums:
                 list(self.layout.names), tuple(x[part] for x in inputs), targets[part]
             )
             rows = torch.cat([gradient.flatten(1) for gradient in gradients], 1)
-            norms[part] = rows.double().square_().sum(1)
+            norms[part] = squared_row_norms(rows)
             require_finite(norms[part])
-            factors = self.clipping.factors(norms[part]).to(rows.dtype)
+            factors = self.clipping.factors(norms[part]).to(rows.device, rows.dtype)
             codes += self._encoding.encode(rows.mul_(factors.unsqueeze(1)), self.clipping.bound).sum(0)
         if overwrite:
             out.copy_(codes)

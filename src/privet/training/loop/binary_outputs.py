@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from privet.training.double_precision import to_float64
+
 __all__ = ["ends_in_sigmoid", "has_one_output", "log_probabilities"]
 
 _LEAST = 2.0**-126  # the smallest normal float32, because a probability of 0 has no logarithm
@@ -51,7 +53,7 @@ def log_probabilities(outputs: Tensor, *, probabilities: bool) -> Tensor:
     >>> log_probabilities(torch.tensor([[0.0]]), probabilities=False).exp()
     tensor([[0.5000, 0.5000]], dtype=torch.float64)
     """
-    numbers = outputs.double().reshape(-1)
+    numbers = to_float64(outputs).reshape(-1)
     if probabilities:
         both = torch.stack((1 - numbers, numbers), 1)
         return both.clamp(min=_LEAST).log()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import InvalidArgument
+from privet.training.double_precision import to_float64
 from privet.training.loop.binary_outputs import ends_in_sigmoid
 from privet.training.loop.losses import find_logits
 from privet.training.loop.own_losses import OwnLoss
@@ -40,7 +41,7 @@ class Probe:
     """
 
     def __init__(self, model: nn.Module, empty: tuple[Tensor, ...]) -> None:
-        self._model, self._empty = model, split_targets(empty)[0]
+        self._model, self._empty = model, _move_to(model, split_targets(empty)[0])
         raw, self._fill = _run(model, self._empty)
         self.outputs: Any = find_logits(raw)
         if isinstance(self.outputs, Tensor) and not self.outputs.is_floating_point():
@@ -76,7 +77,7 @@ class Probe:
             for x in self._empty
         )
         with torch.no_grad(), _restore_buffers(self._model):
-            outputs = find_logits(self._model(*inputs)).double()
+            outputs = to_float64(find_logits(self._model(*inputs)))
         low, high = outputs.min(), outputs.max()
         return bool(low >= 0 and high <= 1 and high - low > SPREAD)
 
@@ -84,8 +85,14 @@ class Probe:
 def probe_own_loss(model: nn.Module, empty: tuple[Tensor, ...], names: tuple[str, ...] | None) -> None:
     """Run a model that computes its own loss on made-up rows."""
     own = OwnLoss(model, names)
-    inputs, targets = split_targets(empty)
+    inputs, targets = split_targets(_move_to(model, empty))
     _run(own.module, own.extend(inputs, targets))
+
+
+def _move_to(model: nn.Module, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The columns on the device of the model, as the data follow it."""
+    parameter = next(model.parameters(), None)
+    return columns if parameter is None else tuple(x.to(parameter.device) for x in columns)
 
 
 def _make_rows(empty: tuple[Tensor, ...], fill: int) -> tuple[Tensor, ...]:

@@ -50,6 +50,8 @@ class NoiseStream(ABC):
                 f"'buffer' must have {self.size} numbers, got {buffer.numel()}. Use one stream for one model."
             )
         self.step += 1
+        if not buffer.is_cpu:  # the state is on the processor, and so is the rounding
+            return buffer.copy_(self._add_(buffer.cpu()))
         return self._add_(buffer)
 
     @abstractmethod

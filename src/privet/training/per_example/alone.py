@@ -16,6 +16,7 @@ from torch.func import vmap
 
 from privet.errors import InvalidArgument
 from privet.torch_internals import map_tensors
+from privet.training.double_precision import to_float64
 
 __all__ = ["EachAlone"]
 
@@ -70,7 +71,7 @@ class EachAlone:
 
 def _require_mean_or_sum(batch: Tensor, alone: Tensor) -> None:
     try:
-        whole, losses = float(batch.detach()), alone.detach().double()
+        whole, losses = float(batch.detach()), to_float64(alone.detach())
     except RuntimeError:
         return  # inside vmap, where values cannot be read; a batch of one has nothing to compare
     slack = _TOLERANCE * float(losses.abs().max()) + 1e-6

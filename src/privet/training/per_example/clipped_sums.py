@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase, get_version, run_backward
+from privet.training.double_precision import zeros_float64
 from privet.training.loops import count_late
 from privet.training.per_example.explanation import Explanation, Handling, explain_parameters
 from privet.training.per_example.fallback import BruteForce, count_at_once
@@ -176,7 +177,7 @@ class ClippedSums:
         if batch > (most := count_at_once(self._written_out)):
             return self._add_pieces(inputs, targets, out, most, overwrite)
         shape = (batch,) if self._group_count is None else (batch, self._group_count)
-        norms = torch.zeros(shape, dtype=torch.float64, device=targets.device)
+        norms = zeros_float64(shape, targets.device)
         if not batch:
             if overwrite:
                 out.zero_()
@@ -306,7 +307,7 @@ class ClippedSums:
     ) -> None:
         """Compute the clip factors, and write the clipped sums to the buffer."""
         single_indices = single_token.parameter_indices
-        factors = self.clipping.factors(norms).to(self.layout.dtype)
+        factors = self.clipping.factors(norms).to(self._views[0].device, self.layout.dtype)
         if single_indices:
             single_token.write_sums(factors, self._views, overwrite)
         by_group = [factors] if self._group_count is None else [c.contiguous() for c in factors.unbind(1)]

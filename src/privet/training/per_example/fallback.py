@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from privet.torch_internals import get_parameters
 from privet.training.per_example.losses import LossFunction
 
 __all__ = ["BruteForce", "count_at_once"]
@@ -78,11 +79,12 @@ class BruteForce:
         whole = _ModelWithLoss(self._model, self._loss)
         parameters = dict(self._model.named_parameters())
         chosen = {name: parameters[name].detach() for name in names}
+        places = self._find_places({id(parameters[name]): name for name in names})
 
         def compute_loss(values: dict[str, Tensor], target: Tensor, *example: Tensor) -> Tensor:
-            inside = {f"model.{name}": value for name, value in values.items()}
+            inside = {f"model.{place}": values[name] for place, name in places.items()}
             batch = (target.unsqueeze(0), *[x.unsqueeze(0) for x in example])
-            return functional_call(whole, inside, batch)  # type: ignore[no-any-return]
+            return functional_call(whole, inside, batch, tie_weights=False)  # type: ignore[no-any-return]
 
         size = sum(p.numel() for p in chosen.values())
         chunk = max(1, CHUNK // max(1, size))
@@ -90,6 +92,19 @@ class BruteForce:
         mapped = vmap(grad(compute_loss), in_dims=dims, randomness="different", chunk_size=chunk)
         gradients = mapped(chosen, targets, *inputs)
         return [gradients[name].detach() for name in names]
+
+    def _find_places(self, names: dict[int, str]) -> dict[str, str]:
+        """Where the model keeps the parameters with these names by identity: a path, once for each place.
+
+        A module that stands under several paths is one place. With ``tie_weights``, ``functional_call``
+        replaces its parameters once for each path, and then restores the replacement.
+        """
+        return {
+            f"{path}.{own}" if path else own: names[id(parameter)]
+            for path, module in self._model.named_modules()
+            for own, parameter in get_parameters(module).items()
+            if id(parameter) in names
+        }
 
     def _loop_over_examples(
         self, names: list[str], inputs: tuple[Tensor, ...], targets: Tensor

@@ -5,8 +5,10 @@ from typing import final
 import torch
 from torch import Tensor
 
+from privet.training.double_precision import zeros_float64
 from privet.training.per_example.forms.gradient_form import GradientForm, OutputGradient, squared_row_norms
-from privet.training.per_example.forms.linear_form import CHUNK, sum_gram_products
+from privet.training.per_example.forms.linear_form import CHUNK
+from privet.training.per_example.rounding import sum_gram
 
 __all__ = ["BilinearForm"]
 
@@ -36,14 +38,14 @@ class BilinearForm(GradientForm):
                 .mul_(squared_row_norms(self.x2))
                 .mul_(self.gradient.squared_norms())
             )
-        norms = torch.empty(batch, dtype=torch.float64, device=self.x1.device)
+        norms = zeros_float64(batch, self.x1.device)
+        inner = self.x1.shape[2], self.x2.shape[2], self.gradient.rows.shape[2]
         step = max(1, CHUNK // (tokens * tokens))
         for start in range(0, batch, step):
             chunk = slice(start, start + step)
             products = torch.bmm(self.x1[chunk], self.x1[chunk].transpose(1, 2))
-            products *= torch.bmm(self.x2[chunk], self.x2[chunk].transpose(1, 2))
-            products *= self.gradient.gram(chunk)
-            norms[chunk] = sum_gram_products(products)
+            others = torch.bmm(self.x2[chunk], self.x2[chunk].transpose(1, 2))
+            norms[chunk] = sum_gram((products, others, self.gradient.gram(chunk)), inner)
         return norms
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor
 
 from privet.torch_internals import ConvBase
+from privet.training.double_precision import zeros_float64
 from privet.training.per_example.forms.gradient_form import (
     GradientForm,
     OutputGradient,
     load_kernels,
     squared_row_norms,
 )
-from privet.training.per_example.forms.linear_form import sum_gram_products
+from privet.training.per_example.rounding import sum_gram
 from privet.training.per_example.scratch import Scratch
 from privet.training.threads import choose_threads
 
@@ -294,7 +295,7 @@ class ConvForm(GradientForm):
         module, x = self.module, self.x
         down, across = self.gradient.rows.shape[3:]
         height, width = x.shape[2:]
-        norms = torch.empty(self.batch, dtype=torch.float64, device=x.device)
+        norms, inner = zeros_float64(self.batch, x.device), (module.weight[0].numel(), module.out_channels)
         step = max(2, WINDOW_NUMBERS // (height * width) ** 2)
         slices = [
             [slice(o * d, o * d + (n - 1) * s + 1, s) for o in range(k)]
@@ -311,23 +312,22 @@ class ConvForm(GradientForm):
                 total += shift
             g = self.gradient.rows[start : start + step, 0].flatten(2).transpose(1, 2)
             products = total.view(-1, down * across, down * across)
-            products *= torch.bmm(g, g.transpose(1, 2))
-            norms[start : start + step] = sum_gram_products(products)
+            norms[start : start + step] = sum_gram((products, torch.bmm(g, g.transpose(1, 2))), inner)
         return norms
 
     def _gram_squared_norms(self) -> Tensor:
         if self._prefers_shifts():
             return self._shift_squared_norms()
         each = self.x.shape[0] // self.batch
-        norms = torch.empty(self.batch, dtype=torch.float64, device=self.x.device)
+        norms = zeros_float64(self.batch, self.x.device)
+        inner = self.module.weight[0].numel(), self.module.out_channels
         for chunk, windows, gradient in self._window_chunks(each):
             examples = slice(chunk.start // each, chunk.stop // each)
             joined = [
                 t.view(-1, each, *t.shape[1:]).transpose(1, 2).flatten(2, 3) for t in (windows, gradient)
             ]
-            products = joined[0] @ joined[0].transpose(2, 3)
-            products *= joined[1] @ joined[1].transpose(2, 3)
-            norms[examples] = sum_gram_products(products).sum(1)
+            products, others = (rows @ rows.transpose(2, 3) for rows in joined)
+            norms[examples] = sum_gram((products, others), inner).sum(1)
         return norms
 
     def _window_chunks(self, multiple: int = 1) -> Iterator[tuple[slice, Tensor, Tensor]]:

@@ -67,7 +67,7 @@ class EmbeddingForm(GradientForm):
         rows = self.gradient.rows.flatten(0, 1)
         squares = squared_row_norms(rows)
         if self.skip is not None:
-            squares.masked_fill_(self.ids.reshape(-1) == self.skip, 0.0)
+            squares.masked_fill_((self.ids.reshape(-1) == self.skip).to(squares.device), 0.0)
         if tokens == 1:
             return squares
         ordered, order = torch.sort(self.ids, dim=1)
@@ -86,8 +86,9 @@ class EmbeddingForm(GradientForm):
         owners = offsets.div(tokens, rounding_mode="floor").expand(batch, tokens).reshape(-1)
         sums = rows.new_zeros(int(segment[-1]) + 1, rows.shape[1])
         sums.index_add_(0, segment, rows[members])
-        squares[members] = 0.0
-        return squares.view(batch, tokens).sum(1).index_add_(0, owners[starts], squared_row_norms(sums))
+        squares[members.to(squares.device)] = 0.0
+        first = owners[starts].to(squares.device)
+        return squares.view(batch, tokens).sum(1).index_add_(0, first, squared_row_norms(sums))
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         kernels = self._choose_kernels()

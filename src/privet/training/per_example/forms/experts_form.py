@@ -5,8 +5,10 @@ from typing import final
 import torch
 from torch import Tensor
 
+from privet.training.double_precision import zeros_float64
 from privet.training.per_example.forms.gradient_form import GradientForm
-from privet.training.per_example.forms.linear_form import CHUNK, sum_gram_products
+from privet.training.per_example.forms.linear_form import CHUNK
+from privet.training.per_example.rounding import sum_gram
 
 __all__ = ["ExpertsForm"]
 
@@ -30,15 +32,15 @@ class ExpertsForm(GradientForm):
 
     def squared_norms(self) -> Tensor:
         batch, rows, _ = self._x.shape
-        norms = torch.empty(batch, dtype=torch.float64, device=self._x.device)
+        norms = zeros_float64(batch, self._x.device)
+        inner = self._x.shape[2], self._g.shape[2], 0
         step = max(1, CHUNK // (rows * rows))
         for start in range(0, batch, step):
             chunk = slice(start, start + step)
             x, g, experts = self._x[chunk], self._g[chunk], self._experts[chunk]
             products = torch.bmm(x, x.transpose(1, 2))
-            products *= torch.bmm(g, g.transpose(1, 2))
-            products *= experts.unsqueeze(1) == experts.unsqueeze(2)
-            norms[chunk] = sum_gram_products(products)
+            gradients, same = torch.bmm(g, g.transpose(1, 2)), experts.unsqueeze(1) == experts.unsqueeze(2)
+            norms[chunk] = sum_gram((products, gradients, same), inner)
         return norms
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:

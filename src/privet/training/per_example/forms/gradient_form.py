@@ -6,7 +6,8 @@ gradient form holds these two for one parameter and all examples of a micro-batc
 
 Norms are summed in float64: a float32 accumulator loses 4 % over 2²⁶ equal squares, and with a norm that is
 too low the clip bound does not hold. Torch sums rows of at most ``BLOCK`` numbers in float32 (error below
-1e-6 of the sum); the rest of the sum is in float64.
+1e-6 of the sum on the processor; ``rounding`` has the bound for other devices); the rest of the sum is in
+float64.
 
 Reference: Goodfellow 2015, "Efficient per-example gradient computations" (the norm of an outer product); Li
 et al. 2022, "Large language models can be strong differentially private learners" (the Gram form for
@@ -20,10 +21,11 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from privet.training.double_precision import to_float64
 from privet.training.loops import load_loops
+from privet.training.per_example.rounding import BLOCK, raise_row_norms
 
 __all__ = [
-    "BLOCK",
     "WRITTEN_AT_A_TIME",
     "BiasForm",
     "DenseForm",
@@ -36,9 +38,6 @@ __all__ = [
 WRITTEN_AT_A_TIME = 1 << 23
 """Numbers of gradients that are written out at a time: 32 MB. More examples follow in further slices."""
 
-BLOCK = 1024
-"""Squares that are added in float32 before the sum continues in float64."""
-
 
 def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, or None
     """A module of compiled loops; None if numba is not installed, or as long as they are compiled."""
@@ -46,19 +45,19 @@ def load_kernels(name: str = "layer_loops") -> Any:  # noqa: ANN401 - a module, 
 
 
 def squared_row_norms(rows: Tensor) -> Tensor:
-    """‖row‖² for each leading index, as float64."""
+    """‖row‖² for each leading index, as float64. On another device than the processor it is never too low."""
     flat = rows.reshape(rows.shape[0], -1)
     size = flat.shape[1]
     total: Tensor
     if size <= BLOCK or flat.dtype == torch.float64:
-        total = torch.linalg.vector_norm(flat, dim=1).double().square_()
-        return total
-    whole = size - size % BLOCK
-    blocks = torch.linalg.vector_norm(flat[:, :whole].reshape(-1, whole // BLOCK, BLOCK), dim=2)
-    total = blocks.double().square_().sum(1)
-    if whole < size:
-        total += torch.linalg.vector_norm(flat[:, whole:], dim=1).double().square_()
-    return total
+        total = to_float64(torch.linalg.vector_norm(flat, dim=1)).square_()
+    else:
+        whole = size - size % BLOCK
+        blocks = torch.linalg.vector_norm(flat[:, :whole].reshape(-1, whole // BLOCK, BLOCK), dim=2)
+        total = to_float64(blocks).square_().sum(1)
+        if whole < size:
+            total += to_float64(torch.linalg.vector_norm(flat[:, whole:], dim=1)).square_()
+    return total if flat.is_cpu or flat.dtype is torch.float64 else raise_row_norms(total, size)
 
 
 @final

@@ -5,24 +5,18 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from privet.training.double_precision import zeros_float64
 from privet.training.per_example.forms.gradient_form import (
     GradientForm,
     OutputGradient,
     load_kernels,
     squared_row_norms,
 )
+from privet.training.per_example.rounding import GUARD, sum_gram
 from privet.training.per_example.scratch import Scratch
 from privet.training.threads import choose_threads
 
-__all__ = ["CHUNK", "LinearForm", "gram_squared_norms", "join_linear_forms", "sum_gram_products"]
-
-GUARD = 2.0**-21
-"""A Gram sum is raised by this fraction of its diagonal.
-
-The rounding error of the sum over s and t is about 2⁻²⁴·Σ_t ‖x_t‖²‖g_t‖². It is small relative to the sum,
-unless the tokens cancel. Eight times this error is added, so that rounding never makes a norm too small. If
-nothing cancels, this raises the sum by 5e-7.
-"""
+__all__ = ["CHUNK", "LinearForm", "gram_squared_norms", "join_linear_forms"]
 
 GRAM_PRICE = 0.6
 """The cost of a product of the Gram form, in products of the written-out form; the loop makes half."""
@@ -114,12 +108,12 @@ def gram_squared_norms(x: Tensor, gradient: OutputGradient) -> Tensor:
     """‖g_bᵀ x_b‖² = Σ_st (x_bs·x_bt)(g_bs·g_bt) for each b, a few examples at a time."""
     batch, tokens, _ = x.shape
     step = max(1, CHUNK // (tokens * tokens))
-    norms = torch.empty(batch, dtype=torch.float64, device=x.device)
+    norms = zeros_float64(batch, x.device)
+    inner = x.shape[2], gradient.rows.shape[2]
     for start in range(0, batch, step):
         chunk = slice(start, start + step)
         products = torch.bmm(x[chunk], x[chunk].transpose(1, 2))
-        products *= gradient.gram(chunk)
-        norms[chunk] = sum_gram_products(products)
+        norms[chunk] = sum_gram((products, gradient.gram(chunk)), inner)
     return norms
 
 
@@ -146,12 +140,6 @@ def _run_gram_kernel(x: Tensor, gradient: OutputGradient, kernels: Any) -> Tenso
     arrays = [(t.transpose(0, 1) if tokens_first else t).numpy() for t in (x.detach(), rows)]
     kernels.gram_squared_norms(choose_threads(x.numel()), *arrays, tokens_first, GUARD, norms.numpy())
     return norms
-
-
-def sum_gram_products(products: Tensor) -> Tensor:
-    """The sum of each matrix of products in float64, raised by ``GUARD`` against rounding."""
-    diagonal = products.diagonal(dim1=-2, dim2=-1).double().sum(-1)
-    return products.sum(-1).double().sum(-1).clamp_(min=0.0).add_(diagonal, alpha=GUARD)
 
 
 def join_linear_forms(parts: list[LinearForm]) -> LinearForm:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.torch_internals import DropoutBase
+from privet.training.double_precision import to_float64
 from privet.training.per_example.graph.constant_draws import ConstantDraws
 from privet.training.per_example.losses import LossFunction
 from privet.training.per_example.refusals import CrossExample, require_losses
@@ -116,7 +117,7 @@ class CouplingTests:
                 except (RuntimeError, IndexError, ValueError):
                     return  # the model does not accept a single example
                 gradients = torch.autograd.grad(losses.sum(), self._parameters, allow_unused=True)
-                alone = sum(float(g.double().square().sum()) for g in gradients if g is not None) ** 0.5
+                alone = sum(float(to_float64(g).square().sum()) for g in gradients if g is not None) ** 0.5
                 failures += abs(float(norms[i]) - alone) > slack * max(alone, float(norms[i])) + least
         _require_few(failures, len(chosen))
 
@@ -143,12 +144,14 @@ class CouplingTests:
 
     def _flat_gradient(self, loss: Tensor) -> Tensor:
         gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True, retain_graph=True)
-        return torch.cat(
-            [
-                torch.zeros_like(p).flatten() if g is None else g.flatten()
-                for p, g in zip(self._parameters, gradients, strict=True)
-            ]
-        ).double()
+        return to_float64(
+            torch.cat(
+                [
+                    torch.zeros_like(p).flatten() if g is None else g.flatten()
+                    for p, g in zip(self._parameters, gradients, strict=True)
+                ]
+            )
+        )
 
     def _compare(self, first: Tensor, second: Tensor, *, allowed: int, typical: float = 0.0) -> None:
         slack = LOSS_TOLERANCE * (AUTOCAST_FACTOR if _uses_autocast(first) else 1.0)

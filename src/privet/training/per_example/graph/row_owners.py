@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
+from privet.training.double_precision import to_float64
 from privet.training.per_example.taps.tape import RowOwners
 
 __all__ = ["OwnerSearch"]
@@ -55,9 +56,10 @@ class OwnerSearch:
         is_zero = self._largest <= TINY
         if rows.numel():
             ratio = rows.gather(1, self._place).squeeze(1) / self._rows.gather(1, self._place).squeeze(1)
-            exponent = ratio.double().clamp(min=TINY).log2().round().masked_fill(is_zero, 0.0)
-            digits = exponent.to(torch.int64) + base // 2
-            scale = torch.ldexp(torch.ones_like(ratio), exponent)
+            exponent = to_float64(ratio).clamp(min=TINY).log2().round()
+            exponent.masked_fill_(is_zero.to(exponent.device), 0.0)
+            digits = exponent.to(ratio.device, torch.int64) + base // 2
+            scale = torch.ldexp(torch.ones_like(exponent), exponent).to(ratio)
             difference = (rows - self._rows * scale.unsqueeze(1)).abs().amax(1)
             fits = difference <= torch.where(is_zero, TINY * 2.0**base, TOLERANCE * scale * self._largest)
             self._fits = bool((fits & (digits >= 0) & (digits < base)).all())

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.torch_internals import get_parameters
+from privet.training.double_precision import to_float64
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
 from privet.training.per_example.taps.tape import LayerCall, Tap, Tape
 
@@ -156,16 +157,18 @@ class RegisteredTap(Tap):
         examples = range(min(len(gradient), _CHECKED_EXAMPLES))
         truth = [self._gradients_of(tuple(x[b] for x in inputs), gradient[b]) for b in examples]
         for name, form in forms.items():
-            rows = torch.stack([gradients[name] for gradients in truth]).flatten(1).double()
+            rows = to_float64(torch.stack([gradients[name] for gradients in truth]).flatten(1))
             tolerance = _TOLERANCE.get(gradient.dtype, _FLOAT32_TOLERANCE)
             norms = form.squared_norms()
             factors = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
-            factors[: len(rows)] = torch.linspace(0.5, 1.0, len(rows), dtype=gradient.dtype)
+            factors[: len(rows)] = torch.linspace(
+                0.5, 1.0, len(rows), dtype=gradient.dtype, device=gradient.device
+            )
             total = torch.zeros_like(truth[0][name])
             form.add_sum(factors, total)
             size = rows.norm(dim=1)
-            off_norm = (norms[: len(rows)].double().sqrt() - size).abs().max()
-            off_sum = (total.double().flatten() - factors[: len(rows)].double() @ rows).norm()
+            off_norm = (to_float64(norms[: len(rows)]).sqrt() - size).abs().max()
+            off_sum = (to_float64(total).flatten() - to_float64(factors[: len(rows)]) @ rows).norm()
             bound = tolerance * float(size.max()) + 1e-30
             if norms.shape != (len(gradient),) or not (
                 float(off_norm) <= bound and float(off_sum) <= 3 * bound
@@ -210,7 +213,7 @@ class _RuleResults:
     def squared_norms(self, name: str) -> Tensor:
         if self._norms is None:
             self._norms = self._rule.squared_norms(self._layer, self._inputs, self._gradient)
-        return self._norms[name].double()
+        return to_float64(self._norms[name])
 
     def weighted_sum(self, name: str, factors: Tensor) -> Tensor:
         if self._factors is not factors:
