@@ -171,6 +171,9 @@ class SwapCurves(Curves):
 
         return np.array([share(value) for value in np.asarray(mass).ravel()])
 
+    def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
+        return self.steps.members_below(parameter, self.steps.members_below(parameter, others))
+
     def epsilon(self, parameter: float, delta: float) -> float:
         return self.steps.epsilon(parameter, delta)
 
