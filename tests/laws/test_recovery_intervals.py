@@ -14,6 +14,7 @@ from scipy.stats import binom, hypergeom, multinomial
 from privet.auditing import difference_of_shares, measure_recoveries, paired_difference
 from privet.auditing import differences as module
 from privet.auditing.proportions import rate
+from privet.errors import InvalidArgument
 from privet.recoveries import Recoveries
 from privet.views import Adversary
 
@@ -147,3 +148,20 @@ def test_an_exact_baseline_is_one_in_k():
     assert found.leak.value == 0.5
     assert found.detected
     assert not judged(np.arange(40) < 14, candidates=4).detected
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: difference_of_shares(3, 2, 0, 1, 0.95), "'hits' must be at most 'trials'"),
+        (lambda: difference_of_shares(-1, 2, 0, 1, 0.95), "'hits' must be at least 0"),
+        (lambda: difference_of_shares(1, 2, 0, 0, 0.95), "'other_trials' must be at least 1"),
+        (lambda: difference_of_shares(1, 2, 0, 1, 3.0), "'confidence' must lie strictly between 0 and 1"),
+        (lambda: paired_difference(1, 1, 1, 0.95), "'only_first \\+ only_second' must be at most 'pairs'"),
+        (lambda: paired_difference(-1, 2, 3, 0.95), "'only_first' must be at least 0"),
+        (lambda: paired_difference(1, 1, 3, 1.0), "'confidence' must lie strictly between 0 and 1"),
+    ],
+)
+def test_refusals(call, sentence):
+    with pytest.raises(InvalidArgument, match=sentence):
+        call()

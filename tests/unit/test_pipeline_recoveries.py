@@ -260,3 +260,9 @@ def test_nothing_and_twice_the_same_are_refused():
         privet.audit_recoveries([])
     with pytest.raises(InvalidArgument, match="names that differ"):
         privet.audit_recoveries([recoveries(), recoveries()])
+
+
+def test_the_help_lists_every_attack_that_recovers():
+    from privet.cli.options_models import _RECOVERIES
+
+    assert set(registry.RECOVERY_ATTACKS) <= set(_RECOVERIES)

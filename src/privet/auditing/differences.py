@@ -36,12 +36,15 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaln
 
+from privet.arguments import open_fraction, whole
 from privet.auditing.proportions import CountArray, Rate, at_least, at_most, few_errors
+from privet.errors import InvalidArgument
 
 __all__ = ["difference_of_shares", "hypergeometric_tail", "paired_difference"]
 
 _POINTS = 33  # on the edge of the set, in each round of the search
 _ROUNDS = 7
+_MOST = 10**8  # trials: tails of so many fit into memory
 _OUTWARD = 1e-9  # what the search and float64 may miss
 
 
@@ -55,7 +58,9 @@ def difference_of_shares(
     >>> str(difference_of_shares(1, 1, 0, 1, 0.95))
     '1 [-0.8766, 1]'
     """
-    failure = (1 - confidence) / 2
+    _require_counts(hits, trials, "hits", "trials")
+    _require_counts(other_hits, other_trials, "other_hits", "other_trials")
+    failure = (1 - open_fraction("confidence", confidence)) / 2
     lower = _least_difference(hits, trials, other_hits, other_trials, failure)
     upper = -_least_difference(other_hits, other_trials, hits, trials, failure)
     if hypergeometric_tail(hits, trials, other_hits, other_trials) > failure:
@@ -71,7 +76,10 @@ def paired_difference(only_first: int, only_second: int, pairs: int, confidence:
     >>> str(paired_difference(20, 4, 100, 0.95))
     '0.16 [0.04785, 0.2803]'
     """
-    failure = (1 - confidence) / 2
+    whole("only_first", only_first, least=0)
+    whole("only_second", only_second, least=0)
+    _require_counts(only_first + only_second, pairs, "only_first + only_second", "pairs")
+    failure = (1 - open_fraction("confidence", confidence)) / 2
     lower = _least_paired(only_first, only_second, pairs, failure)
     upper = -_least_paired(only_second, only_first, pairs, failure)
     apart = only_first + only_second
@@ -94,6 +102,13 @@ def hypergeometric_tail(hits: int, trials: int, other_hits: int, other_trials: i
         - _log_choose(trials + other_trials, np.asarray(float(total)))
     )
     return min(float(np.exp(logs).sum()) * (1 + _OUTWARD), 1.0)
+
+
+def _require_counts(hits: int, trials: int, named: str, among: str) -> None:
+    """Refuse more hits than trials, or none of these."""
+    whole(among, trials, most=_MOST)
+    if whole(named, hits, least=0) > trials:
+        raise InvalidArgument(f"'{named}' must be at most '{among}', got more. Count each trial once.")
 
 
 def _log_choose(count: int, taken: CountArray) -> CountArray:

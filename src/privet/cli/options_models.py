@@ -42,6 +42,8 @@ _ATTACKS = (
     *("gradient-alignment", "layer-classifier"),
 )  # as privet.attacks.membership.registry has them, which is not loaded for --help
 
+_RECOVERIES = ("attributes", "prototypes")  # as privet.attacks.inversion.registry has them
+
 
 def add_train_options(command: argparse.ArgumentParser) -> None:
     """Options of ``privet train``."""
@@ -108,7 +110,10 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
     own.add_argument("--nonmembers", metavar="FILE", help="scores of records that were not")
     how = command.add_argument_group("how it is attacked")
     how.add_argument(
-        "--attacks", metavar="A,B…", help=f"some of {', '.join(_ATTACKS)} (default: those that fit)"
+        "--attacks",
+        metavar="A,B…",
+        help=f"some of {', '.join(_ATTACKS)} (default: those that fit), which guess membership, "
+        f"and of {', '.join(_RECOVERIES)}, which recover something",
     )
     how.add_argument(
         "--secret", metavar="I,J…", help="columns of a secret attribute, counted from 0, for attributes"
