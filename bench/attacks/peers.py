@@ -44,6 +44,7 @@ from privet.attacks import (
     PerRecord,
     Probabilities,
 )
+from privet.attacks.membership import ensemble, likelihood_ratio, lira
 from privet.attacks.membership.signals import TargetSignals
 from privet.attacks.shadows import SGD, Coins, TorchRecipe, conduct
 from privet.scores import Records, References
@@ -210,9 +211,30 @@ def rates(scores: np.ndarray, coin: np.ndarray) -> tuple[float, float]:
     return float(area), float((scores[coin] > threshold).mean())
 
 
-def pick(references: References, targets: References, target: int, pairs: int) -> Case:
-    chosen = [(target * pairs + step) % PAIRS for step in range(pairs)]
-    known = references.pick_models(np.array([model for pair in chosen for model in (2 * pair, 2 * pair + 1)]))
+def remember(choose: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The same choice without its work, for references that were seen before: targets share them, and have no part in it."""
+    kept: dict[tuple, tuple[References, int | None]] = {}
+
+    def again(references: References, settings: Callable, **how: int) -> int | None:
+        inside = tuple(str(cell.cell_contents) for cell in settings.__closure__ or ())
+        key = (id(references), settings.__module__, settings.__qualname__, inside, *how.items())
+        if key not in kept:
+            kept[key] = references, choose(references, settings, **how)
+        return kept[key][1]
+
+    return again
+
+
+for module in (likelihood_ratio, lira, ensemble):
+    module.choose_setting = remember(module.choose_setting)
+
+
+def pick(references: References, targets: References, target: int, pairs: int, seen: dict) -> Case:
+    chosen = tuple(sorted((target * pairs + step) % PAIRS for step in range(pairs)))
+    if chosen not in seen:
+        models = np.array([model for pair in chosen for model in (2 * pair, 2 * pair + 1)])
+        seen[chosen] = references.pick_models(models)
+    known = seen[chosen]
     assert known.softened is not None
     assert targets.softened is not None
     mine = TargetSignals(targets.signals[target], targets.softened[:, target])
@@ -236,8 +258,9 @@ def table(references: References, targets: References, pairs: int) -> dict[str, 
             if pairs > 1 or peer != "per record"
         }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in formulas}
+    seen: dict[tuple[int, ...], References] = {}
     for target in range(TARGETS):
-        case = pick(references, targets, target, pairs)
+        case = pick(references, targets, target, pairs, seen)
         for name, formula in formulas.items():
             found[name].append(rates(formula(case), targets.members[target]))
     return {name: np.array(rows) for name, rows in found.items()}
