@@ -32,6 +32,7 @@ from privet.attacks import (
     Pooled,
     shift_transforms,
 )
+from privet.attacks.membership.signals import TargetSignals
 from privet.attacks.shadows import SGD, TorchRecipe, conduct
 from privet.auditing import measure
 from privet.scores import Challenge, Records, References, Scores
@@ -69,15 +70,17 @@ def figures(values: np.ndarray, members: np.ndarray) -> list[float]:
 
 
 def against_all(references: References, attacks: dict) -> dict[str, np.ndarray]:
-    """Attack → targets × figures. ``attacks`` are functions from references and φ of a target to scores."""
+    """Attack → targets × figures. ``attacks`` are functions from references and the signals of a target to scores."""
     half = references.models // 2
     found: dict[str, list[list[float]]] = {name: [] for name in attacks}
-    sides = (slice(0, half), slice(half, 2 * half))
+    sides = (np.arange(half), np.arange(half, 2 * half))
+    assert references.softened is not None
     for mine, theirs in (sides, sides[::-1]):
-        known = References(references.signals[theirs], references.members[theirs])
-        for phi, members in zip(references.signals[mine], references.members[mine], strict=True):
+        known = references.pick_models(theirs)
+        for model in mine:
+            target = TargetSignals(references.signals[model], references.softened[:, model])
             for name, attack in attacks.items():
-                found[name].append(figures(attack(known, phi), members))
+                found[name].append(figures(attack(known, target), references.members[model]))
     return {name: np.array(rows) for name, rows in found.items()}
 
 
@@ -109,20 +112,24 @@ def orderings(data: Path, cache: Path, quick: bool) -> None:
     references = studied(data, cache, models=models, records=records, classes=100, epochs=20)
     budget = models // 2
     attacks = {
-        "loss": lambda _known, phi: phi[0],
-        "LiRA pooled": lambda known, phi: LiRA(known, Pooled()).judge(phi),
-        "LiRA per record": lambda known, phi: LiRA(known, PerRecord()).judge(phi),
-        "LiRA offline": lambda known, phi: OfflineLiRA(known).judge(phi),
-        "RMIA": lambda known, phi: RMIA(known).judge(phi),
-        "RMIA offline": lambda known, phi: OfflineRMIA(known).judge(phi),
-        "BASE": lambda known, phi: BASE(known).judge(phi),
-        "BaVarIA": lambda known, phi: BaVarIA(known).judge(phi),
+        "loss": lambda _known, target: target.phi[0],
+        "LiRA pooled": lambda known, target: LiRA(known, Pooled()).judge(target),
+        "LiRA per record": lambda known, target: LiRA(known, PerRecord()).judge(target),
+        "LiRA offline": lambda known, target: OfflineLiRA(known).judge(target),
+        "RMIA": lambda known, target: RMIA(known).judge(target),
+        "RMIA offline": lambda known, target: OfflineRMIA(known).judge(target),
+        "BASE": lambda known, target: BASE(known).judge(target),
+        "BaVarIA": lambda known, target: BaVarIA(known).judge(target),
     }
     for few in (2, 4, 8):
-        attacks[f"LiRA, {few}"] = lambda known, phi, few=few: LiRA(known.first(few)).judge(phi)
-        attacks[f"RMIA, {few}"] = lambda known, phi, few=few: RMIA(known.first(few)).judge(phi)
-        attacks[f"LiRA offline, {few}"] = lambda known, phi, few=few: OfflineLiRA(known.first(few)).judge(phi)
-        attacks[f"RMIA offline, {few}"] = lambda known, phi, few=few: OfflineRMIA(known.first(few)).judge(phi)
+        attacks[f"LiRA, {few}"] = lambda known, target, few=few: LiRA(known.first(few)).judge(target)
+        attacks[f"RMIA, {few}"] = lambda known, target, few=few: RMIA(known.first(few)).judge(target)
+        attacks[f"LiRA offline, {few}"] = lambda known, target, few=few: OfflineLiRA(known.first(few)).judge(
+            target
+        )
+        attacks[f"RMIA offline, {few}"] = lambda known, target, few=few: OfflineRMIA(known.first(few)).judge(
+            target
+        )
     found = against_all(references, attacks)
     print(f"  {'':22}" + "".join(f"{figure:>34}" for figure in FIGURES))
     for name, rows in found.items():
@@ -140,8 +147,8 @@ def orderings(data: Path, cache: Path, quick: bool) -> None:
 def growth(data: Path, cache: Path, quick: bool) -> None:
     models, records = (8, 2048) if quick else (16, 8192)
     attacks = {
-        "loss": lambda _known, phi: phi[0],
-        "LiRA pooled": lambda known, phi: LiRA(known).judge(phi),
+        "loss": lambda _known, target: target.phi[0],
+        "LiRA pooled": lambda known, target: LiRA(known).judge(target),
     }
     for title, cases in (
         ("epochs", [(100, epochs) for epochs in (1, 2, 5, 10, 20, 40)]),

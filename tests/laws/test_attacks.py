@@ -24,17 +24,20 @@ from privet.attacks import (
     Attack,
     BaVarIA,
     Confidence,
+    Ensemble,
     Entropy,
     Gap,
     LiRA,
     Logits,
     Loss,
+    Moderated,
     ModifiedEntropy,
     NormalPredictive,
     OfflineBASE,
     OfflineBaVarIA,
     OfflineLiRA,
     OfflineRMIA,
+    Overall,
     PerRecord,
     Pooled,
     Population,
@@ -61,6 +64,9 @@ REFERENCED = [
     BaVarIA,
     lambda r: BaVarIA(r, NormalPredictive()),
     OfflineBaVarIA,
+    lambda r: LiRA(r, Moderated()),
+    lambda r: LiRA(r, Overall()),
+    Ensemble,
 ]
 THRESHOLDS = [Loss(), Confidence(), Entropy(), ModifiedEntropy(), Gap()]
 
@@ -96,7 +102,7 @@ EVERY = [
 
 class TestStatements:
     def test_all_are_there(self):
-        assert len(EVERY) == 21
+        assert len(EVERY) == 22
 
     @pytest.mark.parametrize("attack", EVERY)
     def test_each_says_who_attacks_and_where_it_is_from(self, attack):
@@ -263,6 +269,7 @@ class TestSorting:
             a=0.4,
             population=Population(Records(np.zeros((30, 1)), np.zeros(30, dtype=int)), of_population),
             gamma=1.5,
+            temperature=1.0,
         )
 
         def ratio(phi, refs):
@@ -347,7 +354,9 @@ class TestFormulas:
         references, target, _ = world(17, records=30, models=6)
         p = expit(references.signals[:, 0])
         np.testing.assert_allclose(
-            BASE(references).judge(target), np.log(expit(target[0]) / p.mean(axis=0)), atol=1e-12
+            BASE(references, temperature=1.0).judge(target),
+            np.log(expit(target[0]) / p.mean(axis=0)),
+            atol=1e-12,
         )
 
     def test_bavaria_is_the_integral_over_its_prior(self):
@@ -393,16 +402,18 @@ class TestFormulas:
         references, target, _ = world(19, records=40, models=6)
         law = posterior_predictive(summarize_out(references), summarize_out(references), 4.0)
         exact = norm.isf(student.sf(target, law.freedom, law.centre, np.sqrt(law.squared_scale)))[0]
-        np.testing.assert_allclose(OfflineBaVarIA(references).judge(target), exact, atol=0.02)
+        np.testing.assert_allclose(
+            OfflineBaVarIA(references, prior_weight=4.0).judge(target), exact, atol=0.02
+        )
 
 
 class TestOrderings:
     """The means of 8 worlds with 4,000 records: differences here are at least 0.01 in AUC, with a standard error of the
     mean difference (paired) below 0.002."""
 
-    def aucs(self, models, makes, *, steady=False):
+    def aucs(self, models, makes, *, steady=False, worlds=8):
         rows = []
-        for seed in range(20, 28):
+        for seed in range(20, 20 + worlds):
             references, target, coin = world(seed, models=models, steady=steady)
             rows.append([auc(make(references).judge(target), coin) for make in makes])
         return np.mean(rows, axis=0)
@@ -422,11 +433,13 @@ class TestOrderings:
 
     @pytest.mark.parametrize("models", [2, 16])
     def test_everything_beats_the_loss(self, models):
-        floor = self.loss(models)
-        assert (self.aucs(models, REFERENCED) > floor + 0.01).all()
+        floor = self.loss(models)  # two worlds are enough: each attack is 0.03 above it or more
+        assert (self.aucs(models, REFERENCED, worlds=2) > floor + 0.01).all()
 
     def test_tuning_on_the_references_helps_against_the_target(self):
-        tuned, worst = self.aucs(6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0)])
+        tuned, worst = self.aucs(
+            6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0, temperature=1.0)]
+        )
         assert tuned > worst + 0.01
 
     def test_bavaria_is_between_or_better_at_four(self):

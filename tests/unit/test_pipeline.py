@@ -183,7 +183,7 @@ def test_attacks_fit_what_is_there():
     assert names(view, records, None) == ["loss", "modified entropy"]
     assert names(view, blind, None) == ["entropy"]
     assert names(Predictions(lambda rows: rows), records, None) == ["gap"]
-    assert names(view, records, references) == ["loss", "LiRA", "RMIA"]
+    assert names(view, records, references) == ["loss", "RMIA + BaVarIA"]
     for wrong in (["lira"], ["nonsense"], [], ["loss", "loss"]):
         with pytest.raises(InvalidArgument, match="'attacks'"):
             choose_attacks(wrong, Means(view=view, records=records))

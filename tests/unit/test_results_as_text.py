@@ -189,7 +189,7 @@ class TestRecipesOfPlainFunctions:
             time_limit="1min",
             progress=False,
         )
-        assert [result.name for result in report.audits[0].results] == ["loss", "LiRA", "RMIA"]
+        assert [result.name for result in report.audits[0].results] == ["loss", "RMIA + BaVarIA"]
 
     @pytest.mark.parametrize("value", [lambda: None, lambda inputs: None, 3, "recipe", ScikitRecipe])
     def test_what_is_refused(self, value):
