@@ -2,7 +2,7 @@
 
 ``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
 what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``,
-``ranked_thresholds`` and ``weighted_ranks`` are the bounds. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
+``ranked_thresholds`` and ``weighted_ranks`` are the bounds, ``sequential`` watches a claim record by record. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
 bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
@@ -39,6 +39,7 @@ from privet.auditing.proportions import Rate
 from privet.auditing.ranked_thresholds import HALVINGS, RankedThresholds
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.sampled_gaussian import SampledGaussianCurves
+from privet.auditing.sequential import SequentialTest, SequentialVerdict, Watch
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
 from privet.auditing.weighted_ranks import WeightedRanks
@@ -70,7 +71,10 @@ __all__ = [
     "Roc",
     "SampledGaussianCurves",
     "SelectionSplit",
+    "SequentialTest",
+    "SequentialVerdict",
     "Shares",
+    "Watch",
     "WeightedRanks",
     "accuracy_by_group",
     "leakage_against_gap",
