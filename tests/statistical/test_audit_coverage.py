@@ -43,7 +43,7 @@ AUDITS = [
     pytest.param(OrderStatistic(0.95, plan=PLAN[::3], split=None), marks=pytest.mark.slow),
     GaussianFit(0.95),
     RankedThresholds(0.95, shares=(0.25,)),
-    WeightedRanks(0.95),
+    pytest.param(WeightedRanks(0.95), marks=pytest.mark.slow),  # by default in test_weighted_ranks
 ]
 FAMILY_FREE = [
     ClopperPearson(0.95),
@@ -117,7 +117,7 @@ POWER = [
     (GaussianFit(0.95), 8.0),
     (RankedThresholds(0.95, curves=ApproximateCurves(DELTA)), 3.5),
     (RankedThresholds(0.95, shares=(0.25,)), 9.0),
-    (WeightedRanks(0.95, expected=2.0), 9.2),
+    pytest.param(WeightedRanks(0.95, expected=2.0), 9.2, marks=pytest.mark.slow),
 ]
 
 
@@ -137,7 +137,7 @@ def test_what_leaks_is_found(audit, least):
         OrderStatistic(0.95),
         GaussianFit(0.95),
         RankedThresholds(0.95, shares=(0.25,)),
-        WeightedRanks(0.95),
+        pytest.param(WeightedRanks(0.95), marks=pytest.mark.slow),
     ],
     ids=_named,
 )

@@ -166,7 +166,6 @@ def test_which_canaries_are_independent():
         CyclicSampling,
         FixedSizeSampling,
         Mislabelled,
-        ShuffledSampling,
         Student,
     )
 
@@ -176,7 +175,6 @@ def test_which_canaries_are_independent():
     assert independent(64)
     assert independent(64, sampling=CyclicSampling(4), lot_size=None)
     assert not independent(64, sampling=FixedSizeSampling(40), lot_size=None)
-    assert not independent(64, sampling=ShuffledSampling(40), lot_size=None)
     assert not independent(64, noise_distribution=Student(3.0))
     assert not independent(Canaries(64, Mislabelled()))
 
