@@ -28,7 +28,9 @@ from privet.auditing import (
     OneRun,
     OneRunFDP,
     OrderStatistic,
+    RankedThresholds,
     SelectionSplit,
+    WeightedRanks,
     measure,
 )
 from privet.auditing.curves import NEAR_NOTHING
@@ -58,6 +60,12 @@ ONE_RUN = [
     pytest.param(OrderStatistic(plan=PLAN), marks=pytest.mark.slow),
 ]
 SEVERAL_RUNS = [ClopperPearson(), GaussianFit()]
+INDEPENDENT = [RankedThresholds(), RankedThresholds(curves=ApproximateCurves(DELTA)), WeightedRanks()]
+
+
+@pytest.fixture(autouse=True)
+def _few_simulations(monkeypatch):
+    monkeypatch.setattr("privet.auditing.weighted_ranks._SIMULATIONS", 2000)
 
 
 def _named(audit):
@@ -126,7 +134,7 @@ def test_scores_without_ties_are_counted_as_before():
 
 
 @pytest.mark.parametrize("sizes", _either((20, 21, 39, 40, 100, 120, 124, 367, 600)))
-@pytest.mark.parametrize("audit", [*ONE_RUN, *SEVERAL_RUNS], ids=_named)
+@pytest.mark.parametrize("audit", [*ONE_RUN, *SEVERAL_RUNS, *INDEPENDENT], ids=_named)
 def test_constant_scores_show_nothing_at_any_size(audit, sizes):
     for size in sizes:
         assert audit.epsilon(Scores.of(np.zeros(size), np.zeros(size)), delta=DELTA) == 0, size

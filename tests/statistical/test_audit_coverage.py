@@ -19,6 +19,8 @@ from privet.auditing import (
     OneRun,
     OneRunFDP,
     OrderStatistic,
+    RankedThresholds,
+    WeightedRanks,
 )
 from privet.auditing.curves import gaussian_epsilon
 from privet.auditing.gaussian_fit import _least
@@ -40,12 +42,16 @@ AUDITS = [
     OrderStatistic(0.95),
     pytest.param(OrderStatistic(0.95, plan=PLAN[::3], split=None), marks=pytest.mark.slow),
     GaussianFit(0.95),
+    RankedThresholds(0.95, shares=(0.25,)),
+    pytest.param(WeightedRanks(0.95), marks=pytest.mark.slow),  # by default in test_weighted_ranks
 ]
 FAMILY_FREE = [
     ClopperPearson(0.95),
     OneRun(0.95),
     OneRunFDP(0.95, curves=ApproximateCurves(DELTA)),
     OrderStatistic(0.95, curves=ApproximateCurves(DELTA)),
+    RankedThresholds(0.95, curves=ApproximateCurves(DELTA)),
+    WeightedRanks(0.95, curves=ApproximateCurves(DELTA)),
 ]
 
 
@@ -109,6 +115,9 @@ POWER = [
     (OneRunFDP(0.95, curves=ApproximateCurves(DELTA)), 3.0),
     (OrderStatistic(0.95), 9.0),
     (GaussianFit(0.95), 8.0),
+    (RankedThresholds(0.95, curves=ApproximateCurves(DELTA)), 3.5),
+    (RankedThresholds(0.95, shares=(0.25,)), 9.0),
+    pytest.param(WeightedRanks(0.95, expected=2.0), 9.2, marks=pytest.mark.slow),
 ]
 
 
@@ -127,6 +136,8 @@ def test_what_leaks_is_found(audit, least):
         OneRunFDP(0.95),
         OrderStatistic(0.95),
         GaussianFit(0.95),
+        RankedThresholds(0.95, shares=(0.25,)),
+        pytest.param(WeightedRanks(0.95), marks=pytest.mark.slow),
     ],
     ids=_named,
 )

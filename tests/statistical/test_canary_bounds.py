@@ -9,7 +9,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 import privet
-from privet.auditing import OneRun, OneRunFDP
+from privet.auditing import GaussianCurves, OneRun, OneRunFDP, SampledGaussianCurves, WeightedRanks
 from privet.auditing.curves import gaussian_epsilon
 from privet.caveats import Caveat
 from privet.events import Compose, Gaussian, Laplace, Opaque, Poisson, Repeat
@@ -114,3 +114,95 @@ def test_normal_curves_err_on_the_safe_side_for_sampled_normal_noise(rate, multi
     for fpr in (0.5, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-4):
         separation = float(ndtri(claim.tpr(fpr=fpr)) - ndtri(fpr))
         assert gaussian_epsilon(separation, DELTA) < truth
+
+
+# ---- canaries that do not interfere
+
+
+@pytest.mark.parametrize(
+    ("event", "curves", "expected"),
+    [
+        (Repeat(Poisson(0.01, Gaussian(2.0)), 100), SampledGaussianCurves(0.01, 100), 0.5),
+        (Poisson(0.5, Gaussian(0.05)), SampledGaussianCurves(0.5, 1), 12.0),
+        (Repeat(Gaussian(2.0), 16), GaussianCurves(), 2.0),
+        (Gaussian(2.0), GaussianCurves(), 0.5),
+    ],
+)
+def test_independent_canaries_are_judged_by_the_curves_of_their_own_run(event, curves, expected):
+    found = choose_canary_bound(_ledger(event), 0.99, independent=True)
+    assert found == WeightedRanks(0.99, curves, expected)
+    assert choose_canary_bound(_ledger(event), 0.99, independent=False) == OneRunFDP(0.99)
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        _ledger(Compose((Gaussian(1.0), Poisson(0.1, Gaussian(1.0))))),
+        _ledger(Gaussian(1.0), frozenset({Caveat.STOPPED_EARLY})),
+        _ledger(Gaussian(1.0)).spend("again", Gaussian(1.0)),
+    ],
+    ids=["two kinds of steps", "stopped early", "two runs"],
+)
+def test_runs_whose_curves_are_not_known_are_judged_by_the_bound_for_any_canaries(ledger):
+    assert choose_canary_bound(ledger, 0.99, independent=True) == OneRunFDP(0.99)
+
+
+def test_other_noise_is_judged_without_curves_however_independent():
+    assert choose_canary_bound(_ledger(Laplace(1.0)), 0.99, independent=True) == OneRun(0.99)
+
+
+def _train(epsilon, canaries, **settings):
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(0)
+    data = torch.randn(400, 30, generator=generator), torch.randint(0, 10, (400,), generator=generator)
+    chosen = {"delta": DELTA, "epochs": 4, "lot_size": 40, "canaries": canaries} | settings
+    return privet.train(torch.nn.Linear(30, 10), data, epsilon=epsilon, **chosen)
+
+
+def test_which_canaries_are_independent():
+    pytest.importorskip("torch")
+    from privet.training import (
+        Canaries,
+        CyclicSampling,
+        FixedSizeSampling,
+        Mislabelled,
+        Student,
+    )
+
+    def independent(canaries, **settings):
+        return _train(4.0, canaries, **settings).canaries.independent
+
+    assert independent(64)
+    assert independent(64, sampling=CyclicSampling(4), lot_size=None)
+    assert not independent(64, sampling=FixedSizeSampling(40), lot_size=None)
+    assert not independent(64, noise_distribution=Student(3.0))
+    assert not independent(Canaries(64, Mislabelled()))
+
+
+def test_an_audit_names_the_bound_and_the_curves_of_the_run():
+    torch = pytest.importorskip("torch")
+    trained = _train(8.0, 200)
+    data = torch.randn(200, 30), torch.randint(0, 10, (200,))
+    (canaries,) = privet.audit(trained, data, data, attacks="loss", progress=False).audits[0].on_canaries
+    assert "Weighted ranks" in canaries.method
+    assert "Poisson samples at rate 0.1, 40 steps" in canaries.method
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
+def test_the_bound_is_rarely_above_the_claim_and_never_far(epsilon):
+    """200 small runs in all, 300 Dirac canaries each. The claim is the truth up to 10⁻³; false alarm 1e-6.
+
+    At 99.9 %, as a verdict for one run should be taken, none of them is above.
+    """
+    runs = [_train(epsilon, 300) for _ in range(67)]
+    claim = runs[0].guarantee().epsilon(delta=DELTA)
+    for confidence, allowed in ((0.95, binom.isf(1e-6, 67, 0.05)), (0.999, 0)):
+        bounds = [
+            choose_canary_bound(run.ledger, confidence, independent=run.canaries.independent).epsilon(
+                run.canaries.scores, delta=DELTA
+            )
+            for run in runs
+        ]
+        assert sum(bound > claim for bound in bounds) <= allowed
+        assert max(bounds) > 0.2 * claim

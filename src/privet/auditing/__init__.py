@@ -6,6 +6,10 @@
 ``weighted_ranks`` are the bounds. ``recovery_leakage`` and ``recovery_bounds`` judge attacks that recover
 something, by ``differences`` and ``candidates``. This room needs numpy and scipy alone. It imports no attack
 and no accountant, so a measured bound shares no code with a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
+what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``,
+``ranked_thresholds`` and ``weighted_ranks`` are the bounds, ``sequential`` watches a claim record by record. This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured
+bound shares no code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 
@@ -53,6 +57,7 @@ from privet.auditing.recovery_leakage import (
 )
 from privet.auditing.roc import Band, OperatingPoint, Roc
 from privet.auditing.sampled_gaussian import SampledGaussianCurves
+from privet.auditing.sequential import SequentialTest, SequentialVerdict, Watch
 from privet.auditing.shares import Shares
 from privet.auditing.thresholds import SelectionSplit
 from privet.auditing.weighted_ranks import WeightedRanks
@@ -90,9 +95,12 @@ __all__ = [
     "Roc",
     "SampledGaussianCurves",
     "SelectionSplit",
+    "SequentialTest",
+    "SequentialVerdict",
     "Shares",
     "SwapCurves",
     "ValueFigures",
+    "Watch",
     "WeightedRanks",
     "accuracy_by_group",
     "bound_recoveries",

@@ -1,7 +1,8 @@
 """ε from the ranks of all scores, where they are independent: nothing is thrown away by guessing yes or no.
 
 Sort all records by their scores, and cut the ranking into some dozens of bins. Each bin has a weight, which
-rises with the rank. The statistic S is the sum over all records of ±weight, + if the record is a member.
+rises with the rank. The statistic S is the sum of the weights of all members, minus the largest sum that so
+many members can have, which they have if they all stand above all others. It is at most 0.
 
 *Its law is bounded for every f-DP mechanism.* Let members be independent draws of P', others of Q', each by
 a fair coin, and let (P', Q') be a post-processing of a pair (P, Q) with trade-off curve f (Blackwell 1951: it
@@ -12,10 +13,10 @@ larger if the upper record is the member; and that is likelier once the two chan
 P[S ≥ s] does not fall when records are sorted by L. S is stochastically largest for the pair itself,
 scored by L. The proof asks nothing of the scale of the scores. It needs that the records are independent.
 
-*That law is simple.* The records between two bins are left out. Draws of ½P + ½Q have uniform ranks; those of
-the records that were left out are order statistics, drawn by gamma gaps; given these, the records of a bin are
-independent, and the number of members among them is binomial. So a run is simulated in a few dozen numbers,
-however many records there are. A parameter is refuted if S is above all but a share 1 − confidence of the
+*That law is simple.* Draws of ½P + ½Q have uniform ranks. Those of the last record of each bin are order
+statistics, drawn by gamma gaps. Given these, the coins of the last records have known probabilities, the
+other records of a bin are independent, and the number of members among them is binomial. So a run is
+simulated in some dozens of numbers, however many records there are. A parameter is refuted if S is above all but a share 1 − confidence of the
 simulations (Barnard 1963). Three standard errors are taken off that share, so that the noise of the
 simulations does not make the test wrong more often than it says.
 
@@ -113,9 +114,7 @@ class WeightedRanks(Audit):
         ranked = members[np.lexsort((~members, values))]
         edges = _edges(len(ranked))
         sums = np.append(0, np.cumsum(ranked))
-        return self._largest(
-            sums[np.append(edges, len(ranked) + 1) - 1] - sums[np.append(0, edges)], len(ranked), delta
-        )
+        return self._largest(np.diff(sums[np.concatenate([[0], edges, [len(ranked)]])]), len(ranked), delta)
 
     def ceiling(self, members: int, others: int, *, delta: float) -> float:
         check_delta(delta)
@@ -123,13 +122,12 @@ class WeightedRanks(Audit):
         if members == others:
             records = _coins_for(members)
         _require_some(records)
-        sizes = _sizes(records)
-        below = records // 2 - np.append(0, np.cumsum(sizes)[:-1])
-        return self._largest(sizes - np.clip(below, 0, sizes), records, delta)
+        return self._largest(np.zeros_like(_sizes(records)), records, delta)
 
     def _largest(self, counts: _Counts, records: int, delta: float) -> float:
         """ε of the largest parameter on the grid that so many members in the bins refute, or 0."""
-        statistic = float(_weights(self.curves, self.expected, records) @ counts)
+        weights = _weights(self.curves, self.expected, records)
+        statistic = float(_statistic(counts[None, :], weights, _sizes(records))[0])
 
         def refuted(index: int, simulations: int = _SIMULATIONS) -> bool:
             level = 1 - self.confidence
@@ -187,17 +185,27 @@ def _draw_by_coins(values: Numbers, members: Bits) -> tuple[Numbers, Bits]:
 
 @lru_cache(maxsize=64)
 def _edges(records: int) -> _Counts:
-    """The ranks of the records between bins: close together at both ends, where one record tells most."""
+    """The ranks of the last records of all bins but the highest.
+
+    They are close together at both ends, where one record tells most.
+    """
     bins = min(max(records // _RECORDS_PER_BIN, 2), _MOST_BINS)
     far = float(-ndtri(2 / (records + 1)))
     shares = ndtr(np.linspace(-far, far, bins - 1)) if bins > 2 else np.array([0.5])
-    ranks = np.clip(np.round(shares * (records + 1)), 1, records)
+    ranks = np.clip(np.round(shares * (records + 1)), 1, records - 1)
     return np.unique(ranks.astype(np.int64))
 
 
 def _sizes(records: int) -> _Counts:
     """How many records each bin has."""
-    return np.diff(_edges(records), prepend=0, append=records + 1) - 1
+    return np.diff(_edges(records), prepend=0, append=records)
+
+
+def _statistic(counts: _Counts, weights: FloatArray, sizes: _Counts) -> FloatArray:
+    """S of each row of members in the bins."""
+    best = np.append(0.0, np.cumsum((weights * sizes)[::-1]))
+    members = np.append(0, np.cumsum(sizes[::-1]))
+    return np.asarray(counts @ weights - np.interp(counts.sum(axis=1), members, best))
 
 
 @lru_cache(maxsize=64)
@@ -219,6 +227,14 @@ def _members_by_rank(curves: Curves, parameter: float, shares: FloatArray) -> Fl
     return np.interp(shares, ranks, inside)
 
 
+def _members_at_rank(curves: Curves, parameter: float, shares: FloatArray) -> FloatArray:
+    """The probability that a record is a member whose rank is this share of all."""
+    ranks, inside = _tabulate(curves, parameter)
+    cells = np.clip(np.searchsorted(ranks, shares, side="right"), 1, len(ranks) - 1)
+    slopes = np.append(0.0, np.diff(inside) / np.maximum(np.diff(ranks), 1e-300))
+    return np.asarray(np.clip(slopes, 0.0, 1.0)[cells])
+
+
 @lru_cache(maxsize=16)
 def _tabulate(curves: Curves, parameter: float) -> tuple[FloatArray, FloatArray]:
     others = np.concatenate([[0.0], _POINTS, [1.0]])
@@ -232,23 +248,24 @@ def _tabulate(curves: Curves, parameter: float) -> tuple[FloatArray, FloatArray]
 def _limit(
     curves: Curves, parameter: float, expected: float, records: int, level: float, simulations: int
 ) -> float:
-    """The value that S exceeds with a probability of at most ``level``, if the parameter is the true one.
-
-    S counts + weight for members and 0 for others, which is the same test: the sum of all weights is fixed.
-    """
+    """The value that S exceeds with a probability of at most ``level``, if the parameter is the true one."""
     simulations = max(simulations, math.ceil(30 / level))
-    drawn = _drawn_edges(records, simulations)
+    drawn, generator = _drawn_edges(records, simulations), np.random.default_rng(_SEED + 1)
+    sizes = _sizes(records)
     inside = np.diff(_members_by_rank(curves, parameter, drawn), axis=1)
     shares = np.clip(inside / np.maximum(np.diff(drawn, axis=1), 1e-300), 0.0, 1.0)
-    members = np.random.default_rng(_SEED + 1).binomial(_sizes(records), shares)
-    sums = np.sort(members @ _weights(curves, expected, records))
+    last = np.append(np.ones(len(sizes) - 1, dtype=np.int64), 0)  # the highest bin has no last record
+    members = generator.binomial(sizes - last, shares)
+    coins = generator.random((simulations, len(sizes) - 1))
+    members[:, :-1] += coins < _members_at_rank(curves, parameter, drawn[:, 1:-1])
+    sums = np.sort(_statistic(members, _weights(curves, expected, records), sizes))
     above = math.floor(level * simulations - 3 * math.sqrt(level * simulations))
     return float(sums[-max(above, 1)])
 
 
 @lru_cache(maxsize=4)
 def _drawn_edges(records: int, simulations: int) -> FloatArray:
-    """The ranks, as shares, of the records between bins in each simulation, from 0 to 1."""
+    """The ranks, as shares, of the last records of the bins in each simulation, from 0 to 1."""
     gaps = np.diff(_edges(records), prepend=0, append=records + 1)
     sums = np.cumsum(np.random.default_rng(_SEED).standard_gamma(gaps, (simulations, len(gaps))), axis=1)
     shares = np.clip(sums / sums[:, -1:], 0.0, 1.0)
