@@ -35,6 +35,7 @@ from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss,
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
+from privet.attacks.quantities import Quantities, quantity_records
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -73,12 +74,14 @@ __all__ = [
     "Predictions",
     "Probabilities",
     "QuantileRegression",
+    "Quantities",
     "QueryTransform",
     "Shadow",
     "Shokri",
     "StudentPredictive",
     "identity",
     "mirror",
+    "quantity_records",
     "see",
     "shift_transforms",
     "signal",

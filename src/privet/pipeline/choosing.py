@@ -8,6 +8,7 @@ from privet.arguments import format_value
 from privet.attacks import Attack, Shokri
 from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.registry import ATTACKS, Knowledge, Means, NamedAttack, Need, find_attacks
+from privet.attacks.quantities import Quantities
 from privet.errors import InvalidArgument
 from privet.scores import References
 from privet.views import BlackBox
@@ -58,13 +59,16 @@ def default_names(means: Means) -> tuple[str, ...]:
     """The attacks that are run where none is named.
 
     They are few, because the level is divided over them. With references: RMIA, LiRA, and the loss to compare
-    them with; without: the loss and modified entropy; where only labels are visible: the gap.
+    them with; without: the loss and modified entropy (of a regression model the loss); where only labels are
+    visible: the gap.
     """
     if not isinstance(means.view, BlackBox):
         return ("gap",)
     if means.records.labels is None:
         return ("entropy",)
-    return ("loss", "lira", "rmia") if means.references else ("loss", "modified-entropy")
+    if means.references:
+        return ("loss", "lira", "rmia")
+    return ("loss",) if isinstance(means.view, Quantities) else ("loss", "modified-entropy")
 
 
 def require_identified(references: References, name: str) -> References:

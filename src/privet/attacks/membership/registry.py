@@ -27,6 +27,7 @@ from privet.attacks.membership.quantile import QuantileRegression
 from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
+from privet.attacks.quantities import Quantities
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
 from privet.views import BlackBox, LabelOnly, WhiteBox
@@ -100,6 +101,11 @@ CONFIDENCES = Need(
     "a model that shows confidences",
     "Give a model with predict_proba or a torch module, or take gap.",
     lambda means: isinstance(means.view, BlackBox),
+)
+CLASSES = Need(
+    "a classifier",
+    "Take loss, or an attack with reference models.",
+    lambda means: not isinstance(means.view, Quantities),
 )
 PARAMETERS = Need(
     "the parameters of the model",
@@ -178,10 +184,10 @@ def _noises(records: Records) -> tuple[Noise, ...]:
 
 _ALL_ATTACKS = (
     _target_attack("loss", Loss, LABELS, CONFIDENCES),
-    _target_attack("confidence", Confidence, CONFIDENCES),
-    _target_attack("entropy", Entropy, CONFIDENCES),
-    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
-    _target_attack("gap", Gap, LABELS),
+    _target_attack("confidence", Confidence, CLASSES, CONFIDENCES),
+    _target_attack("entropy", Entropy, CLASSES, CONFIDENCES),
+    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CLASSES, CONFIDENCES),
+    _target_attack("gap", Gap, LABELS, CLASSES),
     NamedAttack(
         "noise", NoiseRobustness, (LABELS, NUMBERS), lambda known: NoiseRobustness(_noises(known.records))
     ),
@@ -200,7 +206,7 @@ _ALL_ATTACKS = (
     _reference_attack("offline-base", OfflineBASE),
     _reference_attack("bavaria", BaVarIA),
     _reference_attack("offline-bavaria", OfflineBaVarIA),
-    _reference_attack("shokri", Shokri, ALL_CONFIDENCES),
+    _reference_attack("shokri", Shokri, CLASSES, ALL_CONFIDENCES),
     NamedAttack(
         "quantile",
         QuantileRegression,

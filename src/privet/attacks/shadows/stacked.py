@@ -27,6 +27,7 @@ from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.timing import time_step
 from privet.attacks.shadows.torch_recipe import InitialModel, TorchRecipe, initialize_model, to_tensor
 from privet.errors import InvalidArgument
+from privet.record_inputs import has_several_inputs
 
 __all__ = ["Stacked", "seconds_per_model_step", "time_with_threads"]
 
@@ -59,6 +60,10 @@ class Stacked(ShadowEngine):
         recipe = job.recipe
         if not isinstance(recipe, TorchRecipe):
             return f"a {type(recipe).__name__} does not say how its models are trained"
+        if has_several_inputs(job.inputs):
+            return "its records have several inputs"
+        if recipe.stopping is not None:
+            return "each model stops at its own epoch"
         module = initialize_model(recipe, 0).module
         if isinstance(
             chain_layers(
@@ -79,6 +84,11 @@ class Stacked(ShadowEngine):
         if not isinstance(recipe, TorchRecipe):
             raise InvalidArgument(
                 f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. "
+                f"Take another engine."
+            )
+        if has_several_inputs(job.inputs) or recipe.stopping is not None:
+            raise InvalidArgument(
+                f"'recipe' must be one whose models can be stacked, and {self.refusal(job)}. "
                 f"Take another engine."
             )
         check_models(job, models)

@@ -14,6 +14,7 @@ from privet.attacks.shadows.processes import Processes
 from privet.attacks.shadows.stacked import Stacked, seconds_per_model_step, time_with_threads
 from privet.attacks.shadows.timing import Estimate, estimate, seconds_in_processes
 from privet.attacks.shadows.torch_recipe import TorchRecipe, initialize_model, to_tensor, train_model
+from privet.attacks.torch_inputs import to_model_inputs
 
 __all__ = ["estimate_engines"]
 
@@ -27,7 +28,7 @@ def estimate_engines(job: Job, models: Sequence[int], cores: int) -> tuple[Estim
         Order(rows, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=0).steps for rows in members
     ]
     made = initialize_model(recipe, job.seeds[models[0]])
-    inputs, labels = to_tensor(made.module, job.inputs), torch.as_tensor(job.labels)
+    inputs, labels = to_model_inputs(made.module, job.inputs), torch.as_tensor(job.labels)
 
     def train_alone(count: int) -> None:
         train_model(recipe, made, inputs, labels, members[0], job.seeds[models[0]], steps=count)
@@ -40,7 +41,15 @@ def estimate_engines(job: Job, models: Sequence[int], cores: int) -> tuple[Estim
             stacked,
             job,
             lambda: (
-                seconds_per_model_step(stacked, job, recipe, inputs, labels, models, seconds_per_step)
+                seconds_per_model_step(
+                    stacked,
+                    job,
+                    recipe,
+                    to_tensor(made.module, job.inputs),
+                    labels,
+                    models,
+                    seconds_per_step,
+                )
                 * sum(steps)
             ),
         ),

@@ -21,7 +21,7 @@ from privet.fingerprints import Fingerprint, Fingerprints
 from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
-from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels, RegressionFit
 from privet.reporting.verdicts import sentence, verdict
 from privet.scores import Scores
 
@@ -76,6 +76,7 @@ def model_figures(audit: ModelAudit) -> PlainData:
             "canaries": audit.canaries_detected if audit.on_canaries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
+        "regression": _regression(audit.regression),
         "strongest": audit.strongest.name,
         "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
@@ -88,6 +89,16 @@ def model_figures(audit: ModelAudit) -> PlainData:
         "ledger": None if audit.ledger is None else json.loads(audit.ledger.to_json()),
         "fingerprints": None if audit.fingerprints is None else _fingerprints(audit.fingerprints),
         "seconds": round(audit.seconds, 3),
+    }
+
+
+def _regression(fit: RegressionFit | None) -> PlainData | None:
+    """R² and error of a regression model on both sides."""
+    if fit is None:
+        return None
+    return {
+        "r_squared": {"members": fit.train_r2, "nonmembers": fit.test_r2},
+        "root_mean_squared_error": {"members": fit.train_error, "nonmembers": fit.test_error},
     }
 
 
