@@ -31,6 +31,7 @@ from privet.attacks.membership.lira import LiRA, OfflineLiRA, PerRecord, Pooled
 from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
 from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
+from privet.attacks.membership.taught_label_only import NoiseClassifier
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
@@ -61,6 +62,7 @@ __all__ = [
     "Logits",
     "Loss",
     "ModifiedEntropy",
+    "NoiseClassifier",
     "NoiseRobustness",
     "NormalPredictive",
     "OfflineBASE",
