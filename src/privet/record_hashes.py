@@ -55,6 +55,15 @@ def combine_hashes(hashes: Hashes) -> str:
 
 def _rows(table: NDArray[Any]) -> list[bytes]:
     """The content of each row as bytes. A row's bytes depend on no other row."""
+    if table.dtype.names is not None:  # several inputs: name, shape and content of each
+        fields = [
+            [
+                f"{name}{table[name].shape[1:]}:".encode(errors="surrogatepass") + row
+                for row in _rows(table[name])
+            ]
+            for name in table.dtype.names
+        ]
+        return [b"|".join(parts) for parts in zip(*fields, strict=True)]
     flat = np.ascontiguousarray(table).reshape(len(table), -1)
     kind, size = flat.dtype.kind, flat.dtype.itemsize
     if kind == "b" or (kind == "f" and size <= 8) or (kind in "iu" and size <= 4):

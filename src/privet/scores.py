@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
+from privet.frame_columns import FrameColumns
 from privet.public_calls import check_public_calls
 from privet.record_hashes import Hashes, hash_records
 from privet.views import Labels, Numbers, Rows
@@ -29,13 +30,19 @@ TEMPERATURES = (2.0, 3.0, 4.0)  # at which a study also stores φ, besides 1
 class Records:
     """Records to judge: inputs, their true labels where they are known, and a public group of each where
     there is one.
+
+    Several inputs of a model are fields of one array (``record_inputs.gather_inputs``). Of a data frame
+    ``columns`` remembers names and types.
     """
 
     inputs: Rows
     labels: Labels | None = None
     groups: NDArray[np.str_] | None = None
+    columns: FrameColumns | None = None
 
     def __post_init__(self) -> None:
+        if self.columns is None:
+            object.__setattr__(self, "columns", FrameColumns.of(self.inputs))
         object.__setattr__(self, "inputs", _to_array("inputs", self.inputs))
         if self.inputs.ndim == 0 or len(self.inputs) == 0:
             raise InvalidArgument(
@@ -74,16 +81,18 @@ class Records:
 
     def followed_by(self, others: "Records") -> "Records":
         """These records and then the others. Labels and groups are kept where both have them."""
-        labels = _concatenate(self.labels, others.labels)
         return Records(
-            np.concatenate([self.inputs, others.inputs]), labels, _concatenate(self.groups, others.groups)
+            np.concatenate([self.inputs, others.inputs]),
+            _concatenate(self.labels, others.labels),
+            _concatenate(self.groups, others.groups),
+            None if self.columns is None else self.columns.joined_with(others.columns),
         )
 
     def take(self, which: NDArray[np.intp] | Bits) -> "Records":
         """Some of the records, in the order asked for."""
         labels = None if self.labels is None else self.labels[which]
         groups = None if self.groups is None else self.groups[which]
-        return Records(self.inputs[which], labels, groups)
+        return Records(self.inputs[which], labels, groups, self.columns)
 
 
 @final

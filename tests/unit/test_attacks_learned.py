@@ -20,6 +20,7 @@ from privet.attacks import (
     LayerClassifier,
     LogisticClassifier,
     Logits,
+    NoiseClassifier,
     NoiseRobustness,
     Predictions,
     Probabilities,
@@ -30,9 +31,11 @@ from privet.attacks import (
     see,
     shift_transforms,
 )
+from privet.attacks.membership.taught_label_only import noise_features
 from privet.attacks.membership.white_box import layer_features, rank_columns
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Challenge, Records, References
+from privet.views import WhiteBox
 
 PLANE = Predictions(lambda rows: (rows.reshape(len(rows), -1)[:, 0] > 0).astype(np.int64))
 
@@ -319,6 +322,74 @@ def trained():
     views = [fitted(coin, seed) for seed, coin in enumerate(coins)]
     shadows = tuple(Shadow(v, Challenge(records, c)) for v, c in zip(views[1:], coins[1:], strict=True))
     return views[0], Challenge(records, coins[0]), public, shadows
+
+
+class TestTaughtNoise:
+    """Robustness to noise, with shadow models that teach which strength tells members apart."""
+
+    NOISES = (GaussianNoise(0.03), GaussianNoise(0.3), GaussianNoise(1.0))
+
+    def test_it_finds_what_was_learnt_by_heart_and_more_than_the_best_noise_alone(self, trained):
+        pytest.importorskip("sklearn")
+        view, challenge, _, shadows = trained
+        taught = NoiseClassifier(shadows, self.NOISES, draws=40).run(view, challenge)
+        assert auc(taught.values, taught.members) > 0.8
+        for noise in self.NOISES:
+            alone = NoiseRobustness((noise,), draws=40).run(view, challenge)
+            assert auc(taught.values, taught.members) > auc(alone.values, alone.members) - 0.01
+
+    def test_records_outside_are_chance(self, trained):
+        """AUC within 5 standard errors of ½, as for the attacks on parameters."""
+        pytest.importorskip("sklearn")
+        view, _, public, shadows = trained
+        coin = np.random.default_rng(14).permutation(200) < 100
+        scores = NoiseClassifier(shadows, self.NOISES, draws=10).run(
+            view, Challenge(public.take(np.arange(200)), coin)
+        )
+        assert abs(auc(scores.values, coin) - 0.5) < 5 * math.sqrt(201 / (12 * 100 * 100))
+
+    def test_features_are_ln_odds_of_right_answers(self):
+        view = Predictions(lambda rows: (rows[:, 0] > 0).astype(int))
+        records = Records(np.array([[5.0], [-5.0], [1e-9]]), np.array([1, 1, 1]))
+        found = noise_features(view, records, (GaussianNoise(0.1),), 1000, 0)
+        assert found[:, 0].tolist() == [1.0, 0.0, 1.0]
+        assert found[0, 1] == pytest.approx(math.log(1000.5 / 0.5))
+        assert found[1, 1] == pytest.approx(-math.log(1000.5 / 0.5))
+        assert abs(found[2, 1]) < 0.32  # five standard deviations of the ln odds of 1,000 fair coins
+
+    def test_only_labels_of_the_shadows_are_seen(self, trained):
+        pytest.importorskip("sklearn")
+        view, challenge, _, shadows = trained
+
+        class LabelsAlone(WhiteBox):
+            layers = ()
+
+            def __init__(self, inner):
+                self.inner = inner
+
+            def labels(self, inputs):
+                return self.inner.labels(inputs)
+
+            def log_confidences(self, inputs):
+                raise AssertionError
+
+            gradient_norms = gradients = activations = log_confidences
+
+        blind = tuple(Shadow(LabelsAlone(one.view), one.challenge) for one in shadows)
+        one, other = (
+            NoiseClassifier(s, self.NOISES, draws=5).score(view, challenge.records) for s in (shadows, blind)
+        )
+        assert np.array_equal(one, other)
+
+    def test_refusals(self, trained):
+        _, challenge, public, shadows = trained
+        with pytest.raises(InvalidArgument, match="at least one noise"):
+            NoiseClassifier(shadows, ())
+        with pytest.raises(InvalidArgument, match="at least one model"):
+            NoiseClassifier((), self.NOISES)
+        one_kind = Shadow(shadows[0].view, Challenge(public, np.ones(300, dtype=bool)))
+        with pytest.raises(InvalidArgument, match="one kind only"):
+            NoiseClassifier((one_kind,), self.NOISES, draws=1).score(shadows[0].view, challenge.records)
 
 
 class TestWhiteBox:

@@ -299,7 +299,7 @@ class TestGame:
         view, records = attack.seen
         assert not isinstance(view, WhiteBox)
         assert isinstance(records, Records)
-        assert set(vars(records)) == {"inputs", "labels", "groups"}
+        assert set(vars(records)) == {"inputs", "labels", "groups", "columns"}
         assert scores.attack == "peeking"
         assert scores.members.tolist() == [True, False, True]
 

@@ -254,7 +254,8 @@ def test_half_precision_that_numpy_does_not_have():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"inputs": ROWS}, "got a dict"),
+        ({1, 2}, "got a set"),
+        ({"rows": ROWS, "label": LABELS, "y": LABELS}, "one column of labels"),
         ([(ROWS[0], "red")], "Number the classes"),
         ([(ROWS[0], LABELS[:2])], "one label for each"),
         ([[1.0, 2.0], [3.0], [4.0], [5.0]], "rows of one shape"),

@@ -398,6 +398,7 @@ def test_cores_are_counted_where_the_system_does_not_say_which_are_usable(monkey
     from privet.attacks.shadows.cores import usable_cores
 
     assert 1 <= usable_cores() <= (__import__("os").cpu_count() or 1)
+    monkeypatch.setattr("privet.attacks.shadows.cores._QUOTA", __import__("pathlib").Path("/none"))
     monkeypatch.delattr("os.sched_getaffinity", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 6)
     assert (usable_cores(), Processes().count) == (6, 6)

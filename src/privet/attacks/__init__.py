@@ -32,11 +32,13 @@ from privet.attacks.membership.lira import LiRA, OfflineLiRA
 from privet.attacks.membership.quantile import BoostedQuantiles, GaussianRidge, QuantileRegression
 from privet.attacks.membership.shokri import Shokri
 from privet.attacks.membership.signals import QueryTransform, identity, signal, signals
+from privet.attacks.membership.taught_label_only import NoiseClassifier
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.variances import Moderated, Overall, PerRecord, Pooled
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
+from privet.attacks.quantities import Quantities, quantity_records
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "Loss",
     "Moderated",
     "ModifiedEntropy",
+    "NoiseClassifier",
     "NoiseRobustness",
     "NormalPredictive",
     "OfflineBASE",
@@ -78,12 +81,14 @@ __all__ = [
     "Predictions",
     "Probabilities",
     "QuantileRegression",
+    "Quantities",
     "QueryTransform",
     "Shadow",
     "Shokri",
     "StudentPredictive",
     "identity",
     "mirror",
+    "quantity_records",
     "see",
     "shift_transforms",
     "signal",

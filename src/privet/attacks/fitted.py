@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from privet.frame_columns import FrameColumns
 from privet.views import Rows
 
 __all__ = ["class_names", "class_numbers", "name_columns", "number_predictions"]
@@ -27,6 +28,11 @@ class _NamesClasses(Protocol):
 @runtime_checkable
 class _NamesColumns(Protocol):
     feature_names_in_: Any
+
+
+@runtime_checkable
+class _CountsColumns(Protocol):
+    n_features_in_: Any
 
 
 def class_numbers(model: object) -> tuple[int, ...] | None:
@@ -56,13 +62,19 @@ def number_predictions(predict: Predict, names: Names | None) -> Predict:
     return answer
 
 
-def name_columns(model: object, predict: Predict) -> Predict:
+def name_columns(model: object, predict: Predict, columns: FrameColumns | None = None) -> Predict:
     """The same query with named columns, for a model that was fitted on a pandas data frame.
 
-    A table of mixed types reaches an attack as objects; each column gets its own type back.
+    A table of mixed types reaches an attack as objects; each column gets its own type back. ``columns`` are
+    those of the frame that the records came in. Without them the names are those that the model was fitted
+    on, and types are inferred. A model that was fitted on an array gets an array.
     """
     pandas: Any = sys.modules.get("pandas")  # without pandas, no model was fitted on a data frame
-    if pandas is None or not isinstance(model, _NamesColumns):
+    if pandas is None:
+        return predict
+    if columns is not None and (isinstance(model, _NamesColumns) or not isinstance(model, _CountsColumns)):
+        return lambda rows: predict(columns.to_frame(rows))
+    if not isinstance(model, _NamesColumns):
         return predict
     names = list(model.feature_names_in_)
 

@@ -21,6 +21,8 @@ from privet.attacks.outputs import (
     query,
 )
 from privet.errors import InvalidArgument
+from privet.frame_columns import FrameColumns
+from privet.record_inputs import to_arguments
 from privet.views import BlackBox, LabelOnly, Labels, Numbers, Rows
 
 __all__ = [
@@ -62,7 +64,7 @@ class Probabilities(BlackBox):
             object.__setattr__(self, "classes", tuple(self.classes))
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        tables = [_check_table(query(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
+        tables = [_check_table(_ask(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
         table = np.concatenate(tables)
         if self.classes is None:
             return log_confidences_of_probabilities(table)
@@ -88,7 +90,7 @@ class Logits(BlackBox):
     batch: int = 65536
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        tables = [_check_table(query(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
+        tables = [_check_table(_ask(self.function, rows), len(rows)) for rows in batches(inputs, self.batch)]
         return log_confidences_of_logits(
             np.concatenate(tables), "Wrap the function in Probabilities instead."
         )
@@ -104,7 +106,7 @@ class Predictions(LabelOnly):
 
     def labels(self, inputs: Rows) -> Labels:
         answers = [
-            np.atleast_1d(_to_array(query(self.function, rows))) for rows in batches(inputs, self.batch)
+            np.atleast_1d(_to_array(_ask(self.function, rows))) for rows in batches(inputs, self.batch)
         ]
         answer = np.concatenate(answers)
         if (
@@ -122,7 +124,9 @@ class Predictions(LabelOnly):
         return answer.astype(np.int64)
 
 
-def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> LabelOnly:
+def see(
+    model: object, *, batch: int = 256, gives: Outputs | None = None, columns: FrameColumns | None = None
+) -> LabelOnly:
     """The widest view that a model allows.
 
     - a torch module: ``WhiteBox``. It runs in evaluation mode, on its own device and in its own type, in
@@ -131,7 +135,7 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
       are then refused with a request for ``gives``.
     - an object with ``predict_proba``: ``BlackBox``. Columns follow ``classes_`` where these are whole
       numbers; where they are words, a label is its position among them. A model that was fitted on a pandas
-      data frame gets named columns.
+      data frame gets named columns; ``columns`` also gives them their types.
     - an object with ``predict`` alone: ``LabelOnly``.
     - a view: itself. A bare function is refused: wrap it in ``Probabilities`` or ``Logits``.
     """
@@ -144,9 +148,11 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
 
         return TorchView(model, batch=batch, gives=gives)
     if isinstance(model, _PredictsProbabilities):
-        return Probabilities(name_columns(model, model.predict_proba), classes=class_numbers(model))
+        return Probabilities(name_columns(model, model.predict_proba, columns), classes=class_numbers(model))
     if isinstance(model, _Predicts):
-        return Predictions(number_predictions(name_columns(model, model.predict), class_names(model)))
+        return Predictions(
+            number_predictions(name_columns(model, model.predict, columns), class_names(model))
+        )
     if callable(model):
         raise InvalidArgument(
             f"'model' must say what it gives, got a bare function of type {type(model).__name__}. "
@@ -156,6 +162,11 @@ def see(model: object, *, batch: int = 256, gives: Outputs | None = None) -> Lab
         f"'model' must be a torch module, an estimator with predict_proba, or a view, got "
         f"{type(model).__name__}. Wrap a function that queries it: Probabilities(f) or Logits(f)."
     )
+
+
+def _ask(function: Callable[[Any], object], rows: Rows) -> object:
+    """The function's answer; several inputs reach it as they were given, as a dictionary or a tuple."""
+    return query(function, to_arguments(rows))
 
 
 def _to_array(answer: object, dtype: type | None = None) -> Any:  # noqa: ANN401 - of any type

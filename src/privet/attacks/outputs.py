@@ -27,10 +27,11 @@ _NAN = (
 
 @final
 class Outputs(Enum):
-    """What a model gives: logits or probabilities."""
+    """What a model gives: logits or probabilities of classes, or a quantity (regression)."""
 
     LOGITS = "logits"
     PROBABILITIES = "probabilities"
+    QUANTITIES = "quantities"
 
 
 def batches(inputs: Rows, size: int) -> Iterator[Rows]:

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from privet.attacks.outputs import Outputs, query
+from privet.attacks.outputs import Outputs
+from privet.attacks.torch_inputs import ModelInputs, call_module, map_inputs, query_module
 from privet.errors import InvalidArgument
 from privet.torch_internals import DropoutBase
 from privet.views import Numbers
@@ -70,10 +71,12 @@ def last_layer_gives(module: nn.Module) -> Outputs | None:
 
 def bare_outputs(output: object) -> object:
     """The tensor of an output; language models give an object that holds it as ``logits``."""
+    if isinstance(output, dict) and isinstance(output.get("logits"), Tensor):
+        return output["logits"]
     return output.logits if isinstance(output, _HoldsLogits) and not isinstance(output, Tensor) else output
 
 
-def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
+def last_operation_gives(module: nn.Module, inputs: ModelInputs) -> Outputs | None:
     """What the last operation of a forward pass gives, by the graph of a few rows.
 
     None where that is neither.
@@ -85,9 +88,8 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
     module.eval()
     try:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            rows = inputs[:2].detach()
             # With an input gradient there is a graph even where all weights are frozen.
-            output = query(module, rows.clone().requires_grad_() if rows.is_floating_point() else rows)
+            output = query_module(module, map_inputs(_with_gradient, inputs))
     finally:
         for part, mode in modes:
             part.training = mode
@@ -101,7 +103,7 @@ def last_operation_gives(module: nn.Module, inputs: Tensor) -> Outputs | None:
     return Outputs.LOGITS if name.startswith(("LogSoftmaxBackward", "AddmmBackward", "MmBackward")) else None
 
 
-def detect_outputs(module: nn.Module, inputs: Tensor) -> Outputs | None:
+def detect_outputs(module: nn.Module, inputs: ModelInputs) -> Outputs | None:
     """What the module gives, by its last layer or else by its last operation."""
     return last_layer_gives(module) or last_operation_gives(module, inputs)
 
@@ -113,8 +115,18 @@ def may_be_probabilities(table: Numbers) -> bool:
     )
 
 
-def row_losses(outputs: Tensor, labels: Tensor, gives: Outputs) -> Tensor:
-    """The cross-entropy of each row: outputs [rows], [rows, 1] or [rows, classes], labels [rows]."""
+def row_losses(output: object, labels: Tensor, gives: Outputs) -> Tensor:
+    """The cross-entropy of each row: outputs [rows], [rows, 1] or [rows, classes], labels [rows]; of
+    quantities the squared error.
+    """
+    outputs = bare_outputs(output)
+    if not isinstance(outputs, Tensor):
+        raise InvalidArgument(
+            f"'model' must give a tensor, or an object that holds 'logits', got {type(outputs).__name__}. "
+            f"Wrap it in a module that gives the logits of each record."
+        )
+    if gives is Outputs.QUANTITIES:
+        return (outputs.reshape(len(labels)) - labels.to(outputs.dtype)).square()
     rows = outputs.reshape(len(labels), -1) if outputs.ndim < 2 else outputs
     if rows.shape[1] == 1:
         value, target = rows[:, 0], labels.to(rows.dtype)
@@ -127,19 +139,24 @@ def row_losses(outputs: Tensor, labels: Tensor, gives: Outputs) -> Tensor:
     return F.nll_loss(logs, labels, reduction="none")
 
 
-def require_two_classes(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+def require_two_classes(module: nn.Module, inputs: ModelInputs, labels: Tensor) -> None:
     """Refuse labels above 1 for a module with one output, which torch would train on without an error."""
-    if not len(labels) or int(labels.max()) < 2:
+    if labels.is_floating_point() or not len(labels) or int(labels.max()) < 2:
         return
     mode = module.training
     with torch.no_grad():
-        output = module.eval()(inputs[:1])
+        output = bare_outputs(call_module(module.eval(), map_inputs(lambda part: part[:1], inputs)))
     module.train(mode)
     if isinstance(output, Tensor) and output.numel() == 1:
         raise InvalidArgument(
             f"'labels' must be 0 or 1 for a model with one output, got up to {int(labels.max())}. "
             f"Give the model one output for each class."
         )
+
+
+def _with_gradient(rows: Tensor) -> Tensor:
+    few = rows[:2].detach()
+    return few.clone().requires_grad_() if few.is_floating_point() else few
 
 
 def _last(module: nn.Module) -> nn.Module:

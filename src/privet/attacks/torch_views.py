@@ -9,7 +9,7 @@ no parameter is changed.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from privet.attacks.outputs import (
     batches,
     log_confidences_of_logits,
     log_confidences_of_probabilities,
-    query,
 )
+from privet.attacks.torch_inputs import ModelInputs, map_inputs, query_module, to_model_inputs
 from privet.attacks.torch_outputs import (
     bare_outputs,
     last_layer_gives,
@@ -32,6 +32,7 @@ from privet.attacks.torch_outputs import (
     row_losses,
 )
 from privet.errors import InvalidArgument
+from privet.record_inputs import are_positional, gather_inputs
 from privet.views import Labels, Numbers, Rows, WhiteBox
 
 __all__ = ["TorchView"]
@@ -47,7 +48,7 @@ class TorchView(WhiteBox):
     The output may be an object that holds them as ``logits``, as with language models.
 
     Inputs are converted to the module's type. Whole numbers are indices where the module has an embedding,
-    and numbers elsewhere.
+    and numbers elsewhere. Several inputs reach the module by keyword or in their order (``torch_inputs``).
     """
 
     def __init__(self, module: nn.Module, *, batch: int = 256, gives: Outputs | None = None) -> None:
@@ -62,8 +63,6 @@ class TorchView(WhiteBox):
         self._certain = False  # true once it was given or detected, or an output was no probability
         first = next(iter(module.parameters()), next(iter(module.buffers()), torch.zeros(())))
         self._device = first.device
-        self._type = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-        self._indices = any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
         self._groups = _groups(module)
 
     @property
@@ -71,9 +70,7 @@ class TorchView(WhiteBox):
         return tuple(self._groups)
 
     def log_confidences(self, inputs: Rows) -> Numbers:
-        with _evaluating(self.module), torch.no_grad():
-            answers = [self._query(rows) for rows in batches(inputs, self.batch)]
-        table = np.concatenate(answers)
+        table = self.outputs(inputs)
         self._examine(inputs)
         self._certain |= bool(np.isnan(table).any() or table.min() < 0.0 or table.max() > 1.0)
         if not self._certain and may_be_probabilities(table):
@@ -94,6 +91,12 @@ class TorchView(WhiteBox):
         return log_confidences_of_logits(
             table, "Give gives=Outputs.PROBABILITIES, or better, leave the last softmax off the module."
         )
+
+    def outputs(self, inputs: Any) -> Numbers:  # noqa: ANN401 - rows, or several inputs
+        """What the module gives, rows × outputs, as it is."""
+        rows = inputs if isinstance(inputs, np.ndarray) else gather_inputs(inputs)
+        with _evaluating(self.module), torch.no_grad():
+            return np.concatenate([self._query(part) for part in batches(rows, self.batch)])
 
     def gradient_norms(self, inputs: Rows, labels: Labels) -> Numbers:
         names = [name for group in self._groups.values() for name in group]
@@ -127,7 +130,7 @@ class TorchView(WhiteBox):
             with _evaluating(self.module), torch.no_grad():
                 for rows in batches(inputs, self.batch):
                     outputs.clear()
-                    query(self.module, self._rows(rows))
+                    query_module(self.module, self._rows(rows))
                     activations.append(self._one_row_each(outputs, len(rows), layer))
         finally:
             hook.remove()
@@ -139,14 +142,14 @@ class TorchView(WhiteBox):
         with _evaluating(self.module), torch.enable_grad():
             for start in range(0, len(inputs), self.batch):
                 rows = self._rows(inputs[start : start + self.batch])
-                if not rows.is_floating_point():
+                if not isinstance(rows, Tensor) or not rows.is_floating_point():
                     raise InvalidArgument(
-                        "'model' must take numbers that can be changed a little, got one that takes indices. "
-                        "Attack the embedding of the input instead."
+                        "'model' must take numbers that can be changed a little, got one that takes indices "
+                        "or several inputs. Attack the embedding of the input instead."
                     )
                 rows = rows.detach().requires_grad_()
                 targets = torch.as_tensor(labels[start : start + self.batch], device=self._device)
-                output = _two_axes(query(self.module, rows), len(rows))
+                output = _two_axes(query_module(self.module, rows), len(rows))
                 losses = row_losses(output, targets, self.gives)
                 gradient = None
                 if losses.requires_grad:
@@ -178,20 +181,11 @@ class TorchView(WhiteBox):
             )
         return layer
 
-    def _rows(self, rows: Rows) -> Tensor:
-        if rows.dtype.kind not in "biufc":
-            raise InvalidArgument(
-                f"'inputs' must be numbers for a torch module, got an array of type {rows.dtype}. "
-                f"Encode words and categories as in the model's training."
-            )
-        # A tensor shares memory, and torch warns about memory that is read-only.
-        tensor = torch.as_tensor(np.ascontiguousarray(rows) if rows.flags.writeable else rows.copy())
-        if not tensor.is_floating_point() and self._indices:
-            return tensor.to(self._device, torch.int64)
-        return tensor.to(self._device, self._type)
+    def _rows(self, rows: Rows) -> ModelInputs:
+        return to_model_inputs(self.module, rows, self._device)
 
     def _query(self, rows: Rows) -> Numbers:
-        return _numbers(_two_axes(query(self.module, self._rows(rows)), len(rows)))
+        return _numbers(_two_axes(query_module(self.module, self._rows(rows)), len(rows)))
 
     @staticmethod
     def _one_row_each(outputs: list[Tensor], rows: int, layer: str) -> Tensor:
@@ -217,8 +211,9 @@ class TorchView(WhiteBox):
         size = sum(value.numel() for value in chosen.values())
         step = max(1, min(self.batch, _GRADIENT_NUMBERS // max(1, size)))
 
-        def loss(weights: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
-            output = functional_call(self.module, {**fixed, **weights}, (row.unsqueeze(0),))
+        def loss(weights: dict[str, Tensor], row: ModelInputs, label: Tensor) -> Tensor:
+            one = map_inputs(lambda part: part.unsqueeze(0), row)
+            output = _call_with(self.module, {**fixed, **weights}, one)
             return self._loss(output, label)
 
         single = grad(loss)
@@ -238,8 +233,20 @@ class TorchView(WhiteBox):
                         vectorised = (
                             single  # a layer that cannot be vectorised: one record at a time from here on
                         )
-                per_record = [single(chosen, row, target) for row, target in zip(rows, targets, strict=True)]
+                per_record = [
+                    single(chosen, map_inputs(lambda part, at=at: part[at], rows), target)  # type: ignore[misc]
+                    for at, target in enumerate(targets)
+                ]
                 yield {name: torch.stack([g[name] for g in per_record]) for name in names}
+
+
+def _call_with(module: nn.Module, weights: dict[str, Tensor], inputs: ModelInputs) -> object:
+    """The module with other weights."""
+    if isinstance(inputs, Tensor):
+        return functional_call(module, weights, (inputs,))
+    if are_positional(tuple(inputs)):
+        return functional_call(module, weights, tuple(inputs.values()))
+    return functional_call(module, weights, (), inputs)
 
 
 @contextmanager

@@ -20,9 +20,9 @@ transform, for P and for Q by itself. The far end of P (8.5 standard deviations)
 step, so ε on the grid minus its change on a grid twice as coarse, which is three times the error, is below
 the truth (the tests compare it with the accountant's lower bound).
 
-Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath, Kumar
-& Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out"; the
-symmetric curve is used only where a theorem asks for one.
+Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath,
+Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out";
+the symmetric curve is used only where a theorem asks for one.
 """
 
 import math

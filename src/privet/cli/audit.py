@@ -243,6 +243,8 @@ def _measured_rows(audited: ModelAudit) -> list[tuple[str, str]]:
 
 
 def _accuracy(audited: ModelAudit) -> list[tuple[str, str]]:
+    if audited.regression is not None:
+        return [("R²", str(audited.regression))]
     if audited.train_accuracy is None or audited.test_accuracy is None:
         return []
     return [("accuracy", f"{audited.train_accuracy:.1%} on members, {audited.test_accuracy:.1%} on others")]

@@ -24,6 +24,7 @@ _ATTACKS = (
         "noise",
         "augmentations",
         "boundary",
+        "taught-noise",
         "lira",
         "offline-lira",
     ),

@@ -1,7 +1,7 @@
 """``audit``: from a model and two sets of records to a report with both bounds on ε."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from privet import __version__
 from privet.accounting import account
 from privet.arguments import open_fraction
-from privet.attacks import Outputs, see
-from privet.attacks.fitted import class_names
+from privet.attacks import Outputs
 from privet.attacks.inversion.registry import RecoveryKnowledge
-from privet.attacks.membership.signals import check_labels
 from privet.attacks.preflight import enough_records, preflight, recipe_of, same_size
-from privet.attacks.shadows.recipe import Recipe, to_recipe
+from privet.attacks.shadows.recipe import to_recipe
 from privet.auditing import (
     Audit,
     OneRun,
@@ -37,16 +35,17 @@ from privet.ledger import Ledger
 from privet.pipeline.canary_bounds import choose_canary_bound
 from privet.pipeline.choosing import Attacks, explain_choice
 from privet.pipeline.identification import find_ledger, identify, identify_scores
-from privet.pipeline.records import ShuffledChallenge, draw_challenge, read_records
+from privet.pipeline.records import ShuffledChallenge, draw_challenge
 from privet.pipeline.recovery_attacks import plan_attacks, read_columns
 from privet.pipeline.recovery_results import judge_recoveries
 from privet.pipeline.references import KnowledgeSource, warn_of_fewer
 from privet.pipeline.reproducing import audit_call, one_line, scores_call
+from privet.pipeline.target import see_target
 from privet.pipeline.time_limit import TimeLimit
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
 from privet.scores import Bits, Challenge, Records, References, Scores
-from privet.views import Adversary, BlackBox, LabelOnly, Numbers
+from privet.views import Adversary, Labels, Numbers
 
 __all__ = ["audit", "audit_scores"]
 
@@ -104,7 +103,7 @@ def audit(
     nonmembers: object,
     *,
     name: str = "model",
-    recipe: Recipe | Callable[..., object] | None = None,
+    recipe: object = None,
     references: int | References | None = None,
     attacks: Attacks = None,
     public: object = None,
@@ -131,17 +130,18 @@ def audit(
     The report carries fingerprints of the model, the records and the ledger.
 
     Args:
-        model: a torch module, an object with ``predict_proba``, a view, or the result of ``privet.train``,
-        whose ledger and
+        model: a torch module, an object with ``predict_proba``, a regressor of scikit-learn, a view, or the
+        result of ``privet.train``, whose ledger and
             canaries are then used; of a private estimator the ``ledger_`` is used.
         members: records that the model was trained on; all of them where there are references. Pairs (inputs,
         labels), a torch
-            dataset, or ``Records``.
+            dataset, or ``Records``. Inputs are an array, a data frame, or a dictionary or a tuple of what the
+            model takes.
         nonmembers: records of the same kind that the model was not trained on. name: what the report calls
         the model. recipe: how the model was trained, so that reference models can be trained in the same way
         and stronger attacks run.
-            A ``Recipe``, an unfitted scikit-learn classifier, or a function ``train(inputs, labels, seed)``
-            that gives a model.
+            A ``Recipe``, an unfitted scikit-learn classifier or regressor, or a function
+            ``train(inputs, labels, seed)`` that gives a model.
         references: how many reference models of the target's size to train (16), or ready ``References``,
         which are matched
             with the records by content.
@@ -152,18 +152,19 @@ def audit(
         rows, for attacks that draw pictures. ledger: what the training recorded, where ``model`` does not
         bring it along; it gives the upper bound on ε. delta: the δ of both bounds. The report says which δ
         was used. confidence: the confidence of all statements of the report together. gives: whether a torch
-        module gives logits or probabilities, where that cannot be seen. time_limit: how long the training of
-        reference models may take: seconds, or text such as ``"10min"``. cache: a folder for the signals of
-        reference models. seed: the seed of every random choice. progress: whether to show a progress bar on a
-        terminal. key: the key of the fingerprints; a new one by default, which ``Report.save_key`` writes.
-        public_model: that the model is published, so that its fingerprint needs no key.
+        module gives logits or probabilities, where that cannot be seen, or quantities (regression).
+        time_limit: how long the training of reference models may take: seconds, or text such as ``"10min"``.
+        cache: a folder for the signals of reference models. seed: the seed of every random choice. progress:
+        whether to show a progress bar on a terminal. key: the key of the fingerprints; a new one by default,
+        which ``Report.save_key`` writes. public_model: that the model is published, so that its fingerprint
+        needs no key.
     """
     started = time.monotonic()
     open_fraction("confidence", confidence)
     open_fraction("delta", delta)
-    recipe = None if recipe is None else to_recipe(recipe).giving(gives)
+    own_recipe = None if recipe is None else to_recipe(recipe).giving(gives)
     source = KnowledgeSource(
-        recipe=recipe,
+        recipe=own_recipe,
         references=references,
         time_limit=None if time_limit is None else TimeLimit.of(time_limit),
         cache=cache,
@@ -178,9 +179,9 @@ def audit(
         canary_count = 0 if canaries is None else len(canaries.scores)
         population = model.plan.population if isinstance(model.plan, _PlannedRun) else 0
         model = model.model
-    view = see(model, gives=gives)
-    names = class_names(model)
-    sides = read_records("members", members, names), read_records("nonmembers", nonmembers, names)
+    target = see_target(model, members, nonmembers, gives)
+    view, sides = target.view, target.sides
+    source = replace(source, recipe=target.adapt(own_recipe))
     shuffled = draw_challenge(*sides, seed=seed)
     challenge = shuffled.challenge
     own_key = FingerprintKey.generate() if key is None else key
@@ -188,7 +189,7 @@ def audit(
     known = (
         shuffled.other_nonmembers
         if public is None
-        else _require_disjoint(read_records("public", public, names), challenge.records)
+        else _require_disjoint(target.read("public", public), challenge.records)
     )
     # Attacks are chosen, and the model is queried, before models are trained: an error should come early.
     knowledge_of_recoveries = RecoveryKnowledge(
@@ -202,7 +203,7 @@ def audit(
     choice, recovering = plan_attacks(
         attacks, source.means(view, challenge.records, known), knowledge_of_recoveries
     )
-    correct = _classified_correctly(view, challenge)
+    correct = target.correct(challenge)
     trained_references = source.train(shuffled, choice)
     knowledge = source.collect(shuffled, choice, trained_references, known)
     reference_models = source.describe(trained_references)
@@ -211,12 +212,18 @@ def audit(
     scored = [int((~challenge.members).sum())] * len(chosen)
     scored += [] if canaries is None else [int((~canaries.scores.members).sum())]
     recoveries = recovering.run(challenge)
-    tables = (challenge.records.labels is not None) + (challenge.records.groups is not None) if chosen else 0
+    classes = None if target.is_regression else challenge.records.labels
+    tables = (classes is not None) + (challenge.records.groups is not None) if chosen else 0
     shares = Shares.of(confidence, others=scored, tables=tables, recoveries=recoveries)
     results = [
         replace(
             _result(
-                attack.run(view, challenge), attack.adversary, claim, OneRun(shares.bound), delta, shares
+                attack.run(view, challenge),
+                target.describe(attack.adversary),
+                claim,
+                OneRun(shares.bound),
+                delta,
+                shares,
             ),
             strength=Strength.CALIBRATED if attack.is_calibrated else Strength.TARGET_ALONE,
         )
@@ -237,6 +244,7 @@ def audit(
         ledger=ledger,
         train_accuracy=None if correct is None else float(correct[challenge.members].mean()),
         test_accuracy=None if correct is None else float(correct[~challenge.members].mean()),
+        regression=target.fit(challenge),
         checks=(
             *_warn_of_missing_labels(challenge),
             *explain_choice(choice, trained_references is not None),
@@ -245,14 +253,16 @@ def audit(
                 view,
                 challenge,
                 references=knowledge.references,
-                target_recipe=recipe_of(model, recipe),
-                shadow_recipe=None if isinstance(references, References) else recipe,
+                target_recipe=recipe_of(model, own_recipe),
+                shadow_recipe=None if isinstance(references, References) else own_recipe,
                 canaries=canary_count,
                 seed=seed,
             ),
             same_size(shuffled.member_count, trained_references),
         ),
-        harm=None if strongest is None else _harm(strongest.scores, shuffled, correct, shares, confidence),
+        harm=None
+        if strongest is None
+        else _harm(strongest.scores, shuffled, classes, correct, shares, confidence),
         reference_models=reference_models,
         population=max(population, len(sides[0])),
         fingerprints=fingerprints,
@@ -262,7 +272,7 @@ def audit(
     audited = _flag_only_where_detected(audited)
     call = audit_call(
         name=name,
-        recipe=recipe,
+        recipe=own_recipe,
         reference_models=reference_models,
         attacks=choice,
         recoveries=recovering,
@@ -372,9 +382,14 @@ def _flag_only_where_detected(audited: ModelAudit) -> ModelAudit:
 
 
 def _harm(
-    scores: Scores, shuffled: ShuffledChallenge, correct: Bits | None, shares: Shares, confidence: float
+    scores: Scores,
+    shuffled: ShuffledChallenge,
+    labels: Labels | None,
+    correct: Bits | None,
+    shares: Shares,
+    confidence: float,
 ) -> Harm:
-    labels, groups = shuffled.challenge.records.labels, shuffled.challenge.records.groups
+    groups = shuffled.challenge.records.groups
     risk = most_at_risk(scores)
 
     def accuracies(names: NDArray[Any] | None) -> tuple[GroupAccuracy, ...]:
@@ -405,18 +420,6 @@ def _require_disjoint(public: Records, judged: Records) -> Records:
             f"among them. Leave these out."
         )
     return public
-
-
-def _classified_correctly(view: LabelOnly, challenge: Challenge) -> Bits | None:
-    """Whether the model classifies each record correctly; None where labels are not known."""
-    labels = challenge.records.labels
-    if labels is None:
-        return None
-    if not isinstance(view, BlackBox):
-        return np.asarray(view.labels(challenge.records.inputs) == labels, dtype=np.bool_)
-    log_confidences = view.log_confidences(challenge.records.inputs)
-    known = check_labels(challenge.records, log_confidences.shape[1])
-    return np.asarray(log_confidences.argmax(axis=1) == known, dtype=np.bool_)
 
 
 def _column(name: str, values: object) -> Numbers:

@@ -8,6 +8,7 @@ from privet.arguments import format_value
 from privet.attacks import Attack, Shokri
 from privet.attacks.membership.reference_attack import ReferenceAttack
 from privet.attacks.membership.registry import ATTACKS, Knowledge, Means, NamedAttack, Need, find_attacks
+from privet.attacks.quantities import Quantities
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.scores import References
@@ -68,14 +69,17 @@ def default_names(means: Means) -> tuple[str, ...]:
     """The attacks that are run where none is named.
 
     They are few, because the level is divided over them. With references: RMIA and BaVarIA together, and the
-    loss to compare them with; without: the loss and modified entropy; where only labels are visible: the gap.
-    One rule for every number of references: the sum was the best, or as good as the best, at 1, 2, 4 and 16
-    pairs on sets of data that had no part in its making (docs/benchmarks-attacks.md).
+    loss to compare them with; without: the loss and modified entropy (of a regression model the loss); where
+    only labels are visible: the gap. One rule for every number of references: the sum was the best, or as
+    good as the best, at 1, 2, 4 and 16 pairs on sets of data that had no part in its making
+    (docs/benchmarks-attacks.md). Regression models with references are attacked by LiRA and the loss.
     """
     if not isinstance(means.view, BlackBox):
         return ("gap",)
     if means.records.labels is None:
         return ("entropy",)
+    if isinstance(means.view, Quantities):
+        return ("loss", "lira") if means.references else ("loss",)
     return ("loss", "ensemble") if means.references else ("loss", "modified-entropy")
 
 
@@ -83,7 +87,7 @@ def explain_choice(choice: AttackChoice, references: bool) -> tuple[Check, ...]:
     """For a report: which attacks were run by default, and why these; nothing where they were asked for."""
     if not choice.by_default:
         return ()
-    names = " and ".join(attack.kind.name for attack in choice.named)
+    names = " and ".join(attack.name for attack in choice.named)
     why = (
         "The loss is the floor. RMIA + BaVarIA was the best attack, or as good as the best, at every number "
         "of reference models in our benchmarks."

@@ -11,6 +11,7 @@ from privet.attacks.membership.white_box import Shadow
 from privet.attacks.shadows import HalvesBesideRest, Recipe, Study, conduct
 from privet.attacks.shadows.whole_models import train_shadows
 from privet.errors import InvalidArgument
+from privet.frame_columns import FrameColumns
 from privet.pipeline.records import ShuffledChallenge
 from privet.private_folders import private_folder
 from privet.views import BlackBox, Labels, Rows
@@ -120,6 +121,9 @@ class _SameRecipe(Recipe):
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
         return self.recipe.fit(inputs, labels, seed)
+
+    def naming(self, columns: FrameColumns | None) -> "_SameRecipe":
+        return _SameRecipe(self.recipe.naming(columns))
 
     def description(self) -> str:
         return "of this run"

@@ -113,7 +113,7 @@ def comparison(report: ReportContent, names: dict[str, str]) -> Html:
 
 
 def _overview(audits: Sequence[ModelAudit], fpr: float | None, names: dict[str, str]) -> Html:
-    header = ["Model", "Verdict", "Test accuracy", "AUC"]
+    header = ["Model", "Verdict", _utility_name(audits), "AUC"]
     if fpr is not None:
         header.append(f"Found at {percent(fpr)} false alarms")
     header += ["ε at least, on records", "ε at least, on canaries", "ε at most"]
@@ -123,7 +123,7 @@ def _overview(audits: Sequence[ModelAudit], fpr: float | None, names: dict[str, 
         row = [
             element("a", text(audit.name), {"href": f"#{names[audit.name]}"}),
             badge_html(audit_badge(audit)),
-            text("–" if audit.test_accuracy is None else percent(audit.test_accuracy)),
+            text(audit.utility or "–"),
             text(fraction(leakage.auc.value)),
         ]
         if fpr is not None:
@@ -136,6 +136,10 @@ def _overview(audits: Sequence[ModelAudit], fpr: float | None, names: dict[str, 
         ]
         rows.append(row)
     return table("All models, as given", header, rows, "overview")
+
+
+def _utility_name(audits: Sequence[ModelAudit]) -> str:
+    return "Test accuracy" if all(audit.regression is None for audit in audits) else "Test accuracy or R²"
 
 
 def _format_epsilon(epsilon: float | None) -> str:

@@ -23,6 +23,7 @@ from privet.fingerprints import Fingerprint, Fingerprints, code_fingerprint, pac
 from privet.guarantees import Guarantee, delta_warning
 from privet.ledger import Ledger
 from privet.reporting.charts.proved_curve import highest_tpr
+from privet.reporting.numbers import percent
 from privet.reporting.recovery_facts import RecoveryResult
 from privet.scores import Scores
 from privet.views import Adversary
@@ -175,6 +176,26 @@ class ReferenceModels:
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class RegressionFit:
+    """How well a regression model predicts members and others: R², and the root of the mean squared error.
+
+    R² is None where all quantities of a side are the same.
+    """
+
+    train_r2: float | None
+    test_r2: float | None
+    train_error: float
+    test_error: float
+
+    def __str__(self) -> str:
+        sides = ((self.train_r2, self.train_error, "members"), (self.test_r2, self.test_error, "others"))
+        return ", ".join(
+            f"{'–' if r2 is None else f'{r2:.3f}'} on {side} (error {error:.4g})" for r2, error, side in sides
+        )
+
+
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelAudit:
     """One model: the attacks on it, and its ε bounded from both sides at one δ.
@@ -191,6 +212,7 @@ class ModelAudit:
     ledger: Ledger | None = None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
+    regression: RegressionFit | None = None
     checks: Sequence[Check] = ()
     harm: Harm | None = None
     population: int | None = None
@@ -256,9 +278,20 @@ class ModelAudit:
                 "epsilon_upper": self.epsilon_proved,
                 "delta": self.delta,
                 "test_accuracy": self.test_accuracy,
+                "test_r2": None if self.regression is None else self.regression.test_r2,
             }
             for result in self.results
         ]
+
+    @property
+    def utility(self) -> str | None:
+        """How good the model is on records that it was not trained on; None where that is not known.
+
+        The accuracy of a classifier, R² of a regression model.
+        """
+        if self.regression is not None:
+            return None if self.regression.test_r2 is None else f"R² {self.regression.test_r2:.3f}"
+        return None if self.test_accuracy is None else percent(self.test_accuracy)
 
     @property
     def strongest(self) -> AttackResult:

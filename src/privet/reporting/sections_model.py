@@ -51,6 +51,10 @@ def key_figures(audit: ModelAudit) -> Html:
     if audit.test_accuracy is not None:
         trained = "" if audit.train_accuracy is None else f"on members: {percent(audit.train_accuracy)}"
         cards.append(("Accuracy on others", percent(audit.test_accuracy), trained))
+    if audit.regression is not None:
+        fit = audit.regression
+        r2 = ("–" if value is None else fraction(value) for value in (fit.test_r2, fit.train_r2))
+        cards.append(("R² on others", next(r2), f"on members: {next(r2)}"))
     records = f"{count(leakage.roc.members)} members and {count(leakage.roc.others)} others were scored by "
     return join_html(
         [

@@ -4,7 +4,7 @@
 are not met is refused with the missing need and its fix.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -26,8 +26,10 @@ from privet.attacks.membership.likelihood_ratio import BASE, RMIA, OfflineBASE, 
 from privet.attacks.membership.lira import LiRA, OfflineLiRA
 from privet.attacks.membership.quantile import QuantileRegression
 from privet.attacks.membership.shokri import Shokri
+from privet.attacks.membership.taught_label_only import NoiseClassifier
 from privet.attacks.membership.thresholds import Confidence, Entropy, Gap, Loss, ModifiedEntropy
 from privet.attacks.membership.white_box import GradientAlignment, GradientNorm, LayerClassifier, Shadow
+from privet.attacks.quantities import Quantities
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
 from privet.views import BlackBox, LabelOnly, WhiteBox
@@ -46,6 +48,8 @@ __all__ = [
 
 _STRENGTHS = (0.1, 0.3, 1.0)  # of Gaussian noise, in standard deviations of a feature
 _FLIPS = (0.02, 0.05, 0.1)  # of the features of a record of zeros and ones
+# Where shadow models tell which strength is best, there are more to choose from.
+_TAUGHT_STRENGTHS, _TAUGHT_FLIPS = (0.03, 0.1, 0.2, 0.5, 1.0), (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 @final
@@ -101,6 +105,11 @@ CONFIDENCES = Need(
     "a model that shows confidences",
     "Give a model with predict_proba or a torch module, or take gap.",
     lambda means: isinstance(means.view, BlackBox),
+)
+CLASSES = Need(
+    "a classifier",
+    "Take loss, or an attack with reference models.",
+    lambda means: not isinstance(means.view, Quantities),
 )
 PARAMETERS = Need(
     "the parameters of the model",
@@ -165,24 +174,26 @@ def _reference_attack(name: str, kind: Callable[[References], Attack[Any]], *nee
     )
 
 
-def _noises(records: Records) -> tuple[Noise, ...]:
+def _noises(
+    records: Records, strengths: Sequence[float] = _STRENGTHS, flips: Sequence[float] = _FLIPS
+) -> tuple[Noise, ...]:
     """Bit flips for zeros and ones, else Gaussian noise in units of a feature's standard deviation.
 
     The unit is rounded to two digits, so that it does not depend on the order of the records.
     """
     values = np.asarray(records.inputs, dtype=np.float64).reshape(len(records), -1)
     if np.isin(values, (0.0, 1.0)).all():
-        return tuple(BitFlips(rate) for rate in _FLIPS)
+        return tuple(BitFlips(rate) for rate in flips)
     unit = float(f"{np.nanmean(np.nanstd(values, axis=0)):.2g}")
-    return tuple(GaussianNoise(strength * (unit or 1.0)) for strength in _STRENGTHS)
+    return tuple(GaussianNoise(strength * (unit or 1.0)) for strength in strengths)
 
 
 _ALL_ATTACKS = (
     _target_attack("loss", Loss, LABELS, CONFIDENCES),
-    _target_attack("confidence", Confidence, CONFIDENCES),
-    _target_attack("entropy", Entropy, CONFIDENCES),
-    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CONFIDENCES),
-    _target_attack("gap", Gap, LABELS),
+    _target_attack("confidence", Confidence, CLASSES, CONFIDENCES),
+    _target_attack("entropy", Entropy, CLASSES, CONFIDENCES),
+    _target_attack("modified-entropy", ModifiedEntropy, LABELS, CLASSES, CONFIDENCES),
+    _target_attack("gap", Gap, LABELS, CLASSES),
     NamedAttack(
         "noise", NoiseRobustness, (LABELS, NUMBERS), lambda known: NoiseRobustness(_noises(known.records))
     ),
@@ -193,6 +204,14 @@ _ALL_ATTACKS = (
         lambda known: AugmentationRobustness(shift_transforms(1), _noises(known.records)),
     ),
     _target_attack("boundary", BoundaryDistance, LABELS, NUMBERS),
+    NamedAttack(
+        "taught-noise",
+        NoiseClassifier,
+        (LABELS, NUMBERS, SHADOWS),
+        lambda known: NoiseClassifier(
+            known.shadows, _noises(known.records, _TAUGHT_STRENGTHS, _TAUGHT_FLIPS)
+        ),
+    ),
     _reference_attack("lira", LiRA),
     _reference_attack("offline-lira", OfflineLiRA),
     _reference_attack("rmia", RMIA),
@@ -202,7 +221,7 @@ _ALL_ATTACKS = (
     _reference_attack("bavaria", BaVarIA),
     _reference_attack("offline-bavaria", OfflineBaVarIA),
     _reference_attack("ensemble", Ensemble),
-    _reference_attack("shokri", Shokri, ALL_CONFIDENCES),
+    _reference_attack("shokri", Shokri, CLASSES, ALL_CONFIDENCES),
     NamedAttack(
         "quantile",
         QuantileRegression,

@@ -13,6 +13,7 @@ from privet.attacks.preflight.false_alarms import LEVEL, draw_sides
 from privet.attacks.preflight.features import Features, project_randomly, standardize, to_numbers
 from privet.attacks.preflight.near_pairs import count_pairs_across
 from privet.checks import Check, Outcome
+from privet.record_hashes import hash_records
 from privet.scores import Bits, Challenge
 from privet.views import Rows
 
@@ -120,6 +121,8 @@ def near_duplicates(challenge: Challenge, *, fpr: float, seed: int = 0) -> Check
 
 def _groups(inputs: Rows) -> NDArray[np.int64]:
     """A number for each record; only equal records have equal numbers."""
+    if inputs.dtype.names is not None:  # several inputs
+        return np.unique(hash_records(inputs), return_inverse=True)[1].astype(np.int64)
     flat = np.ascontiguousarray(inputs.reshape(len(inputs), -1))
     if flat.dtype.kind in "biuf":
         if flat.dtype.kind == "f":

@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from privet.record_inputs import has_several_inputs, split_inputs
 from privet.views import Rows
 
 __all__ = ["project_randomly", "standardize", "summarize_records", "to_numbers"]
@@ -20,6 +21,8 @@ def to_numbers(inputs: Rows) -> Features:
 
     NaN and infinity become 0.
     """
+    if has_several_inputs(inputs):
+        return np.concatenate([to_numbers(part) for part in split_inputs(inputs).values()], axis=1)
     if inputs.dtype.kind in "biuf":
         flat = inputs.reshape(len(inputs), -1).astype(np.float32)  # a copy, which may be changed
         return np.nan_to_num(flat, copy=False, nan=0.0, posinf=0.0, neginf=0.0)

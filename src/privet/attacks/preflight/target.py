@@ -3,6 +3,7 @@
 import numpy as np
 
 from privet.attacks.preflight.reference_losses import compare_losses
+from privet.attacks.quantities import Quantities
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
 from privet.scores import Challenge, References
@@ -59,6 +60,8 @@ def answers_are_probabilities(view: LabelOnly, challenge: Challenge) -> Check:
     name = "answers are probabilities"
     if not isinstance(view, BlackBox):
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view shows only labels.")
+    if isinstance(view, Quantities):
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="The model predicts quantities.")
     rows = challenge.records.inputs[:_ASKED]
     advice = "Say what the model gives: Logits(f) or Probabilities(f)."
     try:
@@ -101,6 +104,8 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
         return Check(name=name, outcome=Outcome.SKIPPED, finding="The view refuses to answer these records.")
     right, theirs = phi > 0, references.signals[:, 0] > 0
     sentences, warned = [], False
+    # φ > 0 is p > ½: an error below √(2 ln 2) = 1.18 units.
+    good = "within 1.2 typical errors of the truth" if isinstance(view, Quantities) else "right"
     for side, mine, trained in (
         ("trained on", challenge.members, references.members),
         ("not trained on", ~challenge.members, ~references.members),
@@ -113,7 +118,7 @@ def references_are_alike(view: LabelOnly, challenge: Challenge, references: Refe
         spread = float(rates.var(ddof=1)) * (1 + 1 / len(rates)) if len(rates) > 1 else chance
         warned |= abs(target - float(rates.mean())) > _APART + _DEVIATIONS * (chance + spread) ** 0.5
         sentences.append(
-            f"on records {side} the target is right in {target:.1%}, the references in {rates.mean():.1%}"
+            f"on records {side} the target is {good} in {target:.1%}, the references in {rates.mean():.1%}"
         )
     finding = f"{'; '.join(sentences) or 'There is no side that both have'}."
     finding = finding[0].upper() + finding[1:]

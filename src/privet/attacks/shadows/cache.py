@@ -9,6 +9,7 @@ counts as missing, and the model is trained again; no more is read of it than su
 owner can read the folder, because signals say something about records.
 """
 
+import datetime
 import hashlib
 import io
 import math
@@ -36,6 +37,8 @@ __all__ = ["Cache"]
 _FORMAT = 2
 _MOST_CLASSES = 2**16
 _HEADER_BYTES = 2**16  # of names and headers
+_CELLS = (bool, int, float, complex, str, bytes, np.generic, datetime.date, datetime.time, datetime.timedelta)
+_CELL_PACKAGES = ("pandas.", "decimal")
 _READ = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )  # does not wait where somebody put a pipe
@@ -146,13 +149,24 @@ def _read_array(stream: IO[bytes], wanted: tuple[int | None, ...]) -> Numbers:
 
 
 def _update(digest: "hashlib._Hash", table: Rows) -> None:
-    if table.dtype.hasobject:
-        raise InvalidArgument(
-            "'records' must be numbers or text of fixed length to be cached, got Python objects. "
-            "Convert them, or leave the cache out."
-        )
-    digest.update(f"{table.dtype.str} {table.shape}\n".encode())
+    words = table.dtype.str if table.dtype.names is None else repr(table.dtype.descr)
+    digest.update(f"{words} {table.shape}\n".encode(errors="surrogatepass"))
+    if table.dtype.hasobject:  # columns of several types
+        for cell in table.ravel().tolist():
+            digest.update(_cell(cell))
+        return
     digest.update(np.ascontiguousarray(table).reshape(-1).view(np.uint8).data)
+
+
+def _cell(cell: object) -> bytes:
+    """One value of a data frame, with its type; refused where its text may be that of another value."""
+    if cell is None or isinstance(cell, _CELLS) or type(cell).__module__.startswith(_CELL_PACKAGES):
+        text = f"{type(cell).__name__} {cell!r}".encode(errors="surrogatepass")
+        return b"%d:" % len(text) + text
+    raise InvalidArgument(
+        f"'records' must hold numbers, text and dates to be cached, got a {type(cell).__name__}. "
+        "Convert them, or leave the cache out."
+    )
 
 
 def _package_versions() -> str:
@@ -169,7 +183,10 @@ def _package_versions() -> str:
 def _hash_own_code() -> str:
     """Everything in this folder, and the files beside it that turn a model's answers into signals."""
     here = Path(__file__).parent
-    beside = [here.parents[1] / "views.py", here.parent / "model_views.py", here.parent / "outputs.py"]
+    beside = [
+        *(here.parents[1] / name for name in ("views.py", "frame_columns.py", "record_inputs.py")),
+        *(here.parent / name for name in ("model_views.py", "outputs.py", "torch_inputs.py")),
+    ]
     sources = [*sorted(here.glob("*.py")), *beside]
     digest = hashlib.sha256()
     for source in sources:

@@ -1,12 +1,12 @@
 """Which engine trains the models, by a short measurement, and why. The choice is data, and is shown.
 
 Every engine gives the same models, so the quickest is taken. For torch recipes a few steps of each engine are
-timed: one model by itself with all threads, one model with a single thread (what each process would do), and
-a stack. For other recipes the first model is trained and timed; its answers are used.
+measured: one model by itself with all threads, one model with a single thread (what each process would do),
+and a stack. For other recipes the first model is trained and measured; its answers are used. Processor time
+is measured and not the clock, so that other programs on the machine do not change the choice (``timing``).
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -17,7 +17,7 @@ from privet.attacks.shadows.cores import usable_cores
 from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
 from privet.attacks.shadows.processes import Processes
 from privet.attacks.shadows.recipe import Recipe
-from privet.attacks.shadows.timing import Estimate, estimate, seconds_in_processes
+from privet.attacks.shadows.timing import Estimate, estimate, processor_seconds, seconds_in_processes
 
 __all__ = ["EngineChoice", "choose"]
 
@@ -76,9 +76,11 @@ def _pick_quickest(estimates: tuple[Estimate, ...], first: ModelSignals | None =
 
 def _time_first_model(job: Job, models: Sequence[int], cores: int) -> EngineChoice:
     whole("number of models", len(models))
-    started = time.perf_counter()
-    (first,) = Sequential().run(job, models[:1], lambda _done: None)
-    seconds_per_model, left = time.perf_counter() - started, len(models) - 1
+    answers: list[ModelSignals] = []
+    seconds_per_model = processor_seconds(
+        lambda: answers.extend(Sequential().run(job, models[:1], lambda _done: None)), cores
+    )
+    (first,), left = answers, len(models) - 1
     processes = Processes(cores)
     return _pick_quickest(
         (

@@ -30,6 +30,7 @@ from privet.attacks.shadows.engine import Job, ModelSignals, ShadowEngine, Tick,
 from privet.attacks.shadows.worker import ARRAYS
 from privet.errors import PrivetError
 from privet.private_folders import private_folder
+from privet.views import Rows
 
 __all__ = ["Processes", "WorkerFailed", "pickle_recipe"]
 
@@ -168,12 +169,21 @@ def _pickling_refusal(job: Job) -> str | None:
 
 
 def _write_job(job: Job, folder: Path) -> None:
+    """The job as files: arrays for all workers to map, and the rest pickled, with tables of objects."""
+    objects: dict[str, Rows] = {}
+
+    def write(name: str, table: Rows) -> None:
+        if table.dtype.hasobject:
+            objects[name] = table
+        else:
+            np.save(folder / f"{name}.npy", table)
+
     for name, table in zip(ARRAYS, (job.inputs, job.labels, job.members), strict=True):
-        np.save(folder / f"{name}.npy", table)
+        write(name, table)
     names: list[str | None] = []
     for number, rows in enumerate(job.query_inputs):
         names.append(None if rows is job.inputs else f"query{number}")
         if names[-1] is not None:
-            np.save(folder / f"{names[-1]}.npy", rows)
-    data, _ = pickle_recipe((job.recipe, job.seeds, names, job.keep_confidences))
+            write(f"query{number}", rows)
+    data, _ = pickle_recipe((job.recipe, job.seeds, names, job.keep_confidences, objects))
     (folder / "job.pickle").write_bytes(data)

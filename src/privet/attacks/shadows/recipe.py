@@ -7,7 +7,7 @@ trained.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -15,9 +15,12 @@ import numpy as np
 from privet.arguments import format_value
 from privet.attacks.model_views import see
 from privet.attacks.outputs import Outputs
+from privet.attacks.quantities import is_regression, predict_function
 from privet.attacks.shadows.fingerprints import fingerprint
 from privet.errors import InvalidArgument, MissingPackage
-from privet.views import BlackBox, Labels, Rows
+from privet.frame_columns import FrameColumns
+from privet.record_inputs import to_arguments
+from privet.views import BlackBox, Labels, Numbers, Rows
 
 __all__ = ["CallableRecipe", "Recipe", "ScikitRecipe", "to_recipe", "widen"]
 
@@ -31,11 +34,23 @@ class Recipe(ABC):
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
         """Train a model and give the view that its users would have."""
 
+    def fit_quantities(self, inputs: Rows, targets: Numbers, seed: int) -> Callable[[Any], object]:
+        """Train a regression model, and give the function from rows to its predictions."""
+        raise InvalidArgument(
+            f"'recipe' must train regression models for a target that predicts quantities, got a "
+            f"{type(self).__name__}. Give a ScikitRecipe, a TorchRecipe or a CallableRecipe."
+        )
+
     def giving(self, outputs: Outputs | None) -> "Recipe":
         """The same recipe for models with these outputs, where the recipe does not say its outputs and
         training depends on them.
         """
         del outputs
+        return self
+
+    def naming(self, columns: FrameColumns | None) -> "Recipe":
+        """The same recipe for records that came in a data frame with these columns."""
+        del columns
         return self
 
     @abstractmethod
@@ -51,12 +66,22 @@ class Recipe(ABC):
 class ScikitRecipe(Recipe):
     """An estimator with ``fit`` and ``predict_proba``; a new copy is trained each time.
 
-    Every ``random_state`` among its parameters, in steps of a pipeline too, is set from the model's seed.
+    Every ``random_state`` among its parameters, in steps of a pipeline too, is set from the model's seed. It
+    is fitted on a data frame where the records came in one, so a pipeline can pick its columns by name or
+    type.
     """
 
     estimator: Any
+    columns: FrameColumns | None = None
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
+        estimator = self._fit(inputs, labels, seed)
+        return _require_confidences(see(estimator, columns=self.columns), "estimator")
+
+    def fit_quantities(self, inputs: Rows, targets: Numbers, seed: int) -> Callable[[Any], object]:
+        return predict_function(self._fit(inputs, targets, seed), self.columns)
+
+    def _fit(self, inputs: Rows, labels: Labels | Numbers, seed: int) -> Any:  # noqa: ANN401
         estimator = _clone(self.estimator)
         state = seed % 2**32
         random = {
@@ -66,8 +91,10 @@ class ScikitRecipe(Recipe):
         }
         if random:
             estimator.set_params(**random)
-        estimator.fit(inputs, labels)
-        return _require_confidences(see(estimator), "estimator")
+        return estimator.fit(_to_given_form(inputs, self.columns), labels)
+
+    def naming(self, columns: FrameColumns | None) -> "ScikitRecipe":
+        return self if columns is None else replace(self, columns=columns)
 
     def with_settings_of(self, model: Any) -> "ScikitRecipe":  # noqa: ANN401 - scikit-learn has no types
         """The recipe by which a fitted estimator of the same class was trained, by its own settings.
@@ -83,7 +110,8 @@ class ScikitRecipe(Recipe):
         import sklearn  # type: ignore[import-untyped]
 
         estimator = _clone(self.estimator)
-        return fingerprint((sklearn.__version__, type(estimator), estimator.get_params(deep=True)))
+        own = fingerprint((sklearn.__version__, type(estimator), estimator.get_params(deep=True)))
+        return own if self.columns is None else f"{own} {self.columns.description()}"
 
 
 @final
@@ -93,46 +121,68 @@ class CallableRecipe(Recipe):
 
     A function can read anything, so only its author knows when it has changed. With a ``version`` its models'
     signals are cached under that word; change the word whenever the function changes. Without a version
-    nothing is cached.
+    nothing is cached. The function gets the inputs as they were given: an array, a data frame, a dictionary
+    or a tuple of arrays.
     """
 
-    train: Callable[[Rows, Labels, int], object]
+    train: Callable[..., object]
     version: str | None = None
+    columns: FrameColumns | None = None
 
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
-        return _require_confidences(see(self.train(inputs, labels, seed)), "train")
+        model = self.train(_to_given_form(inputs, self.columns), labels, seed)
+        return _require_confidences(see(model, columns=self.columns), "train")
+
+    def fit_quantities(self, inputs: Rows, targets: Numbers, seed: int) -> Callable[[Any], object]:
+        return predict_function(self.train(_to_given_form(inputs, self.columns), targets, seed), self.columns)
+
+    def naming(self, columns: FrameColumns | None) -> "CallableRecipe":
+        return self if columns is None else replace(self, columns=columns)
 
     def description(self) -> str | None:
-        return None if self.version is None else f"callable, version {self.version}"
+        if self.version is None:
+            return None
+        columns = "" if self.columns is None else f" {self.columns.description()}"
+        return f"callable, version {self.version}{columns}"
 
 
 def to_recipe(value: object) -> Recipe:
     """A recipe, from a recipe, from ``train(inputs, labels, seed)``, or from an unfitted scikit-learn
-    classifier.
+    classifier or regressor.
 
     >>> to_recipe(lambda inputs, labels, seed: None)
     CallableRecipe(train=<function <lambda> at ...>, version=None)
     """
     if isinstance(value, Recipe):
         return value
-    if isinstance(value, _Estimator) and not isinstance(value, type):
+    learns = isinstance(value, _Classifies) or is_regression(value)
+    if learns and isinstance(value, _Estimator) and not isinstance(value, type):
         return ScikitRecipe(value)
     if callable(value) and not isinstance(value, type) and _takes_three_arguments(value):
         return CallableRecipe(value)
     raise InvalidArgument(
-        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier, or a function train(inputs, "
-        f"labels, seed), got {format_value(value)}. For a torch model give TorchRecipe(model=…, epochs=…), "
-        f"where model makes an untrained module."
+        f"'recipe' must be a Recipe, an unfitted scikit-learn classifier or regressor, or a function "
+        f"train(inputs, labels, seed), got {format_value(value)}. For a torch model give "
+        f"TorchRecipe(model=…, epochs=…), where model makes an untrained module."
     )
 
 
 @runtime_checkable
 class _Estimator(Protocol):
-    """A scikit-learn classifier."""
+    """A scikit-learn classifier or regressor."""
 
     def fit(self, inputs: Any, labels: Any) -> Any: ...  # noqa: ANN401
     def get_params(self, deep: bool = True) -> Any: ...  # noqa: ANN401
+
+
+@runtime_checkable
+class _Classifies(Protocol):
     def predict_proba(self, inputs: Any) -> Any: ...  # noqa: ANN401
+
+
+def _to_given_form(inputs: Rows, columns: FrameColumns | None) -> Any:  # noqa: ANN401 - an array, frame, dict or tuple
+    """The inputs as they were given."""
+    return to_arguments(inputs) if columns is None else columns.to_frame(inputs)
 
 
 def _takes_three_arguments(function: Callable[..., object]) -> bool:

@@ -10,7 +10,7 @@ from typing import final
 from privet.arguments import fraction, open_fraction, whole
 from privet.errors import InvalidArgument
 
-__all__ = ["Constant", "Cosine", "Schedule", "StepSchedule"]
+__all__ = ["Constant", "Cosine", "Linear", "Schedule", "StepSchedule", "WarmUp"]
 
 
 class Schedule(ABC):
@@ -48,6 +48,46 @@ class Cosine(Schedule):
     def factor(self, step: int, steps: int) -> float:
         whole("steps", steps)
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+@final
+@dataclass(frozen=True)
+class Linear(Schedule):
+    """A straight line from 1 down to ``floor``.
+
+    >>> [Linear().factor(t, 4) for t in range(4)]
+    [1.0, 0.75, 0.5, 0.25]
+    """
+
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor <= 1:
+            raise InvalidArgument(f"'floor' must lie in [0, 1], got {self.floor!r}. Use 0.")
+
+    def factor(self, step: int, steps: int) -> float:
+        whole("steps", steps)
+        return 1.0 - (1.0 - self.floor) * step / steps
+
+
+@final
+@dataclass(frozen=True)
+class WarmUp(Schedule):
+    """A straight line up to 1 over this share of the run, and then another schedule over the rest.
+
+    >>> [round(WarmUp(0.5, Linear()).factor(t, 8), 2) for t in range(8)]
+    [0.25, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+
+    share: float = 0.1
+    then: Schedule = Constant()
+
+    def __post_init__(self) -> None:
+        open_fraction("share", self.share)
+
+    def factor(self, step: int, steps: int) -> float:
+        rising = min(steps - 1, math.ceil(self.share * steps))
+        return (step + 1) / rising if step < rising else self.then.factor(step - rising, steps - rising)
 
 
 @final

@@ -6,9 +6,11 @@ threads never wait for each other, and the threads inside of one large product d
 by ``torch.func`` (``functional``), one tile at a time.
 """
 
+import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -25,8 +27,9 @@ from privet.attacks.shadows.stacking import train_stack
 from privet.attacks.shadows.timing import time_step
 from privet.attacks.shadows.torch_recipe import InitialModel, TorchRecipe, initialize_model, to_tensor
 from privet.errors import InvalidArgument
+from privet.record_inputs import has_several_inputs
 
-__all__ = ["Stacked", "seconds_per_model_step"]
+__all__ = ["Stacked", "seconds_per_model_step", "time_with_threads"]
 
 _MEMORY = 2**30  # bytes of weights, optimizer state and activations at a time
 _TOGETHER = 8  # models that one thread trains together; with more, memory traffic costs more than it saves
@@ -57,6 +60,10 @@ class Stacked(ShadowEngine):
         recipe = job.recipe
         if not isinstance(recipe, TorchRecipe):
             return f"a {type(recipe).__name__} does not say how its models are trained"
+        if has_several_inputs(job.inputs):
+            return "its records have several inputs"
+        if recipe.stopping is not None:
+            return "each model stops at its own epoch"
         module = initialize_model(recipe, 0).module
         if isinstance(
             chain_layers(
@@ -77,6 +84,11 @@ class Stacked(ShadowEngine):
         if not isinstance(recipe, TorchRecipe):
             raise InvalidArgument(
                 f"'recipe' must be a TorchRecipe for models that are stacked, got {type(recipe).__name__}. "
+                f"Take another engine."
+            )
+        if has_several_inputs(job.inputs) or recipe.stopping is not None:
+            raise InvalidArgument(
+                f"'recipe' must be one whose models can be stacked, and {self.refusal(job)}. "
                 f"Take another engine."
             )
         check_models(job, models)
@@ -104,9 +116,17 @@ class Stacked(ShadowEngine):
 
 
 def seconds_per_model_step(
-    engine: Stacked, job: Job, recipe: TorchRecipe, inputs: Tensor, labels: Tensor, models: Sequence[int]
+    engine: Stacked,
+    job: Job,
+    recipe: TorchRecipe,
+    inputs: Tensor,
+    labels: Tensor,
+    models: Sequence[int],
+    to_beat: float,
 ) -> float:
-    """Wall-clock seconds for one step of one model, measured with as many threads as a run would have."""
+    """Seconds for one step of one model on a machine of its own, measured with as many threads as a run would
+    have.
+    """
     together, busy = engine._layout(recipe, inputs, len(models))
     stacks = [models[at : at + together] for at in range(0, together * busy, together)]
     stacks = [stack for stack in stacks if len(stack)]
@@ -121,16 +141,44 @@ def seconds_per_model_step(
         train_stack(recipe, made[index], inputs, labels, members[index], seeds[index], steps=steps)
 
     if len(stacks) == 1:
-        return time_step(lambda steps: train(0, steps), most_steps) / len(stacks[0])
+        together = len(stacks[0])
+        return time_with_threads(lambda steps: train(0, steps), most_steps, to_beat * together)[1] / together
     before = torch.get_num_threads()
     with ThreadPoolExecutor(busy, initializer=torch.set_num_threads, initargs=(1,)) as pool:
 
         def train_all(steps: int) -> None:
             list(pool.map(train, range(len(stacks)), [steps] * len(stacks)))
 
-        seconds = time_step(train_all, most_steps)
+        seconds = time_step(train_all, most_steps, len(stacks))
     torch.set_num_threads(before)
     return seconds / sum(map(len, stacks))
+
+
+def time_with_threads(
+    run: Callable[[int], None], most_steps: int, to_beat: float = math.inf
+) -> tuple[float, float]:
+    """Seconds for each step of ``run`` with one thread, and with as many as torch uses.
+
+    The second is never above the first: threads of torch that wait for one without a core keep working, so on
+    a loaded machine their processor time says little, and that of one thread is the better estimate. It is
+    not measured where all threads together could not beat ``to_beat`` seconds.
+    """
+    threads = torch.get_num_threads()
+    with _one_thread():
+        alone = time_step(run, most_steps)
+    if threads == 1 or alone / threads > to_beat:
+        return alone, alone
+    return alone, min(alone, time_step(run, most_steps, threads))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @final
@@ -217,15 +265,16 @@ def _try_functional(recipe: TorchRecipe, job: Job) -> str | None:
     rows = [np.flatnonzero(job.members[model]) for model in (0, min(1, len(job.members) - 1))]
     made = [initialize_model(recipe, 0), initialize_model(recipe, 1)]
     try:
-        train_stack(
-            recipe,
-            made,
-            to_tensor(made[0].module, job.inputs),
-            torch.as_tensor(job.labels),
-            rows,
-            (0, 1),
-            steps=1,
-        )
+        with _one_thread():
+            train_stack(
+                recipe,
+                made,
+                to_tensor(made[0].module, job.inputs),
+                torch.as_tensor(job.labels),
+                rows,
+                (0, 1),
+                steps=1,
+            )
     except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
         return f"torch.func does not take it ({str(error).splitlines()[0][:80]})"
     return None

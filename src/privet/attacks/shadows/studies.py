@@ -5,7 +5,7 @@ be. The reference models belong to the adversary. Signals and membership bits ar
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, final
@@ -19,7 +19,7 @@ from privet.attacks.shadows.choice import EngineChoice, choose
 from privet.attacks.shadows.engine import Job, ModelSignals, Sequential, ShadowEngine
 from privet.attacks.shadows.processes import WorkerFailed
 from privet.attacks.shadows.progress import ShadowProgress
-from privet.attacks.shadows.recipe import Recipe, to_recipe
+from privet.attacks.shadows.recipe import to_recipe
 from privet.attacks.shadows.splits import MOST_MODELS, Halves, Split, model_seed
 from privet.errors import InvalidArgument
 from privet.scores import Records, References
@@ -48,7 +48,7 @@ class Study:
 
 
 def study(
-    recipe: Recipe | Callable[..., object],
+    recipe: object,
     records: Records,
     models: int = 16,
     *,
@@ -63,7 +63,7 @@ def study(
     """Train ``models`` shadow models on parts of the records and ask each about all of them.
 
     ``recipe`` is a ``Recipe``, a function ``train(inputs, labels, seed)``, or an unfitted scikit-learn
-    classifier.
+    classifier or regressor.
 
     ``split`` is ``Halves()`` unless another is given. With a ``cache`` folder a finished model is never
     trained again, neither after a kill nor for a study with more models; a changed recipe or record is
@@ -85,7 +85,7 @@ def study(
 
 
 def conduct(
-    recipe: Recipe | Callable[..., object],
+    recipe: object,
     records: Records,
     models: int = 16,
     *,
@@ -117,7 +117,7 @@ def conduct(
 
 
 def _prepare_job(
-    recipe: Recipe | Callable[..., object],
+    recipe: object,
     records: Records,
     models: int,
     seed: int,
@@ -142,7 +142,7 @@ def _prepare_job(
             "'records' must be enough for every model to have a member, got too few. Give more records."
         )
     return Job(
-        recipe=to_recipe(recipe),
+        recipe=to_recipe(recipe).naming(records.columns),
         inputs=records.inputs,
         labels=labels,
         members=members,

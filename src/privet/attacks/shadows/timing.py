@@ -1,4 +1,9 @@
-"""How long an engine would take: short measurements, and the estimates that follow from them."""
+"""How long an engine would take on a machine of its own: short measurements of processor time.
+
+A clock also counts the time in which other programs had the core, and on a loaded machine that is most of
+the time, and never the same part. Processor time counts this program's own work. Engines are compared by the
+processor time on their longest path: that of the thread that everything waits for.
+"""
 
 import hashlib
 import time
@@ -11,16 +16,24 @@ import numpy as np
 
 from privet.attacks.shadows.engine import Job, ShadowEngine
 
-__all__ = ["Estimate", "estimate", "measure_spare_cores", "seconds_in_processes", "time_step"]
+__all__ = [
+    "Estimate",
+    "estimate",
+    "measure_parallel_gain",
+    "processor_seconds",
+    "seconds_in_processes",
+    "time_step",
+]
 
 _START = 3.0  # seconds until a process has loaded torch
-_TIMED = 0.25  # seconds for each engine
+_TIMED = 0.25  # seconds of work for each engine
+_LONGEST = 1.0  # second by the clock, for a machine with so much load that the work takes long
 
 
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds that an engine would take, or why it cannot do the job."""
+    """The seconds that an engine would take if nothing else ran, or why it cannot do the job."""
 
     engine: ShadowEngine
     seconds: float | None
@@ -39,49 +52,59 @@ def estimate(engine: ShadowEngine, job: Job, seconds: Callable[[], float]) -> Es
 def seconds_in_processes(seconds_per_model: float, models: int, workers: int) -> float:
     """Seconds for so many models in ``workers`` processes, with the time that the processes take to start.
 
-    Other programs may use some of the cores, so the number of free cores is measured too.
+    Cores share caches and memory, so ``workers`` processes do less than ``workers`` times the work of one.
     """
     rounds = -(-models // workers)
-    return _START + seconds_per_model * rounds * workers / measure_spare_cores(workers)
+    return _START + seconds_per_model * rounds * workers / measure_parallel_gain(workers)
 
 
-def measure_spare_cores(cores: int) -> float:
-    """How much more work ``cores`` busy threads do than one, from 1 to ``cores``.
+def measure_parallel_gain(cores: int) -> float:
+    """How much more work ``cores`` busy threads do than one, from 1 to ``cores``, by the processor time that
+    a piece of work takes alone and beside others.
 
-    The measurement takes a tenth of a second.
+    Two threads of one physical core, or threads that wait for memory, take more processor time for the same
+    work. What other programs do is not counted: on a fair machine they slow down every engine alike. The
+    measurement takes a tenth of a second.
     """
     data = bytes(2**23)
 
-    def work(_number: int) -> None:
+    def work(_number: int) -> float:
+        started = time.thread_time()
         hashlib.sha256(data).digest()  # outside of the interpreter's lock
+        return time.thread_time() - started
 
-    def best_of_three(run: Callable[[], object]) -> float:
-        seconds = []
-        for _ in range(3):
-            started = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - started)
-        return min(seconds)
-
+    alone = min(work(0) for _ in range(3))
+    if cores == 1 or alone <= 0:
+        return float(cores)
     with ThreadPoolExecutor(cores) as pool:
-        together = best_of_three(lambda: list(pool.map(work, range(cores))))
-    return float(np.clip(cores * best_of_three(lambda: work(0)) / together, 1.0, cores))
+        together = min(max(pool.map(work, range(cores))) for _ in range(3))
+    return float(np.clip(cores * alone / max(together, alone), 1.0, cores))
 
 
-def time_step(run: Callable[[int], None], most_steps: int) -> float:
-    """Seconds for each step of ``run(steps)``, which can take ``most_steps`` steps.
+def processor_seconds(run: Callable[[], object], threads: int) -> float:
+    """The processor time on the longest path of ``run``, which works with up to ``threads`` threads.
 
-    The best of three: other programs only make it slower.
+    That is the time of the calling thread, which takes its part of every parallel operation. It is not less
+    than an equal share of all threads' time: where the caller only waits for its helpers, they are the path.
     """
-    warm_up = min(2, most_steps)
-    run(warm_up)
+    own, all_threads = time.thread_time(), time.process_time()
+    run()
+    own, all_threads = time.thread_time() - own, time.process_time() - all_threads
+    return max(own, all_threads / max(1, threads))
+
+
+def time_step(run: Callable[[int], object], most_steps: int, threads: int = 1) -> float:
+    """Processor seconds for each step of ``run(steps)``, which can take ``most_steps`` steps.
+
+    The best of several short samples: caches that other programs empty, and threads that wait busily for a
+    thread without a core, only make it slower. It ends after a quarter of a second of work, and after a
+    second by the clock.
+    """
     started = time.perf_counter()
-    run(warm_up)
-    seconds_per_step = max(1e-6, (time.perf_counter() - started) / warm_up)
-    steps = int(np.clip(_TIMED / 3 / seconds_per_step, warm_up, min(200, most_steps)))
-    best = np.inf
-    for _ in range(3):
-        started = time.perf_counter()
-        run(steps)
-        best = min(best, (time.perf_counter() - started) / steps)
-    return float(best)
+    run(1)
+    best = spent = processor_seconds(lambda: run(1), threads)
+    steps = int(np.clip(_TIMED / 6 / max(1e-6, best), 1, min(100, most_steps)))
+    while spent < _TIMED and time.perf_counter() - started < _LONGEST:
+        seconds = processor_seconds(lambda: run(steps), threads)
+        best, spent = min(best, seconds / steps), spent + max(seconds, 1e-6)
+    return best

@@ -1,11 +1,11 @@
-"""A torch model trained by cross-entropy: its recipe, and the plain training loop that every engine is
-compared with.
+"""A torch model trained by cross-entropy, or by the squared error of a quantity: its recipe, and the plain
+training loop that every engine is compared with.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -19,10 +19,12 @@ from privet.attacks.shadows.optimizers import SGD, Optimizer
 from privet.attacks.shadows.orders import Order
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.shadows.schedules import Constant, Schedule
+from privet.attacks.shadows.stopping import EarlyStopping, StoppingRule
+from privet.attacks.torch_inputs import ModelInputs, call_module, map_inputs, to_model_inputs
 from privet.attacks.torch_outputs import detect_outputs, last_layer_gives, require_two_classes, row_losses
 from privet.attacks.torch_views import TorchView
 from privet.errors import InvalidArgument
-from privet.views import BlackBox, Labels, Rows
+from privet.views import BlackBox, Labels, Numbers, Rows
 
 __all__ = [
     "VIEW_ROWS",
@@ -36,8 +38,8 @@ __all__ = [
     "train_model",
 ]
 
-# From a batch of inputs to the batch that the model is trained on.
-AugmentationFunction = Callable[[Tensor, torch.Generator], Tensor]
+# From a batch of inputs (a dictionary of tensors, where the model has several) to the batch to train on.
+AugmentationFunction = Callable[[Any, torch.Generator], Any]
 VIEW_ROWS = 1024
 _AUGMENTATION_STREAM = 3
 
@@ -48,7 +50,8 @@ class TorchRecipe(Recipe):
     """``model()`` makes a module with its initial weights; it is trained by cross-entropy.
 
     The module gives logits, unless its last layer or ``gives`` says that it gives probabilities, of every
-    class or in one output of class 1 alone.
+    class or in one output of class 1 alone. A module that gives ``Outputs.QUANTITIES`` is trained by the
+    squared error. Weight decay belongs to the optimizer.
 
     For the order of records and partial batches see ``orders``. All of a model's randomness comes from its
     seed, and global random state is restored. Training runs on the CPU.
@@ -61,6 +64,7 @@ class TorchRecipe(Recipe):
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Constant)
     augmentation: AugmentationFunction | None = None
+    stopping: EarlyStopping | None = None
     gives: Outputs | None = None
 
     def __post_init__(self) -> None:
@@ -76,15 +80,27 @@ class TorchRecipe(Recipe):
     def fit(self, inputs: Rows, labels: Labels, seed: int) -> BlackBox:
         made = initialize_model(self, seed)
         train_model(
-            self, made, to_tensor(made.module, inputs), torch.as_tensor(labels), np.arange(len(inputs)), seed
+            self,
+            made,
+            to_model_inputs(made.module, inputs),
+            torch.as_tensor(labels),
+            np.arange(len(inputs)),
+            seed,
         )
         return self.view(made.module)
+
+    def fit_quantities(self, inputs: Rows, targets: Numbers, seed: int) -> Callable[[Any], object]:
+        made = initialize_model(self, seed)
+        recipe = replace(self, gives=Outputs.QUANTITIES)
+        rows = to_model_inputs(made.module, inputs)
+        train_model(recipe, made, rows, torch.as_tensor(targets), np.arange(len(inputs)), seed)
+        return TorchView(made.module, batch=VIEW_ROWS).outputs
 
     def view(self, module: nn.Module) -> TorchView:
         """The view of a trained module that its users would have."""
         return TorchView(module, batch=VIEW_ROWS, gives=self.gives)
 
-    def outputs(self, module: nn.Module, inputs: Tensor) -> Outputs:
+    def outputs(self, module: nn.Module, inputs: ModelInputs) -> Outputs:
         """Whether the module gives logits or probabilities."""
         return self.gives or detect_outputs(module, inputs) or Outputs.LOGITS
 
@@ -108,6 +124,7 @@ class TorchRecipe(Recipe):
             self.optimizer,
             self.schedule,
             self.augmentation,
+            self.stopping,
             self.gives or last_layer_gives(made) or Outputs.LOGITS,
         )
         return fingerprint((torch.__version__, parts))
@@ -151,14 +168,10 @@ def initialize_model(recipe: TorchRecipe, seed: int) -> InitialModel:
 
 
 def to_tensor(module: nn.Module, inputs: Rows) -> Tensor:
-    """The records in the module's type; whole numbers are indices where it has an embedding."""
-    rows = torch.as_tensor(np.ascontiguousarray(inputs))
-    if not rows.is_floating_point() and any(
-        isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()
-    ):
-        return rows.to(torch.int64)
-    dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-    return rows.to(dtype)
+    """The records as the one tensor that engines for stacks need."""
+    rows = to_model_inputs(module, inputs)
+    assert isinstance(rows, Tensor)  # engines refuse records with several inputs before
+    return rows
 
 
 def augmentation_generator(seed: int) -> torch.Generator:
@@ -170,7 +183,7 @@ def augmentation_generator(seed: int) -> torch.Generator:
 def train_model(
     recipe: TorchRecipe,
     made: InitialModel,
-    inputs: Tensor,
+    inputs: ModelInputs,
     labels: Tensor,
     members: NDArray[np.intp],
     seed: int,
@@ -178,23 +191,32 @@ def train_model(
     steps: int | None = None,
 ) -> None:
     """Train one model in place; ``steps`` ends it early, for a measurement."""
-    order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
     module, generator = made.module, augmentation_generator(seed)
     gives = recipe.outputs(module, inputs)
     require_two_classes(module, inputs, labels)
+    stopping = None
+    if recipe.stopping is not None:
+        members, held_out = recipe.stopping.split(members, seed)
+        stopping = StoppingRule(recipe.stopping, inputs, labels, held_out, gives)
+    order = Order(members, epochs=recipe.epochs, batch_size=recipe.batch_size, seed=seed)
     optimizer = recipe.optimizer.torch_optimizer(module.parameters(), recipe.learning_rate)
     module.train()
     with torch.random.fork_rng(devices=[]):
         torch.random.set_rng_state(made.state)
         for step in range(order.steps if steps is None else min(steps, order.steps)):
             rows = torch.from_numpy(order.batch(step))
-            batch = inputs[rows]
+            batch = map_inputs(lambda part, rows=rows: part[rows], inputs)  # type: ignore[misc]
             if recipe.augmentation is not None:
                 batch = recipe.augmentation(batch, generator)
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate(step, order.steps)
             optimizer.zero_grad(set_to_none=True)
             with torch.enable_grad():
-                loss = row_losses(module(batch), labels[rows], gives).mean()
+                loss = row_losses(call_module(module, batch), labels[rows], gives).mean()
                 loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            epoch_is_done = (step + 1) % order.batches_per_epoch == 0
+            if stopping is not None and epoch_is_done and stopping.ends(module):
+                break
+    if stopping is not None:
+        stopping.finish(module)

@@ -27,7 +27,7 @@ def train_shadows(
     whole("models", models)
     members = split.members(models, len(records), seed)
     judged_records = records.take(np.arange(judged))
-    shadows = []
+    recipe, shadows = recipe.naming(records.columns), []
     for model, coin in enumerate(members):
         training_set = records.take(coin)
         view = recipe.fit(training_set.inputs, training_set.known_labels, model_seed(seed, model))

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -33,12 +33,13 @@ def main(folder: Path) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
-    recipe, seeds, query_names, keep = pickle.loads((folder / "job.pickle").read_bytes())
-    tables = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
-    rows = [
-        tables["inputs"] if name is None else np.load(folder / f"{name}.npy", mmap_mode="r")
-        for name in query_names
-    ]
+    recipe, seeds, query_names, keep, objects = pickle.loads((folder / "job.pickle").read_bytes())
+
+    def read(name: str) -> Any:  # noqa: ANN401 - an array of any type
+        return objects[name] if name in objects else np.load(folder / f"{name}.npy", mmap_mode="r")
+
+    tables = {name: read(name) for name in ARRAYS}
+    rows = [tables["inputs"] if name is None else read(name) for name in query_names]
     job = Job(recipe=recipe, seeds=seeds, query_inputs=tuple(rows), keep_confidences=keep, **tables)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)

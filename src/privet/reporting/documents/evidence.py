@@ -93,6 +93,8 @@ def _membership_scope(audit: ModelAudit) -> list[str]:
             f"It classifies {percent(audit.train_accuracy)} of the former and {percent(audit.test_accuracy)} "
             f"of the latter correctly."
         )
+    if audit.regression is not None:
+        sentences.append(f"It predicts a quantity, with R² of {audit.regression}.")
     return sentences
 
 

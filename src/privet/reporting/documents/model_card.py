@@ -55,7 +55,9 @@ def _overview(report: ReportContent) -> str:
         "δ",
         "Attack AUC",
         "Members found",
-        "Test accuracy",
+        "Test accuracy"
+        if all(audit.regression is None for audit in report.audits)
+        else "Test accuracy or R²",
     ]
     return markdown_table(header, [_row(audit) for audit in report.audits if audit.results])
 
@@ -78,7 +80,7 @@ def _row(audit: ModelAudit) -> list[str]:
         "too few records to say"
         if fpr is None or tpr is None
         else f"{percent(tpr.value)} ({rate_range(tpr)}) at {percent(fpr)} false alarms",
-        "not known" if audit.test_accuracy is None else percent(audit.test_accuracy),
+        audit.utility or "not known",
     ]
 
 

@@ -22,7 +22,7 @@ from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.recovery_data import recovery_figures
-from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels, RegressionFit
 from privet.reporting.verdicts import sentence, verdict
 from privet.scores import Scores
 
@@ -79,6 +79,7 @@ def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
             "recoveries": audit.recovered if audit.recoveries else None,
         },
         "accuracy": {"members": audit.train_accuracy, "nonmembers": audit.test_accuracy},
+        "regression": _regression(audit.regression),
         "strongest": audit.strongest.name if audit.results else _largest_leak(audit),
         "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
@@ -92,6 +93,16 @@ def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
         "ledger": None if audit.ledger is None else json.loads(audit.ledger.to_json()),
         "fingerprints": None if audit.fingerprints is None else _fingerprints(audit.fingerprints),
         "seconds": round(audit.seconds, 3),
+    }
+
+
+def _regression(fit: RegressionFit | None) -> PlainData | None:
+    """R² and error of a regression model on both sides."""
+    if fit is None:
+        return None
+    return {
+        "r_squared": {"members": fit.train_r2, "nonmembers": fit.test_r2},
+        "root_mean_squared_error": {"members": fit.train_error, "nonmembers": fit.test_error},
     }
 
 
