@@ -29,7 +29,7 @@ CONTEXT.set_forkserver_preload(
         "cryptography",
     ]
 )
-SETUP = 90.0  # seconds in which a contestant must be ready
+SETUP = 300.0  # seconds of the clock in which a contestant must be ready, also on a busy machine
 LONGEST = 4.0  # seconds of one contestant's rounds if its steps are slow
 Found = TypeVar("Found")
 
@@ -134,7 +134,7 @@ def _rounds(cell: Cell, running: dict[str, Process], pace: Pace) -> None:
             if turn * 2 * times.first > LONGEST and turn > 0:
                 continue
             process.pipe.send(pace.slice)
-            said = process.hear(20 * pace.cap)
+            said = process.hear(SETUP)
             if isinstance(said, str):
                 times.failure = said
                 running.pop(name).end()

@@ -122,27 +122,19 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
     foreign = options.table == "foreign"
     wanted = options.only or (IN_TORCH if foreign else CONTESTANTS)
     names = [n for n in CONTESTANTS if n in wanted or n in (PLAIN, SECURE)]
-    judged = [name for name in names if not name.startswith("plain")]
-    results.agreements = agreements(judged, options.models, options.threads)
-    for (name, model), value in results.agreements.items():
-        if isinstance(value, str):
-            print(f"{name} on {model}: {value}", file=sys.stderr, flush=True)
-    # Who computes something else is not raced, except for Privet, whose cells are shown with what is wrong.
-    broken = {
-        (name, model)
-        for (name, model), value in results.agreements.items()
-        if isinstance(value, str) or (value > TASKS[model].tolerance and name != SECURE)
-    }
     if not foreign:
         results.extras = extras(options.models, options.threads, quick=options.quick)
     results.write()
     cells = [(m, lot) for m in options.models for lot in _lots(m, options)]
     slow: dict[str, set[str]] = {model: set() for model in options.models}
+    broken: set[str] = set()
     for place, (model, lot) in enumerate(cells):
         start = time.monotonic()
+        if place == 0 or cells[place - 1][0] != model:
+            broken = _disagreeing(results, names, model, options.threads)
         left = 60 * options.minutes - (start - results.began)
         pace = _pace(left / (len(cells) - place), options)
-        only = [n for n in entrants(TASKS[model]) if n in names and (n, model) not in broken]
+        only = [n for n in entrants(TASKS[model]) if n in names and n not in broken]
         if left < 0:  # compiling takes longest; better no JAX in the last lines than no last lines
             only = [n for n in only if "jax" not in n.lower()]
         if foreign:
@@ -161,6 +153,24 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
         say("")
         took = time.monotonic() - start
         print(f"{model}, lot {lot} ({took:.0f} s): {ratios}", file=sys.stderr, flush=True)
+
+
+def _disagreeing(results: Results, names: list[str], model: str, threads: int) -> set[str]:
+    """Who computes something else than the loop over examples: they are not raced.
+
+    Privet is, unless it fails, and its cells are shown with what is wrong.
+    """
+    judged = [name for name in names if not name.startswith("plain")]
+    found = agreements(judged, [model], threads)
+    results.agreements.update(found)
+    for (name, _), value in found.items():
+        if isinstance(value, str):
+            print(f"{name} on {model}: {value}", file=sys.stderr, flush=True)
+    return {
+        name
+        for (name, _), value in found.items()
+        if isinstance(value, str) or (value > TASKS[model].tolerance and name != SECURE)
+    }
 
 
 def _pace(seconds: float, options: argparse.Namespace) -> Pace:

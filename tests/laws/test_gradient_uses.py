@@ -461,6 +461,39 @@ def test_parametrised_models_are_certified_as_rarely_as_others(wrap, monkeypatch
     assert len(certified) < 6
 
 
+class FunctionalImages(nn.Module):
+    """A convolution and a normalisation that are called as functions, and a channel that is seldom on."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(4, 3, 3, 3) / 5)
+        self.scale, self.shift = nn.Parameter(torch.ones(4)), nn.Parameter(torch.tensor([-2.5, 1, 1, 1]))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = F.group_norm(F.conv2d(x, self.kernel, padding=1), 2, self.scale, self.shift)
+        return self.head(F.relu(y).mean((2, 3)))
+
+
+def test_a_row_of_images_is_a_whole_image(monkeypatch):
+    """A pixel that is on for the first time asks for no certificate: its image was not zero before."""
+    monkeypatch.setattr(proofs, "CERTIFICATE_RATE", 0.0)
+    torch.manual_seed(0)
+    model = FunctionalImages().double()
+    assert errors(model, lambda n: torch.randn(n, 3, 5, 5).double(), (8, 7, 4)) == (
+        pytest.approx(0, abs=1e-6),
+        frozenset(),
+    )
+    sums, certified = ClippedSums(model, LOSS, Flat(0.2)), []
+    certify = proofs.RowProof.certify
+    monkeypatch.setattr(
+        proofs.RowProof, "certify", lambda proof, *args: certified.append(1) or certify(proof, *args)
+    )
+    for _ in range(10):
+        sums.add((torch.randn(5, 3, 5, 5).double(),), torch.randint(0, 3, (5,)), sums.layout.zeros())
+    assert len(certified) == 4  # in lots 1, 2, 4 and 8
+
+
 def test_brute_force_writes_out_a_few_examples_at_a_time(monkeypatch):
     monkeypatch.setattr(fallback, "CHUNK", 3 * WIDTH)
     counts = []

@@ -18,6 +18,11 @@ from privet.training.sampling.batch_sampler import (
 from privet.training.sampling.subsets import draw_binomial
 
 SMALLEST = 1e-8
+WAYS = {
+    "coins": {"_COINS": 1 << 19},
+    "coins in parts": {"_COINS": 100, "_COIN_RATE": 0.0},
+    "a count and a subset": {"_COINS": 0, "_COIN_RATE": 2.0},
+}
 
 
 def passes(members: np.ndarray, rate: float) -> bool:
@@ -52,10 +57,11 @@ def drawn(lots, draws: int) -> np.ndarray:
     return members
 
 
-@pytest.mark.parametrize("few", [0, 1 << 19])
+@pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("rate", [0.1, 0.75])
-def test_poisson_lots_are_independent_coins(monkeypatch, few, rate):
-    monkeypatch.setattr(subsets, "_COINS", few)
+def test_poisson_lots_are_independent_coins(monkeypatch, way, rate):
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(subsets, name, value)
     assert passes(drawn(PoissonBatchSampler(40, rate, SecureNoise()), 6000), rate)
 
 

@@ -40,6 +40,13 @@ class Bits(NoiseSource):
         return np.array([int(bit) << 63], dtype=np.uint64)
 
 
+WAYS = {
+    "coins": {"_COINS": 1 << 19},
+    "coins in parts": {"_COINS": 777, "_COIN_RATE": 0.0},
+    "a count and a subset": {"_COINS": 0, "_COIN_RATE": 2.0},
+}
+
+
 @pytest.mark.parametrize("probability", [1e-7, 0.1, 1 / 3, 0.5, 0.75, 1e-300, 5e-324, 1 - 2**-53])
 def test_a_coin_is_exact_to_the_last_bit_of_its_float(probability):
     """U is below p or not, also where they differ in the 1100th bit: no rounding anywhere."""
@@ -48,10 +55,11 @@ def test_a_coin_is_exact_to_the_last_bit_of_its_float(probability):
         assert draw_binomial(1, probability, Bits(number)) == heads
 
 
-@pytest.mark.parametrize("few", [0, 1 << 19])
+@pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("rate", [1e-12, 1e-3, 0.3, 0.9, 1.0])
-def test_poisson_lots_are_rising_numbers(monkeypatch, rate, few):
-    monkeypatch.setattr(subsets, "_COINS", few)
+def test_poisson_lots_are_rising_numbers(monkeypatch, rate, way):
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(subsets, name, value)
     lots = PoissonBatchSampler(5000, rate, SeededNoise(1))
     for _ in range(5):
         found = lots.draw()

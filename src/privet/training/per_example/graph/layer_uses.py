@@ -69,6 +69,8 @@ class ChannelUse(ParameterUse):
     has none of its own, for each channel. Without x this is the bias, of a convolution too.
     """
 
+    has_images: ClassVar[bool] = True
+
     x: Tensor | None
     mean: Tensor | None
     scale: Tensor | None
@@ -131,6 +133,8 @@ class ConvolutionUse(ParameterUse):
     ``in`` channels. So its weight has the gradient of that convolution's weight, with the output gradient in
     place of the input, and the input in place of the output gradient.
     """
+
+    has_images: ClassVar[bool] = True
 
     x: Tensor
     weight: Tensor
