@@ -49,7 +49,7 @@ def multiplies_in_full(device: torch.device) -> bool:
 
 def _find_reduced(device: torch.device) -> list[Any]:
     """The settings of torch by which this device multiplies in lower precision."""
-    backends = torch.backends
+    backends: Any = torch.backends  # these settings have no types
     by_device: dict[str, list[Any]] = {
         "cpu": [backends.mkldnn.matmul, backends.mkldnn.conv],
         "cuda": [backends.cuda.matmul, backends.cudnn.conv],
