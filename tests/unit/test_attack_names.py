@@ -35,7 +35,7 @@ def _recipe():
 
 def test_every_attack_has_one_name():
     assert {one.kind for one in ATTACKS.values()} == CLASSES
-    assert len(ATTACKS) == len(CLASSES) == 22
+    assert len(ATTACKS) == len(CLASSES) == 23
 
 
 def test_attacks_that_compare_with_other_models_are_calibrated():

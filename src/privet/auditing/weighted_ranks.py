@@ -129,21 +129,23 @@ class WeightedRanks(Audit):
         weights = _weights(self.curves, self.expected, records)
         statistic = float(_statistic(counts[None, :], weights, _sizes(records))[0])
 
-        def refuted(index: int, simulations: int = _SIMULATIONS) -> bool:
+        def refute(index: int, simulations: int = _SIMULATIONS) -> bool:
             level = 1 - self.confidence
             return statistic > _limit(
                 self.curves, _parameter(index), self.expected, records, level, simulations
             )
 
         end = int(math.log(self.curves.largest / _SMALLEST) / math.log(_RATIO)) + 1
-        start = _last_refuted(lambda index: refuted(index, _FEW_SIMULATIONS), -1, end)  # only where to look
+        start = _find_last_refuted(
+            lambda index: refute(index, _FEW_SIMULATIONS), -1, end
+        )  # only where to look
         reach = 1
-        while start >= 0 and not refuted(start):
+        while start >= 0 and not refute(start):
             start, end, reach = max(start - reach, -1), start, 2 * reach
         reach, high = 1, min(start + 1, end)
-        while high < end and refuted(high):
+        while high < end and refute(high):
             start, high, reach = high, min(high + reach, end), 2 * reach
-        largest = _last_refuted(refuted, start, high)
+        largest = _find_last_refuted(refute, start, high)
         return 0.0 if largest < 0 else self.curves.epsilon(_parameter(largest), delta)
 
 
@@ -158,11 +160,11 @@ def _parameter(index: int) -> float:
     return float(_SMALLEST * _RATIO**index)
 
 
-def _last_refuted(refuted: Callable[[int], bool], low: int, high: int) -> int:
+def _find_last_refuted(refute: Callable[[int], bool], low: int, high: int) -> int:
     """The last index that is refuted, where ``low`` is (or is −1) and ``high`` is not."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if refute(middle) else (low, middle)
     return low
 
 

@@ -18,7 +18,7 @@ from privet.attacks.shadows import QuantityRecipe, Recipe
 from privet.errors import InvalidArgument
 from privet.frame_columns import FrameColumns
 from privet.pipeline.records import read_records
-from privet.reporting.facts import RegressionFit
+from privet.reporting.regression_facts import RegressionFit
 from privet.scores import Bits, Challenge, Records
 from privet.views import Adversary, BlackBox, LabelOnly, Numbers
 

@@ -25,6 +25,7 @@ from privet.ledger import Ledger
 from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.numbers import percent
 from privet.reporting.recovery_facts import RecoveryResult
+from privet.reporting.regression_facts import RegressionFit
 from privet.scores import Scores
 from privet.views import Adversary
 
@@ -172,26 +173,6 @@ class ReferenceModels:
         return (
             f"{self.used} of the {self.asked} that were asked for, because {self.time_limit or 0:g} s were "
             f"allowed; {size}"
-        )
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RegressionFit:
-    """How well a regression model predicts members and others: R², and the root of the mean squared error.
-
-    R² is None where all quantities of a side are the same.
-    """
-
-    train_r2: float | None
-    test_r2: float | None
-    train_error: float
-    test_error: float
-
-    def __str__(self) -> str:
-        sides = ((self.train_r2, self.train_error, "members"), (self.test_r2, self.test_error, "others"))
-        return ", ".join(
-            f"{'–' if r2 is None else f'{r2:.3f}'} on {side} (error {error:.4g})" for r2, error, side in sides
         )
 
 

@@ -22,7 +22,8 @@ from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.recovery_data import recovery_figures
-from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels, RegressionFit
+from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
+from privet.reporting.regression_facts import RegressionFit
 from privet.reporting.verdicts import sentence, verdict
 from privet.scores import Scores
 
