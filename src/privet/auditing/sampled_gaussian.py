@@ -20,8 +20,8 @@ transform, for P and for Q by itself. The far end of P (8.5 standard deviations)
 step, so ε on the grid minus its change on a grid twice as coarse, which is three times the error, is below
 the truth (the tests compare it with the accountant's lower bound).
 
-Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath, Kumar
-& Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out"; the
+Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath,
+Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out"; the
 symmetric curve is used only where a theorem asks for one.
 """
 
@@ -195,7 +195,8 @@ def _grid(rate: float, steps: int, signal: float) -> tuple[float, float, float]:
     places, inside, outside, _ = _one_step(rate, signal, step)
     losses = places * step
     (up, above), (down, below) = (
-        (steps * float(mass @ losses), math.sqrt(steps * float(mass @ losses**2))) for mass in (inside, outside)
+        (steps * float(mass @ losses), math.sqrt(steps * float(mass @ losses**2)))
+        for mass in (inside, outside)
     )
     highest = min(steps * float(losses[-1]), up + 9 * above + float(losses[-1]))
     lowest = max(steps * float(losses[0]), down - 9 * below + min(float(losses[0]), 0.0))

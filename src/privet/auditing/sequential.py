@@ -6,8 +6,8 @@ record is seen,
 
     P[member and A] − exp(ε)·P[other and A] ≤ δ/2.
 
-So with the bet λ the money is multiplied by 1 + λ(1[member and A] − exp(ε)·1[other and A] − δ/2), whose mean is
-at most 1, and which is never below 0 for λ ≤ 1/(exp(ε) + δ/2). The same holds for "other" and "member"
+So with the bet λ the money is multiplied by 1 + λ(1[member and A] − exp(ε)·1[other and A] − δ/2), whose mean
+is at most 1, and which is never below 0 for λ ≤ 1/(exp(ε) + δ/2). The same holds for "other" and "member"
 exchanged. Money that starts at 1 reaches 1/α with probability α at most, however long one plays and whenever
 one stops (Ville 1939). Then the claim is refuted at level α.
 

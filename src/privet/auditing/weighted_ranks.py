@@ -16,8 +16,8 @@ scored by L. The proof asks nothing of the scale of the scores. It needs that th
 *That law is simple.* Draws of ½P + ½Q have uniform ranks. Those of the last record of each bin are order
 statistics, drawn by gamma gaps. Given these, the coins of the last records have known probabilities, the
 other records of a bin are independent, and the number of members among them is binomial. So a run is
-simulated in some dozens of numbers, however many records there are. A parameter is refuted if S is above all but a share 1 − confidence of the
-simulations (Barnard 1963). Three standard errors are taken off that share, so that the noise of the
+simulated in some dozens of numbers, however many records there are. A parameter is refuted if S is above all
+but a share 1 − confidence of the simulations (Barnard 1963). Three standard errors are taken off that share, so that the noise of the
 simulations does not make the test wrong more often than it says.
 
 *Weights.* ln(members/others) in a bin for the curve that is expected, such as the claim, minus the same for
@@ -92,8 +92,8 @@ class WeightedRanks(Audit):
         open_fraction("confidence", self.confidence)
         if positive("expected", self.expected) > self.curves.largest:
             raise InvalidArgument(
-                f"'expected' must be at most {self.curves.largest:g} for these curves, got {self.expected!r}. "
-                "Give the parameter of the claim."
+                f"'expected' must be at most {self.curves.largest:g} for these curves, got "
+                f"{self.expected!r}. Give the parameter of the claim."
             )
 
     @property
@@ -178,10 +178,7 @@ def _draw_by_coins(values: Numbers, members: Bits) -> tuple[Numbers, Bits]:
     wanted = _coins_for(len(inside))
     heads = int(generator.binomial(wanted, 0.5))
     chosen = np.concatenate(
-        [
-            generator.permutation(side)[:count]
-            for side, count in ((inside, heads), (outside, wanted - heads))
-        ]
+        [generator.permutation(side)[:count] for side, count in ((inside, heads), (outside, wanted - heads))]
     )
     return values[chosen], members[chosen]
 

@@ -1,16 +1,16 @@
 """Which bound is valid for the canaries of a run: it depends on the noise, and on whether canaries interfere.
 
 *Other noise than normal*: ``OneRun``, which assumes no trade-off curve. Student's t noise shows why: its
-likelihood ratio is bounded, so its ε hardly grows as δ falls, and that of a Gaussian curve does. Three degrees
-of freedom at the noise multiplier ½ have ε = 2.37 at δ = 10⁻⁵; Gaussian curves show 3.3 for 4,000 canaries,
+likelihood ratio is bounded, so its ε hardly grows as δ falls, and that of a Gaussian curve does. Three
+degrees of freedom at the noise multiplier ½ have ε = 2.37 at δ = 10⁻⁵; Gaussian curves show 3.3 for 4,000 canaries,
 and were above the truth in 9 runs of 9.
 
 *Normal noise, and canaries that do not interfere* (``CanaryResults.independent``): ``WeightedRanks``. Its
 curves are those of the run itself, Gaussian noise on Poisson samples at the rate and the number of steps of
 the ledger, with an unknown amount of noise; or Gaussian curves where nothing was sampled. The weights are
 those for the noise of the ledger. If the run did what its ledger says, its curve is in the family, and the
-bound is above the truth in at most 1 − confidence of all runs. If the canaries show more than the ledger's own
-member of the family allows, then the run did not do what its ledger says, whatever it did. A run that was
+bound is above the truth in at most 1 − confidence of all runs. If the canaries show more than the ledger's
+own member of the family allows, then the run did not do what its ledger says, whatever it did. A run that was
 stopped early chose its number of steps in view of the weights; it is not such a run.
 
 *Normal noise otherwise*, such as mislabelled records: ``OneRunFDP`` with Gaussian curves, which holds however

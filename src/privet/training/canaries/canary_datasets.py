@@ -301,8 +301,8 @@ class DiracCanaries(CanaryDataset):
     true, no score is more powerful (Neyman & Pearson). If it is false, the score is still valid.
 
     *Scores are independent of each other* if the noise is normal and lots are Poisson samples with noise that
-    is independent between steps, or if a canary is in the same steps whatever the chance (full batches, cyclic
-    lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b is its
+    is independent between steps, or if a canary is in the same steps whatever the chance (full batches,
+    cyclic lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b is its
     coin, s says whether the lot of the step drew its slot. All others were subtracted, and those who share
     the coordinate are not canaries. Coins, draws of slots in Poisson samples, and coordinates of normal noise
     are independent, and the score reads nothing else. The weights do depend on everything, and decide only
