@@ -21,9 +21,8 @@ step, so ε on the grid minus its change on a grid twice as coarse, which is thr
 the truth (the tests compare it with the accountant's lower bound).
 
 Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath,
-Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out"; the
-symmetric curve is used only where a theorem asks for one.
-"""
+Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out";
+the symmetric curve is used only where a theorem asks for one. """
 
 import math
 from dataclasses import dataclass

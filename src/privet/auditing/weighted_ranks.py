@@ -17,8 +17,8 @@ scored by L. The proof asks nothing of the scale of the scores. It needs that th
 statistics, drawn by gamma gaps. Given these, the coins of the last records have known probabilities, the
 other records of a bin are independent, and the number of members among them is binomial. So a run is
 simulated in some dozens of numbers, however many records there are. A parameter is refuted if S is above all
-but a share 1 − confidence of the simulations (Barnard 1963). Three standard errors are taken off that share, so that the noise of the
-simulations does not make the test wrong more often than it says.
+but a share 1 − confidence of the simulations (Barnard 1963). Three standard errors are taken off that share,
+so that the noise of the simulations does not make the test wrong more often than it says.
 
 *Weights.* ln(members/others) in a bin for the curve that is expected, such as the claim, minus the same for
 a curve with four fifths of the parameter: by Neyman & Pearson, no statistic of the coins tells these two

@@ -2,8 +2,8 @@
 
 *Other noise than normal*: ``OneRun``, which assumes no trade-off curve. Student's t noise shows why: its
 likelihood ratio is bounded, so its ε hardly grows as δ falls, and that of a Gaussian curve does. Three
-degrees of freedom at the noise multiplier ½ have ε = 2.37 at δ = 10⁻⁵; Gaussian curves show 3.3 for 4,000 canaries,
-and were above the truth in 9 runs of 9.
+degrees of freedom at the noise multiplier ½ have ε = 2.37 at δ = 10⁻⁵; Gaussian curves show 3.3 for 4,000
+canaries, and were above the truth in 9 runs of 9.
 
 *Normal noise, and canaries that do not interfere* (``CanaryResults.independent``): ``WeightedRanks``. Its
 curves are those of the run itself, Gaussian noise on Poisson samples at the rate and the number of steps of

@@ -302,12 +302,12 @@ class DiracCanaries(CanaryDataset):
 
     *Scores are independent of each other* if the noise is normal and lots are Poisson samples with noise that
     is independent between steps, or if a canary is in the same steps whatever the chance (full batches,
-    cyclic lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b is its
-    coin, s says whether the lot of the step drew its slot. All others were subtracted, and those who share
-    the coordinate are not canaries. Coins, draws of slots in Poisson samples, and coordinates of normal noise
-    are independent, and the score reads nothing else. The weights do depend on everything, and decide only
-    what is subtracted. Lots of fixed size are not such: a slot that is drawn leaves less room for others.
-    Sampled lots with noise that is correlated between steps are left out, because the shape of their
+    cyclic lots). Proof: in its own coordinate a canary finds, in units of its clipped length, s·b + noise: b
+    is its coin, s says whether the lot of the step drew its slot. All others were subtracted, and those who
+    share the coordinate are not canaries. Coins, draws of slots in Poisson samples, and coordinates of normal
+    noise are independent, and the score reads nothing else. The weights do depend on everything, and decide
+    only what is subtracted. Lots of fixed size are not such: a slot that is drawn leaves less room for
+    others. Sampled lots with noise that is correlated between steps are left out, because the shape of their
     trade-off curve is not known.
 
     Reference: Nasr et al. 2023 (Dirac gradients); Steinke, Nasr & Jagielski 2023, section 6 (white-box), who
