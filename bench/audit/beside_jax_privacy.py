@@ -86,7 +86,7 @@ def theirs(peer: str, folder: Path, drawn: list[tuple[np.ndarray, np.ndarray]]) 
     for index, (values, coins) in enumerate(drawn):
         paths.append(str(folder / f"{index}.npz"))
         np.savez(paths[-1], members=values[coins], others=values[~coins])
-    done = subprocess.run([peer, "-c", PEER, *paths], capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run([peer, "-c", PEER, *paths], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -126,7 +126,10 @@ def main() -> None:
         for owner, rows in (("Privet", mine), ("jax_privacy", peers)):
             for name in rows[0]:
                 above = np.mean([row[name] > 0.01 for row in rows])
-                print(f"| {records:,} | {owner} {name.partition(': ')[2]} ({name.partition(': ')[0]}) | {above:.2f} |", flush=True)
+                print(
+                    f"| {records:,} | {owner} {name.partition(': ')[2]} ({name.partition(': ')[0]}) | {above:.2f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -53,7 +53,14 @@ def main() -> None:
             chosen = Canaries(canaries.count, canaries.kind, seed=seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # δ is at least 1/(10 n)
-                run = train(model, (inputs, labels), epsilon=EPSILON, delta=DELTA, epochs=asked.epochs, canaries=chosen)
+                run = train(
+                    model,
+                    (inputs, labels),
+                    epsilon=EPSILON,
+                    delta=DELTA,
+                    epochs=asked.epochs,
+                    canaries=chosen,
+                )
             scores = run.canaries.scores
             cells[0].append(measure(scores).auc.value)
             cells[1].append(OneRunFDP(0.95).epsilon(scores, delta=DELTA))

@@ -64,11 +64,13 @@ def test_a_bet_that_may_look_is_caught():
 def test_records_one_by_one_are_the_same_as_all_together():
     claim, scores = _claim(1.0), _normal(np.random.default_rng(4), 2.0)
     watch, verdict = SequentialTest(0.95).start(claim), SequentialTest(0.95).follow(scores, claim)
-    for number, (value, member) in enumerate(zip(scores.values, scores.members, strict=True), 1):
+    seen = 0
+    for value, member in zip(scores.values, scores.members, strict=True):
+        seen += 1
         if watch.see(float(value), member=bool(member)):
             break
     assert verdict == watch.verdict
-    assert verdict.records == number
+    assert verdict.records == seen
 
 
 def test_orders_and_coins_that_tell_are_refused():

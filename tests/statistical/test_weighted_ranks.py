@@ -29,9 +29,7 @@ def _exceeding(curves, parameter, draw, limit_of=None, records=RECORDS):
         counts.append(np.diff(np.append(0, np.cumsum(ranked))[edges]))
     weights = ranks._weights(curves, parameter, records)
     found = ranks._statistic(np.array(counts), weights, ranks._sizes(records))
-    return int(
-        (found > ranks._limit(curves, limit_of or parameter, parameter, records, 0.05, 20_000)).sum()
-    )
+    return int((found > ranks._limit(curves, limit_of or parameter, parameter, records, 0.05, 20_000)).sum())
 
 
 def _normal(separation, rounded=None):

@@ -7,6 +7,11 @@
 and ``recovery_bounds`` judge attacks that recover something, by ``differences`` and ``candidates``. This room
 needs numpy and scipy alone. It imports no attack and no accountant, so a measured bound shares no code with
 a proved one.
+``roc`` counts, ``leakage`` gives every figure with its interval, ``harm`` says who is hurt. ``audits`` says
+what a bound on ε is; ``many_runs``, ``gaussian_fit``, ``one_run``, ``one_run_fdp``, ``order_statistic``,
+``ranked_thresholds`` and ``weighted_ranks`` are the bounds, ``sequential`` watches a claim record by record.
+This room needs numpy and scipy alone. It imports no attack and no accountant, so a measured bound shares no
+code with a proved one.
 
 A new bound is a module with a subclass of ``Audit`` or ``OneRunAudit``, named below.
 

@@ -42,9 +42,7 @@ _REST = 1e-9  # probability of the largest q, which is counted as if it refuted 
 
 
 class _ThresholdLine(NamedTuple):
-    """So many of ``trials`` lie beyond the threshold that ``allowed`` of ``alarm_trials`` others are
-    beyond.
-    """
+    """``hits`` of ``trials`` lie beyond the threshold that ``allowed`` of ``alarm_trials`` others pass."""
 
     hits: int
     trials: int
