@@ -211,7 +211,7 @@ def audit(
         test_accuracy=None if correct is None else float(correct[~challenge.members].mean()),
         checks=(
             *_warn_of_missing_labels(challenge),
-            *explain_choice(choice, trained_references is not None),
+            *explain_choice(choice, chosen, trained_references is not None),
             *warn_of_fewer(reference_models),
             *preflight(
                 view,

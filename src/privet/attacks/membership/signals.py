@@ -49,7 +49,8 @@ def identity(inputs: Rows) -> Rows:
 
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, for one query."""
-    return _signals_at(view, records, (1.0,))[0]
+    answer: Numbers = _signals_at(view, records, (1.0,))[0]
+    return answer
 
 
 def _signals_at(view: BlackBox, records: Records, temperatures: Sequence[float]) -> Numbers:
@@ -66,7 +67,8 @@ def _signals_at(view: BlackBox, records: Records, temperatures: Sequence[float])
 
 def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
-    return _query(view, records, queries, (1.0,))[0]
+    answer: Numbers = _query(view, records, queries, (1.0,))[0]
+    return answer
 
 
 def softened_signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform]) -> TargetSignals:
