@@ -45,6 +45,9 @@ class TestTheRightRecords:
         by_name = audit(target, MEMBERS, OTHERS, references=references).audits[0]
         own = audit(target, MEMBERS, OTHERS, attacks=[Ensemble(references)]).audits[0]
         assert [result.name for result in by_name.results] == ["loss", "RMIA + BaVarIA"]
+        told = {check.name: check.finding for check in by_name.checks}
+        assert "loss and RMIA + BaVarIA" in told["attacks were fixed before any score was seen"]
+        assert "attacks were fixed before any score was seen" not in [check.name for check in own.checks]
         assert by_name.results[1].leakage.auc.value == own.results[0].leakage.auc.value
         assert by_name.reference_models.asked is None
         assert (by_name.reference_models.used, by_name.reference_models.records) == (4, 200)

@@ -185,6 +185,7 @@ def test_engines_give_the_same_answers(model, threads):
     assert one.signals.shape == (6, 2, 60)
     assert np.abs(one.signals[:, 0] - one.signals[:, 1]).max() > 0.01
     np.testing.assert_allclose(one.signals, other.signals, atol=1e-4)
+    np.testing.assert_allclose(one.softened, other.softened, atol=1e-4)
     np.testing.assert_allclose(one.log_confidences, other.log_confidences, atol=1e-4)
     assert np.array_equal(one.members, other.members)
     assert torch.get_num_threads() >= 1
@@ -198,6 +199,7 @@ def test_processes_give_the_same_answers():
     one = conduct(recipe, RECORDS, 3, seed=1, engine=Sequential())
     other = conduct(recipe, RECORDS, 3, seed=1, engine=Processes(2))
     assert other.choice.engine == Processes(2)
+    np.testing.assert_allclose(one.references.softened, other.references.softened, atol=1e-4)
     np.testing.assert_allclose(one.references.signals, other.references.signals, atol=1e-4)
 
 

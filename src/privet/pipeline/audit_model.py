@@ -247,7 +247,7 @@ def audit(
         regression=target.fit(challenge),
         checks=(
             *_warn_of_missing_labels(challenge),
-            *explain_choice(choice, trained_references is not None),
+            *explain_choice(choice, chosen, trained_references is not None),
             *warn_of_fewer(reference_models),
             *preflight(
                 view,

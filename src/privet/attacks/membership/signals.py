@@ -49,8 +49,8 @@ def identity(inputs: Rows) -> Rows:
 
 def signal(view: BlackBox, records: Records) -> Numbers:
     """φ of every record's true label, for one query."""
-    found: Numbers = _signals_at(view, records, (1.0,))[0]
-    return found
+    answer: Numbers = _signals_at(view, records, (1.0,))[0]
+    return answer
 
 
 def _signals_at(view: BlackBox, records: Records, temperatures: Sequence[float]) -> Numbers:
@@ -67,8 +67,8 @@ def _signals_at(view: BlackBox, records: Records, temperatures: Sequence[float])
 
 def signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform] = (identity,)) -> Numbers:
     """φ of every query and record, queries × records."""
-    found: Numbers = _query(view, records, queries, (1.0,))[0]
-    return found
+    answer: Numbers = _query(view, records, queries, (1.0,))[0]
+    return answer
 
 
 def softened_signals(view: BlackBox, records: Records, queries: Sequence[QueryTransform]) -> TargetSignals:
