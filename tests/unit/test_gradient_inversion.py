@@ -209,10 +209,11 @@ def test_many_problems_are_minimised_at_once_as_each_alone():
         (DeepLeakage(iterations=100), OneStep(), 50.0),
         (DeepLeakage(iterations=60), LocalSteps(learning_rate=0.1, batch_size=1, epochs=2), 30.0),
         (InvertingGradients(iterations=200, smoothness=0.001), OneStep(), 25.0),
-        (
+        pytest.param(
             InvertingGradients(iterations=200, smoothness=0.001),
             NoisyStep(clip=0.1, noise_multiplier=0.0),
             25.0,
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["deep leakage", "deep leakage, two steps", "inverting gradients", "inverting, clipped"],
