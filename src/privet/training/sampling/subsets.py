@@ -32,7 +32,7 @@ def draw_poisson_sample(population: int, rate: float, source: NoiseSource) -> In
         return _flip_coins(population, rate, source)
     if rate < _COIN_RATE:
         return draw_subset(population, draw_binomial(population, rate, source), source)
-    parts = []
+    parts: list[Indices] = []
     for start in range(0, population, _COINS):
         part = _flip_coins(min(_COINS, population - start), rate, source)
         part += start
