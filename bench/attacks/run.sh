@@ -2,6 +2,7 @@
 # Shadow models, and the orderings of attacks, on real data:
 #   bench/attacks/run.sh [--quick] [--data FOLDER]              the engine beside the loops that peers use
 #   bench/attacks/run.sh --orderings [--quick] [--data FOLDER]  what the papers say of the attacks, with intervals
+#   bench/attacks/run.sh --access [--quick] [--data FOLDER]     what labels, confidences and parameters are worth
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -14,6 +15,9 @@ fi
 script=engines.py
 if [ "${1:-}" = "--orderings" ]; then
     script=orderings.py
+    shift
+elif [ "${1:-}" = "--access" ]; then
+    script=access.py
     shift
 fi
 exec "$python" "$here/$script" "$@"
