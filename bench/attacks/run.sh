@@ -3,6 +3,7 @@
 #   bench/attacks/run.sh [--quick] [--data FOLDER]              the engine beside the loops that peers use
 #   bench/attacks/run.sh --peers [--quantiles] [--data FOLDER]  Privet's attacks beside the formulas of peers
 #   bench/attacks/run.sh --orderings [--quick] [--data FOLDER]  what the papers say of the attacks, with intervals
+#   bench/attacks/run.sh --access [--quick] [--data FOLDER]     what labels, confidences and parameters are worth
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -18,6 +19,9 @@ if [ "${1:-}" = "--orderings" ]; then
     shift
 elif [ "${1:-}" = "--peers" ]; then
     script=peers.py
+    shift
+elif [ "${1:-}" = "--access" ]; then
+    script=access.py
     shift
 fi
 exec "$python" "$here/$script" "$@"
