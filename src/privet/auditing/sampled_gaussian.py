@@ -22,7 +22,7 @@ the truth (the tests compare it with the accountant's lower bound).
 
 Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath,
 Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out";
-the symmetric curve is used only where a theorem asks for one. """
+the symmetric curve is used only where a theorem asks for one."""
 
 import math
 from dataclasses import dataclass
