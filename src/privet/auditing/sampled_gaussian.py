@@ -88,15 +88,15 @@ class SampledGaussianCurves(Curves):
         )
 
     def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
-        below_out, below_in, _ = _cumulative(self.rate, self.steps, _tested(parameter))
+        below_out, below_in, _ = _cumulative(self.rate, self.steps, _check_signal(parameter))
         return np.interp(others, below_out, below_in)
 
     def least_false(self, parameter: float, true: float) -> float:
-        false_rates, true_rates = _symmetric_curve(self.rate, self.steps, _tested(parameter))
+        false_rates, true_rates = _symmetric_curve(self.rate, self.steps, _check_signal(parameter))
         return float(np.interp(true, true_rates, false_rates))
 
     def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
-        shares, wrong = _easiest_first(self.rate, self.steps, _tested(parameter))
+        shares, wrong = _easiest_first(self.rate, self.steps, _check_signal(parameter))
         return np.interp(mass, shares, wrong)
 
     def epsilon(self, parameter: float, delta: float) -> float:
@@ -108,12 +108,13 @@ class SampledGaussianCurves(Curves):
         if parameter <= 0:
             return 0.0
         fine, coarse = (
-            _epsilon(_compose(self.rate, self.steps, _tested(parameter), width), delta) for width in (1, 2)
+            _epsilon(_compose(self.rate, self.steps, _check_signal(parameter), width), delta)
+            for width in (1, 2)
         )
         return max(fine - abs(coarse - fine), 0.0)
 
 
-def _tested(parameter: float) -> float:
+def _check_signal(parameter: float) -> float:
     if not 0 < parameter <= _LARGEST:
         raise InvalidArgument(
             f"'parameter' must be above 0 and at most {_LARGEST:g}, got {parameter!r}. Give 1/σ."
@@ -256,14 +257,14 @@ def _epsilon(pair: _Pair, delta: float) -> float:
 def _one_order(losses: FloatArray, mass: FloatArray, certain: float, delta: float) -> float:
     """The ε with δ(ε) = Σ mass (1 − exp(ε − loss))₊ + certain."""
 
-    def leaked(epsilon: float) -> float:
+    def leak_at(epsilon: float) -> float:
         beyond = int(np.searchsorted(losses, epsilon, side="right"))
         return float(mass[beyond:] @ -np.expm1(epsilon - losses[beyond:])) + certain
 
-    if leaked(0.0) <= delta:
+    if leak_at(0.0) <= delta:
         return 0.0
     low, high = 0.0, float(losses[-1])
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if leaked(middle) > delta else (low, middle)
+        low, high = (middle, high) if leak_at(middle) > delta else (low, middle)
     return low
