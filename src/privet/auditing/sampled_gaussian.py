@@ -65,7 +65,7 @@ class SampledGaussianCurves(Curves):
 
     >>> curves = SampledGaussianCurves(rate=0.01, steps=1000)
     >>> round(curves.epsilon(1.0, 1e-5), 2)
-    1.82
+    1.83
     """
 
     rate: float
