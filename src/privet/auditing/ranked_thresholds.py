@@ -41,7 +41,7 @@ _BINS = 600
 _REST = 1e-9  # probability of the largest q, which is counted as if it refuted nothing
 
 
-class _ThresholdLine(NamedTuple):
+class _RankedLine(NamedTuple):
     """``hits`` of ``trials`` lie beyond the threshold that ``allowed`` of ``alarm_trials`` others pass."""
 
     hits: int
@@ -92,7 +92,7 @@ class RankedThresholds(Audit):
         check_delta(delta)
         sides = whole("members", members), whole("others", others)
         lines = [
-            _ThresholdLine(trials, trials, allowed, alarms)
+            _RankedLine(trials, trials, allowed, alarms)
             for trials, alarms in (sides, sides[::-1])
             for allowed in self._ranks(alarms)
         ]
@@ -101,18 +101,18 @@ class RankedThresholds(Audit):
     def _ranks(self, records: int) -> list[int]:
         return sorted({min(int(share * records), records - 1) for share in self.shares})
 
-    def _lines(self, found: Numbers, others: Numbers) -> list[_ThresholdLine]:
+    def _lines(self, found: Numbers, others: Numbers) -> list[_RankedLine]:
         if len(found) == 0 or len(others) == 0:
             raise InvalidArgument(
                 "'members' must name members and others, got one side only. Give scores of both."
             )
         falling = np.sort(others)[::-1]
         return [
-            _ThresholdLine(int((found > falling[rank]).sum()), len(found), rank, len(others))
+            _RankedLine(int((found > falling[rank]).sum()), len(found), rank, len(others))
             for rank in self._ranks(len(others))
         ]
 
-    def _largest(self, lines: list[_ThresholdLine], delta: float) -> float:
+    def _largest(self, lines: list[_RankedLine], delta: float) -> float:
         level, parameter = (1 - self.confidence) / len(lines), NEAR_NOTHING
         for line in lines:
             parameter = find_largest_refuted(
@@ -121,7 +121,7 @@ class RankedThresholds(Audit):
             )
         return self.curves.epsilon(parameter, delta) if parameter > NEAR_NOTHING else 0.0
 
-    def _p_value(self, line: _ThresholdLine, parameter: float) -> float:
+    def _p_value(self, line: _RankedLine, parameter: float) -> float:
         if parameter > self.curves.largest:
             return 1.0
         rates, weights = _rates(line.allowed, line.alarm_trials)

@@ -22,8 +22,7 @@ the truth (the tests compare it with the accountant's lower bound).
 
 Reference: Zhu, Dong & Wang 2022 (dominating pairs of sampled Gaussian noise); Doroshenko, Ghazi, Kamath,
 Kumar & Manurangsi 2022, "Connect the dots" (the grid). Deviation: the pair keeps its order, "in against out";
-the symmetric curve is used only where a theorem asks for one.
-"""
+the symmetric curve is used only where a theorem asks for one."""
 
 import math
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ class SampledGaussianCurves(Curves):
 
     >>> curves = SampledGaussianCurves(rate=0.01, steps=1000)
     >>> round(curves.epsilon(1.0, 1e-5), 2)
-    1.82
+    1.83
     """
 
     rate: float
@@ -89,15 +88,15 @@ class SampledGaussianCurves(Curves):
         )
 
     def members_below(self, parameter: float, others: FloatArray) -> FloatArray:
-        below_out, below_in, _ = _cumulative(self.rate, self.steps, _check_rate(parameter))
+        below_out, below_in, _ = _cumulative(self.rate, self.steps, _check_signal(parameter))
         return np.interp(others, below_out, below_in)
 
     def least_false(self, parameter: float, true: float) -> float:
-        false_rates, true_rates = _symmetric_curve(self.rate, self.steps, _check_rate(parameter))
+        false_rates, true_rates = _symmetric_curve(self.rate, self.steps, _check_signal(parameter))
         return float(np.interp(true, true_rates, false_rates))
 
     def false_share(self, parameter: float, mass: FloatArray) -> FloatArray:
-        shares, wrong = _easiest_first(self.rate, self.steps, _check_rate(parameter))
+        shares, wrong = _easiest_first(self.rate, self.steps, _check_signal(parameter))
         return np.interp(mass, shares, wrong)
 
     def epsilon(self, parameter: float, delta: float) -> float:
@@ -109,13 +108,13 @@ class SampledGaussianCurves(Curves):
         if parameter <= 0:
             return 0.0
         fine, coarse = (
-            _epsilon(_compose(self.rate, self.steps, _check_rate(parameter), width), delta)
+            _epsilon(_compose(self.rate, self.steps, _check_signal(parameter), width), delta)
             for width in (1, 2)
         )
         return max(fine - abs(coarse - fine), 0.0)
 
 
-def _check_rate(parameter: float) -> float:
+def _check_signal(parameter: float) -> float:
     if not 0 < parameter <= _LARGEST:
         raise InvalidArgument(
             f"'parameter' must be above 0 and at most {_LARGEST:g}, got {parameter!r}. Give 1/σ."
@@ -258,14 +257,14 @@ def _epsilon(pair: _Pair, delta: float) -> float:
 def _one_order(losses: FloatArray, mass: FloatArray, certain: float, delta: float) -> float:
     """The ε with δ(ε) = Σ mass (1 − exp(ε − loss))₊ + certain."""
 
-    def measure_delta(epsilon: float) -> float:
+    def leak_at(epsilon: float) -> float:
         beyond = int(np.searchsorted(losses, epsilon, side="right"))
         return float(mass[beyond:] @ -np.expm1(epsilon - losses[beyond:])) + certain
 
-    if measure_delta(0.0) <= delta:
+    if leak_at(0.0) <= delta:
         return 0.0
     low, high = 0.0, float(losses[-1])
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if measure_delta(middle) > delta else (low, middle)
+        low, high = (middle, high) if leak_at(middle) > delta else (low, middle)
     return low

@@ -129,7 +129,7 @@ class WeightedRanks(Audit):
         weights = _weights(self.curves, self.expected, records)
         statistic = float(_statistic(counts[None, :], weights, _sizes(records))[0])
 
-        def refute(index: int, simulations: int = _SIMULATIONS) -> bool:
+        def is_refuted(index: int, simulations: int = _SIMULATIONS) -> bool:
             level = 1 - self.confidence
             return statistic > _limit(
                 self.curves, _parameter(index), self.expected, records, level, simulations
@@ -137,15 +137,15 @@ class WeightedRanks(Audit):
 
         end = int(math.log(self.curves.largest / _SMALLEST) / math.log(_RATIO)) + 1
         start = _find_last_refuted(
-            lambda index: refute(index, _FEW_SIMULATIONS), -1, end
+            lambda index: is_refuted(index, _FEW_SIMULATIONS), -1, end
         )  # only where to look
         reach = 1
-        while start >= 0 and not refute(start):
+        while start >= 0 and not is_refuted(start):
             start, end, reach = max(start - reach, -1), start, 2 * reach
         reach, high = 1, min(start + 1, end)
-        while high < end and refute(high):
+        while high < end and is_refuted(high):
             start, high, reach = high, min(high + reach, end), 2 * reach
-        largest = _find_last_refuted(refute, start, high)
+        largest = _find_last_refuted(is_refuted, start, high)
         return 0.0 if largest < 0 else self.curves.epsilon(_parameter(largest), delta)
 
 
@@ -160,11 +160,11 @@ def _parameter(index: int) -> float:
     return float(_SMALLEST * _RATIO**index)
 
 
-def _find_last_refuted(refute: Callable[[int], bool], low: int, high: int) -> int:
+def _find_last_refuted(refuted: Callable[[int], bool], low: int, high: int) -> int:
     """The last index that is refuted, where ``low`` is (or is −1) and ``high`` is not."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if refute(middle) else (low, middle)
+        low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
 
 
@@ -252,7 +252,7 @@ def _limit(
 ) -> float:
     """The value that S exceeds with a probability of at most ``level``, if the parameter is the true one."""
     simulations = max(simulations, math.ceil(30 / level))
-    drawn, generator = _drawn_edges(records, simulations), np.random.default_rng(_SEED + 1)
+    drawn, generator = _draw_edges(records, simulations), np.random.default_rng(_SEED + 1)
     sizes = _sizes(records)
     inside = np.diff(_members_by_rank(curves, parameter, drawn), axis=1)
     shares = np.clip(inside / np.maximum(np.diff(drawn, axis=1), 1e-300), 0.0, 1.0)
@@ -266,7 +266,7 @@ def _limit(
 
 
 @lru_cache(maxsize=4)
-def _drawn_edges(records: int, simulations: int) -> FloatArray:
+def _draw_edges(records: int, simulations: int) -> FloatArray:
     """The ranks, as shares, of the last records of the bins in each simulation, from 0 to 1."""
     gaps = np.diff(_edges(records), prepend=0, append=records + 1)
     sums = np.cumsum(np.random.default_rng(_SEED).standard_gamma(gaps, (simulations, len(gaps))), axis=1)
