@@ -438,7 +438,7 @@ class TestOrderings:
 
     def test_tuning_on_the_references_helps_against_the_target(self):
         tuned, worst = self.aucs(
-            6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0, temperature=1.0)]
+            6, [lambda r: OfflineRMIA(r).tune(), lambda r: OfflineRMIA(r, a=1.0, temperature=1.0)], worlds=3
         )
         assert tuned > worst + 0.01
 
