@@ -331,10 +331,10 @@ def noise(targets=40):
         row(f"{sigma:g}", cells[0], f"{clipped:.1f} ({blind:.1f})", *cells[1:], right, f"{ceiling:.3f}")
 
 
-def trained(runs=1000, lot=16, listed=10):
+def trained(runs=200, lot=16, listed=10):
     """One step of ``privet.train`` on the target and 15 people whom the adversary knows: which of ten is the sixteenth?
 
-    Ten candidates, because a share of 1/1,000 is out of the reach of 1,000 runs.
+    Ten candidates, because a share of 1/1,000 is out of the reach of 200 runs.
     """
     inputs, labels = mnist()
     rng = np.random.default_rng(SEED)
