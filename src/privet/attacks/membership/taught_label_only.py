@@ -65,7 +65,11 @@ class NoiseClassifier(Attack[LabelOnly]):
 
     def score(self, view: LabelOnly, records: Records) -> Numbers:
         taught = [
-            self._features(narrow_view(one.view, self.sees), one.challenge.records) for one in self.shadows
+            self._features(
+                narrow_view(one.view, LabelOnly),  # type: ignore[type-abstract]
+                one.challenge.records,
+            )
+            for one in self.shadows
         ]
         coin = np.concatenate([one.challenge.members for one in self.shadows])
         if coin.all() or not coin.any():

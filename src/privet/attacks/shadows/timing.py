@@ -27,6 +27,7 @@ __all__ = [
 
 _START = 3.0  # seconds until a process has loaded torch
 _TIMED = 0.25  # seconds of work for each engine
+_FEWEST = 3  # samples: the first ones find cold caches
 _LONGEST = 1.0  # second by the clock, for a machine with so much load that the work takes long
 
 
@@ -97,14 +98,16 @@ def time_step(run: Callable[[int], object], most_steps: int, threads: int = 1) -
     """Processor seconds for each step of ``run(steps)``, which can take ``most_steps`` steps.
 
     The best of several short samples: caches that other programs empty, and threads that wait busily for a
-    thread without a core, only make it slower. It ends after a quarter of a second of work, and after a
-    second by the clock.
+    thread without a core, only make it slower. It ends after a quarter of a second of work, or after a
+    second by the clock and a few samples.
     """
     started = time.perf_counter()
     run(1)
     best = spent = processor_seconds(lambda: run(1), threads)
     steps = int(np.clip(_TIMED / 6 / max(1e-6, best), 1, min(100, most_steps)))
-    while spent < _TIMED and time.perf_counter() - started < _LONGEST:
+    samples = 0
+    while spent < _TIMED and (samples < _FEWEST or time.perf_counter() - started < _LONGEST):
+        samples += 1
         seconds = processor_seconds(lambda: run(steps), threads)
         best, spent = min(best, seconds / steps), spent + max(seconds, 1e-6)
     return best
