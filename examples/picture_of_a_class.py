@@ -97,10 +97,10 @@ def _montage(game, drawn):  # noqa: ANN001, ANN202
         **{f"drawn from\nthe {k} model": v for k, v in drawn.items()},
         "blind guess": game.blind,
     }
-    figure, axes = plt.subplots(len(lines), CLASSES, figsize=(7.2, 1.25 * len(lines)), layout="constrained")
+    figure, axes = plt.subplots(len(lines), CLASSES, figsize=(5.6, 0.95 * len(lines)), layout="constrained")
     for row, (title, shown) in zip(axes, lines.items(), strict=True):
         for axis, picture in zip(row, shown, strict=True):
-            axis.imshow(picture, cmap="gray_r", vmin=0, vmax=1)
+            axis.imshow(picture, cmap="gray_r", vmin=0, vmax=1, interpolation="bilinear")
             axis.set(xticks=[], yticks=[])
             axis.grid(visible=False)
         row[0].set_ylabel(

@@ -13,6 +13,9 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# Programs that other tests start in a process of their own: importing one of them here would register its device.
+collect_ignore = ["laws/second_device.py", "laws/device_laws.py", "laws/laws_on_second_device.py"]
+
 # One thread in each test process: threads of two processes on two cores wait for each other by spinning, and take ten times
 # as long. Set before torch or scikit-learn is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:

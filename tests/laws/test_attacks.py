@@ -102,7 +102,7 @@ EVERY = [
 
 class TestStatements:
     def test_all_are_there(self):
-        assert len(EVERY) == 22
+        assert len(EVERY) == 23
 
     @pytest.mark.parametrize("attack", EVERY)
     def test_each_says_who_attacks_and_where_it_is_from(self, attack):

@@ -266,7 +266,9 @@ EMBEDDINGS = {
 def test_embeddings_without_the_layer(name):
     parts, use = EMBEDDINGS[name]
     worst, brute_forced = errors(Model(use, parts).double(), words)
-    assert worst < 1e-6
+    assert worst < (
+        2e-6 if "tied" in name else 1e-6
+    )  # norms of tied tables have a margin of 2⁻²⁰ for uses that cancel
     assert not brute_forced
 
 

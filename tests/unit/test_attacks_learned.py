@@ -373,7 +373,7 @@ class TestTaughtNoise:
             def log_confidences(self, inputs):
                 raise AssertionError
 
-            gradient_norms = gradients = activations = log_confidences
+            gradient_norms = gradients = activations = input_gradients = log_confidences
 
         blind = tuple(Shadow(LabelsAlone(one.view), one.challenge) for one in shadows)
         one, other = (

@@ -90,7 +90,7 @@ class TestFrames:
         audit = audited(model, members, others, recipe=by_names(RandomForestClassifier(10)), references=4)
         assert audit.train_accuracy > 0.95
         assert audit.strongest.leakage.auc.value > 0.75
-        assert [result.name for result in audit.results] == ["loss", "LiRA", "RMIA"]
+        assert [result.name for result in audit.results] == ["loss", "RMIA + BaVarIA"]
         assert audit.reference_models.used == 4
 
     def test_answers_are_those_of_the_frame(self):
@@ -308,8 +308,9 @@ class TestRegression:
         assert audit.strongest.leakage.auc.value < 0.65
 
     def test_a_torch_module_says_that_it_gives_quantities(self):
-        inputs = RANDOM.normal(size=(120, 5)).astype(np.float32)
-        targets = (2 * inputs[:, 0] + RANDOM.normal(size=120)).astype(np.float32)
+        random = np.random.default_rng(0)  # of its own: the order of tests does not matter
+        inputs = random.normal(size=(120, 5)).astype(np.float32)
+        targets = (2 * inputs[:, 0] + random.normal(size=120)).astype(np.float32)
         recipe = TorchRecipe(
             model=lambda: nn.Sequential(nn.Linear(5, 64), nn.ReLU(), nn.Linear(64, 1)),
             epochs=100, batch_size=16, learning_rate=0.01, optimizer=Adam(), gives=Outputs.QUANTITIES,
@@ -324,7 +325,7 @@ class TestRegression:
             recipe=recipe,
             references=2,
         )
-        assert audit.strongest.leakage.auc.value > 0.8
+        assert audit.strongest.leakage.auc.value > 0.7
         assert audit.regression.train_error < 0.8 < audit.regression.test_error
 
     def test_the_page_and_the_data_speak_of_a_quantity(self, tmp_path):

@@ -49,7 +49,7 @@ class TestRefused:
             (lambda: training.train(3, 3, epsilon=1, delta=1, epochs=1), "'model' must be a Module"),
             (lambda: auditing.measure([0.5]), "'scores' must be a Scores, got a value of type list."),
             (lambda: attacks.signals(None, None), "'view' must be a BlackBox"),
-            (lambda: shadows.study(None, None, seed=0), "'recipe' must be a Recipe"),
+            (lambda: shadows.study(None, None, seed=0), "'records' must be a Records"),
             (lambda: Compose([Gaussian(1), 3]), "'parts' must be an event, got int."),
             (lambda: privet.Ledger.from_json(b""), "'text' must be text, got a value of type bytes."),
         ],

@@ -113,7 +113,7 @@ def impute(columns: Columns, numbers: Labels, count: int, *, seed: int) -> Calla
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    tables = [_ColumnTable.learn(column) for column in columns]
+    tables = [_EncodedColumn.learn(column) for column in columns]
 
     def encode(new: Columns) -> Numbers:
         return np.stack([table.encode(column) for table, column in zip(tables, new, strict=True)], axis=1)
@@ -157,7 +157,7 @@ def impute(columns: Columns, numbers: Labels, count: int, *, seed: int) -> Calla
 
 @final
 @dataclass(frozen=True, eq=False)
-class _ColumnTable:
+class _EncodedColumn:
     """A column as numbers: numbers as they are, words by their rank among the frequent ones, and NaN for the
     rest.
     """
@@ -165,7 +165,7 @@ class _ColumnTable:
     codes: dict[str, int] | None
 
     @classmethod
-    def learn(cls, column: NDArray[Any]) -> "_ColumnTable":
+    def learn(cls, column: NDArray[Any]) -> "_EncodedColumn":
         if _is_number(column):
             return cls(None)
         words, counts = np.unique(column.astype(str), return_counts=True)

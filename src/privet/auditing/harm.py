@@ -10,8 +10,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import hypergeom
+from scipy.special import gammaln, ndtr
 
 from privet.arguments import open_fraction
 from privet.auditing.leakage import Leakage, area_variance, measure
@@ -293,9 +292,26 @@ def _fisher(high: Bits, members: Bits) -> Numbers:
     """
     counts = np.stack([(high & members).sum(axis=0), high.sum(axis=0), members.sum(axis=0)])
     distinct, inverse = np.unique(counts, axis=1, return_inverse=True)
-    tails = hypergeom.sf(distinct[0] - 1, len(high), distinct[1], distinct[2])
-    found: Numbers = np.asarray(tails)[inverse.ravel()]
+    columns = (tuple(int(part) for part in column) for column in distinct.T)
+    tails = np.array([_hypergeometric_tail(*column, targets=len(high)) for column in columns])
+    found: Numbers = tails[inverse.ravel()]
     return found
+
+
+def _hypergeometric_tail(least: int, high: int, members: int, *, targets: int) -> float:
+    """P[at least so many of the high targets are members], if every set of members is as likely."""
+    counts = np.arange(max(least, high + members - targets, 0), min(high, members) + 1)
+    if least <= max(high + members - targets, 0):
+        return 1.0
+
+    def log_choose(total: int, part: Numbers) -> Numbers:
+        logs: Numbers = gammaln(total + 1.0) - gammaln(part + 1.0) - gammaln(total - part + 1.0)
+        return logs
+
+    part = counts.astype(np.float64)
+    logs = log_choose(high, part) + log_choose(targets - high, members - part)
+    logs = logs - log_choose(targets, np.array([float(members)]))
+    return min(float(np.exp(logs).sum()), 1.0)
 
 
 def _holm(p_values: Numbers, level: float) -> Bits:

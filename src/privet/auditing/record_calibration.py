@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from privet.errors import InvalidArgument
 from privet.scores import Bits, Scores
@@ -120,7 +120,7 @@ def _tail(differences: Numbers, squares: Numbers, count: Numbers) -> Numbers:
     spread = np.sqrt(squares / (count - 1) * (1 + 1 / count))
     with np.errstate(divide="ignore", invalid="ignore"):
         deviates = np.where(differences == 0, 0.0, differences / spread)  # equal scores are at the middle
-    return np.asarray(student.sf(deviates, count - 1), dtype=np.float64)
+    return np.asarray(stdtr(count - 1, -deviates), dtype=np.float64)
 
 
 def _check(values: Numbers, reference_values: Numbers, trained: Bits) -> tuple[Numbers, Numbers, Bits]:

@@ -151,7 +151,7 @@ def to_recipe(value: object) -> Recipe:
     classifier or regressor.
 
     >>> to_recipe(lambda inputs, labels, seed: None)
-    CallableRecipe(train=<function <lambda> at ...>, version=None)
+    CallableRecipe(train=<function <lambda> at ...>, version=None, columns=None)
     """
     if isinstance(value, Recipe):
         return value

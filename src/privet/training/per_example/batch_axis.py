@@ -28,6 +28,7 @@ from privet.training.per_example.graph.graphs import GraphTemplate, GraphWalk
 from privet.training.per_example.graph.proofs import RowProof
 from privet.training.per_example.graph.row_moves import UNPREDICTABLE, RowMoves
 from privet.training.per_example.losses import LossFunction
+from privet.training.per_example.mixed_precision import is_autocast_on
 from privet.training.per_example.refusals import require_losses
 from privet.training.per_example.taps.registered import RegisteredTap
 from privet.training.per_example.taps.tape import BatchAxis, InstalledTaps, LayerCall, Tap, Tape
@@ -214,7 +215,7 @@ class PlanLearner:
                 roots.append((number, True, (a.edge.node, b.edge.node), b.edge.output_nr))
         followed: list[GraphParameter] = []
         # Under autocast, autograd would round the sum of the examples on the way back, so that way is closed.
-        ways = (False,) if torch.is_autocast_enabled(self._parameters[0].device.type) else (False, True)
+        ways = (False,) if is_autocast_on(self._parameters[0].device) else (False, True)
         for number, is_call, nodes, output in roots:
             for any_step in ways:
                 consumers = learn_consumers(graphs, nodes, output, _find_axis, set() if any_step else None)

@@ -23,18 +23,26 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-__all__ = ["autocast_dtype", "full_precision", "multiplies_in_full", "widen"]
+__all__ = ["autocast_dtype", "full_precision", "is_autocast_on", "multiplies_in_full", "widen"]
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """The precision of autocast on this device; None without autocast."""
-    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+    return torch.get_autocast_dtype(device.type) if is_autocast_on(device) else None
+
+
+def is_autocast_on(device: torch.device) -> bool:
+    """Whether this device is under autocast; a device that torch cannot cast on ("meta") is not."""
+    try:
+        return torch.is_autocast_enabled(device.type)
+    except RuntimeError:
+        return False
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:
     """A context without autocast and with products in full precision. It may be entered several times."""
     settings = [] if multiplies_in_full(device) else _find_reduced(device)
-    if settings or torch.is_autocast_enabled(device.type):
+    if settings or is_autocast_on(device):
         return _FullPrecision(device, settings)
     return nullcontext()
 
@@ -64,7 +72,7 @@ class _FullPrecision(AbstractContextManager[None]):
     def __init__(self, device: torch.device, settings: list[Any]) -> None:
         self._settings = settings
         self._before = [s.fp32_precision for s in settings]
-        is_autocast = torch.is_autocast_enabled(device.type)
+        is_autocast = is_autocast_on(device)
         self._autocast = torch.autocast(device.type, enabled=False) if is_autocast else nullcontext()
 
     def __enter__(self) -> None:

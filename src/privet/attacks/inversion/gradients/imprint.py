@@ -77,6 +77,11 @@ class ImprintModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """The logits of the module, and the signal on top."""
+        if inputs.ndim < 2:
+            raise InvalidArgument(
+                f"'inputs' must have one row for each example, got a tensor of shape {tuple(inputs.shape)}. "
+                f"Give examples × the shape of one."
+            )
         logits: Tensor = self.module(inputs)
         signal: Tensor = self.signal(self.imprint(inputs.flatten(1)).relu())
         return logits + signal

@@ -25,6 +25,7 @@ from privet.torch_internals import DropoutBase
 from privet.training.double_precision import to_float64
 from privet.training.per_example.graph.constant_draws import ConstantDraws
 from privet.training.per_example.losses import LossFunction
+from privet.training.per_example.mixed_precision import is_autocast_on
 from privet.training.per_example.refusals import CrossExample, require_losses
 
 __all__ = ["CouplingTests", "preserve_state", "select_examples"]
@@ -228,4 +229,4 @@ _WITH_DROPOUT = (DropoutBase, nn.RNNBase, nn.MultiheadAttention)
 
 
 def _uses_autocast(tensor: Tensor) -> bool:
-    return torch.is_autocast_enabled(tensor.device.type)
+    return is_autocast_on(tensor.device)
