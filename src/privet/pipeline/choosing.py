@@ -72,15 +72,15 @@ def default_names(means: Means) -> tuple[str, ...]:
     loss to compare them with; without: the loss and modified entropy (of a regression model the loss); where
     only labels are visible: the gap. One rule for every number of references: at 1, 2, 4 and 16 pairs the
     sum, with weights that the references choose, was the best or as good as the best in nearly all cases
-    (docs/benchmarks-attacks.md). Regression models with references are attacked by LiRA and the loss.
+    (docs/benchmarks-attacks.md).
     """
     if not isinstance(means.view, BlackBox):
         return ("gap",)
     if means.records.labels is None:
         return ("entropy",)
-    if isinstance(means.view, Quantities):
-        return ("loss", "lira") if means.references else ("loss",)
-    return ("loss", "ensemble") if means.references else ("loss", "modified-entropy")
+    if means.references:
+        return ("loss", "ensemble")
+    return ("loss",) if isinstance(means.view, Quantities) else ("loss", "modified-entropy")
 
 
 def explain_choice(

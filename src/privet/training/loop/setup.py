@@ -52,6 +52,7 @@ def prepare_run(model: nn.Module, examples: Examples, options: RunOptions) -> Pr
     group = options.process_group
     canaries = resolve_canaries(options.canaries, group)
     with group.all_or_none():
+        _require_weights(model)
         size, before = _public_size(options.population, examples), len(examples)
         if canaries is not None:
             examples = canaries.insert_into(examples, model)
@@ -81,6 +82,14 @@ def prepare_run(model: nn.Module, examples: Examples, options: RunOptions) -> Pr
             checkpoint.close()
         raise
     return PreparedRun(loop, scheduler, checkpoint, group)
+
+
+def _require_weights(model: nn.Module) -> None:
+    """A model on "meta" has shapes and no numbers."""
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise InvalidArgument(
+            "'model' must have weights, got parameters on 'meta'. Load them first, or build it on its device."
+        )
 
 
 def make_plan(population: int, options: RunOptions, *, added: int = 0) -> TrainingPlan:
