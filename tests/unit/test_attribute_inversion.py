@@ -7,6 +7,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+import privet
 from privet.attacks import Predictions, Probabilities, see
 from privet.attacks.inversion import (
     AttributeGame,
@@ -244,6 +245,25 @@ def test_a_model_that_never_saw_the_targets_leaks_nothing():
         figures = _auc_of(recovery, game.members)
         gaps.append(figures.auc.value - figures.auc_left_out.value)
     assert abs(np.mean(gaps)) < 6 * np.std(gaps, ddof=1) / len(gaps) ** 0.5 + 1e-9
+
+
+def test_an_audit_runs_it_on_classifiers_and_on_regression_models():
+    """By name, with the position of the secret; the true quantities of a regression model take the place of labels."""
+    generator = np.random.default_rng(10)
+    inputs, _ = _people(900, generator)
+    dose = inputs @ np.array([1.0, 0.5, 0.0, 0.0, 1.0]) + generator.normal(size=900)
+    sides = [(inputs[part], dose[part]) for part in (slice(0, 300), slice(300, 600), slice(600, 900))]
+    tree = DecisionTreeRegressor(random_state=0).fit(*sides[0])
+    report = privet.audit(tree, *sides[:2], public=sides[2], attacks=["attributes"], secret=4, progress=False)
+    (recovery,) = report.audits[0].recoveries
+    assert recovery.leakage.leak.value > 0
+    assert recovery.leakage.baseline.value > 0.5
+    classes = [(rows, (numbers > 0).astype(int)) for rows, numbers in sides]
+    forest = RandomForestClassifier(10, random_state=0).fit(*classes[0])
+    report = privet.audit(
+        forest, *classes[:2], public=classes[2], attacks=["attributes"], secret=4, progress=False
+    )
+    assert report.audits[0].recoveries[0].leakage.attack == "imputation × confidence"
 
 
 class TestRefusals:

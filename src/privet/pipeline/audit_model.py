@@ -15,6 +15,7 @@ from privet.arguments import open_fraction
 from privet.attacks import Outputs
 from privet.attacks.inversion.registry import RecoveryKnowledge
 from privet.attacks.preflight import enough_records, preflight, recipe_of, same_size
+from privet.attacks.quantities import features_of
 from privet.attacks.shadows.recipe import to_recipe
 from privet.auditing import (
     Audit,
@@ -196,7 +197,7 @@ def audit(
         view=view,
         records=challenge.records,
         public=known,
-        secret=read_columns(secret, int(np.prod(challenge.records.inputs.shape[1:]))),
+        secret=read_columns(secret, int(np.prod(features_of(challenge.records.inputs).shape[1:]))),
         sample_shape=None if sample_shape is None else tuple(sample_shape),
         seed=seed,
     )

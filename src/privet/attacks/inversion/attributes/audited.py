@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privet.attacks.inversion.attributes.answers import PredictedNumbers
 from privet.attacks.inversion.attributes.attack import AttributeGame
 from privet.attacks.inversion.attributes.classical import LabelOnlyInversion
 from privet.attacks.inversion.attributes.imputed import ImputedInversion
 from privet.attacks.inversion.attributes.knowledge import PublicPeople
 from privet.attacks.inversion.attributes.secret import SecretAttribute
+from privet.attacks.quantities import Quantities, features_of, targets_of
 from privet.errors import InvalidArgument
 from privet.recoveries import Recoveries
 from privet.scores import Bits, Records
-from privet.views import BlackBox, LabelOnly
+from privet.views import BlackBox, LabelOnly, Rows
 
 __all__ = ["AuditedAttributes"]
 
@@ -35,20 +38,26 @@ class AuditedAttributes:
 
     def run(self, view: LabelOnly, members: Bits) -> Recoveries:
         """Recover the secret of every record; the coin is joined afterwards."""
-        if self.public.labels is None:
+        inputs, labels = self._split(view, self.records)
+        others, their_labels = self._split(view, self.public)
+        secret = SecretAttribute.read(
+            np.concatenate([others, inputs]), self.columns, name="the secret attribute"
+        )
+        people = PublicPeople(others, their_labels, secret, self.seed)
+        game = AttributeGame(inputs, labels, members, people, self.records.groups)
+        if isinstance(view, Quantities):
+            return ImputedInversion().run(PredictedNumbers(view.function), game).recoveries
+        attack = ImputedInversion() if isinstance(view, BlackBox) else LabelOnlyInversion(self.seed)
+        return attack.run(view, game).recoveries
+
+    @staticmethod
+    def _split(view: LabelOnly, records: Records) -> tuple[Rows, NDArray[Any]]:
+        """The inputs, and the labels or, for a regression model, the true quantities."""
+        if isinstance(view, Quantities):
+            return features_of(records.inputs), targets_of(records.inputs)
+        if records.labels is None:
             raise InvalidArgument(
                 "'public' must have labels for attribute attacks, got none. Give (inputs, labels) of public "
                 "people."
             )
-        everybody = np.concatenate([self.public.inputs, self.records.inputs])
-        people = PublicPeople(
-            self.public.inputs,
-            self.public.labels,
-            SecretAttribute.read(everybody, self.columns, name="the secret attribute"),
-            self.seed,
-        )
-        game = AttributeGame(
-            self.records.inputs, self.records.known_labels, members, people, self.records.groups
-        )
-        attack = ImputedInversion() if isinstance(view, BlackBox) else LabelOnlyInversion(self.seed)
-        return attack.run(view, game).recoveries
+        return records.inputs, records.labels
