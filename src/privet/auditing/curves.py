@@ -47,6 +47,7 @@ class Curves(ABC):
     """A family of trade-off curves with one parameter, from 0 (perfect privacy) up to ``largest``."""
 
     largest: float = 200.0  # the search for a parameter ends here
+    is_symmetric: bool = True  # whether "in against out" and "out against in" have the same curve
 
     @property
     @abstractmethod

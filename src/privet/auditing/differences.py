@@ -26,8 +26,10 @@ lower limit of the exchanged methods.
 *No difference.* An interval must not exclude 0 for an attack that knows nothing, whatever the design. Where
 coins decided who is in, hits fixed and coins random, the number of hits that are in is hypergeometric, not
 binomial. So 0 is left out only where Fisher's exact test also refutes it; for pairs, only where the exact
-sign test of b against c does. The probability of a leak that is not there is then at most the failure at
-every n, without any assumption on how the targets of one run depend on each other.
+sign test of b against c does. With coins the probability of a leak that is not there is then at most the
+failure at every n, without any assumption on how the targets of one run depend on each other. The sign test
+needs targets that are independent: if all have one secret, an attack and a blind guess that name different
+values differ in all of them.
 """
 
 import math

@@ -6,6 +6,7 @@ coincidences.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, final
 
 import numpy as np
@@ -90,9 +91,10 @@ def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveri
 
     For each record the scores of targets that were trained on it are compared with those of targets that were
     not, by Mann & Whitney's statistic with mid-ranks and the normal approximation with corrections for ties
-    and continuity, whose p-values are too large in the far tail, which is safe. Scores with two values only
-    (a label that is right or not) are compared exactly (Fisher 1935). A record that was always in or always
-    out has p = 1. The targets may be the models of a shadow study:
+    and continuity, whose p-values are too large in the far tail, which is safe, unless most scores are equal.
+    Where more than half of the targets give a record the same score, it counts which targets score higher,
+    exactly (Fisher 1935); so do scores with two values only (a label that is right or not). A record that was
+    always in or always out has p = 1. The targets may be the models of a shadow study:
     ``most_at_risk_over_targets(references.signals[:, 0], references.members)``.
 
     *Guarantee*: records share their targets, so their scores depend on each other. Given all scores, the
@@ -116,7 +118,10 @@ def most_at_risk_over_targets(values: Numbers, members: Bits, *, false_discoveri
     p_values = np.where(known, ndtr(-z), 1.0)
     highest = values == values.max(axis=0, initial=-np.inf)
     exact = known & (highest | (values == values.min(axis=0, initial=np.inf))).all(axis=0)
+    common, count = _most_frequent(values)
+    tied = known & ~exact & (2 * count > targets)
     p_values[exact] = _fisher(highest[:, exact], members[:, exact])
+    p_values[tied] = _fisher((values > common)[:, tied], members[:, tied])
     return _benjamini_hochberg(np.arange(values.shape[1]), p_values, false_discoveries)
 
 
@@ -284,6 +289,17 @@ def _benjamini_hochberg(records: Places, p_values: Numbers, false_discoveries: f
     within = ordered <= false_discoveries * np.arange(1, len(ordered) + 1) / len(ordered)
     flagged = int(np.flatnonzero(within)[-1]) + 1 if within.any() else 0
     return AtRisk(records[order], ordered, flagged, false_discoveries)
+
+
+def _most_frequent(values: Numbers) -> tuple[Numbers, Numbers]:
+    """The most frequent value of each column, and how often it occurs."""
+    ordered = np.sort(values, axis=0)
+    run = best = np.ones(values.shape[1])
+    common = ordered[0]
+    for before, row in pairwise(ordered):
+        run = np.where(row == before, run + 1, 1.0)
+        common, best = np.where(run > best, row, common), np.maximum(run, best)
+    return common, best
 
 
 def _fisher(high: Bits, members: Bits) -> Numbers:

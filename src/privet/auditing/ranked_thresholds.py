@@ -74,6 +74,11 @@ class RankedThresholds(Audit):
         whole("the number of 'shares'", len(self.shares))
         for share in self.shares:
             open_fraction("shares", share)
+        if not self.curves.is_symmetric:  # lines of others use the curve of the pair the other way round
+            raise InvalidArgument(
+                "'curves' must be a symmetric family, got one whose two orders differ. Give "
+                "ApproximateCurves or GaussianCurves, or take WeightedRanks."
+            )
 
     @property
     def assumes(self) -> str:

@@ -55,9 +55,10 @@ def calibrate_per_record(values: Numbers, reference_values: Numbers, trained: Bi
     *Guarantee*: under a target of the references' recipe that was not trained on the record, its score and
     those of references that were not trained on it are exchangeable. So ``exact`` is a p-value for every
     single record. For ``pooled`` each score becomes a Student deviate among the record's own references,
-    (x − mean)/(s √(1 + 1/k)), and its tail is ranked among the tails of all references and records, each of
-    which was left out of its own mean and deviation. On average over records its rate holds whatever the
-    scores are, up to the noise of the ranks; for each record it holds if scores of different records differ
+    (x − mean)/(s √(1 + 1/k)), and its tail is ranked among those of all records, in which the target and each
+    reference are left out of the mean and deviation in turn; a record counts once, whatever its number of
+    references. On average over records its rate holds, up to the noise of the pooled ranks, which shrinks
+    with the number of records; for each record it holds if scores of different records differ
     in place and width only. Where the scores of a record are normal, the tails are uniform already.
 
     A record with fewer than 4 such references has ``pooled`` = 1.
@@ -80,39 +81,39 @@ def calibrate_per_record(values: Numbers, reference_values: Numbers, trained: Bi
     models = outside.sum(axis=0)
     as_high = (outside & (reference_values >= values)).sum(axis=0)
     exact = (1.0 + as_high) / (1.0 + models)
-    tails, usable = _tails(values, reference_values, outside)
-    left_out = _tails_left_out(reference_values, outside)
-    left_out.sort()
-    below = np.searchsorted(left_out, tails, side="right")
-    pooled = np.where(usable, (1.0 + below) / (1.0 + len(left_out)), 1.0)
+    usable = models >= _FEWEST
+    pooled = np.ones(len(values))
+    if usable.any():
+        together = np.vstack([reference_values, values])[:, usable]
+        judged = np.vstack([outside, np.ones_like(outside[:1])])[:, usable]
+        tails = _tails_left_out(together, judged)
+        pooled[usable] = _rank_in_pool(tails, judged)
     return RecordPValues(exact, pooled, models.astype(np.float64))
 
 
-def _tails(values: Numbers, reference_values: Numbers, outside: Bits) -> tuple[Numbers, Bits]:
-    """Student's tail of the target's score of each record, and for which records it is known."""
-    models = outside.sum(axis=0)
-    usable = models >= _FEWEST
-    count = np.maximum(models, 2)
-    mean = (reference_values * outside).sum(axis=0) / count
-    squares = (np.where(outside, reference_values - mean, 0.0) ** 2).sum(axis=0)
-    return _tail(values - mean, squares, count), usable
-
-
-def _tails_left_out(reference_values: Numbers, outside: Bits) -> Numbers:
-    """The same tails of each reference's own score, among the other references of that record.
+def _tails_left_out(values: Numbers, judged: Bits) -> Numbers:
+    """Student's tail of each model's score among the other models that are judged with it, models × records.
 
     With d = x − mean over all k models, the others have mean − d/(k − 1) and squares Σ − d² k/(k − 1).
     """
-    models = outside.sum(axis=0)
-    usable = outside & (models >= _FEWEST)
-    count = np.maximum(models, 3)
-    mean = (reference_values * outside).sum(axis=0) / count
-    differences = np.where(outside, reference_values - mean, 0.0)
+    count = judged.sum(axis=0).astype(np.float64)
+    mean = (values * judged).sum(axis=0) / count
+    differences = np.where(judged, values - mean, 0.0)
     squares = (differences**2).sum(axis=0)
-    others = np.maximum(squares - differences**2 * count / (count - 1), 0.0)
+    others = squares - differences**2 * count / (count - 1)
+    others = np.where(others > 1e-9 * squares, others, 0.0)  # what rounding left of equal scores
     tails = _tail(differences * count / (count - 1), others, np.broadcast_to(count - 1, others.shape))
-    found: Numbers = tails[usable]
-    return found
+    return tails.astype(np.float32).astype(np.float64)  # equal cases are ties, whatever the order of the sums
+
+
+def _rank_in_pool(tails: Numbers, judged: Bits) -> Numbers:
+    """The share of all tails that are at most the target's, which is the last; each record counts once."""
+    weights = np.broadcast_to(1.0 / judged.sum(axis=0), judged.shape)[judged]
+    pool = tails[judged]
+    order = np.argsort(pool, kind="stable")
+    share = np.cumsum(weights[order]) / tails.shape[1]
+    found: Numbers = share[np.searchsorted(pool[order], tails[-1], side="right") - 1]
+    return np.minimum(found, 1.0)
 
 
 def _tail(differences: Numbers, squares: Numbers, count: Numbers) -> Numbers:

@@ -6,8 +6,9 @@ the same targets, or 1/k exactly where each secret was drawn from k candidates. 
 An attack that cannot beat imputation, or a mean picture, has a high success and no leak.
 
 *What the intervals say.* They are exact for targets that are drawn independently and judged by a fixed model
-(``differences``). Targets of one run are not quite that: they made the model together. A leak is claimed, 0
-outside of its interval, with probability at most 1 − confidence if there is none, however they depend; lower
+(``differences``). Targets of one run are not quite that: they made the model together. With a coin, or with
+candidates, a leak is claimed, 0 outside of its interval, with probability at most 1 − confidence if there is
+none, however they depend; beside a blind guess this needs targets whose secrets are independent. Lower
 bounds on ε come from ``recovery_bounds``, which is about one run.
 
 *The ceiling.* If the claim holds, no attack succeeds more often than ``claim.tpr(fpr=baseline)``. For a
@@ -125,7 +126,13 @@ class RecoveryLeakage:
         return self._ceiling_at(claim, self.baseline.value)
 
     def sure_ceiling(self, claim: Guarantee | None) -> float | None:
-        """The ceiling at the upper end of the baseline's interval: an estimate cannot make it too low."""
+        """The ceiling at the upper end of the baseline's interval: an estimate cannot make it too low.
+
+        None where the baseline is a blind guess: a better guess than that one, which the model may teach
+        about everybody, would be above its ceiling without any breach of the claim.
+        """
+        if self.baseline_kind is BaselineKind.PUBLIC:
+            return None
         return self._ceiling_at(claim, self.baseline.upper)
 
     def _ceiling_at(self, claim: Guarantee | None, baseline: float) -> float | None:

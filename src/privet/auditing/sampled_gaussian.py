@@ -43,6 +43,7 @@ _LARGEST = 12.0  # 1/σ; a larger one is not tested: ε is above 70 there
 _FAR = 8.5  # standard deviations
 _PER_DEVIATION = 12  # points of the grid in a standard deviation of one step
 _MOST_POINTS = 1 << 20
+_ROUNDING = 2.0**-52  # of a point of the grid, after the transform
 _HALVINGS = 50
 
 
@@ -72,6 +73,7 @@ class SampledGaussianCurves(Curves):
     steps: int
 
     largest = _LARGEST
+    is_symmetric = False
 
     def __post_init__(self) -> None:
         if positive("rate", self.rate) > 1:
@@ -210,17 +212,18 @@ def _one_step(rate: float, signal: float, step: float) -> tuple[np.ndarray, Floa
     losses = places * step
     ratios = np.exp(losses)
     ends = _noise_of(losses, rate, signal)
-    out, inside = _below(ends, rate, signal)
-    cells_out, cells_in = np.diff(out), np.diff(inside)
+    cells_out = _cells(ends)
+    cells_in = (1 - rate) * cells_out + rate * _cells(ends - signal)
     upper = (cells_in - cells_out * ratios[:-1]) / (ratios[1:] - ratios[:-1])
     upper = np.clip(upper, 0.0, cells_out)
     outside = np.append(cells_out - upper, 0.0) + np.append(0.0, upper)
     # What lies below the first point is next to nothing, and stands at the first point; of what lies above
     # the last, Q stands at the last point, and what P has beyond it is certain.
-    outside[0] += out[0]
-    outside[-1] += 1 - out[-1]
+    beyond_out, beyond_in = float(ndtr(-ends[-1])), float(ndtr(signal - ends[-1]))
+    outside[0] += float(ndtr(ends[0]))
+    outside[-1] += beyond_out
     law = outside * ratios
-    certain = max(1.0 - float(law.sum()), 0.0)
+    certain = max((1 - rate) * beyond_out + rate * beyond_in - beyond_out * float(ratios[-1]), 0.0)
     return places, law, outside, certain
 
 
@@ -242,24 +245,32 @@ def _noise_of(losses: FloatArray, rate: float, signal: float) -> FloatArray:
     return np.where(gap > 0, (tilt + signal * signal / 2) / signal, -np.inf)
 
 
-def _below(ends: FloatArray, rate: float, signal: float) -> tuple[FloatArray, FloatArray]:
-    """Q and P below these values of x/σ."""
-    out = ndtr(ends)
-    return out, (1 - rate) * out + rate * ndtr(ends - signal)
+def _cells(ends: FloatArray) -> FloatArray:
+    """What a normal law has between neighbours.
+
+    Above 0 from the upper tails: near 1 a difference of shares below would lose what lies far out, and with
+    it the largest losses of P.
+    """
+    upper = ndtr(-ends[:-1]) - ndtr(-ends[1:])
+    return np.where(ends[:-1] > 0, upper, np.diff(ndtr(ends)))
 
 
 def _epsilon(pair: _Pair, delta: float) -> float:
-    """The larger ε of the two orders at this δ."""
-    first = _one_order(pair.losses, pair.inside, pair.certain, delta)
-    return max(first, _one_order(-pair.losses[::-1], pair.outside[::-1], 0.0, delta))
+    """The larger ε of the two orders at this δ, from below.
+
+    Mass at +∞ is left out, and δ is larger by what the transform may have rounded: both make ε smaller.
+    """
+    allowed = delta + _ROUNDING * len(pair.losses)
+    first = _one_order(pair.losses, pair.inside, allowed)
+    return max(first, _one_order(-pair.losses[::-1], pair.outside[::-1], allowed))
 
 
-def _one_order(losses: FloatArray, mass: FloatArray, certain: float, delta: float) -> float:
-    """The ε with δ(ε) = Σ mass (1 − exp(ε − loss))₊ + certain."""
+def _one_order(losses: FloatArray, mass: FloatArray, delta: float) -> float:
+    """The ε with δ(ε) = Σ mass (1 − exp(ε − loss))₊."""
 
     def leak_at(epsilon: float) -> float:
         beyond = int(np.searchsorted(losses, epsilon, side="right"))
-        return float(mass[beyond:] @ -np.expm1(epsilon - losses[beyond:])) + certain
+        return float(mass[beyond:] @ -np.expm1(epsilon - losses[beyond:]))
 
     if leak_at(0.0) <= delta:
         return 0.0

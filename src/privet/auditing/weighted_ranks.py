@@ -56,6 +56,7 @@ __all__ = ["WeightedRanks"]
 
 _Counts = NDArray[np.int64]
 _FEWEST = 8  # records
+_FEWEST_FOR_BINS = 48  # records; with fewer, outer bins of one record each would leave nothing to see
 _MOST_BINS = 48
 _RECORDS_PER_BIN = 12
 _SMALLEST = 1e-3  # the first parameter of the grid
@@ -191,7 +192,7 @@ def _edges(records: int) -> _Counts:
 
     They are close together at both ends, where one record tells most.
     """
-    bins = min(max(records // _RECORDS_PER_BIN, 2), _MOST_BINS)
+    bins = min(records // _RECORDS_PER_BIN, _MOST_BINS) if records >= _FEWEST_FOR_BINS else 2
     far = float(-ndtri(2 / (records + 1)))
     shares = ndtr(np.linspace(-far, far, bins - 1)) if bins > 2 else np.array([0.5])
     ranks = np.clip(np.round(shares * (records + 1)), 1, records - 1)

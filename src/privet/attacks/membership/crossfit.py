@@ -50,7 +50,9 @@ def choose_setting(
 def _attack_one(model: int, references: References, settings: Settings, least: int) -> Numbers | None:
     """Settings × figures, with this model as the target; None where it has no two sides to tell apart."""
     members = references.members
-    others = (members != ~members[model]).any(axis=1) & (np.arange(len(members)) != model)
+    # Neither its complement nor a twin: both would show who was in its training.
+    is_other = (members != ~members[model]).any(axis=1) & (members != members[model]).any(axis=1)
+    others = is_other & (np.arange(len(members)) != model)
     trained = members[others].sum(axis=0)
     judged = (trained >= least) & (others.sum() - trained >= least)
     coin = members[model][judged]

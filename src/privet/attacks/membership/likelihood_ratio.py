@@ -130,7 +130,8 @@ class OfflineRMIA(ReferenceAttack):
     """RMIA with reference models that never saw the record; strong with one to four of them.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, reference models trained
-    without it, and public records; wants its membership.
+    without it, and public records; wants its membership. Where there are models that were trained on
+    it, they help to choose the temperature and ``a`` (``crossfit``), and give no score.
 
     p(x) = ½ ((1 + a) p̄_out + (1 − a)): training on a record is assumed to leave a share a of 1 − p. ``a``
     and ``temperature`` are chosen by attacking the reference models unless they are given; ``tune`` says
@@ -223,7 +224,8 @@ class OfflineBASE(ReferenceAttack):
     """BASE with reference models that never saw the record; the threshold is scaled for the missing half.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
-    without it; wants its membership.
+    without it; wants its membership. Where there are models that were trained on it, they help to choose the
+    temperature and ``s`` (``crossfit``), and give no score.
 
     The score is ln p(x | target) − s ln p̄_out(x). A record that is hard for models without it is less hard
     for models with it; s < 1 accounts for that. The ``scale`` s and the ``temperature`` are chosen by

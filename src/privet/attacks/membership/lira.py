@@ -80,7 +80,8 @@ class OfflineLiRA(ReferenceAttack):
     """How unlikely so high a φ is for a model that was not trained on the record.
 
     *Adversary*: sees the confidence in every class; knows the record, its label, and reference models trained
-    without it; wants its membership. Models that were trained on it are ignored.
+    without it; wants its membership. Models that were trained on it give no score; where there are some, they
+    help to choose the kind of variance (``crossfit``).
 
     The score is z = (φ − μ_out)/σ_out, over queries Σ z/√Q. With one query it orders records as the paper's
     1 − Pr[Z > φ] does, and does not saturate at 1 in float64.

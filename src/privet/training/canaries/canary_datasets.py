@@ -357,6 +357,8 @@ class DiracCanaries(CanaryDataset):
             evidence = self._noise_distribution.log_density_ratio(
                 evidence.cpu(), self._lengths, self._deviation
             )
+        else:  # in units of the canary's clipped length, which may change from step to step
+            evidence = evidence.cpu() / self._lengths
         if self._rate < 1:
             evidence = torch.logaddexp(evidence + math.log(self._rate), torch.tensor(math.log1p(-self._rate)))
         self._evidence += evidence.cpu()

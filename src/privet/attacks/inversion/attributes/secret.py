@@ -56,14 +56,13 @@ class SecretAttribute:
         codes = {tuple(row): number for number, row in enumerate(values.tolist())}
         if len(codes) < 2:
             raise InvalidArgument(
-                f"'values' must hold at least two different values, got {len(codes)}. A secret that is the "
-                f"same for everybody cannot be recovered: take another column."
+                "'values' must hold at least two different values, got fewer. A secret that is the same for "
+                "everybody cannot be recovered: take another column."
             )
         if len(codes) < len(values) or len(values) > _MOST_VALUES:
             raise InvalidArgument(
-                f"'values' must be at most {_MOST_VALUES} different values, got {len(values)} of which "
-                f"{len(codes)} differ. Give each value once; read a number in bins: SecretAttribute.read(…, "
-                f"bins=16)."
+                f"'values' must be at most {_MOST_VALUES} different values, got more, or one twice. Give "
+                f"each value once; read a number in bins: SecretAttribute.read(…, bins=16)."
             )
         if self.is_numeric and (len(columns) != 1 or values.dtype.kind not in "iuf"):
             raise InvalidArgument(
