@@ -53,14 +53,21 @@ def test_the_standing_follows_from_recoveries(found, ledger, standing, tmp_path)
     assert "toy" in report._repr_html_()
 
 
-def test_success_above_the_ceiling_breaks_the_claim_even_without_a_bound_on_epsilon():
-    """All targets are in and the secrets are not drawn, so no ε is shown; the ceiling still is."""
+def test_success_above_the_ceiling_breaks_the_claim_where_a_coin_left_targets_out():
+    """Beside a blind guess it does not: a better guess may come from what the model teaches about everybody."""
     hits = np.arange(400) < 380
-    found = Recoveries("toy", ADVERSARY, "exact", hits, blind_hits=np.arange(400) % 10 == 0)
-    audit = privet.audit_recoveries(found, ledger=STRONG).audits[0]
+    guessed = Recoveries("toy", ADVERSARY, "exact", hits, blind_hits=np.arange(400) % 10 == 0)
+    audit = privet.audit_recoveries(guessed, ledger=STRONG).audits[0]
     assert audit.recoveries[0].epsilon is None
-    assert audit.standing is Standing.BROKEN
-    assert "the claim allows any attack" in privet.audit_recoveries(found, ledger=STRONG).verdict
+    assert audit.recoveries[0].ceiling < 0.5
+    assert audit.standing is Standing.LEAKS_WITHIN
+    coin = np.arange(800) % 2 == 0
+    found = Recoveries(
+        "toy", ADVERSARY, "exact", np.where(coin, np.arange(800) < 760, np.arange(800) % 20 == 1), coin
+    )
+    report = privet.audit_recoveries(found, ledger=STRONG)
+    assert report.audits[0].standing is Standing.BROKEN
+    assert report.audits[0].recoveries[0].is_above_ceiling
 
 
 def test_an_attack_below_its_blind_guess_is_no_leak():

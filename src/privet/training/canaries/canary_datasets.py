@@ -327,6 +327,8 @@ class DiracCanaries(CanaryDataset):
         super().__init__(examples, count, seed, kind, adversary, added=count)
         self._others: Tensor | None = None  # sums of the other gradients, in the canaries' coordinates
         self._rate = 1.0
+        self._bound: float | None = None
+        self._length_changed = False  # whether the clip was another one in some step
         self._noise_distribution: NoiseDistribution = Normal()
 
     def begin(self, model: nn.Module, plan: TrainingPlan | None = None) -> None:
@@ -342,6 +344,8 @@ class DiracCanaries(CanaryDataset):
         drawn = self._canary_of_slot[indices]
         drawn = drawn[drawn >= 0]
         drawn = drawn[self._present[drawn]]
+        self._length_changed |= self._bound is not None and gradient.clip.bound != self._bound
+        self._bound = gradient.clip.bound
         height = _HEIGHT * max(1.0, gradient.clip.bound)
         self._lengths = gradient.clip_dirac_gradients(self._coordinates, height)
         # The standard deviation of normal noise that protects as well.
@@ -357,8 +361,6 @@ class DiracCanaries(CanaryDataset):
             evidence = self._noise_distribution.log_density_ratio(
                 evidence.cpu(), self._lengths, self._deviation
             )
-        else:  # in units of the canary's clipped length, which may change from step to step
-            evidence = evidence.cpu() / self._lengths
         if self._rate < 1:
             evidence = torch.logaddexp(evidence + math.log(self._rate), torch.tensor(math.log1p(-self._rate)))
         self._evidence += evidence.cpu()
@@ -372,7 +374,8 @@ class DiracCanaries(CanaryDataset):
             return False
         if isinstance(plan.sampling, PoissonSampling):
             return isinstance(plan.correlation, IndependentNoise)
-        return isinstance(plan.sampling, CyclicSampling)
+        # The sum over steps is in units of the clipped length. An adaptive clip changes it by all coins.
+        return isinstance(plan.sampling, CyclicSampling) and not self._length_changed
 
     def cost(self, plan: TrainingPlan) -> CanaryCost:
         rate = plan.expected_lot / plan.population
