@@ -90,7 +90,14 @@ def _first_column(columns):
     return next(place for place, letters in enumerate(columns) if letters)
 
 
-@pytest.mark.parametrize(("event", "columns"), [(event, columns) for event, *columns in _TABLE], ids=str)
+_LONGEST = Parallel((Laplace(1.0), ExponentialMechanism(epsilon=0.5)))  # 20 s; the law below has it, too
+
+
+@pytest.mark.parametrize(
+    ("event", "columns"),
+    [(event, columns) for event, *columns in _TABLE if event != _LONGEST],
+    ids=str,
+)
 def test_all_laws_hold(event, columns):
     check_event(event, _ADJACENCIES[_first_column(columns)])
 
