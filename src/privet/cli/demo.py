@@ -111,7 +111,7 @@ def _tell(number: int, name: str) -> None:
 def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> list[str]:
     confidence = percent(report.audits[0].confidence)
     notes = (
-        "Attack: the strongest of three that see the model's confidences and compare them with those of "
+        "Attack: the stronger of two that see the model's confidences; one compares them with those of "
         f"{_REFERENCES} models which the attacker trained in the same way. Guessing has an AUC of 0.5.",
         f"Accuracy is on records that were not trained on. TPR at {percent(_FPR)}: the share of members that "
         f"the attack finds when it also accuses {percent(_FPR)} of the others.",
