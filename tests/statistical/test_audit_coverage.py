@@ -182,7 +182,7 @@ def test_a_threshold_chosen_on_what_it_is_judged_by_is_caught(audit):
     def epsilon(scores):
         _, errors = errors_by_threshold(scores)
         if isinstance(audit, ClopperPearson):
-            return max(audit._sides(errors, 0.0, flipped).max() for flipped in (False, True))
+            return max(audit._bounds(errors, 0.0, flipped).max() for flipped in (False, True))
         return _least(errors, 0.5).max()
 
     allowed = binom.isf(1e-6, RUNS, 0.5)
