@@ -185,7 +185,7 @@ MIXED = Compose(
 )
 
 
-@pytest.mark.parametrize("adjacency", [AddRemove(), ZeroOut()], ids=str)
+@pytest.mark.parametrize("adjacency", [AddRemove(), pytest.param(ZeroOut(), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 def test_mixed_events_agree_with_the_grid(monkeypatch, adjacency, delta):
     """Two ways that share no bound: the enclosures overlap, and the quick one is as narrow as it says."""
