@@ -181,6 +181,17 @@ def test_fewer_predicates_than_asked_for_are_counted_as_what_they_are():
     assert "500 were asked for" in str(counts)
 
 
+def test_numbers_that_were_drawn_inside_of_bins_are_asked_for_by_extremes():
+    """No person has the very number of a synthetic row, but few are more extreme."""
+    generator = np.random.default_rng(0)
+    values = TableValues.of(
+        PublishedTable.of({"age": generator.random(50), "work": WORDS[np.arange(50) % 4]})
+    )
+    for predicate in make_multivariate(values, 20, 2, generator):
+        assert all((c.comparison == "=") == (c.column == "work") for c in predicate)
+    assert {predicate[0].comparison for predicate in make_univariate(values, 2, generator)} == {"≤", "≥"}
+
+
 def test_no_predicate_at_all_is_no_hit():
     same = PublishedTable.of({"x": [1, 1, 1, 1], "y": ["a", "a", "a", "a"]})
     for columns in (1, 2):
