@@ -24,13 +24,20 @@ from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 from privet.scores import Bits
 from privet.views import Numbers
 
-__all__ = ["Comparison", "Condition", "Predicate", "TableValues", "make_multivariate", "make_univariate"]
+__all__ = [
+    "Condition",
+    "Predicate",
+    "PredicateOperator",
+    "TableValues",
+    "make_multivariate",
+    "make_univariate",
+]
 
 _TRIES = 20  # rows that are drawn for each multivariate predicate that is wanted, at most
 
 
 @final
-class Comparison(StrEnum):
+class PredicateOperator(StrEnum):
     """How a condition compares."""
 
     EQUAL = "="
@@ -44,7 +51,7 @@ class Condition:
     """One column compared with one value: a code where equality is asked for, else a number."""
 
     column: str
-    comparison: Comparison
+    comparison: PredicateOperator
     value: float
 
 
@@ -74,11 +81,11 @@ class TableValues:
         found: Bits = np.ones(len(self.table), dtype=np.bool_)
         for condition in predicate:
             match condition.comparison:
-                case Comparison.EQUAL:
+                case PredicateOperator.EQUAL:
                     found &= self.table[condition.column].codes == int(condition.value)
-                case Comparison.AT_MOST:
+                case PredicateOperator.AT_MOST:
                     found &= self._numbers[condition.column] <= condition.value
-                case Comparison.AT_LEAST:
+                case PredicateOperator.AT_LEAST:
                     found &= self._numbers[condition.column] >= condition.value
         return found
 
@@ -91,21 +98,24 @@ def make_univariate(
     """
     every = [condition for column in synthetic.table.columns for condition in _rare_values(column, synthetic)]
     shuffled = [every[place] for place in generator.permutation(len(every))]
-    shuffled.sort(key=lambda condition: condition.comparison is Comparison.EQUAL)
+    shuffled.sort(key=lambda condition: condition.comparison is PredicateOperator.EQUAL)
     return tuple((condition,) for condition in shuffled[:count])
 
 
 def _rare_values(column: PublishedColumn, synthetic: TableValues) -> Iterator[Condition]:
     counts = np.bincount(column.codes, minlength=len(column.categories) + 1)
     for code in np.flatnonzero(counts == 1):
-        yield Condition(column.name, Comparison.EQUAL, float(code))
+        yield Condition(column.name, PredicateOperator.EQUAL, float(code))
     if column.kind is ValueKind.TEXT:
         return
     known = synthetic.numbers(column.name)
     known = known[~np.isnan(known)]
     if len(known) == 0:
         return
-    for comparison, edge in ((Comparison.AT_MOST, known.min()), (Comparison.AT_LEAST, known.max())):
+    for comparison, edge in (
+        (PredicateOperator.AT_MOST, known.min()),
+        (PredicateOperator.AT_LEAST, known.max()),
+    ):
         if (known == edge).sum() == 1:
             yield Condition(column.name, comparison, float(edge))
 
@@ -148,10 +158,10 @@ def _describe_row(
     for name in names:
         code = int(synthetic.table[name].codes[row])
         if code == 0 or name not in medians:
-            conditions.append(Condition(name, Comparison.EQUAL, float(code)))
+            conditions.append(Condition(name, PredicateOperator.EQUAL, float(code)))
             continue
         value = float(synthetic.numbers(name)[row])
-        side = Comparison.AT_LEAST if value > medians[name] else Comparison.AT_MOST
+        side = PredicateOperator.AT_LEAST if value > medians[name] else PredicateOperator.AT_MOST
         conditions.append(Condition(name, side, value))
     return tuple(conditions)
 

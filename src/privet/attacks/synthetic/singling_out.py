@@ -32,6 +32,7 @@ _ADVERSARY = Adversary(
     knows="nothing else; who is described is looked up afterwards",
     wants="a description that fits exactly one person",
 )
+_MOST, _LEAST, _MOST_ROWS = 5000, 100, 10**8  # predicates, and rows that all of them are compared with
 
 
 @final
@@ -62,7 +63,7 @@ class SingledOut(NamedTuple):
     counts: PredicateCounts
 
 
-class _Matches(NamedTuple):
+class _PredicateMatches(NamedTuple):
     """By person: whether a predicate fits nobody else, and how many fit. By predicate: rows on both sides."""
 
     alone: Bits
@@ -79,7 +80,8 @@ class SinglingOut:
     *Adversary*: sees the synthetic table and nothing else; wants a description that fits one person.
 
     ``columns`` = 1 makes univariate predicates, more make multivariate ones of so many columns.
-    ``predicates`` is how many are tried; None tries as many as the original has rows, 5,000 at most.
+    ``predicates`` is how many are tried; None tries as many as the original has rows, 5,000 at most, and
+    fewer for tables of more than 20,000 rows.
 
     >>> ages = PublishedTable.of({"age": np.arange(40) ** 2})
     >>> others = PublishedTable.of({"age": np.arange(40) ** 2 + 1})
@@ -111,7 +113,7 @@ class SinglingOut:
     ) -> SingledOut:
         """The same, with the counts of predicates."""
         game = draw_game(synthetic, original, control, seed=self.seed)
-        asked = min(len(original), _MOST) if self.predicates is None else self.predicates
+        asked = _choose_count(len(original)) if self.predicates is None else self.predicates
         predicates = self._make(TableValues.of(game.synthetic), asked)
         matches = _match(predicates, game)
         recoveries = Recoveries(
@@ -137,10 +139,12 @@ class SinglingOut:
         return make_multivariate(synthetic, asked, self.columns, generator)
 
 
-_MOST = 5000
+def _choose_count(rows: int) -> int:
+    """As many predicates as rows, within what is looked at in seconds."""
+    return min(rows, _MOST, max(_LEAST, _MOST_ROWS // rows))
 
 
-def _match(predicates: tuple[Predicate, ...], game: SyntheticGame) -> _Matches:
+def _match(predicates: tuple[Predicate, ...], game: SyntheticGame) -> _PredicateMatches:
     people, bystanders = TableValues.of(game.people), TableValues.of(game.bystanders)
     alone = np.zeros(len(game), dtype=np.bool_)
     fitting = np.zeros(len(game), dtype=np.int64)
@@ -152,7 +156,7 @@ def _match(predicates: tuple[Predicate, ...], game: SyntheticGame) -> _Matches:
         sides[:, place] = inside, int(found.sum()) - inside
         if found.sum() == 1 and not bystanders.match(predicate).any():
             alone |= found
-    return _Matches(alone, fitting, sides[0], sides[1])
+    return _PredicateMatches(alone, fitting, sides[0], sides[1])
 
 
 check_public_calls(__name__)
