@@ -11,7 +11,7 @@ than people; else λ is small.
 One wild answer moves every estimate: ``LinearProgram`` is robust against that.
 
 Reference: Dinur & Nissim 2003, "Revealing information while preserving privacy", who decode by linear
-programming; Dwork & Yekhanin 2008 decode by least squares. *Deviation*: the prior.
+programming. *Deviation*: the prior.
 """
 
 from dataclasses import dataclass

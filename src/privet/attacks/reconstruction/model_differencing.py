@@ -67,7 +67,7 @@ class ModelDifferencing:
     def scores(self, pair: ModelPair, candidates: Records) -> Numbers:
         """How much the loss of each candidate fell; the highest came in, most probably."""
         changes = pair.changes(candidates.inputs)
-        answer: Numbers = changes[np.arange(len(changes)), candidates.labels]
+        answer: Numbers = changes[np.arange(len(changes)), candidates.known_labels]
         return answer
 
     def pick(self, pair: ModelPair, candidates: Records) -> int:
@@ -88,9 +88,9 @@ class ModelDifferencing:
         either model. ``blind`` is the best guess without the second model, such as the label that the first
         one predicts.
         """
-        _check_pairs(pairs, len(targets.labels))
+        _check_pairs(pairs, len(targets))
         recovered = np.array([self.label(pair, row) for pair, row in zip(pairs, targets.inputs, strict=True)])
-        game = RecoveryGame(targets.labels, members, blind, Criterion.exactly("the label is right"))
+        game = RecoveryGame(targets.known_labels, members, blind, Criterion.exactly("the label is right"))
         wants = _adversary("the records of the person without the label", "the label of the person")
         return game.judge(recovered, f"{self.name}: label", adversary=wants)
 
@@ -100,7 +100,7 @@ class ModelDifferencing:
         ``truths`` are the places of the true ones among the candidates, each drawn at random: the baseline is
         one of the number of candidates.
         """
-        places, count = np.asarray(truths), len(candidates.labels)
+        places, count = np.asarray(truths), len(candidates)
         _check_pairs(pairs, len(places))
         if places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= count:
             raise InvalidArgument(
