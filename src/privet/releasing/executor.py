@@ -86,6 +86,26 @@ class Executor:
             for statistic, keys, grouping in zip(plan, discovered, groupings, strict=True)
         )
 
+    def repeat(self, plan: tuple[CalibratedStatistic, ...], times: int) -> dict[str, NDArray[np.float64]]:
+        """The numbers of so many releases of the same sums, each with its own noise: releases × keys, by
+        label. No statistic may have to find its keys."""
+        repeated = {}
+        for statistic in plan:
+            grouping, label = statistic.compiled.grouping, statistic.compiled.question.label
+            if statistic.chooser is not None:
+                chooser, cells = statistic.chooser, self._count_cells(statistic, statistic.chooser, grouping)
+                chosen = [[chooser.choose(line, self._noise) for line in cells] for _ in range(times)]
+                repeated[label] = np.array(chosen)
+                continue
+            needed = _aggregates(tuple(noisy.query for noisy in statistic.queries))
+            once = self._totals(statistic, grouping, needed)
+            sums = {aggregate: np.tile(values, times) for aggregate, values in once.sums.items()}
+            totals = Totals(once.keys * times, sums)
+            numbers = self._estimate(statistic, None, grouping, totals).values
+            rounded = np.round(numbers) if _is_count(statistic) else numbers
+            repeated[label] = rounded.reshape(times, len(once.keys))
+        return repeated
+
     def _discover_keys(self, plan: tuple[CalibratedStatistic, ...]) -> tuple[_DiscoveredKeys | None, ...]:
         """Which keys are shown, for each statistic that has to find them."""
         hidden = dict.fromkeys(
@@ -171,11 +191,16 @@ class Executor:
     def _choose_cells(
         self, statistic: CalibratedStatistic, chooser: CellChooser, grouping: Grouping
     ) -> NDArray[np.float64]:
+        counts = self._count_cells(statistic, chooser, grouping)
+        return np.array([chooser.choose(line, self._noise) for line in counts])
+
+    def _count_cells(
+        self, statistic: CalibratedStatistic, chooser: CellChooser, grouping: Grouping
+    ) -> NDArray[np.int64]:
         question = statistic.compiled.question
-        counts = self._engine.cells(
+        return self._engine.cells(
             CellCountRequest(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
         )
-        return np.array([chooser.choose(line, self._noise) for line in counts])
 
 
 def _answered_grouping(statistic: CalibratedStatistic, discovered: _DiscoveredKeys | None) -> Grouping | None:

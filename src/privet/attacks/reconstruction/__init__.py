@@ -16,6 +16,7 @@ Recoveries('least squares', 100 of 100 hit, all in the data)
 from privet.attacks.reconstruction.averaging import Averaging
 from privet.attacks.reconstruction.consistent_tables import CertifiedPeople, ConsistentTables
 from privet.attacks.reconstruction.differencing import Differencing
+from privet.attacks.reconstruction.known_others import KnownOthers
 from privet.attacks.reconstruction.least_squares import LeastSquares
 from privet.attacks.reconstruction.linear_attack import LinearReconstruction
 from privet.attacks.reconstruction.linear_program import LinearProgram
@@ -30,6 +31,7 @@ __all__ = [
     "CertifiedPeople",
     "ConsistentTables",
     "Differencing",
+    "KnownOthers",
     "LeastSquares",
     "LinearProgram",
     "LinearReconstruction",

@@ -22,7 +22,7 @@ from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
 from privet.recoveries import Criterion, Recoveries, RecoveryGame
 from privet.scores import Bits, Records
-from privet.views import Adversary, BlackBox, Labels, Numbers, Rows, narrow_view
+from privet.views import Adversary, BlackBox, Labels, Numbers, Rows, confidence_logits, narrow_view
 
 __all__ = ["ModelDifferencing", "ModelPair"]
 
@@ -36,12 +36,15 @@ class ModelPair:
     after: BlackBox
 
     def changes(self, inputs: Rows) -> Numbers:
-        """How much the logarithm of the confidence in each class rose, rows × classes."""
-        before, after = (
-            narrow_view(view, BlackBox).log_confidences(inputs) for view in (self.before, self.after)
-        )
-        width = max(before.shape[1], after.shape[1])
-        return _widen(after, width) - _widen(before, width)
+        """How much φ = ln(p/(1 − p)) of the confidence p in each class rose, rows × classes.
+
+        Unlike the loss −ln p, φ still moves where the model is sure already.
+        """
+        views = [narrow_view(view, BlackBox) for view in (self.before, self.after)]
+        tables = [view.log_confidences(inputs) for view in views]
+        classes = max(2, *(table.shape[1] for table in tables))
+        before, after = (_logits(table, classes) for table in tables)
+        return after - before
 
 
 @final
@@ -65,7 +68,7 @@ class ModelDifferencing:
         return int(np.argmax(pair.changes(np.asarray(target)[None])[0]))
 
     def scores(self, pair: ModelPair, candidates: Records) -> Numbers:
-        """How much the loss of each candidate fell; the highest came in, most probably."""
+        """How much φ of each candidate's label rose; the highest came in, most probably."""
         changes = pair.changes(candidates.inputs)
         answer: Numbers = changes[np.arange(len(changes)), candidates.known_labels]
         return answer
@@ -129,11 +132,13 @@ def _check_pairs(pairs: Sequence[ModelPair], count: int) -> None:
         )
 
 
-def _widen(table: Numbers, classes: int) -> Numbers:
-    """The table with a column for each class; a class that a model does not know has a confidence near 0."""
+def _logits(table: Numbers, classes: int) -> Numbers:
+    """φ of every class; one that a model does not know has a confidence near 0."""
+    floor = float(np.log(np.finfo(np.float64).tiny))
     missing = classes - table.shape[1]
-    floor = np.log(np.finfo(np.float64).tiny)
-    return np.pad(np.maximum(table, floor), ((0, 0), (0, missing)), constant_values=floor)
+    whole = np.pad(np.maximum(table, floor), ((0, 0), (0, missing)), constant_values=floor)
+    columns = [confidence_logits(whole, np.full(len(whole), label)) for label in range(classes)]
+    return np.stack(columns, axis=1)
 
 
 check_public_calls(__name__)

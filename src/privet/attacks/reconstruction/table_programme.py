@@ -171,7 +171,7 @@ class TableProgramme:
     def _follow(
         self, sum_: int, switch: list[int], sign: float, start: float, order: int, count: int
     ) -> None:
-        """F(t) ≥ order where the switch (start + sign · variable) is 1, and F(t) ≤ order − 1 where it is 0."""
+        """F(t) ≥ order where the switch (start + sign · variable) is 1; F(t) ≤ order − 1 where it is 0."""
         self._append([sum_, *switch], [1.0, *([-order * sign] * len(switch))], order * start, np.inf)
         room = count - order + 1
         self._append(
