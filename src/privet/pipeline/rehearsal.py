@@ -114,7 +114,7 @@ def rehearse(
     rows: int = 1,
     groups: int = 1,
     people: int = 100,
-    releases: int = 400,
+    releases: int = 2000,
     seed: int = 0,
 ) -> Rehearsal:
     """Attack a release before it is made: the arguments of ``release`` without the data.
@@ -141,7 +141,7 @@ def rehearse_plan(
     *,
     answers: Sequence[Answer] = (),
     people: int = 100,
-    releases: int = 400,
+    releases: int = 2000,
     seed: int = 0,
     confidence: float = 0.95,
     noise: NoiseSource | None = None,
@@ -239,7 +239,7 @@ def _attack(
         if len(found) == 2:
             for words, fresh, cap in (("stored answers", False, claim), ("fresh releases", True, repeated)):
                 named = f"averaging {_REPEATS} {words}: {column.name}"
-                averaged = _averaging(released, tables, releases // 2, generator, named, fresh=fresh)
+                averaged = _averaging(released, tables, releases // 4, generator, named, fresh=fresh)
                 found.append((averaged, cap))
         system = systems.get(column.name)
         if system is not None:
