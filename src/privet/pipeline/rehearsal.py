@@ -186,7 +186,7 @@ def rehearse_plan(
             for scaled, found in attacked
         ),
         people=people,
-        from_answers=bool(answers),
+        from_answers=any(column.mean is not None or column.shares is not None for column in columns),
         left_out=tuple(label for label, _ in plan.statistics if label not in labels),
         confidence=confidence,
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from privet.releasing import (
     Answer,
+    Count,
     Covariance,
     GroupBy,
     Histogram,
@@ -21,6 +22,7 @@ from privet.releasing import (
     Quantile,
     ReleasePlan,
     Statistic,
+    Sum,
     TopK,
 )
 from privet.releasing.keys import Category
@@ -176,11 +178,23 @@ def _answered(
     """Means as shares of their bounds, and counts by category, of the answers that were given."""
     means: dict[tuple[str, float, float], float] = {}
     shares: dict[str, dict[Category, float]] = {}
+    counts = [
+        given[label].value
+        for label, statistic in plan.statistics
+        if label in given and isinstance(statistic, Count)
+    ]
+    people = max(
+        (float(count) for count in counts if not isinstance(count, tuple) and count > 0), default=None
+    )
     for label, statistic in plan.statistics:
         if label not in given:
             continue
         value = given[label].value
-        if isinstance(statistic, Mean) and not isinstance(value, tuple):
+        if isinstance(statistic, (Mean, Sum)) and not isinstance(value, tuple):
+            if isinstance(statistic, Sum):
+                if people is None:
+                    continue
+                value = float(value) / people
             width = statistic.upper - statistic.lower
             share = (float(value) - statistic.lower) / width
             held = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
