@@ -32,7 +32,11 @@ _SAID = {
     "patients_secret": ("a straight line", "being in adds", "is the leak"),
     "picture_of_a_class": ("untrained", "what the people of a class have in common"),
     "salary_by_difference": ("Difference: 17,250 €", "error of a sum", "that guess needs no sums"),
-    "census_block": ("leaves 34 possibilities", "f    no           no         9  yes", "success 1 [0.5904, 1]"),
+    "census_block": (
+        "leaves 34 possibilities",
+        "f    no           no         9  yes",
+        "success 1 [0.5904, 1]",
+    ),
     "everybodys_bit": ("0.25           1.8      100 %", "400      100 %  ≤ 100 %"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }

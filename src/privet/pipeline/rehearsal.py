@@ -256,7 +256,8 @@ def _tells_apart(released: RehearsedAnswers, tables: Sequence[object]) -> bool:
 def _scales(released: RehearsedAnswers, table: object, expected: Numbers) -> Numbers:
     """How wide the noise of each answer is, learnt from releases about a table that the adversary knows."""
     gaps = np.abs(released.release(table, _TRAINING) - expected)
-    return np.maximum(gaps.mean(axis=0), 1e-9 * (1 + np.abs(expected)))
+    scales: Numbers = np.maximum(gaps.mean(axis=0), 1e-9 * (1 + np.abs(expected)))
+    return scales
 
 
 def _presence(

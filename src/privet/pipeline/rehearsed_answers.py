@@ -41,7 +41,8 @@ class RehearsedAnswers:
 
     def exactly(self, table: object) -> Numbers:
         """The answers about a table without noise."""
-        return _join(simulate_releases(self._exact, table, times=1, noise=SeededNoise(0)))[0]
+        answers: Numbers = _join(simulate_releases(self._exact, table, times=1, noise=SeededNoise(0)))[0]
+        return answers
 
     def release(self, table: object, times: int) -> Numbers:
         """So many releases of the same table, each with fresh noise: releases × answers."""

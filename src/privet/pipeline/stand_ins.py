@@ -73,7 +73,7 @@ def secret_columns(plan: ReleasePlan, answers: Sequence[Answer] = ()) -> tuple[S
     for _, statistic in plan.statistics:
         _collect(statistic, bounds, keys)
     given = {answer.label: answer for answer in answers}
-    means, shares = _answered(plan, given)
+    means, shares = _read_answers(plan, given)
     columns = [
         SecretColumn(name, ends, numeric=True, mean=means.get((name, *ends)))
         for name, ends in bounds.items()
@@ -145,34 +145,34 @@ def _collect(
 ) -> None:
     """Note the bounds and keys of a statistic; the widest bounds of a column count."""
 
-    def bound(name: str, low: float, high: float) -> None:
+    def note_bounds(name: str, low: float, high: float) -> None:
         before = bounds.get(name, (low, high))
         bounds[name] = (min(before[0], low), max(before[1], high))
 
-    def listed(name: str, values: Sequence[Category] | None) -> None:
+    def note_keys(name: str, values: Sequence[Category] | None) -> None:
         keys.setdefault(name, {}).update(dict.fromkeys(values or ()))
 
     match statistic:
         case GroupBy():
             for place, name in enumerate(statistic.columns):
                 grouping = statistic.grouping.keys
-                listed(name, None if grouping is None else [key[place] for key in grouping])
+                note_keys(name, None if grouping is None else [key[place] for key in grouping])
             _collect(statistic.statistic, bounds, keys)
         case Histogram() | TopK():
-            listed(statistic.column, statistic.categories)
+            note_keys(statistic.column, statistic.categories)
         case Marginal():
             for name, values in statistic.columns:
-                listed(name, values)
+                note_keys(name, values)
         case BoundedScalar() | Quantile():
-            bound(statistic.column, statistic.lower, statistic.upper)
+            note_bounds(statistic.column, statistic.lower, statistic.upper)
         case Covariance():
-            bound(statistic.x, statistic.x_lower, statistic.x_upper)
-            bound(statistic.y, statistic.y_lower, statistic.y_upper)
+            note_bounds(statistic.x, statistic.x_lower, statistic.x_upper)
+            note_bounds(statistic.y, statistic.y_lower, statistic.y_upper)
         case _:
             pass
 
 
-def _answered(
+def _read_answers(
     plan: ReleasePlan, given: dict[str, Answer]
 ) -> tuple[dict[tuple[str, float, float], float], dict[str, dict[Category, float]]]:
     """Means as shares of their bounds, and counts by category, of the answers that were given."""

@@ -112,7 +112,7 @@ class ConsistentTables:
         programme, inside = self._programme(published), self.columns.members(group)
         ends = []
         for sign in (1.0, -1.0):
-            found = self._first(programme, sign * inside)
+            found = self._first(programme, sign * inside.astype(np.float64))
             ends.append(int(found[inside].sum()))
         return ends[0], ends[1]
 

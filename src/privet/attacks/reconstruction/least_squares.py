@@ -74,7 +74,9 @@ class _NormalEquations:
         weights = queries.astype(np.float32 if single else np.float64, copy=False)
         self._gram = (weights.T @ weights).astype(np.float64)
         self._right = (
-            weights.T.astype(np.float64, copy=False) @ rest if not single else _transposed(weights, rest)
+            weights.T.astype(np.float64, copy=False) @ rest
+            if not single
+            else _multiply_transposed(weights, rest)
         )
         self.diagonal = max(float(np.diag(self._gram).mean()), 1e-300)
 
@@ -104,7 +106,7 @@ def _fits_single(queries: Any) -> bool:  # noqa: ANN401
     return largest**2 * len(queries) < _EXACT and bool((queries == np.rint(queries)).all())
 
 
-def _transposed(weights: Any, rest: Numbers) -> Numbers:  # noqa: ANN401
+def _multiply_transposed(weights: Any, rest: Numbers) -> Numbers:  # noqa: ANN401
     """Aᵀr in 64 bits, in parts, so that no second copy of A is made."""
     total = np.zeros(weights.shape[1])
     for start in range(0, len(weights), 512):

@@ -47,7 +47,7 @@ class LinearProgram(LinearReconstruction):
             [sparse.csr_matrix(published.queries, dtype=np.float64), unit, -unit], format="csc"
         )
         costs = np.concatenate([np.zeros(people), np.ones(2 * count)])
-        bounds = np.column_stack([np.zeros_like(costs), np.r_[np.ones(people), np.full(2 * count, np.inf)]])
+        bounds = [(0.0, 1.0)] * people + [(0.0, np.inf)] * (2 * count)
         found = linprog(costs, A_eq=weights, b_eq=published.answers, bounds=bounds, method="highs")
         if found.x is None:
             raise OutOfReach(
@@ -55,7 +55,8 @@ class LinearProgram(LinearReconstruction):
                 "answers to a moderate size, or take "
                 f"LeastSquares."
             )
-        return np.clip(found.x[:people], 0.0, 1.0)
+        estimates: Numbers = np.clip(found.x[:people], 0.0, 1.0)
+        return estimates
 
 
 check_public_calls(__name__)

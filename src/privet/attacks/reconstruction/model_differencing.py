@@ -22,7 +22,7 @@ from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
 from privet.recoveries import Criterion, Recoveries, RecoveryGame
 from privet.scores import Bits, Records
-from privet.views import Adversary, BlackBox, Labels, Numbers, Rows, confidence_logits, narrow_view
+from privet.views import Adversary, BlackBox, Labels, Numbers, Rows, confidence_logits
 
 __all__ = ["ModelDifferencing", "ModelPair"]
 
@@ -40,8 +40,7 @@ class ModelPair:
 
         Unlike the loss −ln p, φ still moves where the model is sure already.
         """
-        views = [narrow_view(view, BlackBox) for view in (self.before, self.after)]
-        tables = [view.log_confidences(inputs) for view in views]
+        tables = [view.log_confidences(inputs) for view in (self.before, self.after)]
         classes = max(2, *(table.shape[1] for table in tables))
         before, after = (_logits(table, classes) for table in tables)
         return after - before

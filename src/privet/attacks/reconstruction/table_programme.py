@@ -55,7 +55,7 @@ class TableProgramme:
         self._columns, self._seconds = columns, seconds
         self._rows: list[tuple[NDArray[np.int64], NDArray[np.float64], float, float]] = []
         self._cells = len(columns)
-        self._whole = np.ones(self._cells, dtype=np.bool_)
+        self._whole = np.ones(self._cells, dtype=np.int64)
         impossible = np.zeros(len(columns), dtype=np.bool_)
         for group in columns.impossible:
             impossible |= columns.members(group)
@@ -149,24 +149,24 @@ class TableProgramme:
         double = round(2 * median)
         lower, upper = self._columns.lower, self._columns.upper
         ages = range(lower, upper + 1)
-        below = self._new(len(ages), float(count), whole=False)  # F(t)
+        counted = self._new(len(ages), float(count), whole=False)  # F(t)
         passed = self._new(len(ages), 1.0, whole=True)  # whether u ≤ t
         for place, t in enumerate(ages):
             here = cells[numbers == t]
-            steps = [*here.tolist(), below + place, *([below + place - 1] if place else [])]
+            steps = [*here.tolist(), counted + place, *([counted + place - 1] if place else [])]
             self._append(steps, [*np.ones(len(here)), -1.0, *([1.0] if place else [])], 0.0, 0.0)
             if place:
                 self._append([passed + place, passed + place - 1], [1.0, -1.0], 0.0, np.inf)
             if t >= double // 2:
                 self._append([passed + place], [1.0], 1.0, 1.0)  # u ≤ M
-            self._follow(below + place, [passed + place], 1.0, 0.0, half, count)
+            self._follow(counted + place, [passed + place], 1.0, 0.0, half, count)
             mirror = double - t - 1 - lower  # 2M − u ≤ t unless u ≤ 2M − t − 1
             if mirror < 0:
-                self._follow(below + place, [], 0.0, 1.0, half + 1, count)
+                self._follow(counted + place, [], 0.0, 1.0, half + 1, count)
             elif mirror < len(ages):
-                self._follow(below + place, [passed + mirror], -1.0, 1.0, half + 1, count)
+                self._follow(counted + place, [passed + mirror], -1.0, 1.0, half + 1, count)
             else:
-                self._follow(below + place, [], 0.0, 0.0, half + 1, count)
+                self._follow(counted + place, [], 0.0, 0.0, half + 1, count)
 
     def _follow(
         self, sum_: int, switch: list[int], sign: float, start: float, order: int, count: int
@@ -182,7 +182,7 @@ class TableProgramme:
         """The place of the first of so many new variables."""
         first = len(self._upper)
         self._upper = np.concatenate([self._upper, np.full(count, upper)])
-        self._whole = np.concatenate([self._whole, np.full(count, whole)])
+        self._whole = np.concatenate([self._whole, np.full(count, int(whole))])
         return first
 
     def _append(self, places: Any, weights: Any, low: float, high: float) -> None:  # noqa: ANN401
