@@ -102,6 +102,7 @@ class PeopleColumns:
 
     def cell(self, place: int) -> tuple[str | int, ...]:
         """The values of a cell. The number changes fastest."""
+        whole("place", place, least=0, most=len(self) - 1)
         combination = tuple(product(*self.categories.values()))[place // self.span]
         return (*combination, self.lower + place % self.span)
 
