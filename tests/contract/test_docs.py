@@ -103,6 +103,7 @@ def _without_gaps(text):
     [
         "learning",
         "your-model",
+        "attacks-reconstruction",
         "from-opacus",
         "from-dp-accounting",
         "from-diffprivlib-opendp",
