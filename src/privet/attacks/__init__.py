@@ -40,7 +40,6 @@ from privet.attacks.membership.white_box import GradientAlignment, GradientNorm,
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
 from privet.attacks.quantities import Quantities, quantity_records
-from privet.lazy_loading import load_lazily
 from privet.attacks.reconstruction import (
     Averaging,
     ConsistentTables,
@@ -50,6 +49,7 @@ from privet.attacks.reconstruction import (
     LinearProgram,
     ModelDifferencing,
 )
+from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 __all__ = [
