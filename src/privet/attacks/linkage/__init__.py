@@ -1,0 +1,1 @@
+"""Linkage: who is behind the rows of a published table, by what an adversary knows of people."""
