@@ -57,7 +57,7 @@ class JoinedItems:
             starts = np.flatnonzero(fresh)
             parts, cells = np.maximum.reduceat(parts[order], starts), cells[order][starts]
         total = np.bincount(cells, weights=parts, minlength=len(self.targets) * self.people)
-        return total.reshape(len(self.targets), self.people)
+        return total.astype(np.float64, copy=False).reshape(len(self.targets), self.people)
 
 
 def join_items(

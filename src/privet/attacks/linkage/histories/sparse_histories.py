@@ -76,7 +76,9 @@ class Histories:
         people, persons = np.unique(np.asarray(person), return_inverse=True)
         items, numbers = np.unique(np.asarray(item), return_inverse=True)
         if len(people) == 0:
-            raise InvalidArgument("'person' must name somebody for each entry, got no entry. Give the histories.")
+            raise InvalidArgument(
+                "'person' must name somebody for each entry, got no entry. Give the histories."
+            )
         return cls(
             persons.astype(np.int64),
             numbers.astype(np.int64),
@@ -88,7 +90,13 @@ class Histories:
 
     @classmethod
     def read(
-        cls, table: PublishedTable, *, person: str, item: str, value: str | None = None, day: str | None = None
+        cls,
+        table: PublishedTable,
+        *,
+        person: str,
+        item: str,
+        value: str | None = None,
+        day: str | None = None,
     ) -> "Histories":
         """Histories of a table with one row for each entry, by the names of its columns.
 

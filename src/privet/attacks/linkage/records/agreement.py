@@ -3,8 +3,9 @@
 Two tables are stacked, so that equal values have equal codes. A pair of values that occurs in many pairs of
 rows is compared once. Missing values agree with nothing and contradict nothing: level −1.
 
-Two levels come from the tables and not from one comparison. *Elsewhere*: two texts differ, and one of them
-stands in another text column of the other row, as when given name and surname were exchanged. *Frequency*:
+Two things come from the tables and not from one comparison. *Elsewhere*: two texts differ, and the known one
+stands in another text column of the published row, as when given name and surname were exchanged. (Only the
+known one is looked for, so that one such agreement counts once.) *Frequency*:
 that two people are both called Smith says less than that both are called Zyskowski. Among pairs of the same
 person a value is as frequent as in the tables (mean of p and q); among pairs of different people that agree,
 its share is p·q / Σ p·q. The ratio of the two is the correction of the weight (Winkler 2000, "frequency-based
@@ -20,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.attacks.linkage.records.comparisons import (
-    Comparison,
     ExactComparison,
     NameComparison,
+    ValueComparison,
     choose_comparison,
 )
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
@@ -40,11 +41,11 @@ class ComparedTables:
 
     stacked: PublishedTable
     count: int  # the first rows of ``stacked`` are the known people, the others are published
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ValueComparison, ...]
 
     @classmethod
     def of(
-        cls, known: PublishedTable, published: PublishedTable, comparisons: Mapping[str, Comparison]
+        cls, known: PublishedTable, published: PublishedTable, comparisons: Mapping[str, ValueComparison]
     ) -> "ComparedTables":
         """The common columns, with the comparisons that were chosen or that fit the kinds of values."""
         stacked = known.below(published)
@@ -100,21 +101,18 @@ class ComparedTables:
             for place, part in zip(places, parts, strict=True)
         }
 
-    def _find_elsewhere(
-        self, levels: Levels, known: NDArray[np.intp], published: NDArray[np.intp]
-    ) -> None:
+    def _find_elsewhere(self, levels: Levels, known: NDArray[np.intp], published: NDArray[np.intp]) -> None:
         values = {
             place: (words[self.known[place]][known], words[self.published[place]][published])
             for place, words in self._texts.items()
         }
-        for place, (mine, theirs) in values.items():
+        for place, (mine, _) in values.items():
             differs = len(self.level_names[place]) - 1
             apart = levels[:, place] == differs - 1  # the comparison's own last level
             levels[apart, place] = differs
-            for other, (mine_there, theirs_there) in values.items():
+            for other, (_, theirs) in values.items():
                 if other != place:
-                    moved = apart & ((mine == theirs_there) | (theirs == mine_there))
-                    levels[moved, place] = differs - 1
+                    levels[apart & (mine == theirs) & (mine > 0), place] = differs - 1
 
     def frequency_weights(self, known: NDArray[np.intp], levels: Levels) -> Numbers:
         """The logarithm of the correction of each pair for the frequency of the values it agrees in."""
@@ -144,7 +142,7 @@ class ComparedTables:
 
 
 def _grade_column(
-    column: PublishedColumn, comparison: Comparison, a: NDArray[np.int64], b: NDArray[np.int64]
+    column: PublishedColumn, comparison: ValueComparison, a: NDArray[np.int64], b: NDArray[np.int64]
 ) -> Levels:
     answer = np.zeros(len(a), dtype=np.int8)
     answer[(a == 0) | (b == 0)] = -1

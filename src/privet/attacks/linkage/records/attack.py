@@ -1,9 +1,11 @@
 """Record linkage: which row of a published table is each person's of whom a second table tells who they are.
 
->>> voters = PublishedTable.of({"name": ["Ann", "Bob", "Eve"], "zip": ["02138", "02139", "02140"]})
->>> patients = PublishedTable.of({"zip": ["02140", "02138"], "disease": ["flu", "cold"]})
->>> voters.below(patients)
-PublishedTable(5 rows: zip text)
+>>> births = np.datetime64("1950-01-01") + 97 * np.arange(200)
+>>> zips = [f"{2100 + k % 20:05}" for k in range(200)]
+>>> patients = PublishedTable.of({"birth": births, "zip": zips})
+>>> voters = PublishedTable.of({"name": ["Ann", "Bob"], "birth": births[[70, 3]], "zip": ["02110", "02103"]})
+>>> RecordLinkage().link(patients, voters).rows.tolist()
+[70, 3]
 """
 
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ from privet.arguments import whole
 from privet.attacks.linkage.records.agreement import ComparedTables, Levels
 from privet.attacks.linkage.records.assignment import BestRows, assign_rows, choose_rows
 from privet.attacks.linkage.records.blocking import CandidatePairs, block_rows
-from privet.attacks.linkage.records.comparisons import Comparison
+from privet.attacks.linkage.records.comparisons import ValueComparison
 from privet.attacks.linkage.records.model import AgreementModel, Evidence, fit_agreement
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable
@@ -69,7 +71,7 @@ class RecordLinkage:
     *Reference*: ``model``, ``agreement`` and ``blocking`` name the papers and the deviations from them.
     """
 
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    comparisons: Mapping[str, ValueComparison] = field(default_factory=dict)
     threshold: float = 0.5
     one_to_one: bool = False
     frequencies: bool = True
@@ -86,8 +88,8 @@ class RecordLinkage:
     def __post_init__(self) -> None:
         if not 0.5 <= self.threshold < 1:
             raise InvalidArgument(
-                f"'threshold' must be at least 0.5 and below 1, got {self.threshold:g}. Below 0.5 another row "
-                f"may be as likely as the one that is claimed."
+                f"'threshold' must be at least 0.5 and below 1, got {self.threshold:g}. Below 0.5 another "
+                f"row may be as likely as the one that is claimed."
             )
         whole("pairs_per_row", self.pairs_per_row)
         whole("seed", self.seed, least=0)
@@ -138,8 +140,8 @@ class RecordLinkage:
             )
         if ((truth < -1) | (truth >= len(published))).any() or (truth < 0).all():
             raise InvalidArgument(
-                f"'truth' must be row numbers below {len(published)}, or −1 for absent people, with one person "
-                f"at least who is in the table. Number the rows of the published table from 0."
+                f"'truth' must be row numbers below {len(published)}, or −1 for absent people, with one "
+                f"person at least who is in the table. Number the rows of the published table from 0."
             )
         links = self.link(published, known)
         members = truth >= 0
@@ -158,7 +160,9 @@ class RecordLinkage:
     def _check_tables(self, published: PublishedTable, known: PublishedTable) -> None:
         for name, table in (("published", published), ("known", known)):
             if len(table) == 0:
-                raise InvalidArgument(f"'{name}' must have at least one row, got none. Give the people's rows.")
+                raise InvalidArgument(
+                    f"'{name}' must have at least one row, got none. Give the people's rows."
+                )
         common = [name for name in known.names if name in published]
         if not common:
             raise InvalidArgument(

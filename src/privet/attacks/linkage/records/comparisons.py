@@ -25,11 +25,11 @@ from privet.published_tables import PublishedColumn, ValueKind
 
 __all__ = [
     "CodeComparison",
-    "Comparison",
     "DateComparison",
     "ExactComparison",
     "NameComparison",
     "NumberComparison",
+    "ValueComparison",
     "choose_comparison",
 ]
 
@@ -40,7 +40,7 @@ _EQUAL, _DIFFERS = "equal", "differs"
 _CODES_FROM = 0.95  # share of distinct texts that are digits, from which a column is one of codes
 
 
-class Comparison(ABC):
+class ValueComparison(ABC):
     """Levels of agreement of two values, and the level of each pair."""
 
     @property
@@ -61,7 +61,7 @@ class Comparison(ABC):
 
 @final
 @dataclass(frozen=True)
-class ExactComparison(Comparison):
+class ExactComparison(ValueComparison):
     """Equal or not."""
 
     @property
@@ -75,7 +75,7 @@ class ExactComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class NameComparison(Comparison):
+class NameComparison(ValueComparison):
     """Names and other text, by Jaro–Winkler similarity."""
 
     at_least: tuple[float, ...] = (0.92, 0.8)
@@ -101,7 +101,7 @@ class NameComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class CodeComparison(Comparison):
+class CodeComparison(ValueComparison):
     """Codes such as zip codes and house numbers, by edits: one wrong, missing or exchanged digit."""
 
     edits: int = 1
@@ -120,7 +120,7 @@ class CodeComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class NumberComparison(Comparison):
+class NumberComparison(ValueComparison):
     """Numbers: nearly equal, one digit wrong, or not far apart.
 
     ``tolerance`` is relative to the larger of the two numbers, in absolute value.
@@ -133,7 +133,11 @@ class NumberComparison(Comparison):
 
     @property
     def near(self) -> tuple[str, ...]:
-        return (f"within {self.tolerance / 10:.2g} of itself", "one edit", f"within {self.tolerance:.2g} of itself")
+        return (
+            f"within {self.tolerance / 10:.2g} of itself",
+            "one edit",
+            f"within {self.tolerance:.2g} of itself",
+        )
 
     def grade(self, categories: NDArray[Any], first: Places, second: Places) -> Grades:
         numbers = np.asarray(categories, dtype=np.float64)
@@ -149,7 +153,7 @@ class NumberComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class DateComparison(Comparison):
+class DateComparison(ValueComparison):
     """Dates: day and month exchanged, one digit wrong, or two of year, month and day the same.
 
     Text is read as year, month and day if it has eight digits; other text is compared by its digits only.
@@ -175,7 +179,7 @@ class DateComparison(Comparison):
         ).astype(np.int8)
 
 
-def choose_comparison(column: PublishedColumn) -> Comparison:
+def choose_comparison(column: PublishedColumn) -> ValueComparison:
     """The comparison of a column that nobody chose one for, by the kind of its values.
 
     Text of which nearly all values are digits is a column of codes.
