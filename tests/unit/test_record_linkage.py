@@ -112,7 +112,7 @@ def grades(comparison, values):
 
 def test_dates_agree_in_part():
     days = np.array(
-        ["1970-03-05", "1970-05-03", "1970-03-06", "1970-03-27", "1989-03-05", "1970-11-05", "1988-12-31"],
+        ["1970-03-05", "1970-05-03", "1970-03-06", "1970-03-27", "1989-03-05", "1970-11-05", "1969-12-28", "1988-12-31"],
         dtype="datetime64[D]",
     )
     expected = [
@@ -121,15 +121,17 @@ def test_dates_agree_in_part():
         "two of year, month and day",
         "two of year, month and day",
         "two of year, month and day",
+        "within a year",
         "differs",
     ]
     assert grades(DateComparison(), days) == expected
     # As text with or without marks, and where it is no date at all.
-    assert grades(DateComparison(), ["19700305", "1970-05-03", "19700306", "19703306", "n/a"]) == [
+    assert grades(DateComparison(), ["19700305", "1970-05-03", "19700306", "19703306", "n/a", "1970-06-31"]) == [
         "day and month exchanged",
         "one digit",
-        "two digits",
         "differs",
+        "differs",
+        "within a year",
     ]
 
 

@@ -75,7 +75,7 @@ class RecordLinkage:
     threshold: float = 0.5
     one_to_one: bool = False
     frequencies: bool = True
-    pairs_per_row: int = 30
+    pairs_per_row: int = 60
     seed: int = 0
 
     name = "record linkage"

@@ -5,10 +5,10 @@ is "differs"; what is between depends on the kind of values. The levels are fixe
 them is worth is learnt from the tables (``agreement``).
 
 >>> NameComparison().levels
-('equal', 'similarity at least 0.92', 'similarity at least 0.8', 'differs')
->>> names = np.array(["JONES", "JOHNSON", "MARTINEZ"], dtype=object)
+('equal', 'similarity at least 0.92', 'similarity at least 0.88', 'similarity at least 0.7', 'differs')
+>>> names = np.array(["JONES", "JOHNSON", "WILLIAMS"], dtype=object)
 >>> NameComparison().grade(names, np.array([0, 0]), np.array([1, 2])).tolist()
-[2, 3]
+[3, 4]
 """
 
 from abc import ABC, abstractmethod
@@ -76,9 +76,9 @@ class ExactComparison(ValueComparison):
 @final
 @dataclass(frozen=True)
 class NameComparison(ValueComparison):
-    """Names and other text, by Jaro–Winkler similarity."""
+    """Names and other text, by Jaro–Winkler similarity. The limits are those of Splink's names."""
 
-    at_least: tuple[float, ...] = (0.92, 0.8)
+    at_least: tuple[float, ...] = (0.92, 0.88, 0.7)
 
     def __post_init__(self) -> None:
         for limit in self.at_least:
@@ -154,14 +154,14 @@ class NumberComparison(ValueComparison):
 @final
 @dataclass(frozen=True)
 class DateComparison(ValueComparison):
-    """Dates: day and month exchanged, one digit wrong, or two of year, month and day the same.
+    """Dates: day and month exchanged, one digit wrong, two of year, month and day the same, or near in time.
 
     Text is read as year, month and day if it has eight digits; other text is compared by its digits only.
     """
 
     @property
     def near(self) -> tuple[str, ...]:
-        return ("day and month exchanged", "one digit", "two of year, month and day", "two digits")
+        return ("day and month exchanged", "one digit", "two of year, month and day", "within a year")
 
     def grade(self, categories: NDArray[Any], first: Places, second: Places) -> Grades:
         digits = _write_dates(categories)
@@ -173,9 +173,10 @@ class DateComparison(ValueComparison):
         both = is_date[first] & is_date[second]
         same_year = year[first] == year[second]
         exchanged = same_year & (month[first] == day[second]) & (day[first] == month[second])
+        months = np.abs(12 * (year[first] - year[second]) + month[first] - month[second])
         parts = 1 * same_year + (month[first] == month[second]) + (day[first] == day[second])
         return np.select(
-            [both & exchanged, edits <= 1, both & (parts == 2), edits <= 2], [1, 2, 3, 4], default=5
+            [both & exchanged, edits <= 1, both & (parts == 2), both & (months <= 12)], [1, 2, 3, 4], default=5
         ).astype(np.int8)
 
 
@@ -187,7 +188,7 @@ def choose_comparison(column: PublishedColumn) -> ValueComparison:
     >>> from privet.published_tables import PublishedTable
     >>> table = PublishedTable.of({"zip": ["02139", "02138"], "name": ["Ann", "Bob"]})
     >>> choose_comparison(table["zip"]), choose_comparison(table["name"])
-    (CodeComparison(edits=1), NameComparison(at_least=(0.92, 0.8)))
+    (CodeComparison(edits=1), NameComparison(at_least=(0.92, 0.88, 0.7)))
     """
     match column.kind:
         case ValueKind.NUMBER:

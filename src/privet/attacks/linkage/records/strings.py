@@ -13,6 +13,7 @@ substring is edited once at most).
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,9 @@ def _take(spellings: Spellings, which: _Places, width: int) -> _Codes:
 def _places_of(rows: _Codes, character: _Codes, width: int) -> _Codes:
     """Bit j of row r: whether place j of the row is the row's ``character``."""
     packed = np.packbits(rows == character[:, None], axis=1, bitorder="little")
-    return np.asarray(packed.view(_WIDTHS[width])[:, 0], dtype=_WIDTHS[width])
+    bits: Any = packed.view(_WIDTHS[width])
+    places: _Codes = bits[:, 0]
+    return places
 
 
 def _jaro_winkler(spellings: Spellings, first: _Places, second: _Places, width: int) -> Numbers:
