@@ -46,7 +46,9 @@ def f1(right, claimed, inside, generator):
 
 def ours(case, one_to_one):
     tables = [
-        PublishedTable.of({name: list(frame[name].astype(object).where(frame[name].notna(), None)) for name in frame})
+        PublishedTable.of(
+            {name: list(frame[name].astype(object).where(frame[name].notna(), None)) for name in frame}
+        )
         for frame in (case.published, case.known)
     ]
     dates = {name: DateComparison() for name, kind in case.kinds.items() if kind == "date"}

@@ -136,9 +136,7 @@ def damage(table, generator, rate):
     answer["first"] = np.where(some(), answer["first"].str[:3], answer["first"])
     answer["last"] = np.where(some(), generator.permutation(table["last"].to_numpy()), answer["last"])
     answer["zip"] = np.where(some(), generator.permutation(table["zip"].to_numpy()), answer["zip"])
-    exchanged = [
-        f"{day[:4]}-{day[8:]}-{day[5:7]}" if int(day[8:]) <= 12 else day for day in answer["birth"]
-    ]
+    exchanged = [f"{day[:4]}-{day[8:]}-{day[5:7]}" if int(day[8:]) <= 12 else day for day in answer["birth"]]
     answer["birth"] = np.where(some(), exchanged, answer["birth"])
     days = answer["birth"].to_numpy().astype("datetime64[D]") + generator.integers(-400, 400, people)
     answer["birth"] = np.where(some(), days.astype(str), answer["birth"])

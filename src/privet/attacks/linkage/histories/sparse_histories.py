@@ -136,6 +136,11 @@ class Histories:
         return np.bincount(pairs // len(self.people), minlength=len(self.items)).astype(np.int64)
 
     @cached_property
+    def has_repeats(self) -> bool:
+        """Whether somebody has several entries about the same item."""
+        return int(self.supports.sum()) < len(self)
+
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """How many entries each person has."""
         return np.bincount(self.person, minlength=len(self.people)).astype(np.int64)

@@ -176,7 +176,9 @@ class DateComparison(ValueComparison):
         months = np.abs(12 * (year[first] - year[second]) + month[first] - month[second])
         parts = 1 * same_year + (month[first] == month[second]) + (day[first] == day[second])
         return np.select(
-            [both & exchanged, edits <= 1, both & (parts == 2), both & (months <= 12)], [1, 2, 3, 4], default=5
+            [both & exchanged, edits <= 1, both & (parts == 2), both & (months <= 12)],
+            [1, 2, 3, 4],
+            default=5,
         ).astype(np.int8)
 
 
