@@ -112,7 +112,16 @@ def grades(comparison, values):
 
 def test_dates_agree_in_part():
     days = np.array(
-        ["1970-03-05", "1970-05-03", "1970-03-06", "1970-03-27", "1989-03-05", "1970-11-05", "1969-12-28", "1988-12-31"],
+        [
+            "1970-03-05",
+            "1970-05-03",
+            "1970-03-06",
+            "1970-03-27",
+            "1989-03-05",
+            "1970-11-05",
+            "1969-12-28",
+            "1988-12-31",
+        ],
         dtype="datetime64[D]",
     )
     expected = [
@@ -126,7 +135,9 @@ def test_dates_agree_in_part():
     ]
     assert grades(DateComparison(), days) == expected
     # As text with or without marks, and where it is no date at all.
-    assert grades(DateComparison(), ["19700305", "1970-05-03", "19700306", "19703306", "n/a", "1970-06-31"]) == [
+    assert grades(
+        DateComparison(), ["19700305", "1970-05-03", "19700306", "19703306", "n/a", "1970-06-31"]
+    ) == [
         "day and month exchanged",
         "one digit",
         "differs",
@@ -232,6 +243,24 @@ def test_most_people_are_found_and_few_absent_ones(linked):
     assert "any claim" in measured.criterion
 
 
+def test_decoys_hold_the_rate_of_absent_people():
+    """Date and sex alone claim too many: 8 % of 400 are absent and claimed at a rate of 3 % with probability < 1e-5."""
+    generator = np.random.default_rng(8)
+    count = 3000
+    columns = {
+        "birth": np.datetime64("1950-01-01") + generator.integers(0, 9000, count),
+        "sex": generator.choice(["f", "m"], count),
+        "zip": generator.choice(["02138", "02139", "02140"], count),
+    }
+    columns["town"] = columns["zip"]  # says the same again, which the model does not know
+    published, known = take(columns, np.arange(1500)), take(columns, np.arange(1100, 1900))
+    truth = np.where(np.arange(800) < 400, np.arange(1100, 1900), -1)
+    plain, strict = (RecordLinkage(absent_rate=rate).run(published, known, truth) for rate in (None, 0.03))
+    assert plain.hits[400:].mean() > 0.04
+    assert strict.hits[400:].mean() < 0.08 <= strict.hits[:400].mean()
+    assert strict.hits[400:].sum() < plain.hits[400:].sum()
+
+
 def test_the_order_of_rows_does_not_matter(linked):
     published, known, _ = linked
     generator = np.random.default_rng(5)
@@ -322,17 +351,22 @@ def test_two_known_people_with_one_row():
     assert assign_rows(none, np.zeros(0), 2, 2).rows.tolist() == [-1, -1]
     assert choose_rows(none, np.zeros(0), 2).rows.tolist() == [-1, -1]
     assert choose_rows(pairs, np.array([0.9, 0.5, 0.5]), 2).rows.tolist() == [0, -1]
+    assert choose_rows(pairs, np.array([50.0, 0.5, 0.4]), 2).log_odds[0] == 50.0  # no digit is lost to 1 − p
 
 
 def test_a_rare_name_says_more_than_a_frequent_one():
     names = ["smith"] * 60 + [f"name{k}" for k in range(40)]
     table = PublishedTable.of({"name": names})
     compared = ComparedTables.of(table, table, {})
-    weights = compared.frequency_weights(np.array([0, 60]), np.zeros((2, 1), dtype=np.int8))
-    assert weights[0] < 0 < weights[1]
-    # p = q: the correction is Σ p² / p.
-    total = 0.6**2 + 40 * 0.01**2
-    assert weights == pytest.approx(np.log([total / 0.6, total / 0.01]))
+    weights = compared.frequency_weights(
+        np.array([0, 60]), np.zeros((2, 1), dtype=np.int8), compared.corrections
+    )
+    assert weights[1] - weights[0] == pytest.approx(
+        np.log(119)
+    )  # 119 others have the one name, and nobody the other
+    assert weights[0] == pytest.approx(
+        0, abs=1e-12
+    )  # all pairs of different people that agree are called Smith
 
 
 def test_exchanged_columns_count_once_each():

@@ -127,10 +127,6 @@ class AgreementModel:
         answer: Numbers = self.log_ratios(evidence) + prior
         return answer
 
-    def posteriors(self, evidence: Evidence) -> Numbers:
-        """The probability of each candidate pair that it is the same person."""
-        return _normalize(self.log_ratios(evidence), evidence, self.share)[0]
-
 
 def fit_agreement(evidence: Evidence) -> AgreementModel:
     """m, u and π that explain the tables best; ``objectives`` has the penalised likelihood of every step."""
