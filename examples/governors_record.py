@@ -22,6 +22,7 @@ from privet.published_tables import PublishedTable
 from privet.randomness import NoiseSource, experiment
 
 VOTERS, PATIENTS, LOOKED_FOR, WRONG_DATES = 54_805, 8_000, 1_000, 0.02
+PAIRS_PER_ROW = 10  # zip code and sex alone say too little to be looked at
 ZIPS = np.array(["02138", "02139", "02140", "02141", "02142", "02163", "02238"])
 SHARES = np.array([0.33, 0.34, 0.18, 0.1, 0.03, 0.01, 0.01])
 GOVERNOR = (np.datetime64("1945-07-31"), "02138", "m")
@@ -48,17 +49,17 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
     for title, shorten in _releases().items():
         published = PublishedTable.of(shorten(typed, zips[patients], sex[patients]))
         voters = PublishedTable.of(shorten(birth[known], zips[known], sex[known]))
-        attack = RecordLinkage(comparisons={"sex": ExactComparison()})
-        measured = measure_recoveries(attack.run(published, voters, truth))
+        attack = RecordLinkage(comparisons={"sex": ExactComparison()}, pairs_per_row=PAIRS_PER_ROW)
+        recoveries = attack.run(published, voters, truth)
+        measured = measure_recoveries(recoveries)
         found.append(measured.success)
         still.append(measured.baseline)
-        row = int(attack.link(published, voters).rows[0])
         rows.append(
             (
                 title,
                 f"{100 * measured.success.value:.0f} %",
                 f"{100 * measured.baseline.value:.1f} %",
-                "not found" if row < 0 else f"{diagnosis[row]}" + ("" if row == 0 else " (another patient's)"),
+                str(diagnosis[0]) if recoveries.hits[0] else "not found",
             )
         )
     show(
