@@ -6,6 +6,7 @@ Higher = more likely a member.
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
 families of attacks get a folder beside ``membership``; ``synthetic`` is loaded when somebody first uses it.
 families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``.
+families of attacks get a folder beside ``membership``; ``linkage`` is loaded when somebody first uses it.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -114,6 +115,7 @@ __all__ = [
 ]
 
 _MODULES = {"synthetic": ""}
+_MODULES = {"linkage": ""}
 
 __getattr__, _ = load_lazily(__name__, _MODULES)
 
