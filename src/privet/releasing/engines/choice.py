@@ -31,6 +31,10 @@ def choose_engine(data: object) -> TableEngine:
         from privet.releasing.engines.polars_engine import PolarsEngine
 
         return PolarsEngine.over(data)
+    if module == "pyspark" and type(data).__name__ == "DataFrame":
+        from privet.releasing.engines.spark_engine import SparkEngine
+
+        return SparkEngine(data)
     raise InvalidArgument(
         f"'data' must be a Polars or pandas frame, an Arrow table, or the path of a .csv or .parquet file, "
         f"got a value of type {type(data).__name__}. Load the table first."
