@@ -8,6 +8,7 @@ from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.paths import is_file
 from privet.releasing.engines.engine import TableEngine
+from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = ["choose_engine"]
 
@@ -26,6 +27,10 @@ def choose_engine(data: object) -> TableEngine:
         return data
     if isinstance(data, (str, Path)):
         return _engine_for_path(Path(data))
+    if isinstance(data, PostgresTable):
+        from privet.releasing.engines.postgres_engine import PostgresEngine
+
+        return PostgresEngine(data)
     module = type(data).__module__.partition(".")[0]
     if module in ("polars", "pandas", "pyarrow"):
         from privet.releasing.engines.polars_engine import PolarsEngine

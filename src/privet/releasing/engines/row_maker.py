@@ -12,15 +12,16 @@ from importlib.metadata import version
 from typing import Any, final
 
 from privet.errors import MissingPackage
-from privet.releasing.engines.aggregates import (
-    AggregateRequest,
-    CellCountRequest,
-    ValueCount,
-    list_row_aggregates,
-)
-from privet.releasing.engines.columns import ColumnExpressions, cell, row_value
+from privet.releasing.engines.aggregates import AggregateRequest, CellCountRequest
 from privet.releasing.engines.packing import ORDER_BITS
-from privet.releasing.engines.rows import RowSource, key_names, needs_order, number_groups
+from privet.releasing.engines.rows import (
+    RowSource,
+    key_names,
+    needs_order,
+    number_groups,
+    row_values,
+    value_names,
+)
 from privet.releasing.tables.sources import ArrowSource, pl
 
 try:
@@ -31,40 +32,9 @@ except ImportError as missing:
         "Run: pip install 'privet[tables]'."
     ) from missing
 
-__all__ = ["RowMaker", "needed_columns", "report_versions", "row_values", "value_names"]
+__all__ = ["RowMaker", "report_versions"]
 
 _ROWS, _BYTES = 1 << 17, 1 << 26  # of the batches that are read together
-
-
-def value_names(request: AggregateRequest | CellCountRequest) -> list[str]:
-    """The names of the whole numbers of each row."""
-    if isinstance(request, CellCountRequest):
-        return ["cell"]
-    return [f"value{number}" for number, _ in enumerate(list_row_aggregates(request.aggregates))]
-
-
-def needed_columns(request: AggregateRequest | CellCountRequest) -> list[str]:
-    """The columns of the table that a request names."""
-    names = [] if request.unit is None else [request.unit]
-    names += [key.column for key in request.grouping.columns]
-    if isinstance(request, CellCountRequest):
-        names.append(request.cells.column)
-    else:
-        for aggregate in list_row_aggregates(request.aggregates):
-            names += aggregate.columns if isinstance(aggregate, ValueCount) else aggregate.present.columns
-    return list(dict.fromkeys(names))
-
-
-def row_values(
-    columns: ColumnExpressions, request: AggregateRequest | CellCountRequest
-) -> tuple[list[pl.Expr], tuple[str, ...]]:
-    """The whole numbers of each row as expressions, and the names of those without which a row is left
-    out."""
-    if isinstance(request, CellCountRequest):
-        return [cell(columns, request.cells).alias("cell")], ("cell",)
-    summed = list_row_aggregates(request.aggregates)
-    named = zip(value_names(request), summed, strict=True)
-    return [row_value(columns, aggregate).alias(name) for name, aggregate in named], ()
 
 
 @final
@@ -115,7 +85,7 @@ class RowMaker:
         return frame.select(*columns).collect()
 
 
-def report_versions(_batches: Iterator[Any] = iter(())) -> Iterator[Any]:
+def report_versions(_batches: Iterator[Any]) -> Iterator[Any]:
     """The versions of what makes rows, where this runs, as one line of text."""
     versions = f"Privet {version('privet')}, Polars {pl.__version__}"
     yield pa.RecordBatch.from_pydict({"versions": [versions]})

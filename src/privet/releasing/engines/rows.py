@@ -5,10 +5,16 @@ nothing else.
 """
 
 from collections.abc import Mapping
-from typing import final
+from typing import Literal, final
 
-from privet.releasing.engines.aggregates import AggregateRequest, CellCountRequest, Grouping
-from privet.releasing.engines.columns import ColumnExpressions, KeyCodec, kind_of
+from privet.releasing.engines.aggregates import (
+    AggregateRequest,
+    CellCountRequest,
+    Grouping,
+    ValueCount,
+    list_row_aggregates,
+)
+from privet.releasing.engines.columns import ColumnExpressions, KeyCodec, cell, kind_of, row_value
 from privet.releasing.keys import Category
 from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import TableSource, pl
@@ -17,10 +23,14 @@ __all__ = [
     "Keys",
     "RowSource",
     "key_names",
+    "needed_columns",
     "needs_order",
     "number_groups",
+    "row_values",
     "sort_codes",
     "tabulate_keys",
+    "value_columns",
+    "value_names",
 ]
 
 Keys = tuple[tuple[Category, ...], ...]
@@ -112,6 +122,42 @@ class RowSource:
         return frame.filter(pl.all_horizontal(pl.col(*needed).is_not_null())) if needed else frame
 
 
+def value_columns(request: AggregateRequest | CellCountRequest) -> list[str]:
+    """The columns of the table whose numbers a request adds up."""
+    if isinstance(request, CellCountRequest):
+        return [request.cells.column]
+    names: list[str] = []
+    for aggregate in list_row_aggregates(request.aggregates):
+        names += aggregate.columns if isinstance(aggregate, ValueCount) else aggregate.present.columns
+    return list(dict.fromkeys(names))
+
+
+def needed_columns(request: AggregateRequest | CellCountRequest) -> list[str]:
+    """All columns of the table that a request names: unit, key, numbers."""
+    names = [] if request.unit is None else [request.unit]
+    names += [key.column for key in request.grouping.columns]
+    return list(dict.fromkeys([*names, *value_columns(request)]))
+
+
+def value_names(request: AggregateRequest | CellCountRequest) -> list[str]:
+    """The names of the whole numbers of each row."""
+    if isinstance(request, CellCountRequest):
+        return ["cell"]
+    return [f"value{number}" for number, _ in enumerate(list_row_aggregates(request.aggregates))]
+
+
+def row_values(
+    columns: ColumnExpressions, request: AggregateRequest | CellCountRequest
+) -> tuple[list[pl.Expr], tuple[str, ...]]:
+    """The whole numbers of each row as expressions, and the names of those without which a row is left
+    out."""
+    if isinstance(request, CellCountRequest):
+        return [cell(columns, request.cells).alias("cell")], ("cell",)
+    summed = list_row_aggregates(request.aggregates)
+    named = zip(value_names(request), summed, strict=True)
+    return [row_value(columns, aggregate).alias(name) for name, aggregate in named], ()
+
+
 def needs_order(request: AggregateRequest | CellCountRequest) -> bool:
     """Whether a unit may be in more groups than count, so that some must be chosen."""
     grouping = request.grouping
@@ -146,7 +192,10 @@ def sort_codes(codes: pl.DataFrame, codecs: list[KeyCodec]) -> tuple[pl.DataFram
     return codes, keys
 
 
-def number_groups(frame: pl.LazyFrame, keys: pl.DataFrame) -> pl.LazyFrame:
-    """The rows of these groups, with the number of the group instead of its key."""
+def number_groups(frame: pl.LazyFrame, keys: pl.DataFrame, *, keep_order: bool = False) -> pl.LazyFrame:
+    """The rows of these groups, with the number of the group instead of its key; in any order, or in the one
+    that they have."""
     names = keys.columns
-    return frame.join(keys.lazy().with_row_index("group"), on=names, how="inner").drop(names)
+    numbered = keys.lazy().with_row_index("group")
+    order: Literal["left", "none"] = "left" if keep_order else "none"
+    return frame.join(numbered, on=names, how="inner", maintain_order=order).drop(names)

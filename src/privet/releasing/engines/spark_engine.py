@@ -41,8 +41,16 @@ from privet.releasing.engines.aggregates import (
     list_row_aggregates,
 )
 from privet.releasing.engines.engine import TableEngine
-from privet.releasing.engines.row_maker import RowMaker, needed_columns, report_versions, value_names
-from privet.releasing.engines.rows import Keys, RowSource, needs_order, sort_codes, tabulate_keys
+from privet.releasing.engines.row_maker import RowMaker, report_versions
+from privet.releasing.engines.rows import (
+    Keys,
+    RowSource,
+    needed_columns,
+    needs_order,
+    sort_codes,
+    tabulate_keys,
+    value_names,
+)
 from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import ArrowSource, pl
 
@@ -50,7 +58,7 @@ try:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession, Window
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import StringType, StructField
 except ImportError as missing:
@@ -147,7 +155,8 @@ class SparkEngine(TableEngine):
         maker = RowMaker(tuple(needed) or (_MARK,), request, keys)
         made = maker.rows(self._empty.select(list(maker.names)) if needed else pa.table({_MARK: [True]}))
         schema = ", ".join(f"{name} {_SPARK_TYPES[type(kind)]}" for name, kind in made.schema.items())
-        selected = self._data.select(*(self._column(name) for name in needed) or [F.lit(True).alias(_MARK)])
+        columns = [self._column(name) for name in needed] or [F.lit(True).alias(_MARK)]
+        selected = self._data.select(*columns)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Spark's about the version of pandas, which is not used
             return selected.mapInArrow(maker, schema)
@@ -232,7 +241,7 @@ def _check_workers(session: SparkSession) -> None:
             found = str(asked["versions"][0])
         except PySparkException:
             found = "no Privet that can be loaded"
-    own = str(next(report_versions())["versions"][0])
+    own = str(next(report_versions(iter(())))["versions"][0])
     if found != own:
         raise InvalidArgument(
             f"'data' must be of a Spark session whose Python workers have {own}, and one has {found}. "
