@@ -213,22 +213,22 @@ class _Connections:
     @contextmanager
     def transaction(self) -> Iterator["_Transaction"]:
         """One state of the database, for reading."""
-        failed = False
         try:
-            with self._connect() as connection:
-                transaction = _Transaction(connection)
-                with self._lock:
-                    self._open.add(transaction)
-                try:
-                    yield transaction
-                finally:
-                    with self._lock:
-                        self._open.discard(transaction)
-                transaction.check()
+            connection = self._connect()
         except psycopg.Error:
-            failed = True
-        if failed:  # raised here, so that the server's error, which may quote a row, is not its context
-            raise RuntimeError("PostgreSQL could not aggregate the table")
+            connection = None
+        if connection is None:
+            raise RuntimeError("PostgreSQL did not accept the connection")
+        with connection:
+            transaction = _Transaction(connection)
+            with self._lock:
+                self._open.add(transaction)
+            try:
+                yield transaction
+            finally:
+                with self._lock:
+                    self._open.discard(transaction)
+            transaction.check()
 
     def cancel(self) -> None:
         with self._lock:
@@ -261,15 +261,20 @@ class _Transaction:
         self.check()
         statement = f"COPY ({query.sql}) TO STDOUT (DELIMITER ',', NULL '{_NULL}')"
         blocks: list[bytes] = []
-        size, read = 0, False
-        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for block in copy:
-                blocks.append(bytes(block))
-                size += len(block)
-                if size >= _BATCH:
-                    self.check()
-                    yield _parse(query, b"".join(blocks))
-                    blocks, size, read = [], 0, True
+        size, read, failed = 0, False, False
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+                for block in copy:
+                    blocks.append(bytes(block))
+                    size += len(block)
+                    if size >= _BATCH:
+                        self.check()
+                        yield _parse(query, b"".join(blocks))
+                        blocks, size, read = [], 0, True
+        except psycopg.Error:
+            failed = True
+        if failed:  # raised here, so that the server's error, which may quote a row, is not its context
+            raise RuntimeError("PostgreSQL could not aggregate the table")
         if blocks or not read:
             yield _parse(query, b"".join(blocks))
 

@@ -12,12 +12,13 @@ Spark writes a log of its own, which Privet does not control. A plan that fails 
 is quoted there with the value. The log is as private as the table.
 """
 
+import logging
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import compress
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, final
 from weakref import WeakSet
 
@@ -56,7 +57,8 @@ from privet.releasing.tables.sources import ArrowSource, pl
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
+    from pyspark import SparkContext
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import Column, DataFrame, SparkSession, Window
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
     from pyspark.sql.pandas.types import to_arrow_type
@@ -90,7 +92,7 @@ class SparkEngine(TableEngine):
         self._fields = {field.name: field for field in fields}
         self._empty = pa.schema([(field.name, _arrow_type(field)) for field in fields]).empty_table()
         self._source = RowSource(ArrowSource(self._empty))
-        self._jobs = _Jobs(data)
+        self._jobs = _Jobs(data.sparkSession)
 
     @property
     def schema(self) -> Mapping[str, ColumnKind]:
@@ -157,8 +159,7 @@ class SparkEngine(TableEngine):
         schema = ", ".join(f"{name} {_SPARK_TYPES[type(kind)]}" for name, kind in made.schema.items())
         columns = [self._column(name) for name in needed] or [F.lit(True).alias(_MARK)]
         selected = self._data.select(*columns)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Spark's about the version of pandas, which is not used
+        with _quiet():
             return selected.mapInArrow(maker, schema)
 
     def _column(self, name: str) -> Column:
@@ -172,32 +173,45 @@ class SparkEngine(TableEngine):
 class _Jobs:
     """The jobs of one engine, which another thread can cancel."""
 
-    def __init__(self, data: DataFrame) -> None:
-        self._session = data.sparkSession
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        try:
+            self._context: SparkContext | None = session.sparkContext
+        except Exception:  # a session of Spark Connect has none, and is asked by itself
+            self._context = None
         self._running: set[_StartedJobs] = set()
         self._lock = Lock()
 
     @contextmanager
     def started(self) -> Iterator["_StartedJobs"]:
-        """The jobs of one request, all with one tag. Tags belong to the thread that sets them."""
+        """The jobs of one request, all with one tag. Tags belong to the thread that sets them.
+
+        A tag of the context is inherited by the thread in which Spark serves a result, and one of the session
+        is not.
+        """
         jobs = _StartedJobs(f"privet-{uuid.uuid4().hex}")
         with self._lock:
             self._running.add(jobs)
-        self._session.addTag(jobs.tag)
+        self._session.addTag(jobs.tag) if self._context is None else self._context.addJobTag(jobs.tag)
         try:
             yield jobs
         finally:
             with self._lock:
                 self._running.discard(jobs)
-            self._session.removeTag(jobs.tag)
+            if self._context is None:
+                self._session.removeTag(jobs.tag)
+            else:
+                self._context.removeJobTag(jobs.tag)
 
     def cancel(self) -> None:
         with self._lock:
             running = tuple(self._running)
         for jobs in running:
             jobs.cancelled = True
-        for jobs in running:
-            self._session.interruptTag(jobs.tag)
+            if self._context is None:
+                self._session.interruptTag(jobs.tag)
+            else:
+                self._context.cancelJobsWithTag(jobs.tag)
 
 
 @final
@@ -209,21 +223,51 @@ class _StartedJobs:
     def collect(self, data: DataFrame) -> pl.DataFrame:
         """The lines of a small result."""
         self._check()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet():
             try:
                 table = data.toArrow()
-            except PySparkException:
+            except Exception:  # of Spark, or of what connects to it
                 table = None
         self._check()
         if table is None:  # raised here, so that Spark's error, which may quote a row, is not its context
             raise RuntimeError("Spark could not aggregate the table")
-        lines = pl.DataFrame(table)
-        return lines
+        return pl.DataFrame(table)
 
     def _check(self) -> None:
         if self.cancelled:
             raise RuntimeError("the query was cancelled")
+
+
+class _QuietThreads(logging.Filter):
+    """Drops what threads log that ask for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int | None] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in self.threads
+
+
+_quiet_threads = _QuietThreads()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warning and no log of PySpark in this thread: it logs an error that quotes a value, also if the
+    error is handled."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_quiet_threads)  # does nothing the second time
+    own = get_ident()
+    outermost = own not in _quiet_threads.threads
+    _quiet_threads.threads.add(own)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # also Spark's about the version of pandas, which is not used
+            yield
+    finally:
+        if outermost:
+            _quiet_threads.threads.discard(own)
 
 
 _checked: "WeakSet[SparkSession]" = WeakSet()
@@ -234,12 +278,11 @@ def _check_workers(session: SparkSession) -> None:
     session."""
     if session in _checked:
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             asked = session.range(1).mapInArrow(report_versions, "versions string").toArrow()
             found = str(asked["versions"][0])
-        except PySparkException:
+        except Exception:  # of Spark, or of what connects to it
             found = "no Privet that can be loaded"
     own = str(next(report_versions(iter(())))["versions"][0])
     if found != own:
