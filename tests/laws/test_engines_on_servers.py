@@ -20,6 +20,7 @@ import pytest
 pl = pytest.importorskip("polars")
 pytest.importorskip("duckdb")
 
+from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.randomness import SeededNoise  # noqa: E402
 from privet.releasing import (  # noqa: E402
@@ -457,3 +458,32 @@ def test_spark_on_every_sum(spark):
     frame = many_groups(random.Random(24))
     asked = [*requests(BOUNDS, "unit"), *requests(BOUNDS, "unit", groups=3), *requests(BOUNDS, None)]
     check_requests(frame, on_spark(spark)(frame), asked)
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_reads_a_table_of_postgres(address, database, tmp_path, capfd):
+    frame = pl.DataFrame({"person": [1, 1, 2, 3], "age": [30, 30, 41, 55]})
+    servers.write_postgres(database, frame, "visits")
+    url, ledger = (
+        f"{address}&password=hush&table=visits".replace("privet@", "privet:hush@"),
+        tmp_path / "ledger.json",
+    )
+    words = ["release", url, "--count", "--mean", "age:0:100", "--privacy-unit", "person", "--epsilon", "1"]
+    for options in ([], ["--json"]):
+        assert main([*words, "--ledger", str(ledger), *options]) == 0
+    said = "".join(capfd.readouterr())
+    assert "answered before" in said or '"answers"' in said
+    for refused in (
+        [*words, "--mean", "height:0:2"],  # no such column
+        ["release", url.replace("table=visits", "table=nothing"), *words[2:]],
+        ["release", url.replace("table=", "tables="), *words[2:]],
+        [*words, "postgresql://ann:hush@db/clinic"],
+        ["synthesize", url, "--column", "age:1,2", "--epsilon", "1", "--output", str(tmp_path / "s.csv")],
+    ):
+        assert main(refused) != 0
+    said += "".join(capfd.readouterr())
+    kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    assert "visits" in said + kept
+    assert "hush" not in said + kept
