@@ -73,7 +73,10 @@ class RowMaker:
         names = key_names(source.key_codecs(self.request.grouping))
         if self.keys is None:
             return frame.select(*names).unique().collect().cast({pl.Int128: pl.String})
-        columns = [pl.col("group").cast(pl.Int64).alias("grp"), *value_names(self.request)]
+        columns: list[pl.Expr | str] = [
+            pl.col("group").cast(pl.Int64).alias("grp"),
+            *value_names(self.request),
+        ]
         if self.request.unit is not None:
             columns.append("unit")
         if needs_order(self.request):

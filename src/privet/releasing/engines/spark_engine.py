@@ -62,7 +62,7 @@ try:
     from pyspark.sql import Column, DataFrame, SparkSession, Window
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
     from pyspark.sql.pandas.types import to_arrow_type
-    from pyspark.sql.types import StringType, StructField
+    from pyspark.sql.types import StringType, StructField, TimestampType
 except ImportError as missing:
     raise MissingPackage(
         "Tables of Spark need the packages 'pyspark', 'pandas' and 'pyarrow', and one is not installed. "
@@ -79,7 +79,7 @@ _MARK = "row"
 class SparkEngine(TableEngine):
     """Over a DataFrame of Spark, in a session of its own process or of a cluster."""
 
-    def __init__(self, data: DataFrame) -> None:
+    def __init__(self, data: DataFrame | Any) -> None:  # noqa: ANN401 - pyspark may have no types
         _check_workers(data.sparkSession)
         fields = data.schema.fields
         if len({field.name for field in fields}) < len(fields):
@@ -295,8 +295,10 @@ def _check_workers(session: SparkSession) -> None:
 
 def _arrow_type(field: StructField) -> Any:  # noqa: ANN401 - pyarrow has no types
     """The type in which Spark sends a column; for one that it cannot send, a type that is refused later."""
+    if isinstance(field.dataType, TimestampType):
+        return pa.timestamp("us", "UTC")
     try:
-        return to_arrow_type(field.dataType, timezone="UTC")
+        return to_arrow_type(field.dataType)
     except Exception:  # Spark's errors about types that Arrow does not have
         return pa.list_(pa.null())
 
