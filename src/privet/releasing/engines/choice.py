@@ -18,10 +18,11 @@ _SHARE_OF_MEMORY = 0.5
 
 
 def choose_engine(data: object) -> TableEngine:
-    """Polars for a table that fits into memory, DuckDB for a larger file.
+    """Polars for a table that fits into memory, DuckDB for a larger file; Spark and PostgreSQL for theirs.
 
     ``data`` is a Polars frame, a pandas frame, an Arrow table, the path of a ``.csv`` or ``.parquet`` file,
-    or an engine. The choice depends on the size of a file alone. All engines give the same sums.
+    a DataFrame of Spark, a ``PostgresTable``, or an engine. The choice depends on the type, and on the size
+    of a file, alone. All engines give the same sums.
     """
     if isinstance(data, TableEngine):
         return data
@@ -41,8 +42,8 @@ def choose_engine(data: object) -> TableEngine:
 
         return SparkEngine(data)
     raise InvalidArgument(
-        f"'data' must be a Polars or pandas frame, an Arrow table, or the path of a .csv or .parquet file, "
-        f"got a value of type {type(data).__name__}. Load the table first."
+        f"'data' must be a Polars, pandas or Spark frame, an Arrow table, a PostgresTable, or the path of a "
+        f".csv or .parquet file, got a value of type {type(data).__name__}. Load the table first."
     )
 
 

@@ -11,7 +11,7 @@ state of the table: they run in one transaction, which only reads.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import compress
 from threading import Lock
 from typing import Any, final
@@ -59,6 +59,7 @@ except ImportError as missing:
 __all__ = ["PostgresEngine"]
 
 _BATCH = 1 << 24  # bytes of lines that are read together
+_CANCEL = 5.0  # seconds to reach the server
 _NULL = "N"  # no digit of base 16
 _Request = AggregateRequest | CellCountRequest
 
@@ -285,7 +286,8 @@ class _Transaction:
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._connection.cancel_safe()
+        with suppress(psycopg.Error):  # it may have ended meanwhile
+            self._connection.cancel_safe(timeout=_CANCEL)
 
 
 def _parse(query: LineQuery, fields: bytes) -> pl.DataFrame:

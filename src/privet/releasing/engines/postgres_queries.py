@@ -112,11 +112,11 @@ def _query(
     return LineQuery(
         f"SELECT {', '.join(sent)} FROM ({lines}) AS l{order}",
         tuple(grouped),
-        (ROWS, *(_carried(name) for name, _ in values)),
+        (ROWS, *(_carry_name(name) for name, _ in values)),
     )
 
 
-def _carried(name: str) -> str:
+def _carry_name(name: str) -> str:
     """The name of a whole number that the database computed, which no column can have."""
     return f"\x00{name}"
 

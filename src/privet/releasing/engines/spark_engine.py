@@ -99,7 +99,7 @@ class SparkEngine(TableEngine):
         return self._source.schema
 
     def totals(self, request: AggregateRequest) -> Totals:
-        with self._jobs.started() as jobs:
+        with self._jobs.start() as jobs:
             given, keys = self._rows(request, jobs)
             pairs = _pairs(request, given)
             names = dict(zip(list_row_aggregates(request.aggregates), value_names(request), strict=True))
@@ -125,7 +125,7 @@ class SparkEngine(TableEngine):
 
     def cells(self, request: CellCountRequest) -> NDArray[np.int64]:
         counts = np.zeros((len(request.grouping.keys or ()), request.cells.count), dtype=np.int64)
-        with self._jobs.started() as jobs:
+        with self._jobs.start() as jobs:
             given, _ = self._rows(request, jobs)
             lines = jobs.collect(_cell_lines(request, given))
         check_rows(int(lines["c"].sum() or 0))
@@ -183,7 +183,7 @@ class _Jobs:
         self._lock = Lock()
 
     @contextmanager
-    def started(self) -> Iterator["_StartedJobs"]:
+    def start(self) -> Iterator["_StartedJobs"]:
         """The jobs of one request, all with one tag. Tags belong to the thread that sets them.
 
         A tag of the context is inherited by the thread in which Spark serves a result, and one of the session
