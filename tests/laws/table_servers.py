@@ -59,7 +59,7 @@ def open_postgres(**settings):
 
 
 @contextmanager
-def open_spark(threads=1, memory="1g"):
+def open_spark(threads=1, memory="1g", *, short=True):
     """A local session. Its workers are this Python with this Privet."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise Missing("Spark needs Java, and it is not installed")
@@ -82,8 +82,9 @@ def open_spark(threads=1, memory="1g"):
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": memory,
-            # A short program: compile fast rather than well, and share the heap with other tests.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+            # A short program: compile fast rather than well.
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC"
+            + (" -XX:TieredStopAtLevel=1" if short else ""),
             "spark.log.level": "OFF",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(threads),
