@@ -1,7 +1,7 @@
 """Columns of PostgreSQL: the type that each has here, how it is read, and how it travels.
 
 The database groups by the *own form* of a column, which is a plain value whose equality is that of the
-engines: text by its bytes (``COLLATE "C"``, so that no collation of the database counts), 0 for −0. It sends
+engines: text by its bytes (``COLLATE "C"``, so that no collation of the database counts). It sends
 the bytes of that form in base 16, or whole numbers as digits. So no setting of the server, such as its style
 of dates, changes a value, and no line needs quotes.
 
@@ -68,7 +68,7 @@ _TYPES: Mapping[PostgresKind, pl.DataType] = {
 }
 _OWN_FORMS = {
     PostgresKind.WHOLE: "({0})::int8",
-    PostgresKind.REAL: "CASE WHEN ({0}) = 0 THEN 0::float8 ELSE ({0})::float8 END",
+    PostgresKind.REAL: "({0})::float8",
     PostgresKind.BOOLEAN: "({0})::int4",
     PostgresKind.TEXT: '({0})::text COLLATE "C"',
     PostgresKind.NUMERIC: "trim_scale({0})",
