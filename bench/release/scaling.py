@@ -1,13 +1,14 @@
 """The same question to every engine on tables that grow: 10⁵ to 10⁸ rows, one core, a fresh process each time.
 
     python bench/release/scaling.py [--rows 1e5,1e6,1e7,1e8] [--engines polars,duckdb,spark,postgres] [--folder /tmp/privet-scaling]
-                                    [--most spark=1e7,postgres=1e7] [--markdown docs/scaling.md]
+                                    [--most spark=1e7,postgres=1e7] [--core 0] [--markdown docs/scaling.md]
 
 The question is that of ``run.py``: for each of 1,000 public keys the number of rows and the sum of a clamped value, where a person
 counts in at most 5 keys and for at most 2 rows in each. Shown are the seconds of the second of two answers (so that a JVM is warm;
 an answer that took longer than five minutes is not asked for again), the processor seconds of all processes that work on it, also of
 the server, and the peak memory of the process that asks. The coins are the same, and all answers must be. It needs Java for
-Spark, and PostgreSQL; an engine that is missing is left out, with the reason.
+Spark, and PostgreSQL; an engine that is missing is left out, with the reason. What was measured is kept in the folder, so that
+sizes and engines can be asked one after the other; a size and an engine that are asked again replace what was there.
 """
 
 import argparse
@@ -31,7 +32,6 @@ ENGINES = ("polars", "duckdb", "spark", "postgres")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 CHUNK = 5_000_000
 LONG = 300.0  # seconds
-CORE = 0
 
 
 def make_table(rows, folder):
@@ -141,11 +141,11 @@ def processor_seconds(*roots):
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def answer_once(engine, path):
+def answer_once(engine, path, core):
     """One engine on one table: what the child process does."""
     from privet.randomness import SeededNoise
 
-    os.sched_setaffinity(0, {CORE})
+    os.sched_setaffinity(0, {core})
     plan = make_plan()
     plan.quote()
     with ExitStack() as held:
@@ -161,8 +161,8 @@ def answer_once(engine, path):
     print(json.dumps({"seconds": seconds[-1], "work": work[-1], "memory": memory, "check": check.hex()}))
 
 
-def ask(engine, path):
-    words = [sys.executable, "-W", "ignore", __file__, "--one", engine, str(path)]
+def ask(engine, path, core):
+    words = [sys.executable, "-W", "ignore", __file__, "--core", str(core), "--one", engine, str(path)]
     limits = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **limits})
     if done.returncode:
@@ -173,7 +173,7 @@ def ask(engine, path):
 def write_results(found, sizes, engines):
     lines = [
         f"- Date: {datetime.date.today().isoformat()}; one core of {os.cpu_count()} ({platform.machine()}), "
-        f"load average {os.getloadavg()[0]:.1f} at the end; one thread each.",
+        f"load average up to {max(one.get('load', 0) for one in found.values()):.0f}; one thread each.",
         "- Seconds of an answer / processor seconds of all processes / peak memory of the process that asks.",
         "",
         "| rows | " + " | ".join(engines) + " |",
@@ -208,24 +208,29 @@ def main():
     parser.add_argument("--most", default="spark=1e7,postgres=1e7", help="the largest table of an engine")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/privet-scaling"))
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--one", nargs=2)
     options = parser.parse_args()
     if options.one:
-        answer_once(options.one[0], Path(options.one[1]))
+        answer_once(options.one[0], Path(options.one[1]), options.core)
         return
     sizes = [int(float(word)) for word in options.rows.split(",")]
     engines = options.engines.split(",")
     most = {
         name: float(count) for name, _, count in (word.partition("=") for word in options.most.split(","))
     }
-    found = {}
     for rows in sizes:
         path = make_table(rows, options.folder)
         for engine in engines:
             if rows <= most.get(engine, 1e12):
-                found[engine, rows] = ask(engine, path)
-                print(engine, rows, found[engine, rows], flush=True)
-    results = write_results(found, sizes, engines)
+                one = {**ask(engine, path, options.core), "load": os.getloadavg()[0]}
+                print(engine, rows, one, flush=True)
+                (options.folder / f"{engine}-{rows}.json").write_text(json.dumps(one))
+    found = {}
+    for path in options.folder.glob("*-*.json"):
+        engine, _, rows = path.stem.partition("-")
+        found[engine, int(rows)] = json.loads(path.read_text())
+    results = write_results(found, sorted({rows for _, rows in found}), ENGINES)
     print(results)
     if options.markdown:
         text = options.markdown.read_text(encoding="utf-8")

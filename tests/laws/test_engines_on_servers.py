@@ -223,6 +223,11 @@ def test_numbers_too_small_or_too_large_for_postgres_are_no_error(on_postgres):
     check_requests(frame, on_postgres(frame), [*requests(BOUNDS, "unit"), *requests(BOUNDS, None)])
 
 
+def test_an_empty_table_has_sums_of_zero(on_postgres):
+    frame = many_groups(random.Random(17), 3).clear()
+    check_requests(frame, on_postgres(frame), [*requests(BOUNDS[:1], "unit"), *requests(BOUNDS[:1], None)])
+
+
 def test_no_collation_of_the_database_counts(on_postgres, database):
     """A column in which the database calls 'a' and 'A' equal has two keys and two units."""
     import psycopg
