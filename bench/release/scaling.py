@@ -174,7 +174,8 @@ def write_results(found, sizes, engines):
     lines = [
         f"- Date: {datetime.date.today().isoformat()}; one core of {os.cpu_count()} ({platform.machine()}), "
         f"load average up to {max(one.get('load', 0) for one in found.values()):.0f}; one thread each.",
-        "- Seconds of an answer / processor seconds of all processes / peak memory of the process that asks.",
+        "- Processor seconds of all processes, peak memory of the process that asks; in brackets the seconds until the answer came, which "
+        "say as much of the machine's other work.",
         "",
         "| rows | " + " | ".join(engines) + " |",
         "|---|" + "---|" * len(engines),
@@ -188,7 +189,7 @@ def write_results(found, sizes, engines):
             elif "failure" in one:
                 cells.append(f"failed: {one['failure']}")
             else:
-                cells.append(f"{one['seconds']:.2f} s / {one['work']:.2f} s / {one['memory']:,.0f} MB")
+                cells.append(f"{one['work']:.2f} s, {one['memory']:,.0f} MB ({one['seconds']:.0f} s)")
         lines.append(f"| {rows:.0e} | ".replace("e+0", "e") + " | ".join(cells) + " |")
     equal = all(
         len({one["check"] for (_, n), one in found.items() if n == rows and "check" in one}) <= 1
