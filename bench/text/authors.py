@@ -95,6 +95,8 @@ def run(seed, references):
             attacks += [ReferencedAuthors(LiRA(compared)), ReferencedAuthors(OfflineLiRA(compared))]
         for scores in run_authors(attacks, target, asked, members):
             results[name, scores.attack] = measure(scores)
+    said = [f"{asked}, {name} {one.auc.value:.3f}" for (asked, name), one in results.items()]
+    print(f"seed {seed}: {'; '.join(said)}", flush=True)
     joined = mine.groupby(mine.sender.astype(str)).words.agg(" ".join).loc[authors.names].tolist()
     return results, text_shift(joined, members, seed=seed).finding
 

@@ -39,7 +39,13 @@ if TYPE_CHECKING:
         run_authors,
         score_curve,
     )
-    from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, encode_texts
+    from privet.attacks.text.encoders import (
+        ByteEncoder,
+        TextEncoder,
+        WordEncoder,
+        check_encoder,
+        encode_texts,
+    )
     from privet.attacks.text.membership import (
         MinK,
         MinKPlusPlus,
@@ -95,6 +101,7 @@ _MODULES = {
     "TransformerLanguageModel": "small_models",
     "WordEncoder": "encoders",
     "ZlibRatio": "membership",
+    "check_encoder": "encoders",
     "cut_sequences": "token_views",
     "encode_texts": "encoders",
     "group_by_author": "author_references",
@@ -139,6 +146,7 @@ __all__ = [
     "TransformerLanguageModel",
     "WordEncoder",
     "ZlibRatio",
+    "check_encoder",
     "cut_sequences",
     "encode_texts",
     "group_by_author",
