@@ -13,13 +13,13 @@ from privet.attacks.text import (
     CanaryExposure,
     CanaryFormat,
     PlantedCanaries,
-    blind_exposure,
     bound_by_controls,
+    bound_hit_rate,
+    bound_mean_exposure,
+    compute_blind_exposure,
     draw_from_model,
     extrapolate_exposures,
     find_likeliest,
-    highest_hit_rate,
-    highest_mean_exposure,
     plant_canaries,
     rank_in_space,
     score_secrets,
@@ -77,13 +77,13 @@ class MemorisingView(BigramView):
 
     def next_logits(self, prefixes):
         answer = super().next_logits(prefixes).copy()
-        for row, prefix in zip(answer, prefixes, strict=True):
+        for place, prefix in enumerate(prefixes):
             own = tuple(prefix)
             after = {k[len(own)] for k in self.known if len(k) > len(own) and k[: len(own)] == own}
             if after:
-                row += math.log(1e-3)
+                answer[place] += math.log(1e-3)
                 for token in after:
-                    row[token] = math.log(0.999 / len(after))
+                    answer[place, token] = math.log(0.999 / len(after))
         return answer
 
 
@@ -152,7 +152,7 @@ def test_text_formats_are_framed_by_the_end_token():
         ),
         (lambda: extrapolate_exposures(np.zeros(1), np.zeros(1), bits=9.0), "'controls' must hold"),
         (lambda: bound_by_controls(np.array([np.nan]), np.zeros(9), bits=9.0), "must be numbers, got NaN"),
-        (lambda: highest_hit_rate(pair(1), rank=11, size=10), "'rank' must not exceed"),
+        (lambda: bound_hit_rate(pair(1), rank=11, size=10), "'rank' must not exceed"),
     ],
 )
 def test_bad_input_gets_one_sentence_with_its_fix(make, message):
@@ -213,8 +213,8 @@ def test_search_ends_with_the_whole_space_or_its_budget():
 def test_exposures_by_hand():
     assert to_exposures(np.array([1.0, 2.0, 8.0]), 8).tolist() == [3.0, 2.0, 0.0]
     ranks = np.arange(1, 101)
-    assert blind_exposure(100) == pytest.approx(float(to_exposures(ranks, 100).mean()))
-    assert blind_exposure(10**6) == pytest.approx(math.log2(math.e), abs=1e-4)  # 1.44 bits
+    assert compute_blind_exposure(100) == pytest.approx(float(to_exposures(ranks, 100).mean()))
+    assert compute_blind_exposure(10**6) == pytest.approx(math.log2(math.e), abs=1e-4)  # 1.44 bits
     assert rank_in_space(np.array([0.0, -1.0]), np.array([0.0])).tolist() == [1.0]
 
 
@@ -222,7 +222,7 @@ def test_controls_have_the_exposure_that_theory_says():
     """Mean of 4000 exponentials over ln 2, standard error 0.023: five of them, one false alarm in 10⁶."""
     view, format = BigramView.random(11, 2), digits(5)
     found = CanaryExposure().rank(view, format, format.draw(4000, np.random.default_rng(7)))
-    assert found.exposures.estimates.mean() == pytest.approx(blind_exposure(format.size), abs=0.12)
+    assert found.exposures.estimates.mean() == pytest.approx(compute_blind_exposure(format.size), abs=0.12)
 
 
 # ── spaces too large to list ──
@@ -302,7 +302,8 @@ def test_memorised_canaries_are_found_listed_or_searched(largest):
     left_out, trained = results.by_copies
     assert (left_out.copies, trained.copies) == (0, 2)
     assert left_out.canaries == 200 + int((~planted.coin).sum())
-    assert trained.mean > 10 > 3 > left_out.mean
+    assert trained.mean > 10
+    assert left_out.mean < 3
     recoveries = results.recoveries(2)
     assert recoveries.hits[recoveries.inside].all()
     assert recoveries.hits[~recoveries.inside].mean() < 0.02
@@ -349,28 +350,28 @@ def test_hits_stay_below_the_claim_of_the_group():
     the ceiling for one copy, and the group's for k."""
     size = 1000
     for epsilon, copies in ((0.5, 1), (0.5, 4), (2.0, 3)):
-        ceiling = highest_hit_rate(pair(epsilon), rank=10, size=size, copies=copies)
+        ceiling = bound_hit_rate(pair(epsilon), rank=10, size=size, copies=copies)
         chance = min(math.exp(copies * epsilon) * 10 / size, 1.0)
         assert ceiling <= chance * (1 + 1e-9)
-        assert ceiling >= highest_hit_rate(pair(epsilon), rank=10, size=size) * (1 - 1e-12)
-    assert highest_hit_rate(pair(0.5), rank=10, size=size) == pytest.approx(math.exp(0.5) / 100)
-    assert highest_hit_rate(pair(0.5), rank=10, size=size, copies=4) == pytest.approx(math.exp(2) / 100)
+        assert ceiling >= bound_hit_rate(pair(epsilon), rank=10, size=size) * (1 - 1e-12)
+    assert bound_hit_rate(pair(0.5), rank=10, size=size) == pytest.approx(math.exp(0.5) / 100)
+    assert bound_hit_rate(pair(0.5), rank=10, size=size, copies=4) == pytest.approx(math.exp(2) / 100)
 
 
 def test_the_mean_exposure_lies_between_blind_and_everything():
     size = 10**6
-    blind, nothing = blind_exposure(size), math.log2(size)
-    values = [highest_mean_exposure(pair(epsilon), size=size) for epsilon in (1e-9, 0.5, 2.0, 8.0)]
+    blind, nothing = compute_blind_exposure(size), math.log2(size)
+    values = [bound_mean_exposure(pair(epsilon), size=size) for epsilon in (1e-9, 0.5, 2.0, 8.0)]
     assert blind <= values[0] <= blind * 1.1
     assert values == sorted(values)
     assert values[-1] < nothing
-    assert highest_mean_exposure(pair(0.5), size=size, copies=4) == pytest.approx(values[2], rel=0.05)
-    assert highest_mean_exposure(pair(60.0), size=size) == pytest.approx(nothing, abs=0.01)
+    assert bound_mean_exposure(pair(0.5), size=size, copies=4) == pytest.approx(values[2], rel=0.05)
+    assert bound_mean_exposure(pair(60.0), size=size) == pytest.approx(nothing, abs=0.01)
     # Exactly, for small spaces: Σ tpr(r/|R|)(log₂(r+1) − log₂ r) ≤ the bound.
     exact = sum(
         min(math.e * r / 64, 1 - (1 - r / 64) / math.e) * math.log2((r + 1) / r) for r in range(1, 64)
     )
-    bound = highest_mean_exposure(pair(1.0), size=64, per_bit=64)
+    bound = bound_mean_exposure(pair(1.0), size=64, per_bit=64)
     assert exact <= bound <= exact * 1.05
 
 

@@ -1,7 +1,8 @@
 """What a language model remembers: sentences, authors, secrets.
 
 Views of models are made by ``torch_tokens`` and ``ngrams``, tokens by ``encoders``.
-``exposure`` ranks secrets that were inserted as canaries.
+``exposure`` ranks secrets that were inserted as canaries. ``extraction`` and ``sampled_extraction`` look for
+passages that a model repeats word for word.
 
 Names are loaded when they are first used: only ``TorchTokenView`` needs torch.
 """
@@ -14,12 +15,13 @@ from privet.public_calls import check_public_calls
 if TYPE_CHECKING:
     from privet.attacks.text.canary_formats import CanaryFormat, PlantedCanaries, plant_canaries
     from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, encode_texts
+    from privet.attacks.text.equal_loss import EqualLossPoint, LeakCurve, compare_at_equal_loss
     from privet.attacks.text.exposure import (
         CanaryExposure,
         CopiesExposure,
         ExposureResults,
         SecretRanks,
-        blind_exposure,
+        compute_blind_exposure,
     )
     from privet.attacks.text.exposure_estimates import (
         ExposureIntervals,
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
         extrapolate_exposures,
         to_exposures,
     )
-    from privet.attacks.text.exposure_law import highest_hit_rate, highest_mean_exposure
+    from privet.attacks.text.exposure_law import bound_hit_rate, bound_mean_exposure
+    from privet.attacks.text.extraction import PromptedExtraction, compute_extraction_chances, count_tries
+    from privet.attacks.text.generation import Decoding, generate, score_continuations
+    from privet.attacks.text.passages import (
+        NgramIndex,
+        Passages,
+        are_near_copies,
+        drop_near_copies,
+        find_passages,
+    )
     from privet.attacks.text.prefix_tree import (
         LikeliestSecrets,
         find_likeliest,
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
         score_secrets,
         score_space,
     )
+    from privet.attacks.text.sampled_extraction import SampledExtraction, SampledTexts, average_log_likelihood
     from privet.attacks.text.token_views import TokenLogProbs, TokenView, cut_sequences
     from privet.attacks.text.torch_tokens import TorchTokenView
 
@@ -45,28 +57,45 @@ _MODULES = {
     "CanaryExposure": "exposure",
     "CanaryFormat": "canary_formats",
     "CopiesExposure": "exposure",
+    "Decoding": "generation",
+    "EqualLossPoint": "equal_loss",
     "ExposureIntervals": "exposure_estimates",
     "ExposureResults": "exposure",
     "FormatDraws": "exposure_estimates",
+    "LeakCurve": "equal_loss",
     "LikeliestSecrets": "prefix_tree",
+    "NgramIndex": "passages",
+    "Passages": "passages",
     "PlantedCanaries": "canary_formats",
+    "PromptedExtraction": "extraction",
+    "SampledExtraction": "sampled_extraction",
+    "SampledTexts": "sampled_extraction",
     "SecretRanks": "exposure",
     "TextEncoder": "encoders",
     "TokenLogProbs": "token_views",
     "TokenView": "token_views",
     "TorchTokenView": "torch_tokens",
     "WordEncoder": "encoders",
-    "blind_exposure": "exposure",
+    "are_near_copies": "passages",
+    "average_log_likelihood": "sampled_extraction",
     "bound_by_controls": "exposure_estimates",
+    "bound_hit_rate": "exposure_law",
+    "bound_mean_exposure": "exposure_law",
+    "compare_at_equal_loss": "equal_loss",
+    "compute_blind_exposure": "exposure",
+    "compute_extraction_chances": "extraction",
+    "count_tries": "extraction",
     "cut_sequences": "token_views",
     "draw_from_model": "exposure_estimates",
+    "drop_near_copies": "passages",
     "encode_texts": "encoders",
     "extrapolate_exposures": "exposure_estimates",
     "find_likeliest": "prefix_tree",
-    "highest_hit_rate": "exposure_law",
-    "highest_mean_exposure": "exposure_law",
+    "find_passages": "passages",
+    "generate": "generation",
     "plant_canaries": "canary_formats",
     "rank_in_space": "prefix_tree",
+    "score_continuations": "generation",
     "score_secrets": "prefix_tree",
     "score_space": "prefix_tree",
     "to_exposures": "exposure_estimates",
@@ -77,28 +106,45 @@ __all__ = [
     "CanaryExposure",
     "CanaryFormat",
     "CopiesExposure",
+    "Decoding",
+    "EqualLossPoint",
     "ExposureIntervals",
     "ExposureResults",
     "FormatDraws",
+    "LeakCurve",
     "LikeliestSecrets",
+    "NgramIndex",
+    "Passages",
     "PlantedCanaries",
+    "PromptedExtraction",
+    "SampledExtraction",
+    "SampledTexts",
     "SecretRanks",
     "TextEncoder",
     "TokenLogProbs",
     "TokenView",
     "TorchTokenView",
     "WordEncoder",
-    "blind_exposure",
+    "are_near_copies",
+    "average_log_likelihood",
     "bound_by_controls",
+    "bound_hit_rate",
+    "bound_mean_exposure",
+    "compare_at_equal_loss",
+    "compute_blind_exposure",
+    "compute_extraction_chances",
+    "count_tries",
     "cut_sequences",
     "draw_from_model",
+    "drop_near_copies",
     "encode_texts",
     "extrapolate_exposures",
     "find_likeliest",
-    "highest_hit_rate",
-    "highest_mean_exposure",
+    "find_passages",
+    "generate",
     "plant_canaries",
     "rank_in_space",
+    "score_continuations",
     "score_secrets",
     "score_space",
     "to_exposures",

@@ -3,7 +3,7 @@
 The secrets of a format are ordered by the model's probability; the rank of a canary among them is 1 if no
 other secret is as likely. Its exposure is log₂ |R| − log₂ rank: 0 bits if it comes last, log₂ |R| if it comes
 first. A secret that the model never saw has a uniform rank, so its mean exposure is log₂ e ≈ 1.44 bits, and
-not 0; ``blind_exposure`` has it exactly.
+not 0; ``compute_blind_exposure`` has it exactly.
 
 In a space of up to ``largest_listed`` secrets all ranks are exact. In a larger one the likeliest secrets are
 found by best-first search, and the exposure of the others is estimated with an interval
@@ -48,17 +48,17 @@ from privet.recoveries import Recoveries
 from privet.scores import Bits, Scores
 from privet.views import Adversary, Numbers
 
-__all__ = ["CanaryExposure", "CopiesExposure", "ExposureResults", "SecretRanks", "blind_exposure"]
+__all__ = ["CanaryExposure", "CopiesExposure", "ExposureResults", "SecretRanks", "compute_blind_exposure"]
 
 _NAME = "canary exposure"
 _BLIND = 1000  # by default a secret that the model never saw is a hit once in so many
 _SEARCHED = 256  # the default hit rank in a space that is too large to list
 
 
-def blind_exposure(size: int) -> float:
+def compute_blind_exposure(size: int) -> float:
     """The mean exposure of a secret that the model never saw: log₂ |R| − log₂(|R|!)/|R|, near 1.44 bits.
 
-    >>> round(blind_exposure(10**6), 2), blind_exposure(2)
+    >>> round(compute_blind_exposure(10**6), 2), compute_blind_exposure(2)
     (1.44, 0.5)
     """
     mean_log: float = float(gammaln(whole("size", size) + 1.0)) / size / math.log(2)

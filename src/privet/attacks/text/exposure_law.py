@@ -11,7 +11,7 @@ the unit of the claim is a user who has all copies, they are one unit. No estima
 baseline nor of a tail.
 
 The mean follows: E[exposure] = Σ_{r < |R|} P[rank ≤ r]·(log₂(r+1) − log₂ r), each probability below its
-ceiling. At ε = 0 this is ``blind_exposure``, near 1.44 bits; it is log₂ |R| where nothing is claimed.
+ceiling. At ε = 0 this is ``compute_blind_exposure``, near 1.44 bits; it is log₂ |R| where nothing is claimed.
 
 *Reference*: Carlini et al. 2019, section 4.2 (exposure); Balle, Cherubin & Hayes 2022 (reconstruction against
 a blind baseline). The mean is our own.
@@ -25,16 +25,16 @@ from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee
 
-__all__ = ["highest_hit_rate", "highest_mean_exposure"]
+__all__ = ["bound_hit_rate", "bound_mean_exposure"]
 
 
-def highest_hit_rate(claim: Guarantee, *, rank: int, size: int, copies: int = 1) -> float:
+def bound_hit_rate(claim: Guarantee, *, rank: int, size: int, copies: int = 1) -> float:
     """The largest P[rank ≤ ``rank``] of a canary of so many copies, for any model under the claim.
 
     >>> from privet.adjacency import AddRemove
     >>> from privet.guarantees import PairCurve
     >>> claim = Guarantee(PairCurve(1.0, 0.0), AddRemove(), "claim")
-    >>> round(highest_hit_rate(claim, rank=1, size=1000, copies=4) * 1000, 2)  # exp(4)
+    >>> round(bound_hit_rate(claim, rank=1, size=1000, copies=4) * 1000, 2)  # exp(4)
     54.6
     """
     if whole("rank", rank) > whole("size", size):
@@ -42,7 +42,7 @@ def highest_hit_rate(claim: Guarantee, *, rank: int, size: int, copies: int = 1)
     return claim.group(size=whole("copies", copies)).tpr(fpr=rank / size)
 
 
-def highest_mean_exposure(claim: Guarantee, *, size: int, copies: int = 1, per_bit: int = 8) -> float:
+def bound_mean_exposure(claim: Guarantee, *, size: int, copies: int = 1, per_bit: int = 8) -> float:
     """The largest mean exposure, in bits, of canaries of so many copies, for any model under the claim.
 
     ``per_bit`` is how often the ceiling is computed for each doubling of the rank: in between, that of the
