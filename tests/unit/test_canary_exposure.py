@@ -11,8 +11,6 @@ from privet.adjacency import AddRemove
 from privet.attacks.text import (
     ByteEncoder,
     CanaryExposure,
-    CanaryFormat,
-    PlantedCanaries,
     bound_by_controls,
     bound_hit_rate,
     bound_mean_exposure,
@@ -20,7 +18,6 @@ from privet.attacks.text import (
     draw_from_model,
     extrapolate_exposures,
     find_likeliest,
-    plant_canaries,
     rank_in_space,
     score_secrets,
     score_space,
@@ -28,6 +25,7 @@ from privet.attacks.text import (
 )
 from privet.attacks.text.token_views import TokenView, check_sequences, summarise_distributions
 from privet.auditing import bound_recoveries, measure_recoveries
+from privet.canary_formats import CanaryFormat, PlantedCanaries, plant_canaries
 from privet.errors import InvalidArgument
 from privet.guarantees import Guarantee, PairCurve
 

@@ -13,7 +13,6 @@ from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 if TYPE_CHECKING:
-    from privet.attacks.text.canary_formats import CanaryFormat, PlantedCanaries, plant_canaries
     from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, encode_texts
     from privet.attacks.text.equal_loss import EqualLossPoint, LeakCurve, compare_at_equal_loss
     from privet.attacks.text.exposure import (
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 _MODULES = {
     "ByteEncoder": "encoders",
     "CanaryExposure": "exposure",
-    "CanaryFormat": "canary_formats",
     "CopiesExposure": "exposure",
     "Decoding": "generation",
     "EqualLossPoint": "equal_loss",
@@ -66,7 +64,6 @@ _MODULES = {
     "LikeliestSecrets": "prefix_tree",
     "NgramIndex": "passages",
     "Passages": "passages",
-    "PlantedCanaries": "canary_formats",
     "PromptedExtraction": "extraction",
     "SampledExtraction": "sampled_extraction",
     "SampledTexts": "sampled_extraction",
@@ -93,7 +90,6 @@ _MODULES = {
     "find_likeliest": "prefix_tree",
     "find_passages": "passages",
     "generate": "generation",
-    "plant_canaries": "canary_formats",
     "rank_in_space": "prefix_tree",
     "score_continuations": "generation",
     "score_secrets": "prefix_tree",
@@ -104,7 +100,6 @@ _MODULES = {
 __all__ = [
     "ByteEncoder",
     "CanaryExposure",
-    "CanaryFormat",
     "CopiesExposure",
     "Decoding",
     "EqualLossPoint",
@@ -115,7 +110,6 @@ __all__ = [
     "LikeliestSecrets",
     "NgramIndex",
     "Passages",
-    "PlantedCanaries",
     "PromptedExtraction",
     "SampledExtraction",
     "SampledTexts",
@@ -142,7 +136,6 @@ __all__ = [
     "find_likeliest",
     "find_passages",
     "generate",
-    "plant_canaries",
     "rank_in_space",
     "score_continuations",
     "score_secrets",

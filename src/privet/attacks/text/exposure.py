@@ -26,7 +26,6 @@ import numpy as np
 from scipy.special import gammaln
 
 from privet.arguments import open_fraction, whole
-from privet.attacks.text.canary_formats import CanaryFormat, PlantedCanaries
 from privet.attacks.text.exposure_estimates import (
     ExposureIntervals,
     FormatDraws,
@@ -43,6 +42,7 @@ from privet.attacks.text.prefix_tree import (
     score_space,
 )
 from privet.attacks.text.token_views import Tokens, TokenView
+from privet.canary_formats import CanaryFormat, PlantedCanaries
 from privet.errors import InvalidArgument
 from privet.recoveries import Recoveries
 from privet.scores import Bits, Scores
@@ -272,7 +272,7 @@ class _SearchedSpace:
             )
         ranks = self.likeliest.rank(own)
         exact = to_exposures(ranks, self.format.size)
-        parts = (
+        estimates, lower, upper = (
             np.where(np.isnan(ranks), part, exact) for part in (bounds.estimates, bounds.lower, bounds.upper)
         )
-        return SecretRanks(ranks, ExposureIntervals(*parts, level))
+        return SecretRanks(ranks, ExposureIntervals(estimates, lower, upper, level))

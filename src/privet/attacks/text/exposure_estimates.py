@@ -31,9 +31,9 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privet.arguments import open_fraction, whole
-from privet.attacks.text.canary_formats import CanaryFormat
 from privet.attacks.text.prefix_tree import TIE, check_vocabulary
 from privet.attacks.text.token_views import TokenView
+from privet.canary_formats import CanaryFormat
 from privet.errors import InvalidArgument
 from privet.views import Numbers
 

@@ -19,8 +19,8 @@ from typing import final
 import numpy as np
 
 from privet.arguments import whole
-from privet.attacks.text.canary_formats import CanaryFormat
 from privet.attacks.text.token_views import Tokens, TokenView
+from privet.canary_formats import CanaryFormat
 from privet.errors import InvalidArgument
 from privet.views import Numbers
 

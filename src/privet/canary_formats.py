@@ -10,20 +10,25 @@ Reference: Carlini, Liu, Erlingsson, Kos & Song 2019, "The secret sharer", secti
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.arguments import whole
-from privet.attacks.text.encoders import TextEncoder
-from privet.attacks.text.token_views import Tokens
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.scores import Bits
 
 __all__ = ["CanaryFormat", "PlantedCanaries", "plant_canaries"]
 
+Tokens = NDArray[np.int64]
+
 _CONTROLS = 200  # fresh secrets that were never inserted; they cost no training
+
+
+class _Encodes(Protocol):
+    def encode(self, text: str) -> Any: ...  # noqa: ANN401 - a list or an array of whole numbers
 
 
 @final
@@ -64,7 +69,7 @@ class CanaryFormat:
     @classmethod
     def of_text(
         cls,
-        encoder: TextEncoder,
+        encoder: _Encodes,
         prefix: str,
         *,
         end: int | None,
@@ -229,3 +234,6 @@ def _to_tokens(name: str, values: object) -> Tokens:
             f"first."
         )
     return tokens.astype(np.int64)
+
+
+check_public_calls(__name__)
