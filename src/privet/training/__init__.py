@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         OutOfDistribution,
         with_canaries,
     )
+    from privet.training.canaries.text_canaries import TextCanaries
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
     from privet.training.extras.adapters import LoRA, last_layer, merge_adapters
     from privet.training.extras.augmentation import Augmentation, crops_and_flips
@@ -111,6 +112,7 @@ _MODULES = {
     "Signs": "extras.encoding",
     "SingleProcess": "loop.distributed",
     "Student": "noise.distributions",
+    "TextCanaries": "canaries.text_canaries",
     "Trained": "loop.run",
     "TrainingPlan": "plan",
     "TreeNoise": "noise.correlated",
@@ -170,6 +172,7 @@ __all__ = [
     "Signs",
     "SingleProcess",
     "Student",
+    "TextCanaries",
     "Trained",
     "TrainingPlan",
     "TreeNoise",
