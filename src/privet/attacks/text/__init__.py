@@ -1,10 +1,21 @@
-"""What a language model remembers: sentences, authors, secrets.
+"""What a language model remembers: sentences, authors, secrets and passages.
 
-Views of models are made by ``torch_tokens`` and ``ngrams``, tokens by ``encoders``.
-``exposure`` ranks secrets that were inserted as canaries. ``extraction`` and ``sampled_extraction`` look for
-passages that a model repeats word for word.
+A *view* says what an adversary sees of a model (``token_views``; ``torch_tokens``, ``ngrams``), an *encoder*
+makes tokens of texts (``encoders``, ``texts``). ``membership`` asks which sentences were trained on, over the
+``signals`` of one forward pass; ``authors`` asks which people's. ``text_recipe`` trains models on sequences,
+the target's like and its references through the shadow engine (``sequence_views``, ``author_references``),
+over ``small_models``. ``exposure`` ranks secrets that were inserted as canaries; ``extraction`` and
+``sampled_extraction`` look for passages that a model repeats word for word.
 
-Names are loaded when they are first used: only ``TorchTokenView`` needs torch.
+>>> import numpy as np
+>>> from privet.attacks.text import ByteEncoder, NGramModel, SequenceLoss, Texts
+>>> encoder = ByteEncoder()
+>>> texts = Texts.encode(encoder, ["the cat sat", "a dog ran"], end=encoder.end)
+>>> model = NGramModel(texts.sequences[:1], vocabulary=encoder.vocabulary)
+>>> SequenceLoss().run(model, texts, np.array([True, False])).values.round(1).tolist()
+[-0.4, -4.9]
+
+Names are loaded when they are first used: only recipes, models and ``TorchTokenView`` need torch.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +24,22 @@ from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 if TYPE_CHECKING:
+    from privet.attacks.text.author_references import (
+        AuthorSplit,
+        ReferencedAuthors,
+        group_by_author,
+        leave_out_target,
+    )
+    from privet.attacks.text.authors import (
+        AuthorAttack,
+        AuthorLoss,
+        AuthorRatio,
+        Authors,
+        AuthorShadow,
+        RankHistogram,
+        run_authors,
+        score_curve,
+    )
     from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, encode_texts
     from privet.attacks.text.equal_loss import EqualLossPoint, LeakCurve, compare_at_equal_loss
     from privet.attacks.text.exposure import (
@@ -48,10 +75,39 @@ if TYPE_CHECKING:
         score_space,
     )
     from privet.attacks.text.sampled_extraction import SampledExtraction, SampledTexts, average_log_likelihood
+    from privet.attacks.text.membership import (
+        MinK,
+        MinKPlusPlus,
+        Neighbourhood,
+        ReferencedSequences,
+        ReferenceRatio,
+        SequenceAttack,
+        SequenceLoss,
+        ZlibRatio,
+        run_together,
+    )
+    from privet.attacks.text.ngrams import NGramModel
+    from privet.attacks.text.sequence_views import SequenceView, sequence_records
+    from privet.attacks.text.signals import (
+        mean_log_probability,
+        min_k,
+        min_k_plus_plus,
+        reference_log_ratio,
+        zlib_log_ratio,
+    )
+    from privet.attacks.text.small_models import LSTMLanguageModel, TransformerLanguageModel
+    from privet.attacks.text.text_recipe import TextRecipe
+    from privet.attacks.text.texts import Texts
     from privet.attacks.text.token_views import TokenLogProbs, TokenView, cut_sequences
     from privet.attacks.text.torch_tokens import TorchTokenView
 
 _MODULES = {
+    "AuthorAttack": "authors",
+    "AuthorLoss": "authors",
+    "AuthorRatio": "authors",
+    "AuthorShadow": "authors",
+    "AuthorSplit": "author_references",
+    "Authors": "authors",
     "ByteEncoder": "encoders",
     "CanaryExposure": "exposure",
     "CopiesExposure": "exposure",
@@ -68,13 +124,27 @@ _MODULES = {
     "SampledExtraction": "sampled_extraction",
     "SampledTexts": "sampled_extraction",
     "SecretRanks": "exposure",
+    "LSTMLanguageModel": "small_models",
+    "MinK": "membership",
+    "MinKPlusPlus": "membership",
+    "NGramModel": "ngrams",
+    "Neighbourhood": "membership",
+    "RankHistogram": "authors",
+    "ReferenceRatio": "membership",
+    "ReferencedAuthors": "author_references",
+    "ReferencedSequences": "membership",
+    "SequenceAttack": "membership",
+    "SequenceLoss": "membership",
+    "SequenceView": "sequence_views",
     "TextEncoder": "encoders",
+    "TextRecipe": "text_recipe",
+    "Texts": "texts",
     "TokenLogProbs": "token_views",
     "TokenView": "token_views",
     "TorchTokenView": "torch_tokens",
+    "TransformerLanguageModel": "small_models",
     "WordEncoder": "encoders",
     "are_near_copies": "passages",
-    "average_log_likelihood": "sampled_extraction",
     "bound_by_controls": "exposure_estimates",
     "bound_hit_rate": "exposure_law",
     "bound_mean_exposure": "exposure_law",
@@ -82,6 +152,7 @@ _MODULES = {
     "compute_blind_exposure": "exposure",
     "compute_extraction_chances": "extraction",
     "count_tries": "extraction",
+    "ZlibRatio": "membership",
     "cut_sequences": "token_views",
     "draw_from_model": "exposure_estimates",
     "drop_near_copies": "passages",
@@ -95,9 +166,26 @@ _MODULES = {
     "score_secrets": "prefix_tree",
     "score_space": "prefix_tree",
     "to_exposures": "exposure_estimates",
+    "group_by_author": "author_references",
+    "leave_out_target": "author_references",
+    "mean_log_probability": "signals",
+    "min_k": "signals",
+    "min_k_plus_plus": "signals",
+    "reference_log_ratio": "signals",
+    "run_authors": "authors",
+    "run_together": "membership",
+    "score_curve": "authors",
+    "sequence_records": "sequence_views",
+    "zlib_log_ratio": "signals",
 }
 
 __all__ = [
+    "AuthorAttack",
+    "AuthorLoss",
+    "AuthorRatio",
+    "AuthorShadow",
+    "AuthorSplit",
+    "Authors",
     "ByteEncoder",
     "CanaryExposure",
     "CopiesExposure",
@@ -114,13 +202,27 @@ __all__ = [
     "SampledExtraction",
     "SampledTexts",
     "SecretRanks",
+    "LSTMLanguageModel",
+    "MinK",
+    "MinKPlusPlus",
+    "NGramModel",
+    "Neighbourhood",
+    "RankHistogram",
+    "ReferenceRatio",
+    "ReferencedAuthors",
+    "ReferencedSequences",
+    "SequenceAttack",
+    "SequenceLoss",
+    "SequenceView",
     "TextEncoder",
+    "TextRecipe",
+    "Texts",
     "TokenLogProbs",
     "TokenView",
     "TorchTokenView",
+    "TransformerLanguageModel",
     "WordEncoder",
     "are_near_copies",
-    "average_log_likelihood",
     "bound_by_controls",
     "bound_hit_rate",
     "bound_mean_exposure",
@@ -128,6 +230,7 @@ __all__ = [
     "compute_blind_exposure",
     "compute_extraction_chances",
     "count_tries",
+    "ZlibRatio",
     "cut_sequences",
     "draw_from_model",
     "drop_near_copies",
@@ -141,6 +244,17 @@ __all__ = [
     "score_secrets",
     "score_space",
     "to_exposures",
+    "group_by_author",
+    "leave_out_target",
+    "mean_log_probability",
+    "min_k",
+    "min_k_plus_plus",
+    "reference_log_ratio",
+    "run_authors",
+    "run_together",
+    "score_curve",
+    "sequence_records",
+    "zlib_log_ratio",
 ]
 
 

@@ -27,25 +27,20 @@ from numpy.typing import NDArray
 from privet.arguments import whole
 from privet.attacks.text.generation import Decoding, generate
 from privet.attacks.text.passages import NgramIndex, drop_near_copies
+from privet.attacks.text.signals import mean_log_probability
 from privet.attacks.text.token_views import TokenLogProbs, Tokens, TokenView
 from privet.errors import InvalidArgument
 from privet.recoveries import Recoveries
 from privet.scores import Bits
 from privet.views import Adversary, Numbers
 
-__all__ = ["SampledExtraction", "SampledTexts", "average_log_likelihood"]
+__all__ = ["SampledExtraction", "SampledTexts"]
 
 _ADVERSARY = Adversary(
     sees="what the model writes, and the probability of every token of it",
     knows="nothing of the data",
     wants="passages of the data, word for word",
 )
-
-
-def average_log_likelihood(found: TokenLogProbs) -> Numbers:
-    """The mean ln p of the tokens of each text: the negative logarithm of its perplexity."""
-    answer: Numbers = found.sums(found.logprobs) / np.maximum(found.lengths, 1)
-    return answer
 
 
 @final
@@ -93,7 +88,7 @@ class SampledExtraction:
     length: int = 64
     match: int = 12
     decoding: Decoding = field(default_factory=lambda: Decoding(top_k=40))
-    rank_by: Callable[[TokenLogProbs], Numbers] = average_log_likelihood
+    rank_by: Callable[[TokenLogProbs], Numbers] = mean_log_probability
     kept: int | None = None
     seed: int = 0
 

@@ -99,11 +99,14 @@ class TokenLogProbs:
             None if self.top_logprobs is None else self.top_logprobs[at],
         )
 
+    @property
+    def owners(self) -> Tokens:
+        """The sequence of every place."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.lengths)
+
     def sums(self, values: Numbers) -> Numbers:
         """The sum of one value for each token over every sequence."""
-        total = np.concatenate([[0.0], np.cumsum(values)])
-        answer: Numbers = total[self.offsets[1:]] - total[self.offsets[:-1]]
-        return answer
+        return np.bincount(self.owners, weights=values, minlength=len(self)).astype(np.float64, copy=False)
 
 
 class TokenView(ABC):
