@@ -60,6 +60,18 @@ if TYPE_CHECKING:
     from privet.attacks.text.exposure_law import bound_hit_rate, bound_mean_exposure
     from privet.attacks.text.extraction import PromptedExtraction, compute_extraction_chances, count_tries
     from privet.attacks.text.generation import Decoding, generate, score_continuations
+    from privet.attacks.text.membership import (
+        MinK,
+        MinKPlusPlus,
+        Neighbourhood,
+        ReferencedSequences,
+        ReferenceRatio,
+        SequenceAttack,
+        SequenceLoss,
+        ZlibRatio,
+        run_together,
+    )
+    from privet.attacks.text.ngrams import NGramModel
     from privet.attacks.text.passages import (
         NgramIndex,
         Passages,
@@ -74,19 +86,7 @@ if TYPE_CHECKING:
         score_secrets,
         score_space,
     )
-    from privet.attacks.text.sampled_extraction import SampledExtraction, SampledTexts, average_log_likelihood
-    from privet.attacks.text.membership import (
-        MinK,
-        MinKPlusPlus,
-        Neighbourhood,
-        ReferencedSequences,
-        ReferenceRatio,
-        SequenceAttack,
-        SequenceLoss,
-        ZlibRatio,
-        run_together,
-    )
-    from privet.attacks.text.ngrams import NGramModel
+    from privet.attacks.text.sampled_extraction import SampledExtraction, SampledTexts
     from privet.attacks.text.sequence_views import SequenceView, sequence_records
     from privet.attacks.text.signals import (
         mean_log_probability,
@@ -194,23 +194,23 @@ __all__ = [
     "ExposureIntervals",
     "ExposureResults",
     "FormatDraws",
+    "LSTMLanguageModel",
     "LeakCurve",
     "LikeliestSecrets",
-    "NgramIndex",
-    "Passages",
-    "PromptedExtraction",
-    "SampledExtraction",
-    "SampledTexts",
-    "SecretRanks",
-    "LSTMLanguageModel",
     "MinK",
     "MinKPlusPlus",
     "NGramModel",
     "Neighbourhood",
+    "NgramIndex",
+    "Passages",
+    "PromptedExtraction",
     "RankHistogram",
     "ReferenceRatio",
     "ReferencedAuthors",
     "ReferencedSequences",
+    "SampledExtraction",
+    "SampledTexts",
+    "SecretRanks",
     "SequenceAttack",
     "SequenceLoss",
     "SequenceView",
@@ -222,6 +222,7 @@ __all__ = [
     "TorchTokenView",
     "TransformerLanguageModel",
     "WordEncoder",
+    "ZlibRatio",
     "are_near_copies",
     "bound_by_controls",
     "bound_hit_rate",
@@ -230,7 +231,6 @@ __all__ = [
     "compute_blind_exposure",
     "compute_extraction_chances",
     "count_tries",
-    "ZlibRatio",
     "cut_sequences",
     "draw_from_model",
     "drop_near_copies",
@@ -239,21 +239,21 @@ __all__ = [
     "find_likeliest",
     "find_passages",
     "generate",
-    "rank_in_space",
-    "score_continuations",
-    "score_secrets",
-    "score_space",
-    "to_exposures",
     "group_by_author",
     "leave_out_target",
     "mean_log_probability",
     "min_k",
     "min_k_plus_plus",
+    "rank_in_space",
     "reference_log_ratio",
     "run_authors",
     "run_together",
+    "score_continuations",
     "score_curve",
+    "score_secrets",
+    "score_space",
     "sequence_records",
+    "to_exposures",
     "zlib_log_ratio",
 ]
 
