@@ -14,8 +14,9 @@ search did not establish is a miss. So hits are exact in both cases, and ``expos
 against the claim for a group of k: ``claim.group(size=k)``.
 
 *Reference*: Carlini, Liu, Erlingsson, Kos & Song 2019, "The secret sharer: evaluating and testing unintended
-memorization in neural networks". Deviations: the secret is scored given the prefix, without the suffix; ties
-count against the attack; coins decide which canaries are inserted, so that a lower bound on ε follows.
+memorization in neural networks". Deviations: the secret is scored given the prefix and the format
+(``prefix_tree``), without the suffix; ties count against the attack; coins decide which canaries are
+inserted, so that a lower bound on ε follows.
 """
 
 import math

@@ -1,18 +1,17 @@
 """Exposure where the space is too large to list: estimates of a rank, with intervals that hold.
 
-The rank of a secret over |R| is p = P[ln p(S) ≥ ln p(secret)] for S uniform on R, and the exposure is
-−log₂ p. Three ways to find p:
+With q as in ``prefix_tree``, the rank of a secret over |R| is π = P[q(S) ≥ q(secret)] for S uniform on R, and
+the exposure is −log₂ π. Three ways to find π:
 
 - *Fresh controls*: k of m uniform secrets are at least as likely as the canary. Clopper–Pearson gives an
-  exact interval for p. It says nothing above log₂ m bits.
-- *A skew normal law* through the controls' scores, read off in its tail. This is Carlini's extrapolation. It
-  is a point estimate: nothing proves that the tail has this shape, so its own error bar would be a fiction.
-- *Draws from the model itself*, restricted to the format: q(s) multiplies p(token)/p(allowed tokens), so
-  q ≥ p. With t = ln p(secret), Z = 1{ln p(s) ≥ t}·exp(t)/q(s) lies in [0, 1], because q(s) ≥ p(s) ≥ exp(t)
-  where the indicator is 1. Its mean under q is exp(t)·rank. So draws give an unbiased estimate of the rank,
-  and Hoeffding's inequality in its relative-entropy form an interval that covers at every number of draws,
-  without any assumption about the tail. It is narrow where the model puts much of its weight on secrets
-  at least as likely as the canary, which is the case for memorised ones.
+  exact interval for π. It says nothing above log₂ m bits.
+- *A skew normal law* through the controls' ln q, read off in its tail. This is Carlini's extrapolation. It is
+  a point estimate: nothing proves that the tail has this shape, so its own error bar would be a fiction.
+- *Draws from the model itself*, restricted to the format: S has law q. Then Z = 1{q(S) ≥ t}·t/q(S), with t =
+  q(secret), lies in [0, 1], and its mean is t·rank. So draws give an unbiased estimate of the rank, and
+  Hoeffding's inequality in its relative-entropy form an interval that covers at every number of draws,
+  without any assumption about the tail. It is narrow where t·rank is not small, which is so for secrets
+  that the model has memorised and for ordinary ones.
 
 The interval that is reported intersects the first and the third, each at half of the failure probability, and
 is cut to [0, log₂ |R|]. Point estimates are moved into it.
@@ -31,7 +30,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privet.arguments import open_fraction, whole
-from privet.attacks.text.prefix_tree import TIE, check_vocabulary
+from privet.attacks.text.prefix_tree import TIE, check_vocabulary, restrict
 from privet.attacks.text.token_views import TokenView
 from privet.canary_formats import CanaryFormat
 from privet.errors import InvalidArgument
@@ -126,10 +125,9 @@ def extrapolate_exposures(
 @final
 @dataclass(frozen=True, eq=False)
 class FormatDraws:
-    """Secrets drawn from the model itself: ln p of each, and ln q, its chance of being drawn."""
+    """Secrets drawn from the model itself: ln q of each, which is its chance of being drawn."""
 
     scores: Numbers
-    chances: Numbers
 
     def bound(self, own: Numbers, *, bits: float, confidence: float = 0.95) -> ExposureIntervals:
         """Exposures of secrets with these scores, each interval covering with the given probability."""
@@ -137,7 +135,7 @@ class FormatDraws:
         estimates, lower, upper = np.empty(len(own)), np.empty(len(own)), np.empty(len(own))
         for place, score in enumerate(np.asarray(own, dtype=np.float64)):
             least = score - TIE  # ties count against the attack
-            weights = np.where(self.scores >= least, np.exp(np.minimum(least - self.chances, 0.0)), 0.0)
+            weights = np.where(self.scores >= least, np.exp(np.minimum(least - self.scores, 0.0)), 0.0)
             mean = float(weights.mean())
             low, high = _bound_mean(mean, level / len(weights))
             # ln rank = ln E[Z] − least; the exposure is bits − log₂ rank.
@@ -156,17 +154,15 @@ def draw_from_model(
     """Draw secrets of the format as the model would write them, token by token."""
     check_vocabulary(view, format)
     paths = np.zeros((whole("draws", draws), 0), dtype=np.int64)
-    scores, chances = np.zeros(draws), np.zeros(draws)
+    scores, rows = np.zeros(draws), np.arange(draws)
     for place in format.choices:
         distinct, back = np.unique(paths, axis=0, return_inverse=True)
-        logs = view.next_logits([np.concatenate([format.prefix, path]) for path in distinct])[:, place]
-        allowed = np.minimum(logs, 0.0)[back.ravel()]
-        proposal = allowed - np.logaddexp.reduce(allowed, axis=1, keepdims=True)
-        chosen = np.argmax(proposal + generator.gumbel(size=proposal.shape), axis=1)
-        rows = np.arange(draws)
-        scores, chances = scores + allowed[rows, chosen], chances + proposal[rows, chosen]
+        logs = view.next_logits([np.concatenate([format.prefix, path]) for path in distinct])
+        chances = restrict(logs, place)[back.ravel()]
+        chosen = np.argmax(chances + generator.gumbel(size=chances.shape), axis=1)
+        scores = scores + chances[rows, chosen]
         paths = np.concatenate([paths, place[chosen][:, None]], axis=1)
-    return FormatDraws(scores, chances)
+    return FormatDraws(scores)
 
 
 def intersect(one: ExposureIntervals, other: ExposureIntervals, confidence: float) -> ExposureIntervals:

@@ -1,14 +1,19 @@
 """The tree of all secrets of a format: every secret's log-probability, or the likeliest ones first.
 
+The probability q of a secret is that of the model when it writes the format: at each place p(token) over the
+sum of p over the tokens that the format allows there. So the secrets of a format have a total probability of
+1, and whether the model expects a digit at all does not change their order.
+
 A secret is a path from the root, and the log-probability of a path is the sum over its edges. Two secrets
 that begin alike share the work up to where they part: 10⁶ secrets of six digits have 111,111 inner nodes, and
 only those are asked of the model.
 
-Every edge costs −ln p ≥ 0, so a path only becomes less likely as it grows. So best-first search (Dijkstra's)
+Every edge costs −ln q ≥ 0, so a path only becomes less likely as it grows. So best-first search (Dijkstra's)
 meets the secrets in the order of their probability, the likeliest first, and need not look at the rest.
 
 Reference: Carlini, Liu, Erlingsson, Kos & Song 2019, section 4.3 (exact ranks) and section 6 (extraction by a
-shortest path; several nodes are expanded in one batch, as there).
+shortest path; several nodes are expanded in one batch, as there). Deviation: q in place of p, which have the
+same order where the model expects the format.
 """
 
 import heapq
@@ -33,7 +38,7 @@ TIE = 1e-5
 
 
 def score_space(view: TokenView, format: CanaryFormat) -> Numbers:
-    """ln p(secret | prefix) of every secret, in the order of ``format.locate``."""
+    """ln q of every secret, in the order of ``format.locate``."""
     check_vocabulary(view, format)
     paths = np.zeros((1, 0), dtype=np.int64)
     scores: Numbers = np.zeros(1)
@@ -47,7 +52,7 @@ def score_space(view: TokenView, format: CanaryFormat) -> Numbers:
 
 
 def score_secrets(view: TokenView, format: CanaryFormat, secrets: Tokens) -> Numbers:
-    """ln p(secret | prefix) of each of these secrets."""
+    """ln q of each of these secrets."""
     check_vocabulary(view, format)
     secrets = format.check(secrets)
     scores: Numbers = np.zeros(len(secrets))
@@ -74,7 +79,7 @@ def rank_in_space(scores: Numbers, own: Numbers) -> Numbers:
 @final
 @dataclass(frozen=True, eq=False)
 class LikeliestSecrets:
-    """The likeliest secrets, best first, with their ln p. No other secret has a ln p above ``rest``."""
+    """The likeliest secrets, best first, with their ln q. No other secret has a ln q above ``rest``."""
 
     secrets: Tokens
     scores: Numbers
@@ -148,14 +153,23 @@ def _score_edges(
     paths: Tokens,
     depth: int,
 ) -> Numbers:
-    """ln p of each choice at this depth, paths × choices; equal paths are asked once."""
+    """ln q of each choice at this depth, paths × choices; equal paths are asked once."""
     distinct, back = np.unique(paths, axis=0, return_inverse=True)
     answers = [
-        view.next_logits([np.concatenate([format.prefix, path]) for path in part])[:, format.choices[depth]]
+        restrict(
+            view.next_logits([np.concatenate([format.prefix, path]) for path in part]), format.choices[depth]
+        )
         for part in _batches(distinct)
     ]
-    edges: Numbers = np.minimum(np.concatenate(answers), 0.0)[back.ravel()]
+    edges: Numbers = np.concatenate(answers)[back.ravel()]
     return edges
+
+
+def restrict(logs: Numbers, allowed: Tokens) -> Numbers:
+    """ln q of the allowed tokens, from ln p of all, rows × allowed."""
+    chosen = logs[:, allowed]
+    answer: Numbers = np.minimum(chosen - np.logaddexp.reduce(chosen, axis=1, keepdims=True), 0.0)
+    return answer
 
 
 def _batches(rows: Tokens) -> Iterator[Tokens]:
@@ -181,8 +195,8 @@ def _expand(
     opened: list[tuple[float, tuple[int, ...]]],
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     prefixes = [np.concatenate([format.prefix, np.array(path, dtype=np.int64)]) for _, path in opened]
-    answers = np.minimum(view.next_logits(prefixes), 0.0)
+    answers = view.next_logits(prefixes)
     for (cost, path), logs in zip(opened, answers, strict=True):
         place = format.choices[len(path)]
-        for token, log in zip(place.tolist(), logs[place].tolist(), strict=True):
+        for token, log in zip(place.tolist(), restrict(logs[None], place)[0].tolist(), strict=True):
             yield cost - log, (*path, token)
