@@ -128,9 +128,9 @@ def run(seed, options):
 
 def run_privately(seed, planted, train, held, curve, options):
     """A private run of the same model; its exposure beside that of the plain run at equal cross-entropy."""
-    import privet
     from torch.nn.functional import cross_entropy as torch_cross_entropy
 
+    import privet
     from privet.attacks.text import TorchTokenView
 
     mixed = planted.insert_into(train, np.random.default_rng(seed))

@@ -260,6 +260,14 @@ def test_templates_are_nobodys():
     assert repr(found) == "Passages(3, confidential)"
 
 
+def test_unknown_words_are_copies_of_nothing():
+    texts = [np.array([1, 2, 0, 3, 4, 5, 6]), np.array([7, 0, 0, 0, 0])]
+    index = NgramIndex(texts, length=3, excluded=[0])
+    assert [run is None for run in index.runs(texts[0])] == [True, True, True, False, False]
+    found = find_passages(texts, prompt=1, length=3, excluded=[0])
+    assert (found.source.tolist(), found.continuations[0].tolist()) == ([0], [3, 4, 5])
+
+
 def test_an_owner_shares_nothing_with_themselves():
     mails = [np.array([1, 2, 3, 4]), np.array([0, 1, 2, 3])]
     assert NgramIndex(mails, length=3).owner_of(np.array([1, 2, 3])) == -1

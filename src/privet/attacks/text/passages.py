@@ -27,7 +27,9 @@ _SHARED = -1  # the owner of what several people wrote
 class NgramIndex:
     """Every run of ``length`` tokens in some texts, and whose it is.
 
-    ``owners`` says who wrote each text; by default each text has an owner of its own.
+    ``owners`` says who wrote each text; by default each text has an owner of its own. Runs with a token of
+    ``excluded`` are left out: a token that stands for many words, as that of unknown words does, is no copy
+    of any.
 
     >>> index = NgramIndex([np.array([1, 2, 3, 4]), np.array([9, 2, 3, 4])], length=3)
     >>> index.owner_of(np.array([1, 2, 3])), index.owner_of(np.array([2, 3, 4])), index.owner_of([5, 5, 5])
@@ -35,9 +37,14 @@ class NgramIndex:
     """
 
     def __init__(
-        self, sequences: Sequence[Tokens], *, length: int, owners: NDArray[np.int64] | None = None
+        self,
+        sequences: Sequence[Tokens],
+        *,
+        length: int,
+        owners: NDArray[np.int64] | None = None,
+        excluded: Sequence[int] = (),
     ) -> None:
-        self.length = whole("length", length)
+        self.length, self._excluded = whole("length", length), np.asarray(excluded, dtype=np.int64)
         people = np.arange(len(sequences)) if owners is None else np.asarray(owners, dtype=np.int64)
         if people.shape != (len(sequences),) or (people < 0).any():
             raise InvalidArgument(
@@ -47,14 +54,24 @@ class NgramIndex:
         self._owners: dict[bytes, int] = {}
         for sequence, owner in zip(sequences, people.tolist(), strict=True):
             for run in self.runs(sequence):
-                if self._owners.setdefault(run, owner) != owner:
+                if run is not None and self._owners.setdefault(run, owner) != owner:
                     self._owners[run] = _SHARED
 
-    def runs(self, sequence: Tokens) -> list[bytes]:
-        """Every run of the text, in order, as a key."""
-        data = np.ascontiguousarray(sequence, dtype=np.int64).tobytes()
-        width = 8 * self.length
-        return [data[start : start + width] for start in range(0, len(data) - width + 1, 8)]
+    def runs(self, sequence: Tokens) -> list[bytes | None]:
+        """Every run of the text, in order, as a key; None where it holds an excluded token."""
+        tokens = np.ascontiguousarray(sequence, dtype=np.int64)
+        data, width = tokens.tobytes(), 8 * self.length
+        runs: list[bytes | None] = [
+            data[start : start + width] for start in range(0, len(data) - width + 1, 8)
+        ]
+        for place in np.flatnonzero(np.isin(tokens, self._excluded)).tolist():
+            for run in range(max(place - self.length + 1, 0), min(place + 1, len(runs))):
+                runs[run] = None
+        return runs
+
+    def keys(self, sequence: Tokens) -> set[bytes]:
+        """The different runs of the text, without those that hold an excluded token."""
+        return {run for run in self.runs(sequence) if run is not None}
 
     def owner_of(self, run: Tokens) -> int | None:
         """Whose run this is; −1 if several people have it, None if nobody."""
@@ -62,7 +79,7 @@ class NgramIndex:
 
     def find_owners(self, sequence: Tokens) -> list[int | None]:
         """The owner of every run of the text, in order."""
-        return [self._owners.get(run) for run in self.runs(sequence)]
+        return [None if run is None else self._owners.get(run) for run in self.runs(sequence)]
 
 
 @final
@@ -95,12 +112,14 @@ def find_passages(
     length: int,
     owners: NDArray[np.int64] | None = None,
     elsewhere: Sequence[Tokens] = (),
+    excluded: Sequence[int] = (),
     shared: bool = False,
 ) -> Passages:
     """The first passage of each text that is its owner's alone: ``prompt`` tokens and the next ``length``.
 
     ``elsewhere`` are texts of other people that were never trained on. A run of ``length`` tokens that occurs
-    there, or in a text of another owner, is a template and is passed over. Texts without a passage of their
+    there, or in a text of another owner, is a template and is passed over, and so is one with an ``excluded``
+    token, such as that of unknown words. Texts without a passage of their
     own are left out. With ``shared=True`` the first passage of every long enough text is taken, whoever else
     has it, to show the difference.
 
@@ -110,12 +129,14 @@ def find_passages(
     [([2, 3], [4, 5]), ([2, 3], [4, 7])]
     """
     whole("prompt", prompt)
-    index = NgramIndex(sequences, length=length, owners=owners)
-    templates = {run for text in elsewhere for run in index.runs(text)}
+    index = NgramIndex(sequences, length=length, owners=owners, excluded=excluded)
+    templates = {run for text in elsewhere for run in index.keys(text)}
     prompts, continuations, source = [], [], []
     for number, sequence in enumerate(sequences):
         runs, whose = index.runs(sequence), index.find_owners(sequence)
         for place in range(prompt, len(runs)):
+            if runs[place] is None:
+                continue
             if shared or (whose[place] != _SHARED and runs[place] not in templates):
                 prompts.append(np.asarray(sequence[place - prompt : place]))
                 continuations.append(np.asarray(sequence[place : place + length]))

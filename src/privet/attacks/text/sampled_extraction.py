@@ -134,10 +134,12 @@ class SampledExtraction:
         prompts: Sequence[Tokens] | None = None,
         owners: NDArray[np.int64] | None = None,
         elsewhere: Sequence[Tokens] = (),
+        excluded: Sequence[int] = (),
     ) -> SampledTexts:
         """Sample and rank; then look up, with the coin: ``members`` says which texts were trained on.
 
         ``elsewhere`` are texts that were never trained on and are no targets: what they hold is a template.
+        Runs with an ``excluded`` token, such as that of unknown words, are copies of nothing.
         """
         members = np.asarray(members, dtype=np.bool_)
         if members.shape != (len(sequences),):
@@ -147,17 +149,17 @@ class SampledExtraction:
             )
         samples, scores = self.sample(view, prompts)
         order = np.argsort(-scores, kind="stable")
-        index = NgramIndex(sequences, length=self.match, owners=owners)
-        templates = {run for text in elsewhere for run in index.runs(text)}
-        written = [set(index.runs(sample)) for sample in samples]
+        index = NgramIndex(sequences, length=self.match, owners=owners, excluded=excluded)
+        templates = {run for text in elsewhere for run in index.keys(text)}
+        written = [index.keys(sample) for sample in samples]
         trained = {
-            run for text, inside in zip(sequences, members, strict=True) if inside for run in index.runs(text)
+            run for text, inside in zip(sequences, members, strict=True) if inside for run in index.keys(text)
         }
         own = [
             {
                 run
                 for run, owner in zip(index.runs(text), index.find_owners(text), strict=True)
-                if owner is not None and owner >= 0 and run not in templates
+                if run is not None and owner is not None and owner >= 0 and run not in templates
             }
             for text in sequences
         ]
