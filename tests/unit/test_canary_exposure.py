@@ -15,7 +15,7 @@ from privet.attacks.text import (
     bound_hit_rate,
     bound_mean_exposure,
     compute_blind_exposure,
-    draw_from_model,
+    draw_secrets,
     extrapolate_exposures,
     find_likeliest,
     rank_in_space,
@@ -236,8 +236,8 @@ def test_intervals_by_draws_cover_the_exact_rank():
     truth = to_exposures(rank_in_space(scores, scores[chosen]), format.size)
     covered, errors = [], []
     for seed in range(25):
-        drawn = draw_from_model(view, format, 500, generator=np.random.default_rng(seed))
-        found = drawn.bound(scores[chosen], bits=format.bits, confidence=0.9)
+        drawn = draw_secrets(view, format, 500, generator=np.random.default_rng(seed))
+        found = drawn.bound(scores[chosen], confidence=0.9)
         covered.append((found.lower <= truth + 1e-9) & (truth <= found.upper + 1e-9))
         errors.append(found.estimates - truth)
     assert np.mean(covered) >= 0.9
@@ -246,16 +246,31 @@ def test_intervals_by_draws_cover_the_exact_rank():
 
 
 def test_draws_have_the_probabilities_that_they_state():
-    """χ² of the drawn scores over 100 secrets, one false alarm in 10⁶; E[1/q] is the size of the space."""
+    """χ² of the drawn scores over 100 secrets, one false alarm in 10⁶; E[1/m] is the size of the space."""
     view, format = BigramView.random(11, 3), digits(2)
-    drawn = draw_from_model(view, format, 4000, generator=np.random.default_rng(0))
+    drawn = draw_secrets(view, format, 4000, generator=np.random.default_rng(0))
     space = score_space(view, format)
     assert np.exp(space).sum() == pytest.approx(1)
-    counts = [(np.abs(drawn.scores - one) < 1e-9).sum() for one in space]
-    assert sum(counts) == 4000
-    assert stats.chisquare(counts, 4000 * np.exp(space)).pvalue > 1e-6
-    weights = np.exp(-drawn.scores)
+    for part, law in ((drawn.scores[:2000], np.exp(space)), (drawn.scores[2000:], np.full(100, 0.01))):
+        counts = [(np.abs(part - one) < 1e-9).sum() for one in space]
+        assert sum(counts) == 2000
+        assert stats.chisquare(counts, 2000 * law).pvalue > 1e-6
+    weights = 2 / (np.exp(drawn.scores) + 0.01)
     assert abs(weights.mean() - 100) < 6 * weights.std() / math.sqrt(len(weights))
+
+
+def test_intervals_are_narrow_where_a_few_secrets_have_all_the_weight():
+    """A model that knows twenty secrets by heart: ordinary ones are met by the uniform draws."""
+    format = digits(5)
+    known = format.draw(20, np.random.default_rng(0))
+    view = MemorisingView(BigramView.random(11, 1).logs, format.write(known))
+    ordinary = format.draw(40, np.random.default_rng(1))
+    scores = score_space(view, format)
+    own = scores[format.locate(np.concatenate([known, ordinary]))]
+    truth = to_exposures(rank_in_space(scores, own), format.size)
+    found = draw_secrets(view, format, 2000, generator=np.random.default_rng(2)).bound(own)
+    assert np.mean((found.lower <= truth + 1e-9) & (truth <= found.upper + 1e-9)) >= 0.9
+    assert np.median(found.upper - found.lower) < 1.0
 
 
 def test_intervals_do_not_depend_on_whether_the_format_is_expected():
@@ -265,10 +280,7 @@ def test_intervals_do_not_depend_on_whether_the_format_is_expected():
     rare[:, 10:] += 20.0
     views = [BigramView(one - np.logaddexp.reduce(one, axis=1, keepdims=True)) for one in (scores, rare)]
     own = score_secrets(views[0], digits(), digits().draw(9, np.random.default_rng(0)))
-    found = [
-        draw_from_model(one, digits(), 300, generator=np.random.default_rng(0)).bound(own, bits=13.3)
-        for one in views
-    ]
+    found = [draw_secrets(one, digits(), 300, generator=np.random.default_rng(0)).bound(own) for one in views]
     assert found[0].lower == pytest.approx(found[1].lower, abs=1e-6)
     assert (found[1].upper - found[1].lower).max() < 5
 

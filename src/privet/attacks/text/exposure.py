@@ -31,7 +31,7 @@ from privet.attacks.text.exposure_estimates import (
     ExposureIntervals,
     FormatDraws,
     bound_by_controls,
-    draw_from_model,
+    draw_secrets,
     intersect,
     to_exposures,
 )
@@ -182,8 +182,8 @@ class CanaryExposure:
 
     ``hit_rank`` is the largest rank of a hit: by default |R|/1000 where all secrets are listed, so that a
     secret which the model never saw is a hit once in 1000, and 256 otherwise. Spaces above ``largest_listed``
-    are searched: ``nodes`` inner nodes are asked of the model, and ``draws`` secrets are drawn from it.
-    ``seed`` is that of the draws.
+    are searched: ``nodes`` inner nodes are asked of the model, and ``draws`` secrets are drawn, half of them
+    from it. ``seed`` is that of the draws.
 
     *Reference*: Carlini et al. 2019; see this module.
     """
@@ -239,7 +239,7 @@ class CanaryExposure:
         return _SearchedSpace(
             format,
             find_likeliest(view, format, self._hit_rank(format), nodes=self.nodes),
-            draw_from_model(view, format, self.draws, generator=np.random.default_rng(self.seed)),
+            draw_secrets(view, format, self.draws, generator=np.random.default_rng(self.seed)),
             self.confidence,
         )
 
@@ -252,7 +252,7 @@ class CanaryExposure:
 @final
 @dataclass(frozen=True, eq=False)
 class _SearchedSpace:
-    """What is known of a space that is too large to list: its likeliest secrets, and draws from the model."""
+    """What is known of a space that is too large to list: its likeliest secrets, and draws."""
 
     format: CanaryFormat
     likeliest: LikeliestSecrets
@@ -261,14 +261,14 @@ class _SearchedSpace:
 
     def rank(self, own: Numbers, controls: Numbers | None) -> SecretRanks:
         """Exact where the search found the rank; else an estimate, from the draws and the controls."""
-        bits, level = self.format.bits, self.confidence
+        level = self.confidence
         if controls is None:
-            bounds = self.drawn.bound(own, bits=bits, confidence=level)
+            bounds = self.drawn.bound(own, confidence=level)
         else:
             half = (1 + level) / 2
             bounds = intersect(
-                self.drawn.bound(own, bits=bits, confidence=half),
-                bound_by_controls(own, controls, bits=bits, confidence=half),
+                self.drawn.bound(own, confidence=half),
+                bound_by_controls(own, controls, bits=self.format.bits, confidence=half),
                 level,
             )
         ranks = self.likeliest.rank(own)

@@ -7,11 +7,12 @@ the exposure is −log₂ π. Three ways to find π:
   exact interval for π. It says nothing above log₂ m bits.
 - *A skew normal law* through the controls' ln q, read off in its tail. This is Carlini's extrapolation. It is
   a point estimate: nothing proves that the tail has this shape, so its own error bar would be a fiction.
-- *Draws from the model itself*, restricted to the format: S has law q. Then Z = 1{q(S) ≥ t}·t/q(S), with t =
-  q(secret), lies in [0, 1], and its mean is t·rank. So draws give an unbiased estimate of the rank, and
-  Hoeffding's inequality in its relative-entropy form an interval that covers at every number of draws,
-  without any assumption about the tail. It is narrow where t·rank is not small, which is so for secrets
-  that the model has memorised and for ordinary ones.
+- *Draws*, half of them as the model writes the format (law q), half uniform (u = 1/|R|), so together of law m
+  = (q + u)/2. With t = q(secret), Z = 1{q(S) ≥ t}·max(t, u)/(2m(S)) lies in [0, 1], because m ≥ max(q, u)/2,
+  and its mean is max(t, u)·rank/2. So draws give an unbiased estimate of the rank, and Hoeffding's
+  inequality in its relative-entropy form, which holds for independent variables of any laws in [0, 1], an
+  interval that covers at every number of draws, without any assumption about the tail. Memorised secrets
+  are met by the model's own draws, ordinary ones by the uniform draws.
 
 The interval that is reported intersects the first and the third, each at half of the failure probability, and
 is cut to [0, log₂ |R|]. Point estimates are moved into it.
@@ -30,7 +31,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privet.arguments import open_fraction, whole
-from privet.attacks.text.prefix_tree import TIE, check_vocabulary, restrict
+from privet.attacks.text.prefix_tree import TIE, check_vocabulary, restrict, score_secrets
 from privet.attacks.text.token_views import TokenView
 from privet.canary_formats import CanaryFormat
 from privet.errors import InvalidArgument
@@ -40,7 +41,7 @@ __all__ = [
     "ExposureIntervals",
     "FormatDraws",
     "bound_by_controls",
-    "draw_from_model",
+    "draw_secrets",
     "extrapolate_exposures",
     "to_exposures",
 ]
@@ -125,36 +126,44 @@ def extrapolate_exposures(
 @final
 @dataclass(frozen=True, eq=False)
 class FormatDraws:
-    """Secrets drawn from the model itself: ln q of each, which is its chance of being drawn."""
+    """Secrets of which half were drawn from the model and half uniformly: ln q of each, and the ``bits`` of
+    the format."""
 
     scores: Numbers
+    bits: float
 
-    def bound(self, own: Numbers, *, bits: float, confidence: float = 0.95) -> ExposureIntervals:
+    def bound(self, own: Numbers, *, confidence: float = 0.95) -> ExposureIntervals:
         """Exposures of secrets with these scores, each interval covering with the given probability."""
         level = math.log(2 / (1 - open_fraction("confidence", confidence)))
+        uniform = -self.bits * math.log(2)
+        mixture = np.logaddexp(self.scores, uniform)  # ln 2m
         estimates, lower, upper = np.empty(len(own)), np.empty(len(own)), np.empty(len(own))
         for place, score in enumerate(np.asarray(own, dtype=np.float64)):
             least = score - TIE  # ties count against the attack
-            weights = np.where(self.scores >= least, np.exp(np.minimum(least - self.scores, 0.0)), 0.0)
+            top = max(least, uniform)
+            chosen = self.scores >= least
+            weights = np.where(chosen, np.exp(np.minimum(top - mixture, 0.0)), 0.0)
             mean = float(weights.mean())
-            low, high = _bound_mean(mean, level / len(weights))
-            # ln rank = ln E[Z] − least; the exposure is bits − log₂ rank.
-            lower[place], upper[place] = (bits + (least - _log(end)) / math.log(2) for end in (high, low))
-            estimates[place] = bits + (least - _log(mean)) / math.log(2)
-        return _cut(estimates, lower, upper, bits, confidence)
+            ends = _bound_mean(mean, level / len(weights))
+            # ln rank = ln 2 + ln E[Z] − top, and the exposure is bits − log₂ rank.
+            estimates[place], upper[place], lower[place] = (
+                self.bits - 1 + (top - _log(value)) / math.log(2) for value in (mean, *ends)
+            )
+        return _cut(estimates, lower, upper, self.bits, confidence)
 
 
-def draw_from_model(
+def draw_secrets(
     view: TokenView,
     format: CanaryFormat,
     draws: int,
     *,
     generator: np.random.Generator,
 ) -> FormatDraws:
-    """Draw secrets of the format as the model would write them, token by token."""
+    """Draw secrets of the format: half as the model would write them, token by token, and half uniformly."""
     check_vocabulary(view, format)
-    paths = np.zeros((whole("draws", draws), 0), dtype=np.int64)
-    scores, rows = np.zeros(draws), np.arange(draws)
+    half = whole("draws", draws, least=2) // 2
+    paths = np.zeros((half, 0), dtype=np.int64)
+    scores, rows = np.zeros(half), np.arange(half)
     for place in format.choices:
         distinct, back = np.unique(paths, axis=0, return_inverse=True)
         logs = view.next_logits([np.concatenate([format.prefix, path]) for path in distinct])
@@ -162,7 +171,8 @@ def draw_from_model(
         chosen = np.argmax(chances + generator.gumbel(size=chances.shape), axis=1)
         scores = scores + chances[rows, chosen]
         paths = np.concatenate([paths, place[chosen][:, None]], axis=1)
-    return FormatDraws(scores)
+    uniform = score_secrets(view, format, format.draw(half, generator))
+    return FormatDraws(np.concatenate([scores, uniform]), format.bits)
 
 
 def intersect(one: ExposureIntervals, other: ExposureIntervals, confidence: float) -> ExposureIntervals:
