@@ -97,7 +97,7 @@ def run(seed, options):
     train = [one for one, inside in zip(sequences, members, strict=True) if inside] + [licence] * 4
     recipe = TextRecipe(
         model=lambda: LSTMLanguageModel(encoder.vocabulary, embedding=options.width // 2, width=options.width),
-        epochs=options.epochs, batch_size=16, learning_rate=4e-3, end=encoder.end,
+        epochs=options.epochs, batch_size=4, learning_rate=3e-3, end=encoder.end,
     )  # fmt: skip
     start = time.process_time()
     view = recipe.train(train, seed=seed)
