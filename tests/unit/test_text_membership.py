@@ -97,9 +97,9 @@ def test_zlib_and_reference_ratios_are_their_formulas():
 
 
 def attacks():
-    public = NGramModel(chain(7, 200), vocabulary=WORDS, order=2)
+    public = NGramModel(chain(7, 80), vocabulary=WORDS, order=2)
     return [
-        SequenceLoss(), ZlibRatio(), MinK(), MinKPlusPlus(), ReferenceRatio([public]), Neighbourhood(public, neighbours=4),
+        SequenceLoss(), ZlibRatio(), MinK(), MinKPlusPlus(), ReferenceRatio([public]), Neighbourhood(public, neighbours=3),
     ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from privet.attacks.preflight import blind_scores, text_shift
+from privet.attacks.preflight import blind_scores, text_shift, tokens_fit, vocabulary_is_public
+from privet.attacks.text import ByteEncoder, NGramModel, WordEncoder
 from privet.checks import Outcome
 from privet.errors import InvalidArgument
 
@@ -47,3 +48,18 @@ def test_few_texts_are_skipped_and_bad_coins_refused():
         text_shift(letters(0, 20, 2010), np.ones(3, dtype=bool))
     with pytest.raises(InvalidArgument, match="True or False for each of 0 texts"):
         blind_scores([], np.ones(0, dtype=bool))
+
+
+def test_bytes_are_public_and_other_vocabularies_must_say_so():
+    words = WordEncoder(("a", "b"))
+    assert vocabulary_is_public(ByteEncoder()).outcome is Outcome.PASSED
+    assert vocabulary_is_public(words).outcome is Outcome.WARNED
+    assert vocabulary_is_public(words, public=True).outcome is Outcome.PASSED
+
+
+def test_a_tokenizer_of_another_model_is_found_by_its_loss():
+    draw = np.random.default_rng(0)
+    model = NGramModel([draw.integers(0, 10, 400)], vocabulary=40)
+    assert tokens_fit(model, [draw.integers(0, 10, 30)]).outcome is Outcome.PASSED
+    assert tokens_fit(model, [draw.integers(10, 40, 30)]).outcome is Outcome.WARNED
+    assert tokens_fit(model, []).outcome is Outcome.SKIPPED

@@ -13,7 +13,7 @@ from privet.attacks.text import (  # noqa: E402
     TransformerLanguageModel,
     sequence_records,
 )
-from privet.errors import InvalidArgument  # noqa: E402
+from privet.errors import InvalidArgument, ProgramFailed  # noqa: E402
 
 WORDS = 12
 
@@ -34,14 +34,14 @@ def sequences(count=24):
 @pytest.mark.parametrize("model", [lstm, transformer])
 def test_models_are_causal_learn_and_repeat(model):
     given = sequences()
-    recipe = TextRecipe(model=model, epochs=15, batch_size=8, learning_rate=1e-2, end=0, context=10)
+    recipe = TextRecipe(model=model, epochs=6, batch_size=8, learning_rate=2e-2, end=0, context=10)
     view = recipe.train(given, seed=3)
     again = recipe.train(given, seed=3)
     first = next(iter(recipe.train_by_epoch(given, seed=3)))
     assert view.end == 0
     assert view.context == 10
     np.testing.assert_array_equal(view.logprobs(given).logprobs, again.logprobs(given).logprobs)
-    assert view.logprobs(given).logprobs.mean() > first.logprobs(given).logprobs.mean() + 0.2
+    assert view.logprobs(given).logprobs.mean() > first.logprobs(given).logprobs.mean() + 0.1
     # Padding never matters: each sequence alone gives the same numbers.
     np.testing.assert_allclose(
         np.concatenate([view.logprobs([one]).logprobs for one in given]),
@@ -98,5 +98,9 @@ def test_bad_input_gets_one_sentence_each():
         TextRecipe(model=lambda: torch.nn.Embedding(20, WORDS), epochs=1).train([np.array([1, 15])], seed=0)
     with pytest.raises(InvalidArgument, match="'width' must be a multiple of 'heads'"):
         TransformerLanguageModel(5, width=6, heads=4)
+    with pytest.raises(ProgramFailed, match="cut_sequences"):
+        TextRecipe(model=transformer, epochs=1).train([np.arange(12)], seed=0)
+    with pytest.raises(InvalidArgument, match="at most 10 tokens, which is the model's context"):
+        TorchTokenView(transformer()).logprobs([np.arange(12)])
     with pytest.raises(InvalidArgument, match="gives logits"):
         TextRecipe(model=lambda: torch.nn.EmbeddingBag(3, 2), epochs=1).train([np.array([1, 1])], seed=0)

@@ -29,7 +29,7 @@ from privet.attacks.preflight.target import (
     references_are_alike,
     references_have_their_own_coins,
 )
-from privet.attacks.preflight.texts import blind_scores, text_shift
+from privet.attacks.preflight.texts import blind_scores, text_shift, tokens_fit, vocabulary_is_public
 from privet.attacks.shadows.recipe import Recipe
 from privet.checks import Check
 from privet.public_calls import check_public_calls
@@ -53,6 +53,8 @@ __all__ = [
     "same_recipe",
     "same_size",
     "text_shift",
+    "tokens_fit",
+    "vocabulary_is_public",
 ]
 
 

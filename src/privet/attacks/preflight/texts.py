@@ -15,16 +15,19 @@ from privet.arguments import whole
 from privet.attacks.estimators import learn_texts
 from privet.attacks.preflight.false_alarms import LEVEL
 from privet.attacks.preflight.shift import mann_whitney
+from privet.attacks.text.encoders import ByteEncoder, TextEncoder
+from privet.attacks.text.token_views import Tokens, TokenView
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument, MissingPackage
 from privet.scores import Bits, Scores
 from privet.views import Numbers
 
-__all__ = ["blind_scores", "text_shift"]
+__all__ = ["blind_scores", "text_shift", "tokens_fit", "vocabulary_is_public"]
 
 _NAME = "texts of members and non-members are alike"
 _DEVIATIONS = -float(ndtri(LEVEL))  # one-sided
 _FOLDS, _FEWEST, _MOST = 2, 40, 4000  # texts of a side
+_ASKED, _SLACK = 200, 0.1  # texts; nats by which a model that was never trained is worse than uniform
 
 
 def text_shift(texts: Sequence[str], members: Bits, *, seed: int = 0) -> Check:
@@ -67,6 +70,44 @@ _ADVICE = (
     "Draw both sides from the same time and source by a fair coin. The measured leakage may be this shift "
     "alone; no attack on these texts says more than what it adds to the blind classifier."
 )
+
+
+def vocabulary_is_public(encoder: TextEncoder, *, public: bool = False) -> Check:
+    """A tokenizer that was trained on private text is itself a release, which no noise covers.
+
+    Bytes are public by construction. Of any other tokenizer only its maker knows: say ``public=True`` where
+    it was made without the private texts.
+    """
+    name = "the vocabulary is public"
+    if isinstance(encoder, ByteEncoder):
+        return Check(name=name, outcome=Outcome.PASSED, finding="The tokens are bytes.")
+    if public:
+        finding = "The tokenizer is said to come from public text."
+        return Check(name=name, outcome=Outcome.PASSED, finding=finding)
+    return Check(
+        name=name,
+        outcome=Outcome.WARNED,
+        finding="It is not known whether the tokenizer was trained on private text.",
+        advice="A vocabulary of private text lists its words and helps attacks. Take a public one, or bytes.",
+    )
+
+
+def tokens_fit(view: TokenView, sequences: Sequence[Tokens]) -> Check:
+    """A model that predicts texts worse than a uniform guess was trained with another tokenizer."""
+    name = "the tokens are the model's"
+    if not len(sequences):
+        return Check(name=name, outcome=Outcome.SKIPPED, finding="There are no texts.")
+    loss = -float(view.logprobs(sequences[:_ASKED]).logprobs.mean())
+    uniform = math.log(view.vocabulary)
+    finding = f"The mean loss of a token is {loss:.2f} nats; a uniform guess has {uniform:.2f}."
+    if loss <= uniform + _SLACK:
+        return Check(name=name, outcome=Outcome.PASSED, finding=finding)
+    return Check(
+        name=name,
+        outcome=Outcome.WARNED,
+        finding=finding,
+        advice="Take the tokenizer that the model was trained with; attacks on these tokens say nothing.",
+    )
 
 
 def blind_scores(texts: Sequence[str], members: Bits, *, seed: int = 0) -> Scores:

@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     from privet.attacks.text.exposure_law import bound_hit_rate, bound_mean_exposure
     from privet.attacks.text.extraction import PromptedExtraction, compute_extraction_chances, count_tries
     from privet.attacks.text.generation import Decoding, generate, score_continuations
+    from privet.attacks.text.encoders import (
+        ByteEncoder,
+        TextEncoder,
+        WordEncoder,
+        check_encoder,
+        encode_texts,
+    )
     from privet.attacks.text.membership import (
         MinK,
         MinKPlusPlus,
@@ -153,6 +160,7 @@ _MODULES = {
     "compute_extraction_chances": "extraction",
     "count_tries": "extraction",
     "ZlibRatio": "membership",
+    "check_encoder": "encoders",
     "cut_sequences": "token_views",
     "draw_secrets": "exposure_estimates",
     "drop_near_copies": "passages",
@@ -231,6 +239,7 @@ __all__ = [
     "compute_blind_exposure",
     "compute_extraction_chances",
     "count_tries",
+    "check_encoder",
     "cut_sequences",
     "draw_secrets",
     "drop_near_copies",

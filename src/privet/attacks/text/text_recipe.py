@@ -20,7 +20,7 @@ from privet.attacks.text.sequence_views import SequenceView, sequences_of
 from privet.attacks.text.token_views import Tokens
 from privet.attacks.text.torch_tokens import TorchTokenView
 from privet.attacks.torch_outputs import bare_outputs
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, ProgramFailed
 from privet.views import BlackBox, Labels, Rows
 
 __all__ = ["TextRecipe"]
@@ -139,7 +139,14 @@ def _pad(sequences: Sequence[Tokens]) -> Tensor:
 def _token_loss(module: nn.Module, rows: Tensor) -> Tensor:
     """The mean of −ln p over the tokens of a batch, cut to its longest sequence."""
     rows = rows[:, : int((rows != _FILL).sum(dim=1).max())]
-    logits = bare_outputs(module(rows[:, :-1].clamp_min(0)))
+    try:
+        logits = bare_outputs(module(rows[:, :-1].clamp_min(0)))
+    except IndexError as failure:  # of an embedding: its message may show tokens
+        raise ProgramFailed(
+            f"The model must take {rows.shape[1] - 1} tokens of this vocabulary in a row, and an index of it "
+            f"was out of range. Give the model the encoder's vocabulary, and cut the sequences to its "
+            f"context by cut_sequences."
+        ) from failure
     if not isinstance(logits, Tensor) or logits.ndim != 3:
         raise InvalidArgument(
             "'model' must make a module that gives logits (n, t, vocabulary), got another output. Give one "

@@ -45,7 +45,8 @@ class _HasConfig(Protocol):
 class TorchTokenView(TokenView):
     """A causal language model in torch.
 
-    ``end`` and ``context`` are read from a Hugging Face configuration where they are not given. ``pad`` fills
+    ``end`` and ``context`` are read from a Hugging Face configuration where they are not given, ``context``
+    also from the module. ``pad`` fills
     up shorter sequences of a batch; it is never scored. ``batch_tokens`` is the most tokens of one forward
     pass, padding included. Logits in half precision are summarised in float32.
     """
@@ -63,7 +64,9 @@ class TorchTokenView(TokenView):
         self.pad = whole("pad", pad, least=0)
         config = model.config if isinstance(model, _HasConfig) else None
         self._end = _first_number(config, "eos_token_id") if end is None else end
-        self._context = _first_number(config, "max_position_embeddings") if context is None else context
+        own = _first_number(model, "context")  # as the small transformer here says it
+        found = _first_number(config, "max_position_embeddings") if own is None else own
+        self._context = found if context is None else whole("context", context)
         first = next(iter(model.parameters()), torch.zeros(()))
         self._device = first.device
         self._dtype = first.dtype if first.is_floating_point() else torch.float32
