@@ -1,0 +1,34 @@
+"""Linkage: who can be found in a published table, and what it tells about them.
+
+``uniqueness`` counts who is alone under which columns, ``population`` says what that means for the people
+who were not drawn, ``anonymity`` measures k, l, t and δ. The attacks are ``ExactMatch``, ``Homogeneity``,
+``BackgroundKnowledge`` and ``Intersection``.
+"""
+
+from privet.attacks.linkage.anonymity import Anonymity, Diversity, measure_anonymity, measure_presence
+from privet.attacks.linkage.composition import Intersection
+from privet.attacks.linkage.exact_match import ExactMatch
+from privet.attacks.linkage.population import PopulationUniqueness, estimate_population_uniqueness
+from privet.attacks.linkage.secret_guesses import BackgroundKnowledge, Homogeneity, SecretGuess
+from privet.attacks.linkage.uniqueness import ColumnSet, SizeCurve, Uniqueness, measure_uniqueness
+from privet.public_calls import check_public_calls
+
+__all__ = [
+    "Anonymity",
+    "BackgroundKnowledge",
+    "ColumnSet",
+    "Diversity",
+    "ExactMatch",
+    "Homogeneity",
+    "Intersection",
+    "PopulationUniqueness",
+    "SecretGuess",
+    "SizeCurve",
+    "Uniqueness",
+    "estimate_population_uniqueness",
+    "measure_anonymity",
+    "measure_presence",
+    "measure_uniqueness",
+]
+
+check_public_calls(__name__)
