@@ -62,6 +62,16 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
                         text(result.method),
                     ]
                     for result in audit.results
+                ]
+                + [
+                    [
+                        text(recovery.name),
+                        text(recovery.adversary.sees),
+                        text(recovery.adversary.knows),
+                        text(recovery.adversary.wants),
+                        text(recovery.bound.method),
+                    ]
+                    for recovery in audit.recoveries
                 ],
                 "wordy",
             ),
@@ -71,6 +81,8 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
 
 
 def _assumptions(audit: ModelAudit) -> list[str]:
+    if audit.table is not None:
+        return _table_assumptions(audit)
     sentences = [
         "Chance alone decided which of the scored records were trained on, and nothing else tells members "
         "from others.",
@@ -78,13 +90,30 @@ def _assumptions(audit: ModelAudit) -> list[str]:
         f"confidence. Membership counts as detected where one of them, on people's records, excludes chance.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
-    if audit.claim is not None:
-        sentences.append(
+    return [*sentences, *_proof_assumption(audit)]
+
+
+def _table_assumptions(audit: ModelAudit) -> list[str]:
+    return [
+        "An adversary knows the quasi-identifiers of a person as they stand in the table. One who knows "
+        "other columns finds more.",
+        "A row is a person. A target who is left out is looked for in the same table without their row.",
+        f"All bounds on ε and intervals hold together with {percent(audit.confidence)} confidence.",
+        "What is measured is a lower bound: what other attacks would find is not known.",
+        *_proof_assumption(audit),
+    ]
+
+
+def _proof_assumption(audit: ModelAudit) -> list[str]:
+    if audit.claim is None:
+        return []
+    return [
+        (
             f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant "
             f"“{audit.claim.accountant}”, and for what the ledger records: other uses of the same data add "
             f"to it."
         )
-    return sentences
+    ]
 
 
 def _check(check: Check) -> Html:
