@@ -32,3 +32,4 @@ __all__ = [
 ]
 
 check_public_calls(__name__)
+"""Linkage: who is behind the rows of a published table, by what an adversary knows of people."""
