@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     report = replace(report, origin=replace(report.origin, command=command))
     saved = save_report(report, out, kept)
     broken = [limit for limit in limits if limit.broken_by(report)]
-    return CliAnswer(_blocks(report, saved, limits, broken), _document(report, saved, broken), _code(saved, broken))
+    return CliAnswer(
+        _blocks(report, saved, limits, broken), _document(report, saved, broken), _code(saved, broken)
+    )
 
 
 def _names(words: str | None) -> list[str]:

@@ -198,7 +198,9 @@ def add_audit_table_options(command: argparse.ArgumentParser) -> None:
         "--with", dest="other", metavar="FILE", help="a second table about some of the same people"
     )
     known.add_argument(
-        "--key", metavar="COLUMN", help="with --with: the column of both that says who is who; hidden from attacks"
+        "--key",
+        metavar="COLUMN",
+        help="with --with: the column of both that says who is who; hidden from attacks",
     )
     synthetic = command.add_argument_group("where the table is synthetic")
     synthetic.add_argument("--original", metavar="FILE", help="the table that it was made of")

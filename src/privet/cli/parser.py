@@ -48,7 +48,11 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
         add_train_options,
     ),
     ("audit", "attack a model, bound its leakage from both sides, and report", add_audit_options),
-    ("audit-table", "who could be found in a table before it is published, and what it tells", add_audit_table_options),
+    (
+        "audit-table",
+        "who could be found in a table before it is published, and what it tells",
+        add_audit_table_options,
+    ),
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
     ("compare", "the models of several reports in one table", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),

@@ -132,12 +132,14 @@ def audit_release(
         name=title,
         delta=delta,
         results=[],
-        recoveries=[
-            judge_recoveries(each, claim, delta=delta, shares=shares) for each in found.recoveries
-        ],
+        recoveries=[judge_recoveries(each, claim, delta=delta, shares=shares) for each in found.recoveries],
         claim=claim,
         ledger=ledger,
-        checks=[*_check_missing(published, names, secret), *_note(found.notes), *map(_check_sides, found.recoveries)],
+        checks=[
+            *_check_missing(published, names, secret),
+            *_note(found.notes),
+            *map(_check_sides, found.recoveries),
+        ],
         population=len(published) if game.original is None else len(game.original),
         fingerprints=_identify(published, ledger, secret_key),
         seconds=time.monotonic() - started,

@@ -92,8 +92,8 @@ def _attack_with(game: ReleaseGame, other: PublishedTable, key: str) -> list[Rec
     common = [name for name in known.names if name in game.published and name not in hidden]
     if not common:
         raise InvalidArgument(
-            f"'other' must have a column of the table besides the key and the secret, got none. Rename its "
-            f"columns as in the table."
+            "'other' must have a column of the table besides the key and the secret, got none. Rename its "
+            "columns as in the table."
         )
     published = game.published.select(common)
     found = [_link(published, known.select(common), truth, game.seed)]

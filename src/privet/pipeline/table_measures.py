@@ -57,9 +57,7 @@ def measure_table(
         t_ordered=None if diversity is None else diversity.ordered,
         homogeneous_share=None if diversity is None else diversity.homogeneous,
         presence=None if population is None else measure_presence(published, population, quasi),
-        population=None
-        if fraction is None
-        else _population(unique.class_sizes, fraction, confidence),
+        population=None if fraction is None else _population(unique.class_sizes, fraction, confidence),
     )
 
 

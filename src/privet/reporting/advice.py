@@ -14,9 +14,9 @@ __all__ = ["Advice", "advice", "epsilon_caps"]
 _TARGETS = (8.0, 3.0, 1.0)
 _WIDE_GAP = 0.02
 _USUAL_CAUSES = (
-    "gradients are clipped per batch and not per record, noise is scaled by the wrong batch size, batches are "
-    "not drawn as accounted, records were used in training that the ledger does not contain, or members and "
-    "non-members differ even without the model",
+    "gradients are clipped per batch and not per record, noise is scaled by the wrong batch size, batches "
+    "are not drawn as accounted, records were used in training that the ledger does not contain, or "
+    "members and non-members differ even without the model",
     "rows or columns were copied from the data, a domain or a bound was taken from the data without noise, "
     "one person has more rows than the ledger allows for, or targets and control differ even without the "
     "release",

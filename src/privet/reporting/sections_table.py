@@ -98,7 +98,9 @@ def _class_figure(prefix: str, found: TableFacts) -> Html:
     return chart_figure(
         f"{prefix}-classes-chart",
         class_chart(found.bins, found.rows),
-        caption="Rows that agree in all quasi-identifiers hide among each other. A class of one hides nobody.",
+        caption=(
+            "Rows that agree in all quasi-identifiers hide among each other. A class of one row hides nobody."
+        ),
         description="; ".join(
             f"{percent(each.rows / found.rows)} of rows in classes of {bin_name(each)}" for each in found.bins
         )
@@ -121,7 +123,7 @@ def _worst_table(found: TableFacts) -> Html:
         for each in found.curve
         for worst in each.worst
     ]
-    return table("The worst sets of each size", ["Known", "Columns", "Unique rows"], rows)
+    return table("The worst sets of each size", ["Known", "Columns", "Unique rows"], rows, "wordy")
 
 
 def _measures_table(found: TableFacts) -> Html:

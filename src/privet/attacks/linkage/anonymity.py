@@ -65,9 +65,7 @@ class Anonymity:
     diversity: Diversity | None = None
 
 
-def measure_anonymity(
-    table: PublishedTable, quasi: Sequence[str], secret: str | None = None
-) -> Anonymity:
+def measure_anonymity(table: PublishedTable, quasi: Sequence[str], secret: str | None = None) -> Anonymity:
     """k-anonymity by these quasi-identifiers, and l-diversity and t-closeness of a secret.
 
     >>> table = PublishedTable.of({"age": [55, 55, 60, 60], "disease": ["flu", "cancer", "flu", "flu"]})
@@ -163,7 +161,8 @@ def _ordered_distances(values: ClassValues, shares: _Floats, overall: _Floats) -
     middles = np.clip(np.searchsorted(cumulative, levels), places, ends)
     stretches = levels * (2 * middles - places - ends) + sums[ends] + sums[places] - 2 * sums[middles]
     firsts = sums[places[values.starts[:-1]]]  # below the first value of a class P is 0
-    return (np.bincount(classes, weights=stretches, minlength=count) + firsts) / (number - 1)
+    distances: _Floats = np.bincount(classes, weights=stretches, minlength=count) + firsts
+    return distances / (number - 1)
 
 
 check_public_calls(__name__)

@@ -133,7 +133,9 @@ def _bound_unique_people(
             bounds=(0, None),
             method="highs",
         )
-        if solved.status != 0:  # no population fits all intervals: then m_1 alone bounds N_1
+        if (
+            solved.status != 0 or solved.x is None
+        ):  # no population fits all intervals: then m_1 alone bounds N_1
             return 0.0, min(float(high[0]) / fraction, people)
         ends.append(float(min(max(solved.x[0], 0.0), 1.0)) * people)
     return ends[0], max(ends)
@@ -152,7 +154,7 @@ def _mean_between(count: int, failure: float) -> tuple[float, float]:
     needed = -np.log(failure)
 
     def excess(mean: float) -> float:
-        return mean - count + (count * np.log(count / mean) if count else 0.0) - needed
+        return float(mean - count + (count * np.log(count / mean) if count else 0.0) - needed)
 
     far = count + 2 * needed + 3 * np.sqrt(needed * (count + 1))
     high = float(brentq(excess, max(count, 1e-12), far))
@@ -167,7 +169,7 @@ def _chernoff_tail(mean: float, failure: float, *, above: bool) -> float:
         return 0.0
 
     def excess(count: float) -> float:
-        return mean - count + (count * np.log(count / mean) if count > 0 else 0.0) - needed
+        return float(mean - count + (count * np.log(count / mean) if count > 0 else 0.0) - needed)
 
     if above:
         return float(brentq(excess, mean, mean + 2 * needed + 3 * np.sqrt(needed * (mean + 1))))

@@ -55,9 +55,10 @@ class _ClassReader:
 
         Where nothing is left in the class, the most common value of the whole table.
         """
-        own = {"excluded": excluded, "own": self._own, "removed": self._removed}
-        found, count = self.values.most_common(self.classes, **own)
-        anywhere, _ = self.everyone.most_common(np.zeros_like(self.classes), **own)
+        own, removed = self._own, self._removed
+        found, count = self.values.most_common(self.classes, excluded=excluded, own=own, removed=removed)
+        table = np.zeros_like(self.classes)
+        anywhere, _ = self.everyone.most_common(table, excluded=excluded, own=own, removed=removed)
         return np.where(found == NO_VALUE, anywhere, found), count
 
     @property
@@ -66,7 +67,8 @@ class _ClassReader:
         counts = self.values.pairs[2]
         totals = np.concatenate([[0], np.cumsum(counts)])
         starts = self.values.starts
-        return totals[starts[self.classes + 1]] - totals[starts[self.classes]] - self._removed
+        sizes: _Codes = totals[starts[self.classes + 1]] - totals[starts[self.classes]] - self._removed
+        return sizes
 
 
 class SecretGuess(ABC):
@@ -77,7 +79,9 @@ class SecretGuess(ABC):
     most_targets: int
 
     @final
-    def run(self, published: PublishedTable, quasi: Sequence[str], secret: str, *, seed: int = 0) -> Recoveries:
+    def run(
+        self, published: PublishedTable, quasi: Sequence[str], secret: str, *, seed: int = 0
+    ) -> Recoveries:
         """Attack rows of the table; the coin decides whose class is read without their row."""
         names = check_quasi(published, quasi, secret)
         classes, _ = number_classes(published.combine(names))

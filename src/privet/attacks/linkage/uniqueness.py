@@ -132,9 +132,7 @@ def measure_uniqueness(
         quasi=names,
         rows=len(table),
         largest=most,
-        sets=tuple(
-            ColumnSet(tuple(names[place] for place in each.columns), each.unique) for each in counted
-        ),
+        sets=tuple(ColumnSet(tuple(names[place] for place in each.columns), each.unique) for each in counted),
         class_sizes=number_classes(table.combine(names))[1],
     )
 
