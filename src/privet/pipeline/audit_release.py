@@ -10,7 +10,7 @@ from typing import final
 from privet import __version__
 from privet.accounting import account
 from privet.arguments import format_value, open_fraction, whole
-from privet.attacks.linkage.uniqueness import check_quasi
+from privet.attacks.linkage.uniqueness import check_number, check_quasi
 from privet.auditing import Shares
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
@@ -21,6 +21,7 @@ from privet.pipeline.recovery_results import judge_recoveries
 from privet.pipeline.release_attacks import ReleaseGame, run_attacks
 from privet.pipeline.reproducing import format_call, one_line
 from privet.pipeline.table_measures import measure_table
+from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedTable
 from privet.recoveries import Recoveries
 from privet.reporting.facts import ModelAudit, Origin
@@ -94,6 +95,7 @@ def audit_release(
     open_fraction("delta", delta)
     open_fraction("confidence", confidence)
     whole("seed", seed, least=0)
+    check_number(quasi)
     _check_combination(other=other, key=key, original=original, control=control, ledger=ledger)
     everything = other is not None or original is not None
     columns = [*quasi, *([] if secret is None else [secret]), *([] if key is None else [key])]
@@ -279,3 +281,6 @@ def _release_call(options: _Options, game: ReleaseGame, ledger: Ledger | None) -
         f"seed={options.seed!r},",
     ]
     return format_call("privet.audit_release", lines)
+
+
+check_public_calls(__name__)

@@ -24,7 +24,7 @@ from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedTable
 
-__all__ = ["ColumnSet", "SizeCurve", "Uniqueness", "check_quasi", "measure_uniqueness"]
+__all__ = ["ColumnSet", "SizeCurve", "Uniqueness", "check_number", "check_quasi", "measure_uniqueness"]
 
 MOST_QUASI = 100
 _SETS = 1000  # unless told otherwise, sets grow as long as there are no more of them than this
@@ -139,17 +139,8 @@ def measure_uniqueness(
 
 def check_quasi(table: PublishedTable, quasi: Sequence[str], secret: str | None = None) -> tuple[str, ...]:
     """The quasi-identifiers, after what cannot be measured was refused."""
-    names = tuple(dict.fromkeys(quasi))
-    if not names:
-        raise InvalidArgument(
-            "'quasi' must name at least one quasi-identifier, got none. Name the columns that others can "
-            "know of a person, such as zip code, birth date and sex."
-        )
-    if len(names) > MOST_QUASI:
-        raise InvalidArgument(
-            f"'quasi' must name at most {MOST_QUASI} columns, got {len(names):,}. Name only those that "
-            f"others can know of a person."
-        )
+    names = check_number(quasi)
+
     for name in (*names, *([] if secret is None else [secret])):
         if name not in table:
             asked = "secret" if name == secret and name not in names else "quasi"
@@ -166,6 +157,22 @@ def check_quasi(table: PublishedTable, quasi: Sequence[str], secret: str | None 
         raise InvalidArgument(
             f"'table' must have at least 2 rows, got {len(table)}. Nobody can be told apart in it: give the "
             f"table that is to be published."
+        )
+    return names
+
+
+def check_number(quasi: Sequence[str]) -> tuple[str, ...]:
+    """The names without repetition: at least one, and not more than can be measured."""
+    names = tuple(dict.fromkeys(quasi))
+    if not names:
+        raise InvalidArgument(
+            "'quasi' must name at least one quasi-identifier, got none. Name the columns that others can "
+            "know of a person, such as zip code, birth date and sex."
+        )
+    if len(names) > MOST_QUASI:
+        raise InvalidArgument(
+            f"'quasi' must name at most {MOST_QUASI} columns, got {len(names):,}. Name only those that "
+            f"others can know of a person."
         )
     return names
 
