@@ -35,7 +35,7 @@ _MODULES = {
     "release": "releasing.release",
     "audit": "pipeline",
     "audit_recoveries": "pipeline",
-    "audit_release": "pipeline.audit_release",
+    "audit_release": "pipeline",
     "audit_scores": "pipeline",
     "Report": "reporting",
     "train": "training",
@@ -68,8 +68,7 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
-    from privet.pipeline import audit, audit_recoveries, audit_scores
-    from privet.pipeline.audit_release import audit_release
+    from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train

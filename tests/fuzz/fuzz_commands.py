@@ -40,6 +40,7 @@ FORMS = [
     "ledger {}spent.json",
     "audit --members {}scores.csv --nonmembers {}scores.csv --out {}new.json",
     "audit {}model_fine.py --attacks gap --seed 0",
+    "audit-table {}table.csv --quasi key,value --secret who",
     "audit {}model_nan.py",
     "audit {}model_raises.py --json",
     "audit {}model_text.py",

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from privet.bounds import Interval
 from privet.cli.audit_inputs import ledger_from
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
@@ -111,7 +112,8 @@ def _measures(found: TableFacts) -> list[tuple[str, str]]:
         lines += [
             (
                 "l-diversity",
-                f"{found.l_diversity:,} values of {found.secret}; by entropy {found.l_entropy or 0.0:.2f}",
+                f"{found.l_diversity:,} distinct {found.secret} in the worst class; by entropy "
+                f"{found.l_entropy or 0.0:.2f}",
             ),
             ("t-closeness", f"{found.t_closeness or 0.0:.3f}"),
             ("one value in the class", f"{_share(found.homogeneous_share or 0.0)} of rows"),
@@ -120,15 +122,16 @@ def _measures(found: TableFacts) -> list[tuple[str, str]]:
         lines.append(("δ-presence", f"{_share(found.presence.lower)} to {_share(found.presence.upper)}"))
     if found.population is not None:
         known = found.population
-        lines.append(
-            (
-                "unique in the population",
-                f"{_share(known.unique)} [{_share(known.between.lower)}, {_share(known.between.upper)}]; of "
-                f"unique rows {_share(known.of_unique_rows)} [{_share(known.of_unique_rows_between.lower)}, "
-                f"{_share(known.of_unique_rows_between.upper)}]",
+        lines.append(("unique in the population", _between(known.unique, known.between)))
+        if known.of_unique_rows is not None and known.of_unique_rows_between is not None:
+            lines.append(
+                ("  of the unique rows", _between(known.of_unique_rows, known.of_unique_rows_between))
             )
-        )
     return lines
+
+
+def _between(value: float, interval: Interval) -> str:
+    return f"{_share(value)} [{_share(interval.lower)}, {_share(interval.upper)}]"
 
 
 def _bounds(audited: ModelAudit) -> list[tuple[str, str]]:

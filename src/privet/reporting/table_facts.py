@@ -42,14 +42,14 @@ class PopulationShare(NamedTuple):
     """The share of the population that is unique, where the table is a sample of it.
 
     ``unique`` is an estimate; ``between`` holds the truth with ``confidence``. ``of_unique_rows`` is the
-    share of the table's unique rows that are unique in the population.
+    share of the table's unique rows that are unique in the population; None where no row is unique.
     """
 
     fraction: float
     unique: float
     between: Interval
-    of_unique_rows: float
-    of_unique_rows_between: Interval
+    of_unique_rows: float | None
+    of_unique_rows_between: Interval | None
     confidence: float
 
 

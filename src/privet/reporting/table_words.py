@@ -3,7 +3,7 @@
 from privet.reporting.advice_piece import Advice
 from privet.reporting.facts import ModelAudit
 from privet.reporting.numbers import count, percent
-from privet.reporting.table_facts import TableFacts
+from privet.reporting.table_facts import PopulationShare, TableFacts
 
 __all__ = ["table_advice", "table_sentences"]
 
@@ -29,16 +29,19 @@ def table_sentences(found: TableFacts) -> list[str]:
             f"By the population table, a reader can be {percent(found.presence.lower)} to "
             f"{percent(found.presence.upper)} sure that a given person is in the table."
         )
-    if found.population is not None:
-        share = found.population
-        sentences.append(
-            f"The table is a sample of {percent(share.fraction)} of the population. Of its unique rows, "
-            f"{percent(share.of_unique_rows)} are estimated to be unique in the population, too "
-            f"({percent(share.of_unique_rows_between.lower)} to "
-            f"{percent(share.of_unique_rows_between.upper)}, whatever the population is like). An adversary "
-            f"who does not know who was drawn is wrong about the others."
-        )
-    return sentences
+    return [*sentences, *([] if found.population is None else [_population_sentence(found.population)])]
+
+
+def _population_sentence(share: PopulationShare) -> str:
+    sample = f"The table is a sample of {percent(share.fraction)} of the population."
+    between = share.of_unique_rows_between
+    if share.of_unique_rows is None or between is None:
+        return f"{sample} At most {percent(share.between.upper)} of the population are unique."
+    return (
+        f"{sample} Of its unique rows, {percent(share.of_unique_rows)} are estimated to be unique in the "
+        f"population, too ({percent(between.lower)} to {percent(between.upper)}, whatever the population is "
+        f"like). An adversary who does not know who was drawn is wrong about the others."
+    )
 
 
 def _worst_sentences(found: TableFacts) -> list[str]:

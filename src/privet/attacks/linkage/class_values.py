@@ -60,6 +60,22 @@ class ClassValues:
         known = (classes >= 0) & (values >= 0) & (values < self.width) & (keys[places] == wanted)
         return np.where(known, counts[places], 0)
 
+    def draw_other(self, classes: _Codes, own: _Codes, uniform: NDArray[np.float64]) -> _Codes:
+        """For each target the value of a random row of its class that has another value than its own.
+
+        ``uniform`` has a number from [0, 1) for each target. NO_VALUE where all rows have the target's value.
+        """
+        totals = np.concatenate([[0], np.cumsum(self.pairs[2])])
+        starts, ends = totals[self.starts[classes]], totals[self.starts[classes + 1]]
+        mine = self.count(classes, own)
+        keys = self.pairs[0] * self.width + self.pairs[1]
+        before = totals[np.searchsorted(keys, classes * self.width + own)]  # where the own rows begin
+        others = ends - starts - mine
+        place = starts + (uniform * others).astype(np.int64)
+        place = np.where(place >= before, place + mine, place)  # over the rows of the own value
+        pair = np.minimum(np.searchsorted(totals, place, side="right") - 1, len(keys) - 1)
+        return np.where(others > 0, self.pairs[1][pair], NO_VALUE)
+
     @cached_property
     def _best(self) -> tuple[_Codes, _Codes]:
         """The three most common values of each class and their counts; equal counts in order of the value."""

@@ -52,14 +52,14 @@ class PopulationUniqueness:
 
     ``share`` is an estimate by a model; ``share_between`` holds the truth with ``confidence``, whatever the
     population. ``of_unique`` and ``of_unique_between`` say the same of the rows that are unique in the file:
-    how many of them are unique among all people.
+    how many of them are unique among all people; None where no row is unique.
     """
 
     fraction: float
     share: float
     share_between: Interval
-    of_unique: float
-    of_unique_between: Interval
+    of_unique: float | None
+    of_unique_between: Interval | None
     confidence: float
 
 
@@ -82,29 +82,24 @@ def estimate_population_uniqueness(
         )
     sizes = np.asarray(sizes, dtype=np.int64)
     rows, alone = int(sizes.sum()), int(np.count_nonzero(sizes == 1))
-    if fraction == 1 or alone == 0:
-        share = alone / rows
-        exact = Interval(share, share)
-        if fraction == 1:
-            of_unique = 1.0 if alone else 0.0
-            return PopulationUniqueness(1.0, share, exact, of_unique, Interval(of_unique, of_unique), 1.0)
+    if fraction == 1:
+        share, all_of_them = alone / rows, 1.0 if alone else None
+        certain = None if all_of_them is None else Interval(1.0, 1.0)
+        return PopulationUniqueness(1.0, share, Interval(share, share), all_of_them, certain, 1.0)
     people = max(rows / fraction, rows)
     failure = 1 - confidence
     low, high = _bound_unique_people(sizes, fraction, people, 0.75 * failure)
     modelled = people * _pitman_share(sizes, people)
     unique = min(max(modelled, low), high)
+    between = Interval(low / people, high / people)
+    if alone == 0:
+        return PopulationUniqueness(fraction, unique / people, between, None, None, confidence)
     # Of the N_1 unique people each was drawn with probability π: the drawn ones are among the unique rows.
     drawn_low = _chernoff_tail(fraction * low, failure / 8, above=False)
     drawn_high = _chernoff_tail(fraction * high, failure / 8, above=True)
-    ends = [min(max(drawn / max(alone, 1), 0.0), 1.0) for drawn in (drawn_low, drawn_high)]
-    return PopulationUniqueness(
-        fraction=fraction,
-        share=unique / people,
-        share_between=Interval(low / people, high / people),
-        of_unique=min(max(fraction * unique / max(alone, 1), ends[0]), ends[1]),
-        of_unique_between=Interval(ends[0], ends[1]),
-        confidence=confidence,
-    )
+    ends = Interval(*(min(max(drawn / alone, 0.0), 1.0) for drawn in (drawn_low, drawn_high)))
+    of_unique = min(max(fraction * unique / alone, ends.lower), ends.upper)
+    return PopulationUniqueness(fraction, unique / people, between, of_unique, ends, confidence)
 
 
 def _bound_unique_people(

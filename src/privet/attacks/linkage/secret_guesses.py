@@ -28,6 +28,7 @@ from privet.attacks.linkage.unique_counts import number_classes
 from privet.attacks.linkage.uniqueness import check_quasi
 from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedTable
+from privet.randomness import experiment
 from privet.recoveries import Criterion, Recoveries, RecoveryGame
 from privet.scores import Bits
 from privet.views import Adversary
@@ -98,7 +99,8 @@ class SecretGuess(ABC):
             own,
             ~targets.members,
         )
-        guesses, confidence = self._guess(reader, self._learn(in_classes, classes[targets.rows], own))
+        learnt = self._learn(in_classes, classes[targets.rows], own, experiment(seed))
+        guesses, confidence = self._guess(reader, learnt)
         game = RecoveryGame(
             own, targets.members, criterion=Criterion.exactly(f"{format_value(secret)} is exactly right")
         )
@@ -110,7 +112,9 @@ class SecretGuess(ABC):
         return game.judge(guesses, self.name, adversary=adversary, confidence=confidence)
 
     @abstractmethod
-    def _learn(self, values: ClassValues, classes: _Codes, own: _Codes) -> _Codes:
+    def _learn(
+        self, values: ClassValues, classes: _Codes, own: _Codes, generator: np.random.Generator
+    ) -> _Codes:
         """A value of each target that the adversary can rule out beforehand, whether or not they are in;
         NO_VALUE for none.
         """
@@ -130,8 +134,10 @@ class Homogeneity(SecretGuess):
     knows: ClassVar[str] = ""
     most_targets: int = MOST_TARGETS
 
-    def _learn(self, values: ClassValues, classes: _Codes, own: _Codes) -> _Codes:
-        del values, classes
+    def _learn(
+        self, values: ClassValues, classes: _Codes, own: _Codes, generator: np.random.Generator
+    ) -> _Codes:
+        del values, classes, generator
         return np.full_like(own, NO_VALUE)
 
 
@@ -140,17 +146,18 @@ class Homogeneity(SecretGuess):
 class BackgroundKnowledge(SecretGuess):
     """Guess the most common value of the class after one value has been ruled out.
 
-    The adversary knows one value that the target does not have: the most common one among the *other* people
-    of the class, which is the most useful one to know. It is the same whether the target is in or not.
+    The adversary knows one value that the target does not have: that of another person of the class, drawn
+    at random from those who differ from the target. It is the same whether the target is in or not.
     """
 
     name: ClassVar[str] = "background knowledge"
     knows: ClassVar[str] = ", and one value that the target does not have"
     most_targets: int = MOST_TARGETS
 
-    def _learn(self, values: ClassValues, classes: _Codes, own: _Codes) -> _Codes:
-        nobody = np.zeros(len(own), dtype=np.bool_)
-        return values.most_common(classes, excluded=own, own=own, removed=nobody)[0]
+    def _learn(
+        self, values: ClassValues, classes: _Codes, own: _Codes, generator: np.random.Generator
+    ) -> _Codes:
+        return values.draw_other(classes, own, generator.random(len(own)))
 
 
 check_public_calls(__name__)

@@ -45,10 +45,15 @@ def _size_figures(each: UniquenessBySize) -> _Plain:
 def _population_figures(found: PopulationShare) -> _Plain:
     return {
         "fraction": found.fraction,
-        "unique_share": {"value": found.unique, **(_between(found.between) or {})},
-        "of_unique_rows": {"value": found.of_unique_rows, **(_between(found.of_unique_rows_between) or {})},
+        "unique_share": _estimate(found.unique, found.between),
+        "of_unique_rows": _estimate(found.of_unique_rows, found.of_unique_rows_between),
         "confidence": found.confidence,
     }
+
+
+def _estimate(value: float | None, interval: Interval | None) -> _Plain | None:
+    between = _between(interval)
+    return None if value is None or between is None else {"value": value, **between}
 
 
 def _between(interval: Interval | None) -> _Plain | None:
