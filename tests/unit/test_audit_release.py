@@ -249,3 +249,14 @@ class TestCommand:
         path.write_text(content, encoding="utf-8")
         assert main(["audit-table", str(path), "--quasi", "zip"]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_no_form_of_a_report_on_a_table_speaks_of_training(tmp_path):
+    """Each form is about a table: it says so, and has its figures."""
+    report = audit()
+    for ending in ("html", "md", "dpia.html", "pia.json"):
+        text = report.save(tmp_path / f"report.{ending}").read_text(encoding="utf-8")
+        assert "are unique by zip, age, sex" in text
+        for sentence in ("that it was trained on", "scored records were trained", "Train with differential"):
+            assert sentence not in text
+    assert "Quasi-identifier" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -63,7 +63,12 @@ def page(report: ReportContent) -> str:
     main = [_verdict(report)]
     if len(report.audits) > 1:
         main.append(comparison(report, names))
-    main += [_models(report, names), reproduce_section(report), identified_section(report), words_section()]
+    main += [
+        _models(report, names),
+        reproduce_section(report),
+        identified_section(report),
+        words_section(report),
+    ]
     body = [
         element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
         _header(report),

@@ -21,6 +21,18 @@ from privet.reporting.numbers import percent, small
 __all__ = ["next_section", "reproduce_section", "trust_section", "words_section"]
 
 _SAVE = 'report.save("report.html")'
+_TABLE_WORDS = [
+    ("Quasi-identifier", "a column that others can know of a person, such as zip code, birth date and sex."),
+    ("Class", "rows that agree in all quasi-identifiers; a row that is alone in its class is unique."),
+    ("k-anonymity", "every class has at least k rows."),
+    ("l-diversity", "every class has at least l different values of the secret."),
+    ("t-closeness", "in no class is the secret distributed further than t from the whole table."),
+    (
+        "Baseline of a table",
+        "how often the same attack is right about people who are not in it: each is looked for in the table "
+        "without their own row, or comes from a control group.",
+    ),
+]
 _SIGNS = {Outcome.PASSED: "✓", Outcome.WARNED: "!", Outcome.SKIPPED: "–"}
 
 
@@ -176,9 +188,11 @@ def _python(origin: Origin) -> list[Html]:
     ]
 
 
-def words_section() -> Html:
+def words_section(report: ReportContent) -> Html:
     """A glossary."""
+    tables = any(audit.table is not None for audit in report.audits)
     words = [
+        *(_TABLE_WORDS if tables else []),
         ("Member", "a record that the model was trained on."),
         (
             "False-alarm rate (FPR)",
