@@ -210,6 +210,19 @@ class TestCommand:
             assert words in text
         assert out.exists()
 
+    def test_the_report_is_about_this_table_and_no_other(self, file, capsys, tmp_path):
+        out = tmp_path / "report.json"
+        assert main(["audit-table", str(file), *self.WORDS, "--out", str(out)]) == 0
+        lines = file.read_text(encoding="utf-8").splitlines()
+        turned, changed = tmp_path / "turned.csv", tmp_path / "changed.csv"
+        turned.write_text("\n".join([lines[0], *reversed(lines[1:])]), encoding="utf-8")
+        changed.write_text("\n".join(lines[:-1]), encoding="utf-8")
+        other = tmp_path / "other.csv"
+        other.write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
+        for path, code in ((file, 0), (turned, 0), (changed, 1), (other, 1)):
+            assert main(["verify", str(out), "--table", str(path)]) == code
+        capsys.readouterr()
+
     def test_every_table_of_the_command(self, file, capsys, tmp_path):
         text = file.read_text(encoding="utf-8").splitlines()
         first, second = tmp_path / "first.csv", tmp_path / "second.csv"

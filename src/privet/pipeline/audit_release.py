@@ -1,6 +1,5 @@
 """``audit_release``: who could be found in a table before it is published, and what it tells about them."""
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from privet.attacks.linkage.uniqueness import check_number, check_quasi
 from privet.auditing import Shares
 from privet.checks import Check, Outcome
 from privet.errors import InvalidArgument
-from privet.fingerprints import FingerprintKey, Fingerprints, ledger_fingerprint, take_fingerprint
+from privet.fingerprints import FingerprintKey, Fingerprints, ledger_fingerprint
 from privet.ledger import Ledger
-from privet.pipeline.published_files import read_published
+from privet.pipeline.published_files import read_published, table_fingerprint
 from privet.pipeline.recovery_results import judge_recoveries
 from privet.pipeline.release_attacks import ReleaseGame, run_attacks
 from privet.pipeline.reproducing import format_call, one_line
@@ -102,6 +101,7 @@ def audit_release(
     published = read_published("table", table, None if everything else columns)
     names = check_quasi(published, quasi, secret)
     _check_values(published, names, secret)
+    columns_read = [*names, *([] if secret is None else [secret])]
     game = ReleaseGame(
         published=published,
         quasi=names,
@@ -143,7 +143,7 @@ def audit_release(
             *map(_check_sides, found.recoveries),
         ],
         population=len(published) if game.original is None else len(game.original),
-        fingerprints=_identify(published, ledger, secret_key),
+        fingerprints=_identify(published.select(columns_read), ledger, secret_key),
         seconds=time.monotonic() - started,
         table=facts,
     )
@@ -249,15 +249,9 @@ def _check_sides(recoveries: Recoveries) -> Check:
 
 
 def _identify(published: PublishedTable, ledger: Ledger | None, key: FingerprintKey) -> Fingerprints:
-    """The keyed fingerprint of the table: names, values and the order of rows."""
-    content = hashlib.sha256()
-    for column in published.columns:
-        content.update(f"{column.name}|{column.kind}|{len(column.categories)}\n".encode(errors="replace"))
-        content.update("\n".join(map(str, column.categories.tolist())).encode(errors="replace"))
-        content.update(column.codes.astype("<i8").tobytes())
     return Fingerprints(
         key=key.name,
-        model=take_fingerprint("table", content.digest(), key),
+        model=table_fingerprint(published, key),
         ledger=None if ledger is None else ledger_fingerprint(ledger),
     )
 

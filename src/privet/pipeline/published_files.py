@@ -1,15 +1,19 @@
-"""Tables for an audit of a release: frames as they are, files by their ending."""
+"""Tables for an audit of a release: frames as they are, files by their ending; what identifies a table."""
 
+import hashlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from privet.arguments import format_value
 from privet.errors import InvalidArgument, MissingPackage
+from privet.fingerprints import Fingerprint, FingerprintKey, take_fingerprint
 from privet.paths import is_file, path_from
 from privet.published_tables import PublishedTable
 
-__all__ = ["read_published"]
+__all__ = ["read_published", "table_fingerprint"]
 
 
 def read_published(name: str, data: object, wanted: Sequence[str] | None = None) -> PublishedTable:
@@ -36,6 +40,20 @@ def read_published(name: str, data: object, wanted: Sequence[str] | None = None)
             "'privet[tables]'."
         )
     return _read_file(path, wanted)
+
+
+def table_fingerprint(table: PublishedTable, key: FingerprintKey | None) -> Fingerprint:
+    """The fingerprint of the columns and rows of a table, in any order of its rows."""
+    content = hashlib.sha256()
+    order = np.lexsort([column.codes for column in table.columns])
+    for column in table.columns:
+        # A table that was cut out of a larger one has categories that no row has.
+        used, codes = np.unique(np.append(0, column.codes), return_inverse=True)
+        values = column.categories[used[1:] - 1].tolist()
+        content.update(f"{column.name}|{column.kind}|{len(values)}\n".encode(errors="surrogatepass"))
+        content.update("\n".join(map(str, values)).encode(errors="surrogatepass"))
+        content.update(codes[1:][order].astype("<i8").tobytes())
+    return take_fingerprint("table", content.digest(), key)
 
 
 def _read_file(path: Path, wanted: Sequence[str] | None) -> PublishedTable:
