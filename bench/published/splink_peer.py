@@ -41,7 +41,10 @@ def main(folder):
         frame["unique_id"] = frame["unique_id"].astype(int)
     started = time.perf_counter()
     api = DuckDBAPI()
-    tables = [api.register(published, dataset_display_name="published"), api.register(known, dataset_display_name="known")]
+    tables = [
+        api.register(published, dataset_display_name="published"),
+        api.register(known, dataset_display_name="known"),
+    ]
     blocked = [name for name, kind in kinds.items() if kind != "exact"]
     settings = SettingsCreator(
         link_type="link_only",

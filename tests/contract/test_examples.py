@@ -31,6 +31,8 @@ _SAID = {
     ),
     "patients_secret": ("a straight line", "being in adds", "is the leak"),
     "picture_of_a_class": ("untrained", "what the people of a class have in common"),
+    "governors_record": ("date, zip, sex", "absent, and still found", "diabetes", "decade, sex          0 %"),
+    "film_lover": ("400 reviewers", "stars, no dates", "A handful of ratings is a name"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 

@@ -93,8 +93,8 @@ class HistoryAttack(ABC):
         truth = np.asarray(truth)
         if truth.shape != (len(knowledge.people),) or truth.dtype.kind not in "iu":
             raise InvalidArgument(
-                f"'truth' must be a released person for each of {len(knowledge.people)} targets, got an array "
-                f"of shape {truth.shape}. Give −1 for targets who are not in the release."
+                f"'truth' must be a released person for each of {len(knowledge.people)} targets, got an "
+                f"array of shape {truth.shape}. Give −1 for targets who are not in the release."
             )
         found = self.identify(released, knowledge)
         members = truth >= 0
@@ -134,8 +134,8 @@ class HistoryAttack(ABC):
         able = np.flatnonzero(released.sizes >= known.count)
         if len(able) == 0:
             raise InvalidArgument(
-                f"'known' must be at most the entries of somebody in the release, got {known.count} items. Take "
-                f"fewer."
+                f"'known' must be at most the entries of somebody in the release, got {known.count} items. "
+                f"Take fewer."
             )
         people = generator.permutation(able)[:decoys]
         knowledge = known.draw(released, people, generator)
@@ -148,7 +148,9 @@ class HistoryAttack(ABC):
         self, released: Histories, knowledge: Histories, without: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], Numbers]:
         if len(knowledge) == 0:
-            raise InvalidArgument("'knowledge' must hold at least one known item, got none. Give what is known.")
+            raise InvalidArgument(
+                "'knowledge' must hold at least one known item, got none. Give what is known."
+            )
         count = len(knowledge.people)
         best, margins = np.full(count, -1, dtype=np.int64), np.full(count, -np.inf)
         present = np.flatnonzero(released.sizes > 0)

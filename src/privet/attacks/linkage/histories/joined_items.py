@@ -42,6 +42,7 @@ class JoinedItems:
     row_person: NDArray[np.intp]
     value_gap: Numbers | None
     day_gap: Numbers | None
+    has_repeats: bool
 
     def add_up(self, parts: Numbers) -> Numbers:
         """The sum of the rows of each target and person, targets × people.
@@ -49,15 +50,20 @@ class JoinedItems:
         Of several entries of one person about the same item the best counts.
         """
         cells = self.row_target * self.people + self.row_person
+        if self.has_repeats:
+            parts, cells = self._keep_best(parts, cells)
+        total = np.bincount(cells, weights=parts, minlength=len(self.targets) * self.people)
+        return total.astype(np.float64, copy=False).reshape(len(self.targets), self.people)
+
+    def _keep_best(self, parts: Numbers, cells: NDArray[np.intp]) -> tuple[Numbers, NDArray[np.intp]]:
         keys = self.row_known * np.int64(self.people) + self.row_person
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
-        fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.zeros(0, np.bool_)
-        if not fresh.all():
-            starts = np.flatnonzero(fresh)
-            parts, cells = np.maximum.reduceat(parts[order], starts), cells[order][starts]
-        total = np.bincount(cells, weights=parts, minlength=len(self.targets) * self.people)
-        return total.reshape(len(self.targets), self.people)
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        if len(starts) == 0:
+            return parts, cells
+        best: Numbers = np.maximum.reduceat(parts[order], starts)
+        return best, cells[order][starts]
 
 
 def join_items(
@@ -91,19 +97,22 @@ def join_items(
             known, entries, target = known[kept], entries[kept], target[kept]
         person = places[released.person[entries]]
         held = by_target[mine]
-        distinct = np.unique(known * np.int64(len(present)) + person) // len(present)
+        having = known
+        if released.has_repeats:
+            having = np.unique(known * np.int64(len(present)) + person) // len(present)
         yield JoinedItems(
             targets=np.arange(first, last),
             people=len(present),
             known_target=known_target[mine] - first,
             known_value=None if knowledge.value is None else knowledge.value[held],
             known_day=None if knowledge.day is None else knowledge.day[held],
-            support=np.bincount(distinct, minlength=len(mine)).astype(np.float64),
+            support=np.bincount(having, minlength=len(mine)).astype(np.float64),
             row_target=target - first,
             row_known=known,
             row_person=person,
             value_gap=_gaps(released.value, entries, knowledge.value, held[known]),
             day_gap=_gaps(released.day, entries, knowledge.day, held[known]),
+            has_repeats=released.has_repeats,
         )
 
 

@@ -52,8 +52,8 @@ class KnownItems:
         starts = np.concatenate([[0], np.cumsum(histories.sizes)])
         if (histories.sizes[people] < self.count).any():
             raise InvalidArgument(
-                f"'people' must have {self.count} entries each, got somebody with fewer. Draw among those who "
-                f"have enough."
+                f"'people' must have {self.count} entries each, got somebody with fewer. Draw among those "
+                f"who have enough."
             )
         chosen = np.empty((len(people), self.count), dtype=np.intp)
         wrong = np.zeros(chosen.shape, dtype=np.bool_)
@@ -82,7 +82,9 @@ class KnownItems:
         moved = values + generator.uniform(-self.value_error, self.value_error, len(values))
         halves = bool((histories.value * 2 % 1 == 0).all())
         moved = np.round(moved * 2) / 2 if halves else moved
-        answer: Numbers = np.where(wrong, values, np.clip(moved, histories.value.min(), histories.value.max()))
+        answer: Numbers = np.where(
+            wrong, values, np.clip(moved, histories.value.min(), histories.value.max())
+        )
         return answer
 
     def _blur_days(
@@ -147,7 +149,10 @@ class HistoryGame:
         left_out = np.zeros(len(histories.people), dtype=np.bool_)
         left_out[people[~members]] = True
         return cls(
-            histories.without_people(left_out), knowledge, np.where(members, people, -1).astype(np.int64), known
+            histories.without_people(left_out),
+            knowledge,
+            np.where(members, people, -1).astype(np.int64),
+            known,
         )
 
     def __repr__(self) -> str:

@@ -66,7 +66,9 @@ class HistoryLikelihood(HistoryAttack):
                 common = np.bincount(joined.row_known, weights=near, minlength=len(known))
                 everywhere = _mean_nearness(known, all_entries, scale)
                 mean = (common + everywhere) / (joined.support + 1.0)
-                log_ratio += np.log(np.maximum(near, 1e-300)) - np.log(np.maximum(mean, 1e-300))[joined.row_known]
+                log_ratio += (
+                    np.log(np.maximum(near, 1e-300)) - np.log(np.maximum(mean, 1e-300))[joined.row_known]
+                )
         odds = (1 - self.wrong) / self.wrong
         scores = joined.add_up(np.logaddexp(0.0, np.log(odds) + log_ratio))
         known_items = np.bincount(joined.known_target, minlength=len(joined.targets))
@@ -85,7 +87,9 @@ class HistoryLikelihood(HistoryAttack):
 
 
 def _mean_nearness(known: Numbers, entries: Numbers, scale: float) -> Numbers:
-    """The mean of exp(−gap / scale) over all entries, for each known number; by quantiles if they are many."""
+    """The mean of exp(−gap / scale) over all entries, for each known number; of many entries
+    by their quantiles.
+    """
     grid, counts = np.unique(entries, return_counts=True)
     if len(grid) > _GRID:
         grid = np.quantile(entries, (np.arange(_GRID) + 0.5) / _GRID)

@@ -21,10 +21,11 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.arguments import at_least, positive
+from privet.arguments import positive
 from privet.attacks.linkage.histories.attack import HistoryAttack
 from privet.attacks.linkage.histories.joined_items import JoinedItems
 from privet.attacks.linkage.histories.sparse_histories import Histories
+from privet.errors import InvalidArgument
 from privet.views import Numbers
 
 __all__ = ["Scoreboard"]
@@ -46,7 +47,10 @@ class Scoreboard(HistoryAttack):
     day_scale: float = 30.0
 
     def __post_init__(self) -> None:
-        at_least("threshold", self.threshold, 0)
+        if not self.threshold >= 0:
+            raise InvalidArgument(
+                f"'threshold' must be at least 0, got {self.threshold:g}. At 0 all but ties are claimed."
+            )
         positive("value_scale", self.value_scale)
         positive("day_scale", self.day_scale)
 

@@ -76,7 +76,9 @@ class Histories:
         people, persons = np.unique(np.asarray(person), return_inverse=True)
         items, numbers = np.unique(np.asarray(item), return_inverse=True)
         if len(people) == 0:
-            raise InvalidArgument("'person' must name somebody for each entry, got no entry. Give the histories.")
+            raise InvalidArgument(
+                "'person' must name somebody for each entry, got no entry. Give the histories."
+            )
         return cls(
             persons.astype(np.int64),
             numbers.astype(np.int64),
@@ -88,7 +90,13 @@ class Histories:
 
     @classmethod
     def read(
-        cls, table: PublishedTable, *, person: str, item: str, value: str | None = None, day: str | None = None
+        cls,
+        table: PublishedTable,
+        *,
+        person: str,
+        item: str,
+        value: str | None = None,
+        day: str | None = None,
     ) -> "Histories":
         """Histories of a table with one row for each entry, by the names of its columns.
 
@@ -126,6 +134,11 @@ class Histories:
         """How many people have each item."""
         pairs = np.unique(self.item * len(self.people) + self.person)
         return np.bincount(pairs // len(self.people), minlength=len(self.items)).astype(np.int64)
+
+    @cached_property
+    def has_repeats(self) -> bool:
+        """Whether somebody has several entries about the same item."""
+        return int(self.supports.sum()) < len(self)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

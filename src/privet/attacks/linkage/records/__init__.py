@@ -9,23 +9,23 @@ and ``assignment`` chooses the rows.
 from privet.attacks.linkage.records.attack import Links, RecordLinkage
 from privet.attacks.linkage.records.comparisons import (
     CodeComparison,
-    Comparison,
     DateComparison,
     ExactComparison,
     NameComparison,
     NumberComparison,
+    ValueComparison,
 )
 from privet.public_calls import check_public_calls
 
 __all__ = [
     "CodeComparison",
-    "Comparison",
     "DateComparison",
     "ExactComparison",
     "Links",
     "NameComparison",
     "NumberComparison",
     "RecordLinkage",
+    "ValueComparison",
 ]
 
 

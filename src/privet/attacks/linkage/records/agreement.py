@@ -3,12 +3,14 @@
 Two tables are stacked, so that equal values have equal codes. A pair of values that occurs in many pairs of
 rows is compared once. Missing values agree with nothing and contradict nothing: level −1.
 
-Two levels come from the tables and not from one comparison. *Elsewhere*: two texts differ, and one of them
-stands in another text column of the other row, as when given name and surname were exchanged. *Frequency*:
-that two people are both called Smith says less than that both are called Zyskowski. Among pairs of the same
-person a value is as frequent as in the tables (mean of p and q); among pairs of different people that agree,
-its share is p·q / Σ p·q. The ratio of the two is the correction of the weight (Winkler 2000, "frequency-based
-matching"; Linacre et al. 2022, Splink).
+Two things come from the tables and not from one comparison. *Elsewhere*: two texts differ, and the known one
+stands in another text column of the published row, as when given name and surname were exchanged. (Only the
+known one is looked for, so that one such agreement counts once.) *Frequency*: that two people are both called
+Smith says less than that both are called Zyskowski. Two different people agree in some value with
+probability c, and in the value v with f(v)²; the same person has v with f(v). So the weight of an agreement
+in v is corrected by c / f(v) (Winkler 2000, "frequency-based matching"). c is estimated from pairs within
+each table, which are never the same person; f(v) from the other holders of v, without the pair itself,
+because a rare name that two rows share is seen twice by being shared.
 """
 
 from collections.abc import Mapping
@@ -20,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privet.attacks.linkage.records.comparisons import (
-    Comparison,
     ExactComparison,
     NameComparison,
+    ValueComparison,
     choose_comparison,
 )
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
@@ -40,11 +42,11 @@ class ComparedTables:
 
     stacked: PublishedTable
     count: int  # the first rows of ``stacked`` are the known people, the others are published
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ValueComparison, ...]
 
     @classmethod
     def of(
-        cls, known: PublishedTable, published: PublishedTable, comparisons: Mapping[str, Comparison]
+        cls, known: PublishedTable, published: PublishedTable, comparisons: Mapping[str, ValueComparison]
     ) -> "ComparedTables":
         """The common columns, with the comparisons that were chosen or that fit the kinds of values."""
         stacked = known.below(published)
@@ -60,6 +62,11 @@ class ComparedTables:
     def published(self) -> list[NDArray[np.int64]]:
         """The codes of the published rows, column by column."""
         return [column.codes[self.count :] for column in self.stacked.columns]
+
+    def replay_published(self, rows: NDArray[np.intp]) -> "ComparedTables":
+        """The same published table, with some of its own rows in the place of the known people."""
+        everything = np.concatenate([self.count + rows, np.arange(self.count, len(self.stacked))])
+        return ComparedTables(self.stacked.take(everything), len(rows), self.comparisons)
 
     @cached_property
     def level_names(self) -> tuple[tuple[str, ...], ...]:
@@ -100,51 +107,61 @@ class ComparedTables:
             for place, part in zip(places, parts, strict=True)
         }
 
-    def _find_elsewhere(
-        self, levels: Levels, known: NDArray[np.intp], published: NDArray[np.intp]
-    ) -> None:
+    def _find_elsewhere(self, levels: Levels, known: NDArray[np.intp], published: NDArray[np.intp]) -> None:
         values = {
             place: (words[self.known[place]][known], words[self.published[place]][published])
             for place, words in self._texts.items()
         }
-        for place, (mine, theirs) in values.items():
+        for place, (mine, _) in values.items():
             differs = len(self.level_names[place]) - 1
             apart = levels[:, place] == differs - 1  # the comparison's own last level
             levels[apart, place] = differs
-            for other, (mine_there, theirs_there) in values.items():
+            for other, (_, theirs) in values.items():
                 if other != place:
-                    moved = apart & ((mine == theirs_there) | (theirs == mine_there))
-                    levels[moved, place] = differs - 1
+                    levels[apart & (mine == theirs) & (mine > 0), place] = differs - 1
 
-    def frequency_weights(self, known: NDArray[np.intp], levels: Levels) -> Numbers:
+    def frequency_weights(
+        self, known: NDArray[np.intp], levels: Levels, corrections: list[Numbers]
+    ) -> Numbers:
         """The logarithm of the correction of each pair for the frequency of the values it agrees in."""
         total = np.zeros(len(levels))
         for place, codes in enumerate(self.known):
-            correction = self._corrections[place]
             agree = levels[:, place] == 0
-            total[agree] += correction[codes[known[agree]]]
+            total[agree] += corrections[place][codes[known[agree]]]
         return total
 
     @cached_property
-    def _corrections(self) -> list[Numbers]:
-        answer = []
-        for place, column in enumerate(self.stacked.columns):
-            size = len(column.categories) + 1
-            sides = []
-            for codes in (self.known[place], self.published[place]):
-                counts = np.bincount(codes, minlength=size).astype(np.float64)
-                counts[0] = 0.0
-                sides.append(counts / max(counts.sum(), 1.0))
-            p, q = sides
-            chance = float((p * q).sum())
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(p * q > 0, (p + q) / 2 * chance / (p * q), 1.0)
-            answer.append(np.log(ratio))
-        return answer
+    def corrections(self) -> list[Numbers]:
+        """The logarithm of the correction for each value, column by column."""
+        return [
+            _correct_frequencies(known, published, len(column.categories) + 1)
+            for known, published, column in zip(self.known, self.published, self.stacked.columns, strict=True)
+        ]
+
+
+def _correct_frequencies(known: NDArray[np.int64], published: NDArray[np.int64], size: int) -> Numbers:
+    """log(c / f) of each value, where f is drawn to 1/(n + 1/c) if nobody else has it.
+
+    Over pairs of different people that agree, c / f is 1 on average, as a ratio of two distributions is.
+    """
+    counts, pairs = np.zeros(size), 0.0
+    agreeing = np.zeros(size)
+    for codes in (known, published):
+        side = np.bincount(codes, minlength=size).astype(np.float64)
+        side[0] = 0.0
+        counts += side
+        pairs += float(side.sum() * (side.sum() - 1))
+        agreeing += side * (side - 1)
+    if agreeing.sum() == 0:
+        return np.zeros(size)  # nothing to tell frequent values from rare ones by
+    chance = float(agreeing.sum()) / pairs
+    ratio = chance * (float(counts.sum()) + 1 / chance) / np.maximum(counts - 1, 1.0)
+    answer: Numbers = np.log(ratio) - np.log(float((agreeing * ratio).sum() / agreeing.sum()))
+    return answer
 
 
 def _grade_column(
-    column: PublishedColumn, comparison: Comparison, a: NDArray[np.int64], b: NDArray[np.int64]
+    column: PublishedColumn, comparison: ValueComparison, a: NDArray[np.int64], b: NDArray[np.int64]
 ) -> Levels:
     answer = np.zeros(len(a), dtype=np.int8)
     answer[(a == 0) | (b == 0)] = -1

@@ -24,30 +24,49 @@ _LOWEST = -30.0  # log odds below this are no candidates for an assignment
 @final
 @dataclass(frozen=True, eq=False)
 class BestRows:
-    """The likeliest published row of each known person, −1 where there is none, and its probability."""
+    """The likeliest published row of each known person, −1 where there is none, and its log odds.
+
+    The odds are against all other rows and against "this person is not in the table", taken together.
+    """
 
     rows: NDArray[np.int64]
-    chances: Numbers
+    log_odds: Numbers
+
+    @classmethod
+    def none(cls, count: int) -> "BestRows":
+        """Nobody has a row."""
+        return cls(np.full(count, -1, dtype=np.int64), np.full(count, -np.inf))
 
 
-def choose_rows(pairs: CandidatePairs, chances: Numbers, count: int) -> BestRows:
-    """The likeliest row of each known person by itself; between equals, none."""
-    rows, best = np.full(count, -1, dtype=np.int64), np.zeros(count)
-    if len(pairs) == 0:
-        return BestRows(rows, best)
-    np.maximum.at(best, pairs.known, chances)
-    top = chances == best[pairs.known]
+def choose_rows(pairs: CandidatePairs, log_odds: Numbers, count: int) -> BestRows:
+    """The likeliest row of each known person by itself; between equals, none.
+
+    ``log_odds`` are against "this person is not in the table".
+
+    >>> pairs = CandidatePairs(np.array([0, 0, 1]), np.array([4, 5, 6]))
+    >>> found = choose_rows(pairs, np.array([3.0, 0.0, -1.0]), 2)
+    >>> found.rows.tolist(), found.log_odds.round(3).tolist()
+    ([4, 6], [2.307, -1.0])
+    """
+    found = BestRows.none(count)
+    best = np.full(count, -np.inf)
+    np.maximum.at(best, pairs.known, log_odds)
+    top = log_odds == best[pairs.known]
     alone = np.bincount(pairs.known[top], minlength=count) == 1
-    kept = top & alone[pairs.known] & (chances > 0)
-    rows[pairs.known[kept]] = pairs.published[kept]
-    return BestRows(rows, np.where(rows >= 0, best, 0.0))
+    kept = top & alone[pairs.known]
+    highest = np.maximum(best, 0.0)
+    parts = np.exp(log_odds - highest[pairs.known])
+    others = np.bincount(pairs.known[~kept], weights=parts[~kept], minlength=count) + np.exp(-highest)
+    found.rows[pairs.known[kept]] = pairs.published[kept]
+    against = highest + np.log(others)
+    return BestRows(found.rows, np.where(found.rows >= 0, best - against, -np.inf))
 
 
 def assign_rows(pairs: CandidatePairs, log_odds: Numbers, count: int, published: int) -> BestRows:
     """Rows by the best assignment, each to one known person at most.
 
-    ``log_odds`` are against "this person is not in the table". The probability of a row is that among the
-    rows that the assignment leaves to this person. Two people who claim a row equally well both go without.
+    The odds of a row are against the rows that the assignment leaves to this person. Two people who claim a
+    row equally well both go without.
 
     >>> pairs = CandidatePairs(np.array([0, 0, 1]), np.array([0, 1, 0]))
     >>> assign_rows(pairs, np.array([6.0, 5.0, 9.0]), 2, 2).rows.tolist()
@@ -56,7 +75,7 @@ def assign_rows(pairs: CandidatePairs, log_odds: Numbers, count: int, published:
     near = log_odds > _LOWEST
     known, rows, odds = pairs.known[near], pairs.published[near], log_odds[near]
     if len(known) == 0:
-        return BestRows(np.full(count, -1, dtype=np.int64), np.zeros(count))
+        return BestRows.none(count)
     top = float(odds.max()) + 1.0
     # Column ``published + i`` is "person i is not linked"; all costs are above 0, as the solver wants them.
     costs = csr_array(
@@ -73,7 +92,7 @@ def assign_rows(pairs: CandidatePairs, log_odds: Numbers, count: int, published:
     owner[chosen[chosen >= 0]] = np.flatnonzero(chosen >= 0)
     free = (owner[rows] < 0) | (owner[rows] == known)
     left = CandidatePairs(known[free], rows[free])
-    best = choose_rows(left, _chances(left, odds[free], count), count)
+    best = choose_rows(left, odds[free], count)
     agreed = best.rows == chosen
     mine = np.full(count, -np.inf)
     own = chosen[known] == rows
@@ -83,13 +102,4 @@ def assign_rows(pairs: CandidatePairs, log_odds: Numbers, count: int, published:
     robbed = owner[rows[rivals]]
     tied[robbed[odds[rivals] >= mine[robbed]]] = True
     kept = agreed & ~tied
-    return BestRows(np.where(kept, best.rows, -1), np.where(kept, best.chances, 0.0))
-
-
-def _chances(pairs: CandidatePairs, odds: Numbers, count: int) -> Numbers:
-    highest = np.zeros(count)
-    np.maximum.at(highest, pairs.known, odds)
-    parts = np.exp(odds - highest[pairs.known])
-    totals = np.bincount(pairs.known, weights=parts, minlength=count) + np.exp(-highest)
-    answer: Numbers = parts / totals[pairs.known]
-    return answer
+    return BestRows(np.where(kept, best.rows, -1), np.where(kept, best.log_odds, -np.inf))

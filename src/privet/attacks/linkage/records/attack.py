@@ -1,9 +1,11 @@
 """Record linkage: which row of a published table is each person's of whom a second table tells who they are.
 
->>> voters = PublishedTable.of({"name": ["Ann", "Bob", "Eve"], "zip": ["02138", "02139", "02140"]})
->>> patients = PublishedTable.of({"zip": ["02140", "02138"], "disease": ["flu", "cold"]})
->>> voters.below(patients)
-PublishedTable(5 rows: zip text)
+>>> births = np.datetime64("1950-01-01") + 97 * np.arange(200)
+>>> zips = [f"{2100 + k % 20:05}" for k in range(200)]
+>>> patients = PublishedTable.of({"birth": births, "zip": zips})
+>>> voters = PublishedTable.of({"name": ["Ann", "Bob"], "birth": births[[70, 3]], "zip": ["02110", "02103"]})
+>>> RecordLinkage().link(patients, voters).rows.tolist()
+[70, 3]
 """
 
 from collections.abc import Mapping
@@ -12,12 +14,13 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-from privet.arguments import whole
+from privet.arguments import open_fraction, whole
 from privet.attacks.linkage.records.agreement import ComparedTables, Levels
 from privet.attacks.linkage.records.assignment import BestRows, assign_rows, choose_rows
 from privet.attacks.linkage.records.blocking import CandidatePairs, block_rows
-from privet.attacks.linkage.records.comparisons import Comparison
+from privet.attacks.linkage.records.comparisons import ValueComparison
 from privet.attacks.linkage.records.model import AgreementModel, Evidence, fit_agreement
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable
@@ -27,6 +30,7 @@ from privet.views import Adversary, Numbers
 
 __all__ = ["Links", "RecordLinkage"]
 
+_DECOYS = 1000
 _SAMPLED = 100_000  # other pairs, whose levels stand for those of all pairs that were not compared
 
 
@@ -36,8 +40,9 @@ class Links:
     """What a linkage found: the row of each known person, and how sure it is.
 
     ``rows`` is −1 where it abstains. ``best`` is the likeliest row, also where it is not likely enough.
-    ``confidence`` is the probability of ``best`` by the model. ``levels`` are the levels of agreement of each
-    column in words, to be read beside ``model.m`` and ``model.u``.
+    ``confidence`` is the log odds of ``best`` by the model, and ``threshold`` what a claim had to exceed.
+    ``levels`` are the levels of agreement of each column in words, to be read beside ``model.m`` and
+    ``model.u``.
     """
 
     rows: NDArray[np.int64]
@@ -47,6 +52,12 @@ class Links:
     levels: tuple[tuple[str, ...], ...]
     model: AgreementModel
     compared: int
+    threshold: float
+
+    @property
+    def probability(self) -> Numbers:
+        """The probability of ``best`` by the model."""
+        return np.asarray(expit(self.confidence))
 
     def __repr__(self) -> str:
         claimed = int((self.rows >= 0).sum())
@@ -66,14 +77,20 @@ class RecordLinkage:
     of each of them. A hit among people in the table is the right row; a hit among people who are not in it
     is any row at all. So the baseline is the rate "absent, and still found".
 
+    Columns depend on each other (a zip code and a town), which the model does not know; then it is too sure.
+    ``absent_rate`` raises the threshold so far that at most this share of absent people is claimed: published
+    rows play people of whom it is known that all other rows are somebody else's. This holds if absent people
+    are like published ones (split conformal prediction).
+
     *Reference*: ``model``, ``agreement`` and ``blocking`` name the papers and the deviations from them.
     """
 
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    comparisons: Mapping[str, ValueComparison] = field(default_factory=dict)
     threshold: float = 0.5
+    absent_rate: float | None = None
     one_to_one: bool = False
     frequencies: bool = True
-    pairs_per_row: int = 30
+    pairs_per_row: int = 60
     seed: int = 0
 
     name = "record linkage"
@@ -86,9 +103,11 @@ class RecordLinkage:
     def __post_init__(self) -> None:
         if not 0.5 <= self.threshold < 1:
             raise InvalidArgument(
-                f"'threshold' must be at least 0.5 and below 1, got {self.threshold:g}. Below 0.5 another row "
-                f"may be as likely as the one that is claimed."
+                f"'threshold' must be at least 0.5 and below 1, got {self.threshold:g}. Below 0.5 another "
+                f"row may be as likely as the one that is claimed."
             )
+        if self.absent_rate is not None:
+            open_fraction("absent_rate", self.absent_rate)
         whole("pairs_per_row", self.pairs_per_row)
         whole("seed", self.seed, least=0)
 
@@ -103,26 +122,25 @@ class RecordLinkage:
         known_order, published_order = _sort_rows(compared.known), _sort_rows(compared.published)
         rows = np.concatenate([known_order, len(known) + published_order])
         compared = ComparedTables(compared.stacked.take(rows), len(known), compared.comparisons)
-        pairs = block_rows(
-            compared.known,
-            compared.published,
-            most_pairs=self.pairs_per_row * (len(known) + len(published)),
-        )
-        evidence = self._gather(compared, pairs)
+        pairs = self._block(compared)
+        evidence = self._gather(compared, pairs, compared.corrections)
         model = fit_agreement(evidence)
-        found = self._decide(model, evidence, pairs)
+        found, least = self._decide(model, evidence, pairs), float(logit(self.threshold))
+        if self.absent_rate is not None and model.is_supported:
+            least = max(least, self._calibrate(compared, model))
         back = np.empty(len(known), dtype=np.intp)
         back[known_order] = np.arange(len(known))
         best = np.where(found.rows >= 0, published_order[found.rows], -1)[back]
-        confidence = found.chances[back]
+        confidence = found.log_odds[back]
         return Links(
-            rows=np.where(confidence > self.threshold, best, -1),
+            rows=np.where(confidence > least, best, -1),
             best=best,
             confidence=confidence,
             columns=compared.stacked.names,
             levels=compared.level_names,
             model=model,
             compared=len(pairs),
+            threshold=least,
         )
 
     def run(self, published: PublishedTable, known: PublishedTable, truth: NDArray[np.int64]) -> Recoveries:
@@ -138,8 +156,8 @@ class RecordLinkage:
             )
         if ((truth < -1) | (truth >= len(published))).any() or (truth < 0).all():
             raise InvalidArgument(
-                f"'truth' must be row numbers below {len(published)}, or −1 for absent people, with one person "
-                f"at least who is in the table. Number the rows of the published table from 0."
+                f"'truth' must be row numbers below {len(published)}, or −1 for absent people, with one "
+                f"person at least who is in the table. Number the rows of the published table from 0."
             )
         links = self.link(published, known)
         members = truth >= 0
@@ -158,7 +176,9 @@ class RecordLinkage:
     def _check_tables(self, published: PublishedTable, known: PublishedTable) -> None:
         for name, table in (("published", published), ("known", known)):
             if len(table) == 0:
-                raise InvalidArgument(f"'{name}' must have at least one row, got none. Give the people's rows.")
+                raise InvalidArgument(
+                    f"'{name}' must have at least one row, got none. Give the people's rows."
+                )
         common = [name for name in known.names if name in published]
         if not common:
             raise InvalidArgument(
@@ -177,21 +197,32 @@ class RecordLinkage:
                 f"{', '.join(repr(name) for name in common[:8])}."
             )
 
-    def _gather(self, compared: ComparedTables, pairs: CandidatePairs) -> Evidence:
-        levels = compared.grade(pairs.known, pairs.published)
-        corrections = (
-            compared.frequency_weights(pairs.known, levels) if self.frequencies else np.zeros(len(pairs))
+    def _block(self, compared: ComparedTables) -> CandidatePairs:
+        return block_rows(
+            compared.known, compared.published, most_pairs=self.pairs_per_row * len(compared.stacked)
         )
+
+    def _gather(
+        self, compared: ComparedTables, pairs: CandidatePairs, corrections: list[Numbers]
+    ) -> Evidence:
+        levels = compared.grade(pairs.known, pairs.published)
         known, published = len(compared.known[0]), len(compared.published[0])
         return Evidence.of(
             pairs.known,
             levels,
-            corrections,
+            self._correct(compared, pairs, levels, corrections),
             self._sample_others(compared, pairs, known, published),
             sizes=tuple(len(names) for names in compared.level_names),
             known=known,
             published=published,
         )
+
+    def _correct(
+        self, compared: ComparedTables, pairs: CandidatePairs, levels: Levels, corrections: list[Numbers]
+    ) -> Numbers:
+        if not self.frequencies:
+            return np.zeros(len(pairs))
+        return compared.frequency_weights(pairs.known, levels, corrections)
 
     def _sample_others(
         self, compared: ComparedTables, pairs: CandidatePairs, known: int, published: int
@@ -207,13 +238,36 @@ class RecordLinkage:
         others = drawn[~np.isin(drawn, candidates)]
         return compared.grade((others // published).astype(np.intp), (others % published).astype(np.intp))
 
+    def _calibrate(self, compared: ComparedTables, model: AgreementModel) -> float:
+        """The log odds that at most the chosen share of absent people exceeds."""
+        rate = 1.0 if self.absent_rate is None else self.absent_rate
+        published = len(compared.published[0])
+        drawn = np.sort(experiment(self.seed).permutation(published)[:_DECOYS])
+        decoys = compared.replay_published(drawn)
+        pairs = self._block(decoys)
+        others = pairs.published != drawn[pairs.known]
+        pairs = CandidatePairs(pairs.known[others], pairs.published[others])
+        levels = decoys.grade(pairs.known, pairs.published)
+        evidence = Evidence.of(
+            pairs.known,
+            levels,
+            self._correct(decoys, pairs, levels, compared.corrections),
+            levels[:0],
+            sizes=tuple(len(names) for names in decoys.level_names),
+            known=len(drawn),
+            published=published,
+        )
+        found = np.sort(choose_rows(pairs, model.log_odds(evidence), len(drawn)).log_odds)
+        rank = int(np.ceil((1 - rate) * (len(found) + 1)))
+        return float(found[rank - 1]) if rank <= len(found) else np.inf
+
     def _decide(self, model: AgreementModel, evidence: Evidence, pairs: CandidatePairs) -> BestRows:
         if not model.is_supported:
-            return BestRows(np.full(evidence.known, -1, dtype=np.int64), np.zeros(evidence.known))
-        if not self.one_to_one:
-            return choose_rows(pairs, model.posteriors(evidence), evidence.known)
+            return BestRows.none(evidence.known)
         odds = model.log_odds(evidence)
-        return assign_rows(pairs, odds, evidence.known, evidence.published)
+        if self.one_to_one:
+            return assign_rows(pairs, odds, evidence.known, evidence.published)
+        return choose_rows(pairs, odds, evidence.known)
 
 
 def _sort_rows(columns: list[NDArray[np.int64]]) -> NDArray[np.intp]:

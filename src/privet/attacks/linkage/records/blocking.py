@@ -6,8 +6,8 @@ two counts of each value. Frequent values (Smith) cost most and say least, so th
 from the smallest up, as far as its budget goes. A column whose blocks did not all fit is combined with the
 others of this kind: Smith and the same zip code.
 
-*Reference*: blocking with several passes is Fellegi & Sunter 1969, section 3.3, and Newcombe 1967. Leaving out
-the largest blocks is common practice (Papadakis et al. 2016, "block purging").
+*Reference*: blocking with several passes is Fellegi & Sunter 1969, section 3.3, and Newcombe 1967. Leaving
+out the largest blocks is common practice (Papadakis et al. 2016, "block purging").
 """
 
 from collections.abc import Sequence
@@ -117,7 +117,7 @@ class _Pass:
         fitting = np.ones(len(sizes), dtype=np.bool_)
         if sizes.sum() > budget:
             # Blocks of equal size are taken or left together, so that the order of values does not matter.
-            distinct, members = np.unique(sizes, return_inverse=True)
+            members = np.unique(sizes, return_inverse=True)[1]
             totals = np.cumsum(np.bincount(members, weights=sizes))
             fitting = totals[members] <= budget
         sizes, starts, starts2 = sizes[fitting], self.starts[fitting], self.other_starts[fitting]

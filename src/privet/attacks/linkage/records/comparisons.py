@@ -5,10 +5,10 @@ is "differs"; what is between depends on the kind of values. The levels are fixe
 them is worth is learnt from the tables (``agreement``).
 
 >>> NameComparison().levels
-('equal', 'similarity at least 0.92', 'similarity at least 0.8', 'differs')
->>> names = np.array(["JONES", "JOHNSON", "MARTINEZ"], dtype=object)
+('equal', 'similarity at least 0.92', 'similarity at least 0.88', 'similarity at least 0.7', 'differs')
+>>> names = np.array(["JONES", "JOHNSON", "WILLIAMS"], dtype=object)
 >>> NameComparison().grade(names, np.array([0, 0]), np.array([1, 2])).tolist()
-[2, 3]
+[3, 4]
 """
 
 from abc import ABC, abstractmethod
@@ -25,11 +25,11 @@ from privet.published_tables import PublishedColumn, ValueKind
 
 __all__ = [
     "CodeComparison",
-    "Comparison",
     "DateComparison",
     "ExactComparison",
     "NameComparison",
     "NumberComparison",
+    "ValueComparison",
     "choose_comparison",
 ]
 
@@ -40,7 +40,7 @@ _EQUAL, _DIFFERS = "equal", "differs"
 _CODES_FROM = 0.95  # share of distinct texts that are digits, from which a column is one of codes
 
 
-class Comparison(ABC):
+class ValueComparison(ABC):
     """Levels of agreement of two values, and the level of each pair."""
 
     @property
@@ -61,7 +61,7 @@ class Comparison(ABC):
 
 @final
 @dataclass(frozen=True)
-class ExactComparison(Comparison):
+class ExactComparison(ValueComparison):
     """Equal or not."""
 
     @property
@@ -75,10 +75,10 @@ class ExactComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class NameComparison(Comparison):
-    """Names and other text, by Jaro–Winkler similarity."""
+class NameComparison(ValueComparison):
+    """Names and other text, by Jaro–Winkler similarity. The limits are those of Splink's names."""
 
-    at_least: tuple[float, ...] = (0.92, 0.8)
+    at_least: tuple[float, ...] = (0.92, 0.88, 0.7)
 
     def __post_init__(self) -> None:
         for limit in self.at_least:
@@ -101,7 +101,7 @@ class NameComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class CodeComparison(Comparison):
+class CodeComparison(ValueComparison):
     """Codes such as zip codes and house numbers, by edits: one wrong, missing or exchanged digit."""
 
     edits: int = 1
@@ -120,7 +120,7 @@ class CodeComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class NumberComparison(Comparison):
+class NumberComparison(ValueComparison):
     """Numbers: nearly equal, one digit wrong, or not far apart.
 
     ``tolerance`` is relative to the larger of the two numbers, in absolute value.
@@ -133,7 +133,11 @@ class NumberComparison(Comparison):
 
     @property
     def near(self) -> tuple[str, ...]:
-        return (f"within {self.tolerance / 10:.2g} of itself", "one edit", f"within {self.tolerance:.2g} of itself")
+        return (
+            f"within {self.tolerance / 10:.2g} of itself",
+            "one edit",
+            f"within {self.tolerance:.2g} of itself",
+        )
 
     def grade(self, categories: NDArray[Any], first: Places, second: Places) -> Grades:
         numbers = np.asarray(categories, dtype=np.float64)
@@ -149,15 +153,15 @@ class NumberComparison(Comparison):
 
 @final
 @dataclass(frozen=True)
-class DateComparison(Comparison):
-    """Dates: day and month exchanged, one digit wrong, or two of year, month and day the same.
+class DateComparison(ValueComparison):
+    """Dates: day and month exchanged, one digit wrong, two of year, month and day the same, or near in time.
 
     Text is read as year, month and day if it has eight digits; other text is compared by its digits only.
     """
 
     @property
     def near(self) -> tuple[str, ...]:
-        return ("day and month exchanged", "one digit", "two of year, month and day", "two digits")
+        return ("day and month exchanged", "one digit", "two of year, month and day", "within a year")
 
     def grade(self, categories: NDArray[Any], first: Places, second: Places) -> Grades:
         digits = _write_dates(categories)
@@ -169,13 +173,16 @@ class DateComparison(Comparison):
         both = is_date[first] & is_date[second]
         same_year = year[first] == year[second]
         exchanged = same_year & (month[first] == day[second]) & (day[first] == month[second])
+        months = np.abs(12 * (year[first] - year[second]) + month[first] - month[second])
         parts = 1 * same_year + (month[first] == month[second]) + (day[first] == day[second])
         return np.select(
-            [both & exchanged, edits <= 1, both & (parts == 2), edits <= 2], [1, 2, 3, 4], default=5
+            [both & exchanged, edits <= 1, both & (parts == 2), both & (months <= 12)],
+            [1, 2, 3, 4],
+            default=5,
         ).astype(np.int8)
 
 
-def choose_comparison(column: PublishedColumn) -> Comparison:
+def choose_comparison(column: PublishedColumn) -> ValueComparison:
     """The comparison of a column that nobody chose one for, by the kind of its values.
 
     Text of which nearly all values are digits is a column of codes.
@@ -183,7 +190,7 @@ def choose_comparison(column: PublishedColumn) -> Comparison:
     >>> from privet.published_tables import PublishedTable
     >>> table = PublishedTable.of({"zip": ["02139", "02138"], "name": ["Ann", "Bob"]})
     >>> choose_comparison(table["zip"]), choose_comparison(table["name"])
-    (CodeComparison(edits=1), NameComparison(at_least=(0.92, 0.8)))
+    (CodeComparison(edits=1), NameComparison(at_least=(0.92, 0.88, 0.7)))
     """
     match column.kind:
         case ValueKind.NUMBER:

@@ -19,7 +19,7 @@ all pairs, and not that of candidates, which agree too often. The penalty of ``P
 usual errors keeps m away from 0 and 1. The penalised likelihood rises with every step.
 
 Chance alone makes some pairs agree well, and m can be fitted to these. So the model must explain the tables
-better than "nobody is in both", by the Bayesian information criterion; else ``is_supported`` is False.
+better than "nobody is in both", by a kind of Bayesian information criterion; else ``is_supported`` is False.
 """
 
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ _FLOOR = 1e-12
 class Evidence:
     """The candidate pairs as patterns of levels, and a sample of all other pairs.
 
-    ``rows`` is the known row of each pair. ``patterns`` are the distinct rows of levels, ``which`` the pattern
-    of each pair. ``sampled`` has the number of other pairs with each level, column by column.
+    ``rows`` is the known row of each pair. ``patterns`` are the distinct rows of levels, ``which`` the
+    pattern of each pair. ``sampled`` has the number of other pairs with each level, column by column.
     """
 
     rows: NDArray[np.intp]
@@ -83,17 +83,16 @@ class Evidence:
             if place % 12 == 11:  # patterns stay small numbers, however many columns there are
                 keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        return cls(
-            rows, levels[first], which.astype(np.intp), corrections, sampled, sizes, known, published
-        )
+        return cls(rows, levels[first], which.astype(np.intp), corrections, sampled, sizes, known, published)
 
     def count_levels(self, weights: Numbers) -> list[Numbers]:
         """The sum of the pairs' weights at each level, column by column."""
         totals = np.bincount(self.which, weights=weights, minlength=len(self.patterns))
-        answer = []
+        answer: list[Numbers] = []
         for place, size in enumerate(self.sizes):
             seen = self.patterns[:, place] >= 0
-            answer.append(np.bincount(self.patterns[seen, place], weights=totals[seen], minlength=size))
+            counts = np.bincount(self.patterns[seen, place], weights=totals[seen], minlength=size)
+            answer.append(counts.astype(np.float64, copy=False))
         return answer
 
 
@@ -106,7 +105,12 @@ class AgreementModel:
     u: tuple[Numbers, ...]
     share: float
     objectives: tuple[float, ...] = ()
-    is_supported: bool = True
+    gain: float = 0.0
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether the tables say that somebody is in both."""
+        return self.gain > 0
 
     def log_ratios(self, evidence: Evidence) -> Numbers:
         """log m/u of each candidate pair, over all columns."""
@@ -122,10 +126,6 @@ class AgreementModel:
         prior = np.log(self.share) - np.log(evidence.published) - np.log1p(-self.share)
         answer: Numbers = self.log_ratios(evidence) + prior
         return answer
-
-    def posteriors(self, evidence: Evidence) -> Numbers:
-        """The probability of each candidate pair that it is the same person."""
-        return _normalize(self.log_ratios(evidence), evidence, self.share)[0]
 
 
 def fit_agreement(evidence: Evidence) -> AgreementModel:
@@ -151,13 +151,18 @@ def fit_agreement(evidence: Evidence) -> AgreementModel:
         model = AgreementModel(
             tuple(part / part.sum() for part in m), tuple(_shares(part) for part in u), share
         )
-    nobody = sum(
+    # The penalties of both sides at their best, so that only the tables are compared.
+    nobody = np.log(0.5) + sum(
         float(((a + b + _PSEUDO_PAIRS) * np.log(_shares(a + b))).sum())
-        for a, b in zip(counts, evidence.sampled, strict=True)
+        + float((PSEUDO_MATCHES * prior * np.log(prior)).sum())
+        for a, b, prior in zip(counts, evidence.sampled, usual, strict=True)
     )
+    # What choosing m freely is worth by itself: as in the Bayesian information criterion, with the matches as
+    # the sample and the pseudo-matches as what was known before.
     parameters = 1 + sum(size - 1 for size in evidence.sizes)
-    gain = history[-1] - nobody - 0.5 * parameters * np.log(evidence.known + 1.0)
-    return AgreementModel(model.m, model.u, model.share, tuple(history), bool(gain > 0))
+    matches = model.share * evidence.known
+    gain = history[-1] - nobody - 0.5 * parameters * np.log1p(matches / PSEUDO_MATCHES)
+    return AgreementModel(model.m, model.u, model.share, tuple(history), float(gain))
 
 
 def _normalize(log_ratios: Numbers, evidence: Evidence, share: float) -> tuple[Numbers, float]:

@@ -13,6 +13,7 @@ substring is edited once at most).
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,9 @@ def _take(spellings: Spellings, which: _Places, width: int) -> _Codes:
 def _places_of(rows: _Codes, character: _Codes, width: int) -> _Codes:
     """Bit j of row r: whether place j of the row is the row's ``character``."""
     packed = np.packbits(rows == character[:, None], axis=1, bitorder="little")
-    return packed.view(_WIDTHS[width])[:, 0]
+    bits: Any = packed.view(_WIDTHS[width])
+    places: _Codes = bits[:, 0]
+    return places
 
 
 def _jaro_winkler(spellings: Spellings, first: _Places, second: _Places, width: int) -> Numbers:
@@ -130,7 +133,9 @@ def _jaro_winkler(spellings: Spellings, first: _Places, second: _Places, width: 
     return answer
 
 
-def _count_out_of_order(a: _Codes, b: _Codes, matched: NDArray[np.bool_], taken: _Codes, width: int) -> Numbers:
+def _count_out_of_order(
+    a: _Codes, b: _Codes, matched: NDArray[np.bool_], taken: _Codes, width: int
+) -> Numbers:
     """How many matched characters stand elsewhere in the other string's order of matched characters."""
     other = np.unpackbits(taken.view(np.uint8).reshape(len(taken), -1), axis=1, bitorder="little").astype(
         np.bool_
