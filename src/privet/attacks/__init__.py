@@ -4,7 +4,7 @@ Higher = more likely a member.
 
 ``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
-families of attacks get a folder beside ``membership``.
+families of attacks get a folder beside ``membership``; ``synthetic`` is loaded when somebody first uses it.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -39,6 +39,7 @@ from privet.attacks.membership.white_box import GradientAlignment, GradientNorm,
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
 from privet.attacks.quantities import Quantities, quantity_records
+from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -94,6 +95,10 @@ __all__ = [
     "signal",
     "signals",
 ]
+
+_MODULES = {"synthetic": ""}
+
+__getattr__, _ = load_lazily(__name__, _MODULES)
 
 
 check_public_calls(__name__)

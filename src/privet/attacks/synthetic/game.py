@@ -35,7 +35,7 @@ from privet.scores import Bits
 __all__ = ["SyntheticGame", "draw_game", "require_rows"]
 
 MOST_COLUMNS = 1000  # distances read every column of every pair of rows
-_RARE = 1e-3  # the false-alarm rate of the warning about a control that overlaps
+_RARE = 1e-6  # the false-alarm rate of the warning about a control that overlaps
 
 
 @final

@@ -53,7 +53,7 @@ def numbers_of(column: PublishedColumn) -> Numbers:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Scaled:
+class _ScaledColumn:
     """A column of both tables, scaled: numbers whose differences count, or codes that are equal or not."""
 
     of_rows: NDArray[np.generic]
@@ -62,7 +62,9 @@ class _Scaled:
     missing_searched: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, column: PublishedColumn, searched: PublishedColumn, scale: PublishedColumn) -> "_Scaled":
+    def of(
+        cls, column: PublishedColumn, searched: PublishedColumn, scale: PublishedColumn
+    ) -> "_ScaledColumn":
         if column.kind is ValueKind.TEXT:
             return cls(column.codes.astype(np.int32), searched.codes.astype(np.int32), None, None)
         here, there = numbers_of(column), numbers_of(searched)
@@ -112,7 +114,7 @@ def distance_blocks(
     the searched table.
     """
     ranges = searched if scale is None else scale
-    columns = [_Scaled.of(rows[name], searched[name], ranges[name]) for name in names]
+    columns = [_ScaledColumn.of(rows[name], searched[name], ranges[name]) for name in names]
     size = max(1, min(len(rows), _BLOCK_BYTES // (4 * len(searched))))
     part = np.empty((size, len(searched)), dtype=np.float32)
     for start in range(0, len(rows), size):

@@ -184,7 +184,7 @@ class Inference:
         self._require_secret(synthetic, original, control)
         judged = (_with_secret(table, self.secret) for table in (original, control))
         game = draw_game(synthetic, *judged, targets=self.targets, seed=self.seed)
-        known = self._known(game.names)
+        known = self._choose_known(game.names)
         of_synthetic, of_people = game.synthetic[self.secret], game.people[self.secret]
         exact = of_synthetic.kind is ValueKind.TEXT or _count_distinct(of_synthetic) <= _FEW
         secrets, truths = (_secrets(column, exact=exact) for column in (of_synthetic, of_people))
@@ -225,7 +225,7 @@ class Inference:
                 f"synthetic, the original and the control table have."
             )
 
-    def _known(self, names: Sequence[str]) -> tuple[str, ...]:
+    def _choose_known(self, names: Sequence[str]) -> tuple[str, ...]:
         known = (
             tuple(name for name in names if name != self.secret) if self.known is None else tuple(self.known)
         )

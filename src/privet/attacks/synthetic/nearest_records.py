@@ -18,6 +18,7 @@ ceiling of a claim holds (``game``).
 attacks; Platzer & Reutterer 2021 for the comparison with a holdout of the same size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -75,12 +76,11 @@ class NearestFound(NamedTuple):
     distances: NearestDistances
 
 
-class _Searched(NamedTuple):
-    """By person: the distance to the nearest synthetic row. By synthetic row: the distances to the nearest
-    person of each side, and how far the nearest of all is shared, as weights of people.
+class _SideDistances(NamedTuple):
+    """By synthetic row: the distances to the nearest person of each side. By person: of how many rows they
+    are the nearest of all, where rows that have several share themselves out.
     """
 
-    of_people: Numbers
     to_original: Numbers
     to_control: Numbers
     weights: Numbers
@@ -114,33 +114,34 @@ class NearestRecord:
     ) -> NearestFound:
         """The same, with the distances in the other direction, from synthetic rows to people."""
         game = draw_game(synthetic, original, control, targets=self.targets, seed=self.seed)
-        found = _search(game)
+        of_people, of_rows = _find_nearest(game.people, game.synthetic, game.names)
         recoveries = Recoveries(
             self.name,
             _ADVERSARY,
             f"among the {self.closest:.0%} of people nearest to a synthetic row",
-            find_closest(found.of_people, self.closest),
+            find_closest(of_people, self.closest),
             game.members,
-            distances=found.of_people,
-            confidence=_clearness(found.of_people),
+            distances=of_people,
+            confidence=_measure_clearness(of_people),
         )
-        mass = float(found.weights.sum())
-        share = float(found.weights[game.members].sum()) / mass
+        return NearestFound(recoveries, self._measure_distances(game, of_rows))
+
+    def _measure_distances(self, game: SyntheticGame, of_rows: NDArray[np.float32]) -> NearestDistances:
+        sides = _compare_sides(game, of_rows)
+        rows = len(game.synthetic)
+        share = float(sides.weights[game.members].sum()) / rows
         generator = np.random.default_rng(self.seed)
         exchanged = [
-            found.weights[generator.permutation(game.members)].sum() / mass for _ in range(_EXCHANGES)
+            sides.weights[generator.permutation(game.members)].sum() / rows for _ in range(_EXCHANGES)
         ]
         as_large = int((np.array(exchanged) >= share - 1e-12).sum())
-        return NearestFound(
-            recoveries,
-            NearestDistances(
-                len(game.synthetic),
-                len(game) // 2,
-                float(np.median(found.to_original)),
-                float(np.median(found.to_control)),
-                share,
-                (as_large + 1) / (_EXCHANGES + 1),
-            ),
+        return NearestDistances(
+            rows,
+            len(game) // 2,
+            float(np.median(sides.to_original)),
+            float(np.median(sides.to_control)),
+            share,
+            (as_large + 1) / (_EXCHANGES + 1),
         )
 
 
@@ -151,29 +152,38 @@ def find_closest(distances: Numbers, share: float) -> Bits:
     return closest
 
 
-def _clearness(distances: Numbers) -> Numbers:
+def _measure_clearness(distances: Numbers) -> Numbers:
     """How far a distance is from the middle: of hits the nearest are surest, of misses the farthest."""
     return np.abs(distances - np.median(distances))
 
 
-def _search(game: SyntheticGame) -> _Searched:
+def _find_nearest(
+    people: PublishedTable, synthetic: PublishedTable, names: Sequence[str]
+) -> tuple[Numbers, NDArray[np.float32]]:
+    """The distance of each person to the nearest synthetic row, and of each row to the nearest person."""
+    of_people = np.empty(len(people))
+    of_rows = np.full(len(synthetic), np.inf, dtype=np.float32)
+    for start, block in distance_blocks(people, synthetic, names):
+        of_people[start : start + len(block)] = block.min(axis=1)
+        np.minimum(of_rows, block.min(axis=0), out=of_rows)
+    return of_people, of_rows
+
+
+def _compare_sides(game: SyntheticGame, nearest: NDArray[np.float32]) -> _SideDistances:
+    """What is measured with the coins, after the attack; ``nearest`` is how far each row is from anybody."""
     rows = len(game.synthetic)
-    of_people = np.empty(len(game))
     to_sides = np.full((2, rows), np.inf, dtype=np.float32)
+    ties, sets = np.zeros(rows), []
     for start, block in distance_blocks(game.people, game.synthetic, game.names):
         coins = game.members[start : start + len(block)]
-        of_people[start : start + len(block)] = block.min(axis=1)
         for side, chosen in enumerate((coins, ~coins)):
             if chosen.any():
                 np.minimum(to_sides[side], block[chosen].min(axis=0), out=to_sides[side])
-    nearest = to_sides.min(axis=0)
-    ties, sets = np.zeros(rows), []
-    for _, block in distance_blocks(game.people, game.synthetic, game.names):
-        nearest_here = block == nearest
-        ties += nearest_here.sum(axis=0)
-        sets.append(np.packbits(nearest_here, axis=1))  # one bit for each pair
+        is_nearest = block == nearest
+        ties += is_nearest.sum(axis=0)
+        sets.append(np.packbits(is_nearest, axis=1))  # one bit for each pair
     weights = np.concatenate([np.unpackbits(bits, axis=1, count=rows) @ (1.0 / ties) for bits in sets])
-    return _Searched(of_people, to_sides[0].astype(float), to_sides[1].astype(float), weights)
+    return _SideDistances(to_sides[0].astype(np.float64), to_sides[1].astype(np.float64), weights)
 
 
 @final

@@ -1,10 +1,11 @@
 """Predicates that match exactly one row of a synthetic table, made from that table alone.
 
 A predicate is a conjunction of conditions on columns: a value is equal to v, at most v, or at least v. A
-missing value is a value, too. *Univariate* predicates have one condition: a value that occurs once, or the
-smallest or largest number. *Multivariate* ones take a random synthetic row and a few of its columns. Half of
+missing value is a value, too. *Univariate* predicates have one condition: the smallest or largest number, or
+a value that occurs once. *Multivariate* ones take a random synthetic row and a few of its columns. Half of
 them, by a coin, ask for the very numbers of the row; the others ask for numbers at least or at most as
-extreme, seen from the median, which survives a generator that moves numbers a little.
+extreme, seen from the median, which survives a generator that moves numbers a little. A number that no other
+synthetic row has is always asked for in this way: it may have been drawn inside of a bin.
 
 *Reference*: Giomi et al. 2022, "A unified framework for quantifying privacy risk in synthetic data",
 section 4.1. Deviations: no predicate is made twice, and where fewer exist than were asked for, only those
@@ -23,13 +24,20 @@ from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 from privet.scores import Bits
 from privet.views import Numbers
 
-__all__ = ["Comparison", "Condition", "Predicate", "TableValues", "make_multivariate", "make_univariate"]
+__all__ = [
+    "Condition",
+    "Predicate",
+    "PredicateOperator",
+    "TableValues",
+    "make_multivariate",
+    "make_univariate",
+]
 
 _TRIES = 20  # rows that are drawn for each multivariate predicate that is wanted, at most
 
 
 @final
-class Comparison(StrEnum):
+class PredicateOperator(StrEnum):
     """How a condition compares."""
 
     EQUAL = "="
@@ -43,7 +51,7 @@ class Condition:
     """One column compared with one value: a code where equality is asked for, else a number."""
 
     column: str
-    comparison: Comparison
+    comparison: PredicateOperator
     value: float
 
 
@@ -73,11 +81,11 @@ class TableValues:
         found: Bits = np.ones(len(self.table), dtype=np.bool_)
         for condition in predicate:
             match condition.comparison:
-                case Comparison.EQUAL:
+                case PredicateOperator.EQUAL:
                     found &= self.table[condition.column].codes == int(condition.value)
-                case Comparison.AT_MOST:
+                case PredicateOperator.AT_MOST:
                     found &= self._numbers[condition.column] <= condition.value
-                case Comparison.AT_LEAST:
+                case PredicateOperator.AT_LEAST:
                     found &= self._numbers[condition.column] >= condition.value
         return found
 
@@ -85,25 +93,29 @@ class TableValues:
 def make_univariate(
     synthetic: TableValues, count: int, generator: np.random.Generator
 ) -> tuple[Predicate, ...]:
-    """Different predicates of one column, ``count`` at most, drawn from all that match one synthetic row."""
-    every = [
-        (condition,) for column in synthetic.table.columns for condition in _rare_values(column, synthetic)
-    ]
-    chosen = np.sort(generator.permutation(len(every))[:count])
-    return tuple(every[place] for place in chosen)
+    """Different predicates of one column, ``count`` at most: the extremes first, then values that occur once,
+    in a random order.
+    """
+    every = [condition for column in synthetic.table.columns for condition in _rare_values(column, synthetic)]
+    shuffled = [every[place] for place in generator.permutation(len(every))]
+    shuffled.sort(key=lambda condition: condition.comparison is PredicateOperator.EQUAL)
+    return tuple((condition,) for condition in shuffled[:count])
 
 
 def _rare_values(column: PublishedColumn, synthetic: TableValues) -> Iterator[Condition]:
     counts = np.bincount(column.codes, minlength=len(column.categories) + 1)
     for code in np.flatnonzero(counts == 1):
-        yield Condition(column.name, Comparison.EQUAL, float(code))
+        yield Condition(column.name, PredicateOperator.EQUAL, float(code))
     if column.kind is ValueKind.TEXT:
         return
     known = synthetic.numbers(column.name)
     known = known[~np.isnan(known)]
     if len(known) == 0:
         return
-    for comparison, edge in ((Comparison.AT_MOST, known.min()), (Comparison.AT_LEAST, known.max())):
+    for comparison, edge in (
+        (PredicateOperator.AT_MOST, known.min()),
+        (PredicateOperator.AT_LEAST, known.max()),
+    ):
         if (known == edge).sum() == 1:
             yield Condition(column.name, comparison, float(edge))
 
@@ -119,29 +131,37 @@ def make_multivariate(
         for column in synthetic.table.columns
         if column.kind is not ValueKind.TEXT
     }
+    repeated = {name: np.bincount(synthetic.table[name].codes) > 1 for name in medians}
     found: dict[Predicate, None] = {}
     for _ in range(_TRIES * count):
         if len(found) == count:
             break
         row = int(generator.integers(len(synthetic.table)))
         chosen = [names[place] for place in sorted(generator.choice(len(names), width, replace=False))]
-        predicate = _describe_row(synthetic, row, chosen, medians, exact=bool(generator.random() < 0.5))
+        exact = bool(generator.random() < 0.5)
+        halved = {
+            name: medians[name]
+            for name in chosen
+            if name in medians and not (exact and repeated[name][synthetic.table[name].codes[row]])
+        }
+        predicate = _describe_row(synthetic, row, chosen, halved)
         if predicate not in found and synthetic.match(predicate).sum() == 1:
             found[predicate] = None
     return tuple(found)
 
 
 def _describe_row(
-    synthetic: TableValues, row: int, names: Sequence[str], medians: dict[str, float], *, exact: bool
+    synthetic: TableValues, row: int, names: Sequence[str], medians: dict[str, float]
 ) -> Predicate:
+    """Conditions that the row satisfies: half lines in the columns with a median, equality in the others."""
     conditions = []
     for name in names:
         code = int(synthetic.table[name].codes[row])
-        if exact or code == 0 or name not in medians:
-            conditions.append(Condition(name, Comparison.EQUAL, float(code)))
+        if code == 0 or name not in medians:
+            conditions.append(Condition(name, PredicateOperator.EQUAL, float(code)))
             continue
         value = float(synthetic.numbers(name)[row])
-        side = Comparison.AT_LEAST if value > medians[name] else Comparison.AT_MOST
+        side = PredicateOperator.AT_LEAST if value > medians[name] else PredicateOperator.AT_MOST
         conditions.append(Condition(name, side, value))
     return tuple(conditions)
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet.arguments import whole
-from privet.attacks.synthetic.game import SyntheticGame, draw_game
+from privet.attacks.synthetic.game import draw_game
 from privet.attacks.synthetic.predicates import Predicate, TableValues, make_multivariate, make_univariate
 from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
@@ -32,14 +33,15 @@ _ADVERSARY = Adversary(
     knows="nothing else; who is described is looked up afterwards",
     wants="a description that fits exactly one person",
 )
+_MOST, _LEAST, _MOST_ROWS = 5000, 100, 10**8  # predicates, and rows that all of them are compared with
 
 
 @final
 @dataclass(frozen=True)
 class PredicateCounts:
-    """How many predicates were asked for and exist, and how many match exactly one row of either side.
+    """How many predicates were asked for and found, and how many match exactly one row of either side.
 
-    Where fewer exist than were asked for, shares are of those that exist.
+    Where fewer were found than were asked for, shares are of those that were found.
     """
 
     asked: int
@@ -48,7 +50,7 @@ class PredicateCounts:
     control: int
 
     def __str__(self) -> str:
-        fewer = "" if self.made == self.asked else f"; {self.asked:,} were asked for, and no more exist"
+        fewer = "" if self.made == self.asked else f"; {self.asked:,} were asked for, and no more were found"
         return (
             f"{self.original:,} of {self.made:,} predicates match exactly one row of the original, "
             f"{self.control:,} exactly one of a control of the same size{fewer}"
@@ -62,13 +64,12 @@ class SingledOut(NamedTuple):
     counts: PredicateCounts
 
 
-class _Matches(NamedTuple):
-    """By person: whether a predicate fits nobody else, and how many fit. By predicate: rows on both sides."""
+class _PredicateMatches(NamedTuple):
+    """By person: whether a predicate fits nobody else, and how many fit. By predicate: the people it fits."""
 
     alone: Bits
     fitting: Labels
-    original: Labels
-    control: Labels
+    people: list[NDArray[np.intp]]
 
 
 @final
@@ -79,7 +80,8 @@ class SinglingOut:
     *Adversary*: sees the synthetic table and nothing else; wants a description that fits one person.
 
     ``columns`` = 1 makes univariate predicates, more make multivariate ones of so many columns.
-    ``predicates`` is how many are tried; None tries as many as the original has rows, 5,000 at most.
+    ``predicates`` is how many are tried; None tries as many as the original has rows, 5,000 at most, and
+    fewer for tables of more than 20,000 rows.
 
     >>> ages = PublishedTable.of({"age": np.arange(40) ** 2})
     >>> others = PublishedTable.of({"age": np.arange(40) ** 2 + 1})
@@ -111,9 +113,9 @@ class SinglingOut:
     ) -> SingledOut:
         """The same, with the counts of predicates."""
         game = draw_game(synthetic, original, control, seed=self.seed)
-        asked = min(len(original), _MOST) if self.predicates is None else self.predicates
+        asked = _choose_count(len(original)) if self.predicates is None else self.predicates
         predicates = self._make(TableValues.of(game.synthetic), asked)
-        matches = _match(predicates, game)
+        matches = _match(predicates, TableValues.of(game.people), TableValues.of(game.bystanders))
         recoveries = Recoveries(
             self.name,
             _ADVERSARY,
@@ -122,8 +124,10 @@ class SinglingOut:
             game.members,
             confidence=matches.fitting.astype(np.float64),
         )
-        one = [int((side == 1).sum()) for side in (matches.original, matches.control)]
-        return SingledOut(recoveries, PredicateCounts(asked, len(predicates), *one))
+        inside = np.array([int(game.members[found].sum()) for found in matches.people], dtype=np.int64)
+        total = np.array([len(found) for found in matches.people], dtype=np.int64)
+        one_inside, one_outside = int((inside == 1).sum()), int((total - inside == 1).sum())
+        return SingledOut(recoveries, PredicateCounts(asked, len(predicates), one_inside, one_outside))
 
     def _make(self, synthetic: TableValues, asked: int) -> tuple[Predicate, ...]:
         generator = np.random.default_rng(self.seed)
@@ -137,22 +141,25 @@ class SinglingOut:
         return make_multivariate(synthetic, asked, self.columns, generator)
 
 
-_MOST = 5000
+def _choose_count(rows: int) -> int:
+    """As many predicates as rows, within what is looked at in seconds."""
+    return min(rows, _MOST, max(_LEAST, _MOST_ROWS // rows))
 
 
-def _match(predicates: tuple[Predicate, ...], game: SyntheticGame) -> _Matches:
-    people, bystanders = TableValues.of(game.people), TableValues.of(game.bystanders)
-    alone = np.zeros(len(game), dtype=np.bool_)
-    fitting = np.zeros(len(game), dtype=np.int64)
-    sides = np.zeros((2, len(predicates)), dtype=np.int64)
-    for place, predicate in enumerate(predicates):
-        found = people.match(predicate)
-        fitting += found
-        inside = int((found & game.members).sum())
-        sides[:, place] = inside, int(found.sum()) - inside
-        if found.sum() == 1 and not bystanders.match(predicate).any():
-            alone |= found
-    return _Matches(alone, fitting, sides[0], sides[1])
+def _match(
+    predicates: tuple[Predicate, ...], people: TableValues, bystanders: TableValues
+) -> _PredicateMatches:
+    """Look up whom the predicates fit. The coins are not among the arguments."""
+    alone = np.zeros(len(people.table), dtype=np.bool_)
+    fitting = np.zeros(len(people.table), dtype=np.int64)
+    places = []
+    for predicate in predicates:
+        found = np.flatnonzero(people.match(predicate))
+        places.append(found)
+        fitting[found] += 1
+        if len(found) == 1 and not bystanders.match(predicate).any():
+            alone[found] = True
+    return _PredicateMatches(alone, fitting, places)
 
 
 check_public_calls(__name__)
