@@ -100,6 +100,9 @@ def test_synthetic_tables_are_attacked_by_their_original():
     assert "exact copies" in attacks_of(report)
     assert "exact match" not in attacks_of(report)
     assert report.audits[0].standing is Standing.LEAKS
+    assert not report.audits[0].table.rows_are_people
+    page = document(report)
+    assert "finds their row" not in page
     claimed = audit(inside, original=inside, control=outside, ledger=LEDGER)
     assert claimed.audits[0].standing is Standing.BROKEN
     assert all(each.ceiling is not None for each in claimed.audits[0].recoveries)

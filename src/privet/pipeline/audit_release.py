@@ -110,7 +110,7 @@ def audit_release(
         key=key,
         original=None if original is None else read_published("original", original),
         control=None if control is None else read_published("control", control),
-        rows_are_people=ledger is None,
+        rows_are_people=ledger is None and original is None,
         seed=seed,
     )
     failure = 1 - confidence
@@ -123,6 +123,7 @@ def audit_release(
         population=None if population is None else read_published("population", population, names),
         fraction=sampling_fraction,
         confidence=1 - _POPULATION_SHARE * failure,
+        rows_are_people=game.rows_are_people,
     )
     found = run_attacks(game)
     claim = None if ledger is None else account(ledger)

@@ -37,6 +37,7 @@ def measure_table(
     population: PublishedTable | None,
     fraction: float | None,
     confidence: float,
+    rows_are_people: bool,
 ) -> TableFacts:
     """All measures of a table that need no adversary."""
     unique = measure_uniqueness(published, quasi, largest=largest)
@@ -56,6 +57,7 @@ def measure_table(
         t_closeness=None if diversity is None else diversity.closeness,
         t_ordered=None if diversity is None else diversity.ordered,
         homogeneous_share=None if diversity is None else diversity.homogeneous,
+        rows_are_people=rows_are_people,
         presence=None if population is None else measure_presence(published, population, quasi),
         population=None if fraction is None else _population(unique.class_sizes, fraction, confidence),
     )

@@ -109,7 +109,9 @@ def _table_assumptions(audit: ModelAudit) -> list[str]:
     return [
         "An adversary knows the quasi-identifiers of a person as they stand in the table. One who knows "
         "other columns finds more.",
-        "A row is a person. A target who is left out is looked for in the same table without their row.",
+        "A row is a person. A target who is left out is looked for in the same table without their row."
+        if audit.table is not None and audit.table.rows_are_people
+        else "Chance alone decided who was in the original and who is in the control.",
         f"All bounds on ε and intervals hold together with {percent(audit.confidence)} confidence.",
         "What is measured is a lower bound: what other attacks would find is not known.",
         *_proof_assumption(audit),

@@ -61,6 +61,7 @@ class TableFacts:
     ``l_diversity`` counts distinct values of the secret in the worst class, ``l_entropy`` is l by entropy,
     ``t_closeness`` the largest distance of a class from the table. They are None without a secret.
     ``presence`` is δ: between which probabilities a reader knows that somebody of the population is in.
+    ``rows_are_people`` is False for a synthetic table, whose rows are nobody's.
     """
 
     rows: int
@@ -78,6 +79,7 @@ class TableFacts:
     homogeneous_share: float | None = None
     presence: Interval | None = None
     population: PopulationShare | None = None
+    rows_are_people: bool = True
 
     def __repr__(self) -> str:
         return (

@@ -7,12 +7,23 @@ from privet.reporting.table_facts import PopulationShare, TableFacts
 
 __all__ = ["table_advice", "table_sentences"]
 
+_PROVE_SYNTHETIC = Advice(
+    "Make the synthetic table with a proof.",
+    "No list of attacks is complete. “privet synthesize” makes a table with an ε that caps every attack; audit "
+    "that one with its ledger.",
+)
 _FEW = 5  # a class below this size is small
 
 
 def table_sentences(found: TableFacts) -> list[str]:
     """What the table shows by itself."""
     known = ", ".join(found.quasi)
+    if not found.rows_are_people:
+        return [
+            f"{percent(found.unique_share)} of {count(found.rows)} rows are unique by {known}. The table is "
+            f"said to be synthetic: its rows are nobody's, so this alone says nothing about people. The "
+            f"attacks say whether people of the original can be found."
+        ]
     sentences = [
         f"{percent(found.unique_share)} of {count(found.rows)} rows are unique by {known}: whoever knows "
         f"these of a person finds their row. The smallest class has {_rows(found.k_anonymity)}."
@@ -61,6 +72,8 @@ def table_advice(audit: ModelAudit) -> list[Advice]:
     found = audit.table
     if found is None:
         return []
+    if not found.rows_are_people:
+        return [] if audit.claim is not None else [_PROVE_SYNTHETIC]
     pieces = []
     if found.k_anonymity < _FEW:
         worst = found.curve[min(1, len(found.curve) - 1)].worst[0]

@@ -14,6 +14,7 @@ def table_figures(table: TableFacts) -> _Plain:
     """Uniqueness, classes, and the secret within them. No value of the table is among the figures."""
     return {
         "rows": table.rows,
+        "rows_are_people": table.rows_are_people,
         "quasi": list(table.quasi),
         "secret": table.secret,
         "unique_share": table.unique_share,
