@@ -9,8 +9,8 @@ __all__ = ["table_advice", "table_sentences"]
 
 _PROVE_SYNTHETIC = Advice(
     "Make the synthetic table with a proof.",
-    "No list of attacks is complete. “privet synthesize” makes a table with an ε that caps every attack; audit "
-    "that one with its ledger.",
+    "No list of attacks is complete. “privet synthesize” makes a table with an ε that caps every attack; "
+    "audit that one with its ledger.",
 )
 _FEW = 5  # a class below this size is small
 
