@@ -15,7 +15,7 @@ from privet.cli.recovery_table import recovery_table
 from privet.cli.report_file import key_for, report_file
 from privet.cli.saving import Saved, save_report
 from privet.errors import ProgramFailed
-from privet.pipeline.audit_release import audit_release
+from privet.pipeline.release_audit import audit_release
 from privet.reporting import ModelAudit, Report
 from privet.reporting.documents.plain_data import model_figures
 from privet.reporting.table_facts import TableFacts

@@ -7,10 +7,10 @@ gives a report with fingerprints (``identification``) and the call that reproduc
 """
 
 from privet.pipeline.audit_model import audit, audit_scores
-from privet.pipeline.audit_release import audit_release
 from privet.pipeline.choosing import ATTACKS
 from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
+from privet.pipeline.release_audit import audit_release
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
