@@ -10,6 +10,7 @@ import privet
 from privet.cli import main
 from privet.errors import InvalidArgument
 from privet.events import Gaussian
+from privet.reporting.caution import audit_badge
 from privet.reporting.documents.report_json import document, read_document
 from privet.reporting.facts import Standing
 
@@ -65,7 +66,9 @@ def test_the_same_seed_gives_the_same_figures():
 
 def test_a_large_class_is_no_leak():
     table = {"sex": np.arange(800) % 2, "disease": np.arange(800) // 2 % 2 * 0 + np.arange(800) % 2}
-    assert audit(table, quasi=["sex"]).audits[0].standing is Standing.NOT_DETECTED
+    found = audit(table, quasi=["sex"]).audits[0]
+    assert found.standing is Standing.NOT_DETECTED
+    assert audit_badge(found).word == "Not detected at this power"
 
 
 def test_a_second_table_is_linked_and_the_absent_are_counted():

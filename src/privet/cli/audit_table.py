@@ -9,7 +9,16 @@ from privet.bounds import Interval
 from privet.cli.audit_inputs import ledger_from
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
-from privet.cli.output import CliAnswer, caveat_text, facts, fixed_down, fixed_up, paragraph, table
+from privet.cli.output import (
+    CliAnswer,
+    caveat_text,
+    facts,
+    fixed_down,
+    fixed_up,
+    paragraph,
+    table,
+    write_progress,
+)
 from privet.cli.printable import one_line
 from privet.cli.recovery_table import recovery_table
 from privet.cli.report_file import key_for, report_file
@@ -28,6 +37,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     limits = [limits_from(text) for text in arguments.fail_above or ()]
     out = None if arguments.out is None else report_file(arguments.out)
     fingerprint_key, kept = key_for(arguments.fingerprint_key, out)
+    write_progress("Measuring and attacking the table …")
     try:
         report = audit_release(
             arguments.data,
@@ -52,6 +62,8 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
             "There must be enough memory for the table, and there was not. Name fewer columns, or give a "
             "sample of the rows."
         ) from None
+    finally:
+        write_progress("")
     command = one_line(shlex.join(["privet", *arguments.words]))
     report = replace(report, origin=replace(report.origin, command=command))
     saved = save_report(report, out, kept)
