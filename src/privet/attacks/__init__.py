@@ -4,8 +4,8 @@ Higher = more likely a member.
 
 ``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
-families of attacks get a folder beside ``membership``; ``synthetic`` is loaded when somebody first uses it.
-families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``.
+families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``,
+``linkage``, ``synthetic`` and ``text``. The last three are loaded when somebody first uses them.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -113,7 +113,7 @@ __all__ = [
     "signals",
 ]
 
-_MODULES = {"synthetic": ""}
+_MODULES = {"linkage": "", "synthetic": "", "text": ""}
 
 __getattr__, _ = load_lazily(__name__, _MODULES)
 
