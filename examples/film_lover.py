@@ -57,7 +57,9 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
         )
         _draw(axis, title, curves)
     axes[1].legend(loc="center right", fontsize=9)
-    print("\nA handful of ratings is a name. Taking out the dates costs an attacker a few ratings more, and no more than that.")
+    print(
+        "\nA handful of ratings is a name. Taking out the dates costs an attacker a few ratings more, and no more than that."
+    )
     return save(figure, out, "film_lover.png")
 
 

@@ -90,7 +90,11 @@ def _releases() -> dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Colu
     return {
         "date, zip, sex": lambda b, z, s: {"birth": b, "zip": z, "sex": s},
         "date, sex": lambda b, z, s: {"birth": b, "sex": s},
-        "month, zip, sex": lambda b, z, s: {"month": b.astype("datetime64[M]").astype(str), "zip": z, "sex": s},
+        "month, zip, sex": lambda b, z, s: {
+            "month": b.astype("datetime64[M]").astype(str),
+            "zip": z,
+            "sex": s,
+        },
         "year, zip, sex": lambda b, z, s: {"year": year(b), "zip": z, "sex": s},
         "decade, sex": lambda b, z, s: {"decade": year(b) // 10, "sex": s},
     }

@@ -151,7 +151,10 @@ def draw_curves(curves, folder):
         axis.grid(alpha=0.3)
     for axis in axes.ravel()[len(shown) :]:
         axis.set_visible(False)
-    axes[0, 0].legend(fontsize=8, loc="center right", title="● re-identified, × absent and still found")
+    lines, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        lines, names, loc="outside lower center", ncols=4, title="● re-identified    × absent, and still found"
+    )
     figure.savefig(folder / "histories.png", dpi=120)
 
 

@@ -37,6 +37,7 @@ _MODULES = {
     "audit_recoveries": "pipeline",
     "audit_release": "pipeline",
     "audit_scores": "pipeline",
+    "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
     "accounting": "",
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
+    from privet.pipeline import audit, audit_recoveries, audit_scores
+    from privet.pipeline.rehearsal import rehearse
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -103,6 +106,7 @@ __all__ = [
     "errors",
     "events",
     "mechanisms",
+    "rehearse",
     "release",
     "releasing",
     "reporting",

@@ -66,6 +66,46 @@ def test_the_scoreboard_is_that_of_the_paper():
     assert np.array_equal(found.people, np.where(eccentricity > 1.5, expected.argmax(axis=1), -1))
 
 
+def log_odds_by_loops(released, knowledge, attack):
+    """The formula in the docstring of ``likelihood``, person by person."""
+    entries = {
+        (p, i): (v, d)
+        for p, i, v, d in zip(released.person, released.item, released.value, released.day, strict=True)
+    }
+    people, answer = range(len(released.people)), []
+    for target in range(len(knowledge.people)):
+        ratios = np.ones(len(people))
+        for known in np.flatnonzero(knowledge.person == target):
+            item = knowledge.item[known]
+            having = [p for p in people if (p, item) in entries]
+            factors = np.full(len(people), attack.wrong)
+            for person in having:
+                ratio = len(released) / len(having) / released.sizes[person]
+                for place, (mine, everybody, scale) in enumerate(
+                    (
+                        (knowledge.value[known], released.value, attack.value_scale),
+                        (knowledge.day[known], released.day, attack.day_scale),
+                    )
+                ):
+                    near = {p: np.exp(-abs(entries[p, item][place] - mine) / scale) for p in having}
+                    anywhere = np.exp(-np.abs(everybody - mine) / scale).mean()
+                    ratio *= near[person] / ((sum(near.values()) + anywhere) / (len(having) + 1))
+                factors[person] += (1 - attack.wrong) * ratio
+            ratios *= factors
+        best = int(ratios.argmax())
+        answer.append(np.log(ratios[best] / (len(people) + ratios.sum() - ratios[best])))
+    return np.array(answer)
+
+
+def test_the_likelihood_is_that_of_its_docstring():
+    histories = ratings(people=40, items=60)
+    knowledge = KnownItems(3, wrong=1, day_error=14).draw(histories, np.arange(15), experiment(1))
+    attack = HistoryLikelihood()
+    assert len(np.unique(histories.day)) < 1001  # no quantiles
+    found = attack.identify(histories, knowledge)
+    assert found.confidence == pytest.approx(log_odds_by_loops(histories, knowledge, attack))
+
+
 def test_parts_of_targets_give_the_same_scores(monkeypatch):
     histories = ratings(people=60, items=80)
     knowledge = KnownItems(3).draw(histories, np.arange(30), experiment(2))
@@ -145,6 +185,7 @@ def test_twins_are_never_claimed(attack):
     knowledge = KnownItems(6).draw(doubled, np.arange(40), experiment(1))
     found = attack.identify(doubled, knowledge)
     assert (found.people[:20] == -1).all()
+    assert (found.best[:20] == -1).all()
     assert (found.people[20:] == np.arange(20, 40)).mean() > 0.5
 
 

@@ -310,6 +310,16 @@ def test_inference_hits_are_right_values():
     assert len(found) < 160  # people without the secret are not judged
 
 
+def test_equally_near_rows_vote_and_numbers_take_their_median():
+    synthetic = {"known": ["a"] * 5 + ["b"], "word": ["x", "y", "y", "y", "z", "z"]}
+    original, control = {"known": ["a", "b"], "word": ["y", "z"]}, {"known": ["a", "b"], "word": ["x", "x"]}
+    found = Inference("word").run(*(PublishedTable.of(table) for table in (synthetic, original, control)))
+    assert found.hits.tolist() == found.members.tolist()
+    people, rows = (table.select(["known"]) for table in stack(original, synthetic))
+    wide = NearestGuess(2).guess(people, rows, np.array([1.0, 2, 3, 40, 50, 9]), exact=False)
+    assert wide.guesses.tolist() == [3.0, 6.0]  # of b: its row, and all rows that are second nearest
+
+
 def test_a_learnt_guess_finds_a_relation_and_no_leak():
     generator = np.random.default_rng(0)
 

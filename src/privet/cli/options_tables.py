@@ -31,7 +31,7 @@ _STATISTICS = (
 
 def add_release_options(command: argparse.ArgumentParser) -> None:
     """Options of ``privet release``."""
-    command.add_argument("data", help="a table, as .csv or .parquet")
+    command.add_argument("data", help="a table: .csv, .parquet, or postgresql://…/database?table=NAME")
     command.add_argument(
         "--privacy-unit", metavar="COLUMN", help="who is protected: everyone whom this column names"
     )
@@ -63,6 +63,11 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
     )
     spent.add_argument(
         "--quote", action="store_true", help="tell the cost and the expected error, and read no row"
+    )
+    spent.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="attack the planned answers on stand-in people, at half of ε, ε and double, and read no row",
     )
     spent.add_argument(
         "--ledger",

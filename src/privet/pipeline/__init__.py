@@ -11,6 +11,7 @@ from privet.pipeline.choosing import ATTACKS
 from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
 from privet.pipeline.release_audit import audit_release
+from privet.pipeline.rehearsal import Rehearsal, RehearsedLevel, rehearse, rehearse_plan
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
@@ -22,6 +23,14 @@ __all__ = [
     "audit_recoveries",
     "audit_release",
     "audit_scores",
+    "Rehearsal",
+    "RehearsedLevel",
+    "TimeLimit",
+    "audit",
+    "audit_recoveries",
+    "audit_scores",
+    "rehearse",
+    "rehearse_plan",
 ]
 
 

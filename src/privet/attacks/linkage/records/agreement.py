@@ -116,9 +116,8 @@ class ComparedTables:
             differs = len(self.level_names[place]) - 1
             apart = levels[:, place] == differs - 1  # the comparison's own last level
             levels[apart, place] = differs
-            for other, (_, theirs) in values.items():
-                if other != place:
-                    levels[apart & (mine == theirs) & (mine > 0), place] = differs - 1
+            for _, theirs in values.values():  # in the same column the two differ
+                levels[apart & (mine == theirs) & (mine > 0), place] = differs - 1
 
     def frequency_weights(
         self, known: NDArray[np.intp], levels: Levels, corrections: list[Numbers]
