@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
-    from privet.pipeline import audit, audit_recoveries, audit_scores
     from privet.pipeline.rehearsal import rehearse
     from privet.releasing.release import release
     from privet.reporting import Report

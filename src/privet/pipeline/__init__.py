@@ -10,24 +10,20 @@ from privet.pipeline.audit_model import audit, audit_scores
 from privet.pipeline.choosing import ATTACKS
 from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
-from privet.pipeline.release_audit import audit_release
 from privet.pipeline.rehearsal import Rehearsal, RehearsedLevel, rehearse, rehearse_plan
+from privet.pipeline.release_audit import audit_release
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
 __all__ = [
     "ATTACKS",
     "ATTACKS_THAT_RECOVER",
-    "TimeLimit",
-    "audit",
-    "audit_recoveries",
-    "audit_release",
-    "audit_scores",
     "Rehearsal",
     "RehearsedLevel",
     "TimeLimit",
     "audit",
     "audit_recoveries",
+    "audit_release",
     "audit_scores",
     "rehearse",
     "rehearse_plan",

@@ -4,6 +4,9 @@
 who were not drawn, ``anonymity`` measures k, l, t and δ; ``ExactMatch``, ``Homogeneity``,
 ``BackgroundKnowledge`` and ``Intersection`` attack the table itself. ``records`` links a second table,
 ``histories`` a few known items of a person.
+who were not drawn, ``anonymity`` measures k, l, t and δ. The attacks on one table are ``ExactMatch``,
+``Homogeneity``, ``BackgroundKnowledge`` and ``Intersection``. ``records`` links a second table, ``histories``
+a few known items of a person.
 """
 
 from typing import TYPE_CHECKING
