@@ -1,9 +1,6 @@
 """Linkage: who can be found in a published table, what it tells about them, and who is behind its rows.
 
 ``uniqueness`` counts who is alone under which columns, ``population`` says what that means for the people
-who were not drawn, ``anonymity`` measures k, l, t and δ; ``ExactMatch``, ``Homogeneity``,
-``BackgroundKnowledge`` and ``Intersection`` attack the table itself. ``records`` links a second table,
-``histories`` a few known items of a person.
 who were not drawn, ``anonymity`` measures k, l, t and δ. The attacks on one table are ``ExactMatch``,
 ``Homogeneity``, ``BackgroundKnowledge`` and ``Intersection``. ``records`` links a second table, ``histories``
 a few known items of a person.

@@ -88,7 +88,7 @@ def _parts(spellings: Spellings, first: _Places, second: _Places) -> Iterator[tu
 
 
 def _take(spellings: Spellings, which: _Places, width: int) -> _Codes:
-    rows = spellings.characters[which, :width]
+    rows: _Codes = spellings.characters[which, :width]
     if rows.shape[1] < width:
         rows = np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
     return rows
