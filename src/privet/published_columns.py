@@ -8,8 +8,11 @@ code 0 and is equal to another missing value: both look the same to a reader.
 (PublishedColumn('zip', text, 1 distinct values), [1, 0, 1])
 """
 
+import datetime
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, final
@@ -26,10 +29,15 @@ __all__ = [
     "ValueKind",
     "encode_arrow",
     "encode_pandas",
+    "encode_polars",
     "encode_values",
     "recognize_column",
     "stack_columns",
 ]
+
+
+_WHOLE = 2.0**53  # below it float64 has every whole number
+_MOST_DIGITS = 15  # a whole number of more digits is a code; float64 may not tell two of them apart
 
 
 @final
@@ -48,13 +56,15 @@ class PublishedColumn:
 
     ``categories`` are distinct and in order: text, float64 numbers, or dates (datetime64[D]). Code 0 is a
     missing value, and code c the category c − 1. Two whole numbers that float64 cannot tell apart have
-    different codes, and so have two times of one day.
+    different codes, and so have two times of one day: ``exact`` has what such categories were rounded from,
+    and is None where nothing was rounded.
     """
 
     name: str
     kind: ValueKind
     categories: NDArray[Any]
     codes: NDArray[np.int64]
+    exact: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -67,6 +77,11 @@ class PublishedColumn:
         """Which rows have no value."""
         missing: Bits = self.codes == 0
         return missing
+
+    @property
+    def exact_categories(self) -> NDArray[Any]:
+        """The distinct values as they were before they were rounded."""
+        return self.categories if self.exact is None else self.exact
 
     @cached_property
     def values(self) -> NDArray[Any]:
@@ -91,39 +106,71 @@ def _nothing(kind: ValueKind) -> NDArray[Any]:
 
 def encode_values(name: str, values: object) -> PublishedColumn:
     """A column of a sequence or an array."""
-    array = np.asarray(values) if isinstance(values, np.ndarray) else _to_array(values)
+    array = values if isinstance(values, np.ndarray) else _to_objects(name, values)
     if array.ndim != 1:
         raise InvalidArgument(
             f"'data' must have one value for each row in column {format_value(name)}, got an array with "
             f"{array.ndim} axes. Give one axis."
         )
+    if isinstance(array, np.ma.MaskedArray):
+        array = _as_objects(array.tolist())  # None where masked
     if array.dtype.kind in "biuf":
         missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=np.bool_)
-    elif array.dtype.kind == "M":
+        return _from_present(name, ValueKind.NUMBER, array[~missing], missing)
+    if array.dtype.kind == "M":
         missing = np.isnat(array)
-    elif array.dtype.kind == "U":
-        array, missing = array.astype(object), np.zeros(len(array), dtype=np.bool_)
-    else:
-        array = array.astype(object)
-        missing = np.fromiter(map(_is_missing, array), dtype=np.bool_, count=len(array))
-    if array.dtype.kind == "O":
-        texts = np.array([_write(value) for value in array[~missing]], dtype=object)
-        return _from_present(name, texts, missing)
-    return _from_present(name, array[~missing], missing)
+        return _from_present(name, ValueKind.DATE, array[~missing], missing)
+    array = array.astype(object)
+    missing = np.fromiter(map(_is_missing, array), dtype=np.bool_, count=len(array))
+    present = array[~missing].tolist()
+    for kind, read in ((ValueKind.NUMBER, _convert_numbers), (ValueKind.DATE, _convert_dates)):
+        found = read(present)
+        if found is not None:
+            return _from_present(name, kind, found, missing)
+    return _from_present(name, ValueKind.TEXT, _as_objects(map(_write, present)), missing)
 
 
-def _to_array(values: object) -> NDArray[Any]:
-    items: list[Any] = list(values)  # type: ignore[call-overload]
-    present = [item for item in items if not _is_missing(item)]
-    if present and all(isinstance(item, (bool, int, float, np.number, np.bool_)) for item in present):
-        wide = len(present) == len(items) and all(isinstance(item, int) for item in items)
-        if not wide:
-            return np.array([np.nan if _is_missing(item) else float(item) for item in items])
-        if all(-(2**63) <= item < 2**63 for item in items):
-            return np.array(items, dtype=np.int64)
+def _to_objects(name: str, values: object) -> NDArray[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidArgument(
+            f"'data' must have one value for each row in column {format_value(name)}, got a value of type "
+            f"{type(values).__name__}. Give a sequence or an array."
+        )
+    return _as_objects(values)
+
+
+def _as_objects(values: Iterable[object]) -> NDArray[Any]:
+    items = list(values)
     array = np.empty(len(items), dtype=object)
-    array[:] = items
+    for place, item in enumerate(items):  # numpy would take lists of one length for a second axis
+        array[place] = item
     return array
+
+
+def _convert_numbers(present: list[Any]) -> NDArray[Any] | None:
+    """The values as numbers, without rounding; None where one of them is no number."""
+    numbers = (bool, int, float, Decimal, np.integer, np.floating, np.bool_)
+    if not present or not all(isinstance(item, numbers) for item in present):
+        return None
+    plain = [item.item() if isinstance(item, np.generic) else item for item in present]
+    try:
+        floats = [float(item) for item in plain]
+    except OverflowError:  # a whole number above all float64
+        return None
+    rounded = any(number != item for number, item in zip(floats, plain, strict=True))
+    return _as_objects(plain) if rounded else np.array(floats)
+
+
+def _convert_dates(present: list[Any]) -> NDArray[Any] | None:
+    """The values as dates or times, those with a time zone in UTC; None where one of them is none."""
+    if not present or not all(isinstance(item, datetime.date) for item in present):
+        return None
+    zones = {isinstance(item, datetime.datetime) and item.tzinfo is not None for item in present}
+    if len(zones) > 1:
+        return None
+    if zones == {True}:
+        present = [item.astimezone(datetime.UTC).replace(tzinfo=None) for item in present]
+    return np.array(present, dtype="datetime64[us]")
 
 
 def _is_missing(value: object) -> bool:
@@ -131,6 +178,8 @@ def _is_missing(value: object) -> bool:
         return True
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
+    if isinstance(value, Decimal):
+        return value.is_nan()
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return bool(np.isnat(value))
     return type(value).__name__ in ("NAType", "NaTType")
@@ -140,16 +189,27 @@ def _write(value: object) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _from_present(name: str, present: NDArray[Any], missing: Bits) -> PublishedColumn:
+def _from_present(name: str, kind: ValueKind, present: NDArray[Any], missing: Bits) -> PublishedColumn:
     """A column of the values that are there. ``present`` is of one type and can be sorted."""
     distinct, places = np.unique(present, return_inverse=True)
     codes = np.zeros(len(missing), dtype=np.int64)
     codes[~missing] = places + 1
-    if distinct.dtype.kind == "M":
-        return PublishedColumn(name, ValueKind.DATE, distinct.astype("datetime64[D]"), codes)
-    if distinct.dtype.kind in "biuf":
-        return PublishedColumn(name, ValueKind.NUMBER, distinct.astype(np.float64), codes)
-    return PublishedColumn(name, ValueKind.TEXT, distinct.astype(object), codes)
+    categories, exact = _round(kind, distinct)
+    return PublishedColumn(name, kind, categories, codes, exact)
+
+
+def _round(kind: ValueKind, distinct: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The categories of distinct values in order, and the values themselves where categories round them."""
+    match kind:
+        case ValueKind.TEXT:
+            return distinct.astype(object), None
+        case ValueKind.DATE:
+            days = distinct.astype("datetime64[D]")
+            return days, distinct if (days != distinct).any() else None
+        case ValueKind.NUMBER:
+            numbers = distinct.astype(np.float64)
+            whole = distinct.dtype.kind in "iu" and bool((np.abs(numbers) >= _WHOLE).any())
+            return numbers, distinct.astype(object) if whole or distinct.dtype == object else None
 
 
 def _from_codes(name: str, distinct: NDArray[Any], codes: NDArray[np.int64]) -> PublishedColumn:
@@ -166,11 +226,11 @@ def encode_pandas(name: object, series: Any) -> PublishedColumn:  # noqa: ANN401
         raise InvalidArgument("'data' must have column names that differ, got one twice. Rename a column.")
     if isinstance(series.dtype, pandas.DatetimeTZDtype):
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    codes, distinct = pandas.factorize(series)
-    numbers = pandas.api.types.is_numeric_dtype(series.dtype) or series.dtype == np.bool_
+    try:
+        codes, distinct = pandas.factorize(series)
+    except TypeError:  # lists and the like, which pandas cannot count
+        return encode_values(str(name), series.tolist())
     plain = distinct.to_numpy() if hasattr(distinct, "to_numpy") else np.asarray(distinct)
-    if numbers and plain.dtype == object:
-        plain = np.array([float(value) for value in plain])
     return _from_codes(str(name), plain, codes.astype(np.int64))
 
 
@@ -178,13 +238,14 @@ def encode_arrow(name: str, values: Any) -> PublishedColumn:  # noqa: ANN401 - a
     """A column of an Arrow array."""
     pyarrow: Any = sys.modules["pyarrow"]
     chunked = pyarrow.chunked_array([values]) if isinstance(values, pyarrow.Array) else values
-    if pyarrow.types.is_decimal(chunked.type):
-        chunked = chunked.cast(pyarrow.float64())
     if not pyarrow.types.is_dictionary(chunked.type):
         nested = pyarrow.types.is_nested(chunked.type)
         if nested or pyarrow.types.is_null(chunked.type):
             return encode_values(name, chunked.to_pylist())
-        chunked = chunked.dictionary_encode()
+        try:
+            chunked = chunked.dictionary_encode()
+        except pyarrow.ArrowNotImplementedError:
+            return encode_values(name, chunked.to_pylist())
     if len(chunked) == 0:  # Arrow cannot join chunks of encoded dates where there are none
         kinds = pyarrow.types
         values_type = chunked.type.value_type
@@ -196,34 +257,48 @@ def encode_arrow(name: str, values: Any) -> PublishedColumn:  # noqa: ANN401 - a
     whole = chunked.unify_dictionaries().combine_chunks()
     codes = whole.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     dictionary = whole.dictionary
-    if pyarrow.types.is_timestamp(dictionary.type) or pyarrow.types.is_date(dictionary.type):
-        distinct = dictionary.cast(pyarrow.timestamp("us")).to_numpy(zero_copy_only=False)
-    elif pyarrow.types.is_integer(dictionary.type) or pyarrow.types.is_floating(dictionary.type):
-        distinct = dictionary.to_numpy(zero_copy_only=False)
-    else:
-        distinct = _to_array(dictionary.to_pylist())
-    return _from_codes(name, distinct, codes)
+    kinds = pyarrow.types
+    timed = kinds.is_timestamp(dictionary.type) or kinds.is_date(dictionary.type)
+    if timed or kinds.is_integer(dictionary.type) or kinds.is_floating(dictionary.type):
+        return _from_codes(name, dictionary.to_numpy(zero_copy_only=False), codes)
+    return _from_codes(name, _as_objects(dictionary.to_pylist()), codes)
+
+
+def encode_polars(series: Any) -> PublishedColumn:  # noqa: ANN401 - a Polars series
+    """A column of a Polars series."""
+    if str(series.dtype) in ("Object", "Int128", "UInt128"):  # Arrow has no such types
+        return encode_values(series.name, series.to_list())
+    return encode_arrow(series.name, series.to_arrow())
 
 
 def stack_columns(first: PublishedColumn, second: PublishedColumn) -> PublishedColumn:
     """Two columns, one below the other, with common codes."""
     if first.kind != second.kind:
         first, second = _as_text(first), _as_text(second)
-    kind = first.kind
-    texts = [first.categories, second.categories]
-    distinct, places = np.unique(np.concatenate(texts), return_inverse=True)
+    kind, rounded = first.kind, first.exact is not None or second.exact is not None
+    both = [column.exact_categories for column in (first, second)]
+    if rounded and kind is ValueKind.NUMBER:
+        both = [values.astype(object) for values in both]  # Python compares these without rounding
+    distinct, places = np.unique(np.concatenate(both), return_inverse=True)
     count = len(first.categories)
     renamed = [np.concatenate([[0], part + 1]) for part in (places[:count], places[count:])]
     codes = np.concatenate([renamed[0][first.codes], renamed[1][second.codes]])
-    return PublishedColumn(first.name, kind, distinct, codes.astype(np.int64))
+    categories, exact = _round(kind, distinct)
+    return PublishedColumn(first.name, kind, categories, codes.astype(np.int64), exact)
 
 
 def _as_text(column: PublishedColumn) -> PublishedColumn:
     if column.kind is ValueKind.TEXT:
         return column
-    form = "{:.17g}".format if column.kind is ValueKind.NUMBER else str
-    texts = np.array([form(value) for value in column.categories], dtype=object)
-    return _from_codes(column.name, texts, column.codes - 1)
+    form = _write_number if column.kind is ValueKind.NUMBER else str
+    return _from_codes(column.name, _as_objects(map(form, column.exact_categories)), column.codes - 1)
+
+
+def _write_number(value: object) -> str:
+    """A number as people write it: 2 for 2.0, and 0.1 with as many digits as it takes."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return str(int(value))
+    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def recognize_column(column: PublishedColumn) -> PublishedColumn:
@@ -240,6 +315,8 @@ def recognize_column(column: PublishedColumn) -> PublishedColumn:
 def _read_numbers(texts: NDArray[Any]) -> NDArray[Any] | None:
     for text in texts:
         digits = text.lstrip("-")
+        if "_" in text or (len(digits) > _MOST_DIGITS and digits.isdecimal()):
+            return None
         if not digits[:1].isdecimal() or (digits[0] == "0" and digits[1:2].isdecimal()):
             return None
     try:

@@ -25,6 +25,7 @@ from privet.published_columns import (
     ValueKind,
     encode_arrow,
     encode_pandas,
+    encode_polars,
     encode_values,
     recognize_column,
     stack_columns,
@@ -71,7 +72,7 @@ class PublishedTable:
             return cls(tuple(encode_pandas(*item) for item in _any(data).items()))
         if module == "polars" and kind in ("DataFrame", "LazyFrame"):
             frame = _any(data).collect() if kind == "LazyFrame" else _any(data)
-            return cls(tuple(encode_arrow(s.name, s.to_arrow()) for s in frame.iter_columns()))
+            return cls(tuple(encode_polars(series) for series in frame.iter_columns()))
         if module == "pyarrow" and kind == "Table":
             arrow = _any(data)
             return cls(
@@ -149,8 +150,8 @@ class PublishedTable:
     def recognize(self) -> "PublishedTable":
         """The table with numbers and dates where a text column holds nothing else.
 
-        A number is written without leading zeros, so zip codes such as 02139 stay text. A date is written
-        as year-month-day.
+        A number is written without leading zeros, so zip codes such as 02139 stay text; so do codes of more
+        than 15 digits. A date is written as year-month-day.
 
         >>> table = PublishedTable.of({"zip": ["02139"], "age": ["34"], "birth": ["1990-02-28"]})
         >>> table.recognize()

@@ -49,7 +49,7 @@ def table_fingerprint(table: PublishedTable, key: FingerprintKey | None) -> Fing
     for column in table.columns:
         # A table that was cut out of a larger one has categories that no row has.
         used, codes = np.unique(np.append(0, column.codes), return_inverse=True)
-        values = column.categories[used[1:] - 1].tolist()
+        values = column.exact_categories[used[1:] - 1].tolist()
         content.update(f"{column.name}|{column.kind}|{len(values)}\n".encode(errors="surrogatepass"))
         content.update("\n".join(map(str, values)).encode(errors="surrogatepass"))
         content.update(codes[1:][order].astype("<i8").tobytes())

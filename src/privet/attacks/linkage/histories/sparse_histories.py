@@ -175,8 +175,10 @@ class Histories:
 
 def _names(table: PublishedTable, name: str) -> NDArray[Any]:
     column = table[name]
-    values = column.values
-    return values.astype(np.str_) if column.kind is ValueKind.TEXT else values
+    if column.kind is ValueKind.TEXT:
+        return column.values.astype(np.str_)
+    # Numbers that float64 cannot tell apart are different names.
+    return column.values if column.exact is None else column.exact.astype(np.str_)[column.codes - 1]
 
 
 def _to_days(days: NDArray[Any]) -> Numbers:

@@ -1,0 +1,107 @@
+"""Inputs that once gave wrong figures of a published table: each is a law that must keep holding."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pytest
+
+from privet import audit_release
+from privet.errors import InvalidArgument
+from privet.published_tables import PublishedTable, ValueKind
+
+LARGE = 2**53  # from here on float64 cannot tell whole numbers apart
+
+
+def _codes(data: object) -> list[int]:
+    return PublishedTable.of(data).columns[0].codes.tolist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [LARGE, LARGE + 1, None],
+        [np.int64(LARGE), np.int64(LARGE + 1), None],
+        [decimal.Decimal(10**20), decimal.Decimal(10**20 + 1), None],
+        [10**30, 10**30 + 1, None],
+    ],
+)
+def test_large_whole_numbers_are_told_apart(values: list[object]) -> None:
+    column = PublishedTable.of({"id": values})["id"]
+    assert column.kind is ValueKind.NUMBER
+    assert column.codes.tolist() == [1, 2, 0]
+
+
+def test_arrow_decimals_are_told_apart() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    values = pyarrow.array([decimal.Decimal(10**20), decimal.Decimal(10**20 + 1)])
+    assert _codes(pyarrow.table({"id": values})) == [1, 2]
+
+
+def test_large_whole_numbers_of_two_tables_match_themselves_only() -> None:
+    stacked = PublishedTable.of({"id": [LARGE, LARGE + 1]}).below(PublishedTable.of({"id": [LARGE + 1]}))
+    assert stacked["id"].codes.tolist() == [1, 2, 2]
+    again = stacked.below(PublishedTable.of({"id": [LARGE + 2, LARGE]}))
+    assert again["id"].codes.tolist() == [1, 2, 2, 3, 1]
+    mixed = PublishedTable.of({"id": [LARGE, LARGE + 1]}).below(PublishedTable.of({"id": [float(LARGE), 0.5]}))
+    assert mixed["id"].codes.tolist() == [2, 3, 2, 1]
+
+
+def test_times_of_one_day_of_two_tables_match_themselves_only() -> None:
+    times = np.array(["2020-01-01T01", "2020-01-01T02"], dtype="datetime64[s]")
+    stacked = PublishedTable.of({"at": times}).below(PublishedTable.of({"at": times[1:]}))
+    assert stacked["at"].codes.tolist() == [1, 2, 2]
+    assert stacked["at"].categories.dtype == "datetime64[D]"
+
+
+def test_numbers_and_text_of_two_tables_match_as_they_are_written() -> None:
+    numbers = PublishedTable.of({"dose": [0.1, 2, 1e-7]})
+    texts = PublishedTable.of({"dose": ["0.1", "2", "none"]})
+    codes = numbers.below(texts)["dose"].codes
+    assert codes[0] == codes[3]
+    assert codes[1] == codes[4]
+    assert len(np.unique(codes)) == 4
+
+
+def test_codes_of_many_digits_stay_text_when_a_file_is_read() -> None:
+    table = PublishedTable.of({"id": [str(10**17 + place) for place in range(50)]}).recognize()
+    assert table["id"].kind is ValueKind.TEXT
+    assert len(np.unique(table["id"].codes)) == 50
+    assert PublishedTable.of({"n": ["1_000", "5"]}).recognize()["n"].kind is ValueKind.TEXT
+    assert PublishedTable.of({"n": ["-12.5", "3e2"]}).recognize()["n"].kind is ValueKind.NUMBER
+
+
+def test_dates_in_lists_are_dates() -> None:
+    days = [datetime.date(2020, 1, 2), None, datetime.date(2020, 1, 1)]
+    column = PublishedTable.of({"birth": days})["birth"]
+    assert (column.kind, column.codes.tolist()) == (ValueKind.DATE, [2, 0, 1])
+    utc = datetime.UTC
+    aware = [datetime.datetime(2020, 1, 2, 3, tzinfo=utc), datetime.datetime(2020, 1, 2, 4, tzinfo=utc)]
+    assert (PublishedTable.of({"at": aware})["at"].kind, _codes({"at": aware})) == (ValueKind.DATE, [1, 2])
+
+
+def test_any_arrow_time_is_read() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    for kind, values in (
+        (pyarrow.timestamp("ns"), [2, 1, None]),
+        (pyarrow.timestamp("s"), [2**45, 3, None]),
+        (pyarrow.timestamp("us", "Asia/Tokyo"), [2, 1, None]),
+    ):
+        table = PublishedTable.of(pyarrow.table({"at": pyarrow.array(values, type=kind)}))
+        assert (table["at"].kind, table["at"].codes.tolist()) == (ValueKind.DATE, [2, 1, 0])
+    far = pyarrow.array([2**31 - 1, 3, None], type=pyarrow.int32()).cast(pyarrow.date32())
+    assert _codes(pyarrow.table({"at": far})) == [2, 1, 0]
+    uuid = pyarrow.array([b"1" * 16, b"0" * 16, None], type=pyarrow.uuid())
+    assert _codes(pyarrow.table({"id": uuid})) == [2, 1, 0]
+
+
+def test_lists_in_pandas_and_masked_values_are_read() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert _codes(pandas.DataFrame({"a": [[3, 4], [1, 2], None]})) == [2, 1, 0]
+    assert _codes({"a": np.ma.array([7, 8, 9], mask=[False, True, False])}) == [1, 0, 2]
+
+
+@pytest.mark.parametrize("values", [5, "abc", None])
+def test_a_column_that_is_no_sequence_is_refused(values: object) -> None:
+    with pytest.raises(InvalidArgument, match="one value for each row"):
+        PublishedTable.of({"a": values})
