@@ -88,7 +88,8 @@ class Recoveries:
     ``members`` is the coin; None where every target was in the data. ``blind_hits`` are those of the best
     guess from public knowledge alone. ``confidence`` is the attack's own, higher = surer. ``candidates`` = k
     says that each secret was drawn independently and uniformly from k public candidates, of which an answer
-    hits one at most.
+    hits one at most. ``claims`` says that a target who is out is hit by any claim at all, and one who is in
+    only by the right one. Then fewer hits among those who are in are no sign of a leak.
     """
 
     attack: str
@@ -103,6 +104,7 @@ class Recoveries:
     groups: NDArray[np.str_] | None = None
     candidates: int | None = None
     exhibits: tuple[Exhibit, ...] = field(default=(), repr=False)
+    claims: bool = False
 
     def __post_init__(self) -> None:
         hits = _to_bits("hits", self.hits)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from privet import audit_release
+from privet.attacks.linkage import Histories, RecordLinkage, Scoreboard
+from privet.auditing import measure_recoveries
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable, ValueKind
 
@@ -105,3 +107,40 @@ def test_lists_in_pandas_and_masked_values_are_read() -> None:
 def test_a_column_that_is_no_sequence_is_refused(values: object) -> None:
     with pytest.raises(InvalidArgument, match="one value for each row"):
         PublishedTable.of({"a": values})
+
+
+def test_claims_about_absent_people_are_no_leak() -> None:
+    """A release of other people: some are claimed, nobody is found, and that is no sign of a leak."""
+    coins = np.random.default_rng(0)
+
+    def draw(people: int) -> Histories:
+        return Histories.of(np.repeat(np.arange(people), 8), coins.integers(0, 200, 8 * people))
+
+    truth = np.where(np.arange(200) % 2 == 0, np.arange(200), -1)
+    measured = measure_recoveries(Scoreboard(threshold=0.3).run(draw(300), draw(200), truth))
+    assert measured.leak.upper < 0
+    assert not measured.detected
+    linked = RecordLinkage().run(_people(50), _people(50), np.where(np.arange(50) < 25, np.arange(50), -1))
+    assert linked.claims
+
+
+def test_people_who_are_twice_in_the_second_table_are_left_out_or_in_as_one() -> None:
+    table = _people(200)
+    names = [str(place) for place in range(200)]
+    columns = {column.name: column.values for column in table.columns}
+    once = {"id": np.array(names), **columns}
+    twice = {name: np.repeat(values, 2) for name, values in once.items()}
+    figures = []
+    for other in (once, twice):
+        report = audit_release(once, quasi=["zip", "age"], other=other, key="id")
+        figures.append(report.audits[0].recoveries[-1].leakage)
+    assert figures[0].success.value > 0.95
+    assert figures[1].success.value > 0.95
+    assert figures[1].inside == figures[1].outside == 200
+
+
+def _people(count: int) -> PublishedTable:
+    coins = np.random.default_rng(count)
+    zips = [f"{number:05}" for number in coins.integers(0, 60, count)]
+    ages, incomes = coins.integers(18, 90, count), coins.integers(0, 10**6, count)
+    return PublishedTable.of({"zip": zips, "age": ages, "income": incomes})

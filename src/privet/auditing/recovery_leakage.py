@@ -71,7 +71,7 @@ class RecoveryLeakage:
 
     ``blind`` is the share of the best blind guess among targets that are in, and ``above_blind`` what the
     attack adds to it on the same targets; both are given where a coin is the baseline and there is a blind
-    guess beside it.
+    guess beside it. ``claims`` is that of the recoveries.
 
     >>> print(RecoveryLeakage("a", "exact", 2, 2, Rate(1, 0.2, 1), Rate(0.5, 0, 1), Rate(0.5, -0.6, 1)))
     a: success 1 [0.2, 1], baseline 0.5 [0, 1] (targets left out), leak 0.5 [-0.6, 1]
@@ -88,6 +88,7 @@ class RecoveryLeakage:
     blind: Rate | None = None
     above_blind: Rate | None = None
     confidence: float = 0.95
+    claims: bool = False
 
     def __post_init__(self) -> None:
         open_fraction("confidence", self.confidence)
@@ -106,10 +107,10 @@ class RecoveryLeakage:
         """Whether the interval of the leak excludes 0.
 
         With a coin, an attack that hits targets in the data *less* often than others also tells them apart,
-        and counts. Without one, hits below those of a blind guess only say that the attack is poor. What an
+        and counts, unless targets that are out are hit by any claim. Without one, hits below those of a blind guess only say that the attack is poor. What an
         attack adds to a blind guess beside a coin does not count: it may come from better guessing.
         """
-        below = self.leak.upper < 0 and self.baseline_kind is BaselineKind.LEFT_OUT
+        below = self.leak.upper < 0 and self.baseline_kind is BaselineKind.LEFT_OUT and not self.claims
         return self.leak.lower > 0 or below
 
     @property
@@ -205,6 +206,7 @@ def measure_recoveries(recoveries: Recoveries, *, confidence: float = 0.95) -> R
         blind=blind,
         above_blind=above,
         confidence=confidence,
+        claims=recoveries.claims,
     )
 
 

@@ -119,10 +119,12 @@ def _link(
     """Link by all columns that both have.
 
     Where everybody who is known is in the table, a fair half of them is taken out of it first: without
-    people who are absent nobody learns how often such people are "found".
+    people who are absent nobody learns how often such people are "found". Several known rows of one person
+    are absent together.
     """
-    if (truth >= 0).all() and len(truth) > 1:
-        absent = experiment(seed).permutation(len(truth)) < len(truth) // 2
+    people, person = np.unique(truth, return_inverse=True)
+    if people[0] >= 0 and len(people) > 1:
+        absent = (experiment(seed).permutation(len(people)) < len(people) // 2)[person]
         kept = np.ones(len(published), dtype=np.bool_)
         kept[truth[absent]] = False
         places = np.cumsum(kept) - 1

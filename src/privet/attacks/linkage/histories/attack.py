@@ -107,6 +107,7 @@ class HistoryAttack(ABC):
             None if members.all() else members,
             (drawn == truth) if members.all() else None,
             confidence=found.confidence,
+            claims=True,
         )
 
     @final

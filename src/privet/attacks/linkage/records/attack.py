@@ -171,6 +171,7 @@ class RecordLinkage:
             None if members.all() else members,
             (drawn == truth) if members.all() else None,
             confidence=links.confidence,
+            claims=True,
         )
 
     def _check_tables(self, published: PublishedTable, known: PublishedTable) -> None:
