@@ -2,12 +2,15 @@
 
 import datetime
 import decimal
+import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from privet import audit_release
-from privet.attacks.linkage import Histories, RecordLinkage, Scoreboard
+from privet.attacks.linkage import Histories, Intersection, RecordLinkage, Scoreboard
+from privet.attacks.synthetic.densities import TreeDensity
 from privet.auditing import measure_recoveries
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable, ValueKind
@@ -144,3 +147,23 @@ def _people(count: int) -> PublishedTable:
     zips = [f"{number:05}" for number in coins.integers(0, 60, count)]
     ages, incomes = coins.integers(18, 90, count), coins.integers(0, 10**6, count)
     return PublishedTable.of({"zip": zips, "age": ages, "income": incomes})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is one of Linux")
+@pytest.mark.parametrize("attack", ["tree", "intersection"])
+def test_columns_of_many_values_fit_into_memory(attack: str) -> None:
+    """Two columns of 30,000 values have 9·10⁸ cells. None of the attacks may write them all."""
+    count = 30_000
+    table = PublishedTable.of({"a": np.arange(count).astype(str), "b": np.arange(count)[::-1].astype(str)})
+    tracemalloc.start()
+    try:
+        if attack == "tree":
+            TreeDensity().log_ratio(table.take(np.arange(100)), table, table.take(np.arange(0, count, 2)))
+        else:
+            sexes = np.where(np.arange(count) % 2 == 0, "f", "m")
+            release = PublishedTable.of({"sex": sexes, "income": np.arange(count) // 4})
+            Intersection().run(release, release, ["sex"], "income", truth=np.arange(count))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 300 * 2**20

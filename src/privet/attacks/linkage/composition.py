@@ -31,6 +31,8 @@ from privet.views import Adversary
 __all__ = ["Intersection"]
 
 _Codes: TypeAlias = NDArray[np.int64]
+_CANDIDATES = 3  # the best value, besides two that may be the target's own
+_MOST_VALUES = 500_000  # of the classes that are read at a time
 
 
 @final
@@ -112,24 +114,55 @@ class Intersection:
         counted once less.
         """
         first, second = releases
-        starts = first.starts
-        lengths = starts[classes[0] + 1] - starts[classes[0]]
-        targets = np.repeat(np.arange(len(removed)), lengths)
-        places = np.arange(len(targets)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = places + starts[classes[0]][targets]
-        values, counts = first.pairs[1][places], first.pairs[2][places].copy()
-        counts -= (values == own[0][targets]) & removed[targets]
-        others = second.count(classes[1][targets], values)
-        others -= (values == own[1][targets]) & removed[targets]
-        left = (counts * others).astype(np.float64)
-        total = np.bincount(targets, weights=left, minlength=len(removed))
-        guesses, most = np.full(len(removed), NO_VALUE, dtype=np.int64), np.zeros(len(removed))
-        order = np.lexsort((values, -left, targets))  # the best of each target comes first
-        heads = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
-        found = left[heads] > 0
-        guesses[targets[heads][found]] = values[heads][found]
-        most[targets[heads]] = left[heads]
-        return guesses, most / np.maximum(total, 1.0)
+        pairs, group = np.unique(np.stack(classes), axis=1, return_inverse=True)
+        best, total = _find_best(releases, (pairs[0], pairs[1]))
+        values, products = (part[group.reshape(-1)] for part in best)
+        totals = total[group.reshape(-1)]
+        # Only the products of a target's own values depend on the coin: they are candidates by themselves.
+        values, products = np.hstack([values, np.stack(own, axis=1)]), np.pad(products, ((0, 0), (0, 2)))
+        for place, value in enumerate(own):
+            counts = first.count(classes[0], value), second.count(classes[1], value)
+            whole_product = counts[0] * counts[1]
+            product = (counts[0] - (removed & (value == own[0]))) * (counts[1] - (removed & (value == own[1])))
+            products[values == value[:, None]] = 0
+            products[:, len(values[0]) - 2 + place] = product
+            changed = product - whole_product
+            totals = totals + (changed if place == 0 else np.where(own[0] == own[1], 0, changed))
+        # Between equal products the smaller value is taken.
+        order = np.lexsort((values, -products), axis=1)[:, :1]
+        guesses, most = (np.take_along_axis(part, order, axis=1)[:, 0] for part in (values, products))
+        return np.where(most > 0, guesses, NO_VALUE), most / np.maximum(totals, 1)
+
+
+def _find_best(
+    releases: tuple[ClassValues, ClassValues], classes: tuple[_Codes, _Codes]
+) -> tuple[tuple[_Codes, _Codes], _Codes]:
+    """For each pair of classes the values with the largest products of counts, these, and the sum of all.
+
+    Of the two classes the one with fewer values is read, so that no large class is read again and again.
+    """
+    lengths = [np.diff(release.starts)[part] for release, part in zip(releases, classes, strict=True)]
+    count = len(classes[0])
+    values, products = (np.full((count, _CANDIDATES), fill, dtype=np.int64) for fill in (NO_VALUE, 0))
+    totals = np.zeros(count, dtype=np.int64)
+    for side, chosen in enumerate((lengths[0] <= lengths[1], lengths[0] > lengths[1])):
+        places = np.flatnonzero(chosen)
+        read, other = releases[side], releases[1 - side]
+        ends = np.cumsum(lengths[side][places])
+        for part in np.split(places, np.flatnonzero(np.diff(ends // _MOST_VALUES)) + 1):
+            sizes = lengths[side][part]
+            owner = np.repeat(np.arange(len(part)), sizes)
+            entries = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            entries = entries + read.starts[classes[side][part]][owner]
+            named = read.pairs[1][entries]
+            found = read.pairs[2][entries] * other.count(classes[1 - side][part][owner], named)
+            order = np.lexsort((named, -found, owner))
+            ranks = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            near = order[ranks < _CANDIDATES]
+            cells = part[owner[near]], ranks[ranks < _CANDIDATES]
+            values[cells], products[cells] = named[near], found[near]
+            np.add.at(totals, part[owner], found)
+    return (values, products), totals
 
 
 check_public_calls(__name__)

@@ -18,6 +18,8 @@ from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 from privet.views import Labels, Numbers
 
+_FEW_CELLS = 1 << 16  # so many counters cost nothing
+
 __all__ = ["Density", "KernelDensity", "NeighborDensity", "TreeDensity", "bin_column"]
 
 
@@ -143,10 +145,12 @@ class TreeDensity(Density):
             if parent < 0:
                 total += np.log(share[people[:, column]])
                 continue
-            pair = np.zeros((sizes[parent], sizes[column]))
-            np.add.at(pair, (rows[:, parent], rows[:, column]), 1.0)
-            given = (pair + self.prior * share) / (pair.sum(axis=1, keepdims=True) + self.prior)
-            total += np.log(given[people[:, parent], people[:, column]])
+            above = np.bincount(rows[:, parent], minlength=sizes[parent])[people[:, parent]]
+            pairs, asked = (
+                side[:, parent] * np.int64(sizes[column]) + side[:, column] for side in (rows, people)
+            )
+            given = _count_asked(pairs, asked) + self.prior * share[people[:, column]]
+            total += np.log(given / (above + self.prior))
         return total
 
 
@@ -173,7 +177,7 @@ def _grow_tree(rows: Labels, sizes: list[int]) -> NDArray[np.intp]:
     information = np.zeros((count, count))
     for first in range(count):
         for second in range(first):
-            pair = np.bincount(rows[:, first] * sizes[second] + rows[:, second])
+            pair = _count_values(rows[:, first] * np.int64(sizes[second]) + rows[:, second])
             information[first, second] = (
                 _entropy(np.bincount(rows[:, first]))
                 + _entropy(np.bincount(rows[:, second]))
@@ -185,6 +189,20 @@ def _grow_tree(rows: Labels, sizes: list[int]) -> NDArray[np.intp]:
     answer = np.full(count, -1, dtype=np.intp)
     answer[order[1:]] = parents[order[1:]]
     return answer
+
+
+def _count_values(values: Labels) -> Labels:
+    """How often each value occurs, without room for all values that could."""
+    if int(values.max(initial=0)) < _FEW_CELLS + 4 * len(values):
+        return np.bincount(values)
+    return np.unique(values, return_counts=True)[1]
+
+
+def _count_asked(values: Labels, asked: Labels) -> Labels:
+    """How often each of the values that are asked for occurs."""
+    distinct, counts = np.unique(values, return_counts=True)
+    places = np.minimum(np.searchsorted(distinct, asked), len(distinct) - 1)
+    return np.where(distinct[places] == asked, counts[places], 0)
 
 
 def _entropy(counts: Labels) -> float:
