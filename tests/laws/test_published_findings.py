@@ -4,6 +4,7 @@ import datetime
 import decimal
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,3 +168,57 @@ def test_columns_of_many_values_fit_into_memory(attack: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 300 * 2**20
+
+
+def test_the_call_that_reproduces_a_report_has_every_argument_that_decides_a_figure() -> None:
+    table = _people(60)
+    report = audit_release(table, quasi=["zip", "age"], population=table, largest_set=1)
+    assert report.origin.call is not None
+    assert "largest_set=1," in report.origin.call
+    assert "population=population,  # 60 rows" in report.origin.call
+
+
+def test_a_number_that_differs_in_every_row_can_be_inferred_from_synthetic_data() -> None:
+    coins = np.random.default_rng(0)
+    original, control = (
+        {"age": coins.integers(18, 90, 100), "height": coins.normal(170, 9, 100)} for _ in range(2)
+    )
+    report = audit_release(original, quasi=["age"], secret="height", original=original, control=control)
+    assert any("inference of height" in each.name for each in report.audits[0].recoveries)
+    with pytest.raises(InvalidArgument, match="it is a key"):
+        audit_release(original, quasi=["age"], secret="height")
+
+
+@pytest.mark.parametrize("tables", ["rows", "second table", "synthetic"])
+def test_figures_do_not_depend_on_the_order_of_rows(tables: str) -> None:
+    table, order = _people(120), np.random.default_rng(1).permutation(120)
+    names = PublishedTable.of({"id": [f"{place:03}" for place in range(120)]})
+    named, control = PublishedTable((*names.columns, *table.columns)), _people(100)
+
+    def audit(table: PublishedTable, named: PublishedTable, control: PublishedTable) -> list[str]:
+        match tables:
+            case "rows":
+                report = audit_release(table, quasi=["zip"], secret="age")
+            case "second table":
+                report = audit_release(named, quasi=["zip"], other=named.take(order), key="id")
+            case _:
+                report = audit_release(
+                    table, quasi=["zip"], secret="age", original=table, control=control
+                )
+        return [f"{each.leakage} {each.epsilon}" for each in report.audits[0].recoveries]
+
+    assert audit(table, named, control) == audit(table.take(order), named.take(order), control.take(np.arange(100)[::-1]))
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 would all become one sign, and different values one value."""
+    pytest.importorskip("polars")
+    lines = "".join(f"Dup{letter}nt,{place}\n" for place, letter in enumerate("éèêëà"))
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_bytes(f"name,age\n{lines}".encode("latin-1"))
+    new.write_text(f"name,age\n{lines}Dup�nt,9\n", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match="UTF-8"):
+        audit_release(old, quasi=["name"])
+    found = audit_release(new, quasi=["name"]).audits[0].table
+    assert found is not None
+    assert found.unique_share == 1.0

@@ -11,7 +11,7 @@ from privet.arguments import format_value
 from privet.errors import InvalidArgument, MissingPackage
 from privet.fingerprints import Fingerprint, FingerprintKey, take_fingerprint
 from privet.paths import is_file, path_from
-from privet.published_tables import PublishedTable
+from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 
 __all__ = ["read_published", "table_fingerprint"]
 
@@ -78,4 +78,25 @@ def _read_file(path: Path, wanted: Sequence[str] | None) -> PublishedTable:
         frame = frame.select(
             pl.when(pl.col(each) != "").then(pl.col(each)).otherwise(None).alias(each) for each in names
         )
-    return PublishedTable.of(frame).recognize()
+    table = PublishedTable.of(frame).recognize()
+    if source.of_text and any(_has_replaced(column) for column in table.columns) and not _is_utf8(path):
+        raise InvalidArgument(
+            f"'data' must be a text file in UTF-8, and {format_value(path.name)} has other bytes, so that "
+            f"different values look the same. Save it as UTF-8."
+        )
+    return table
+
+
+def _has_replaced(column: PublishedColumn) -> bool:
+    """Whether a text has the sign that the reader writes for bytes it does not know."""
+    return column.kind is ValueKind.TEXT and any("\ufffd" in text for text in column.categories)
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            while lines.read(1 << 20):
+                pass
+    except UnicodeDecodeError:
+        return False
+    return True

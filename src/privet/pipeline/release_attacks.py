@@ -18,6 +18,8 @@ from privet.published_tables import PublishedTable
 from privet.randomness import experiment
 from privet.recoveries import Recoveries
 
+_MOST_SORTED = 64  # columns that rows are sorted by
+
 __all__ = ["ReleaseFindings", "ReleaseGame", "run_attacks"]
 
 
@@ -53,13 +55,16 @@ def run_attacks(game: ReleaseGame) -> ReleaseFindings:
     """Every attack that the game has the tables for.
 
     Rows of a synthetic table are nobody's. So where an original is given, people are looked for who were in
-    it or not; else rows of the table itself are the targets.
+    it or not; else rows of the table itself are the targets. Rows are sorted by what they say before anything
+    is drawn, so that no figure depends on their order.
     """
     found: list[Recoveries] = []
     notes: tuple[str, ...] = ()
     if game.original is not None and game.control is not None:
         synthetic = attack_synthetic(
-            game.published, game.original, game.control, secret=game.secret, seed=game.seed
+            *map(_sort_rows, (game.published, game.original, game.control)),
+            secret=game.secret,
+            seed=game.seed,
         )
         found += synthetic.recoveries
         notes = synthetic.notes
@@ -70,23 +75,32 @@ def run_attacks(game: ReleaseGame) -> ReleaseFindings:
     return ReleaseFindings(tuple(found), notes)
 
 
+def _sort_rows(table: PublishedTable, first: Sequence[str] = ()) -> PublishedTable:
+    """The rows in the order of their values, by the columns that are named first and then by others."""
+    names = [*first, *(name for name in sorted(table.names) if name not in first)][:_MOST_SORTED]
+    return table.take(np.lexsort([table[name].codes for name in reversed(names)]))
+
+
 def _attack_rows(game: ReleaseGame) -> list[Recoveries]:
-    found = [ExactMatch().run(game.published, game.quasi, seed=game.seed)]
+    columns = [*game.quasi, *([] if game.secret is None else [game.secret])]
+    published = _sort_rows(game.published.select(columns))
+    found = [ExactMatch().run(published, game.quasi, seed=game.seed)]
     if game.secret is not None:
         for attack in (Homogeneity(), BackgroundKnowledge()):
-            found.append(attack.run(game.published, game.quasi, game.secret, seed=game.seed))
+            found.append(attack.run(published, game.quasi, game.secret, seed=game.seed))
     return found
 
 
 def _attack_with(game: ReleaseGame, other: PublishedTable, key: str) -> list[Recoveries]:
     """Link the second table with the first; where both have the secret, intersect them as well."""
-    for name, table in (("table", game.published), ("other", other)):
-        if key not in table:
+    for name, named in (("table", game.published), ("other", other)):
+        if key not in named:
             raise InvalidArgument(
                 f"'key' must be a column of both tables, and {format_value(key)} is not in '{name}'. Name "
                 f"the column that says who is who."
             )
-    truth = match_keys(game.published, other, key)
+    table, other = _sort_rows(game.published, [key]), _sort_rows(other, [key])
+    truth = match_keys(table, other, key)
     hidden = [key, *([] if game.secret is None else [game.secret])]
     known = other.without([name for name in hidden if name in other]) if len(other.names) > 1 else other
     common = [name for name in known.names if name in game.published and name not in hidden]
@@ -95,13 +109,12 @@ def _attack_with(game: ReleaseGame, other: PublishedTable, key: str) -> list[Rec
             "'other' must have a column of the table besides the key and the secret, got none. Rename its "
             "columns as in the table."
         )
-    published = game.published.select(common)
-    found = [_link(published, known.select(common), truth, game.seed)]
+    found = [_link(table.select(common), known.select(common), truth, game.seed)]
     shared = [name for name in game.quasi if name in other]
     if game.secret is not None and game.secret in other and shared:
         found.append(
             Intersection().run(
-                game.published,
+                table,
                 other,
                 game.quasi,
                 game.secret,

@@ -21,7 +21,7 @@ from privet.pipeline.release_attacks import ReleaseGame, run_attacks
 from privet.pipeline.reproducing import format_call, one_line
 from privet.pipeline.table_measures import measure_table
 from privet.public_calls import check_public_calls
-from privet.published_tables import PublishedTable
+from privet.published_tables import PublishedTable, ValueKind
 from privet.recoveries import Recoveries
 from privet.reporting.facts import ModelAudit, Origin
 from privet.reporting.report import Report
@@ -41,6 +41,8 @@ class _Options:
     secret: str | None
     key: str | None
     fraction: float | None
+    largest_set: int | None
+    population: int | None
     delta: float
     confidence: float
     seed: int
@@ -107,7 +109,7 @@ def audit_release(
     columns = [*quasi, *([] if secret is None else [secret]), *([] if key is None else [key])]
     published = read_published("table", table, None if everything else columns)
     names = check_quasi(published, quasi, secret)
-    _check_values(published, names, secret)
+    _check_values(published, names, secret, synthetic=original is not None)
     columns_read = [*names, *([] if secret is None else [secret])]
     game = ReleaseGame(
         published=published,
@@ -120,6 +122,7 @@ def audit_release(
         rows_are_people=ledger is None and original is None,
         seed=seed,
     )
+    everybody = None if population is None else read_published("population", population, names)
     failure = 1 - confidence
     sampled = sampling_fraction is not None
     facts = measure_table(
@@ -127,7 +130,7 @@ def audit_release(
         names,
         secret,
         largest=largest_set,
-        population=None if population is None else read_published("population", population, names),
+        population=everybody,
         fraction=sampling_fraction,
         confidence=1 - _POPULATION_SHARE * failure,
         rows_are_people=game.rows_are_people,
@@ -155,7 +158,18 @@ def audit_release(
         seconds=time.monotonic() - started,
         table=facts,
     )
-    options = _Options(title, names, secret, key, sampling_fraction, delta, confidence, seed)
+    options = _Options(
+        name=title,
+        quasi=names,
+        secret=secret,
+        key=key,
+        fraction=sampling_fraction,
+        largest_set=largest_set,
+        population=None if everybody is None else len(everybody),
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+    )
     call = _release_call(options, game, ledger)
     return Report(
         audits=(audited,),
@@ -186,7 +200,9 @@ def _check_combination(
         )
 
 
-def _check_values(table: PublishedTable, quasi: Sequence[str], secret: str | None) -> None:
+def _check_values(
+    table: PublishedTable, quasi: Sequence[str], secret: str | None, *, synthetic: bool
+) -> None:
     for name in quasi:
         if table[name].missing.all():
             raise InvalidArgument(
@@ -206,7 +222,9 @@ def _check_values(table: PublishedTable, quasi: Sequence[str], secret: str | Non
             f"'secret' must name a column with values, and {format_value(secret)} is missing in every row. "
             f"Name another column."
         )
-    if len(present) > 2 and len(set(present.tolist())) == len(present):
+    # Numbers and dates of synthetic people are inferred within a tolerance, so they may all differ.
+    near = synthetic and table[secret].kind is not ValueKind.TEXT
+    if not near and len(present) > 2 and len(set(present.tolist())) == len(present):
         raise InvalidArgument(
             f"'secret' must be a value that people can share, and {format_value(secret)} is different in "
             f"every row: it is a key. Leave keys out of the table, or group the values."
@@ -272,6 +290,10 @@ def _release_call(options: _Options, game: ReleaseGame, ledger: Ledger | None) -
     for argument, given in (("other", game.other), ("original", game.original), ("control", game.control)):
         if given is not None:
             lines.append(f"{argument}={argument},  # {len(given):,} rows")
+    if options.population is not None:
+        lines.append(f"population=population,  # {options.population:,} rows")
+    if options.largest_set is not None:
+        lines.append(f"largest_set={options.largest_set!r},")
     if options.fraction is not None:
         lines.append(f"sampling_fraction={options.fraction!r},")
     if ledger is not None:
