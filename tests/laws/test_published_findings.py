@@ -12,6 +12,7 @@ import pytest
 from privet import audit_release
 from privet.attacks.linkage import Histories, Intersection, RecordLinkage, Scoreboard
 from privet.attacks.synthetic.densities import TreeDensity
+from privet.attacks.synthetic.inference import Guesser, Inference, LearntGuess, NearestGuess
 from privet.auditing import measure_recoveries
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable, ValueKind
@@ -49,7 +50,9 @@ def test_large_whole_numbers_of_two_tables_match_themselves_only() -> None:
     assert stacked["id"].codes.tolist() == [1, 2, 2]
     again = stacked.below(PublishedTable.of({"id": [LARGE + 2, LARGE]}))
     assert again["id"].codes.tolist() == [1, 2, 2, 3, 1]
-    mixed = PublishedTable.of({"id": [LARGE, LARGE + 1]}).below(PublishedTable.of({"id": [float(LARGE), 0.5]}))
+    mixed = PublishedTable.of({"id": [LARGE, LARGE + 1]}).below(
+        PublishedTable.of({"id": [float(LARGE), 0.5]})
+    )
     assert mixed["id"].codes.tolist() == [2, 3, 2, 1]
 
 
@@ -202,12 +205,12 @@ def test_figures_do_not_depend_on_the_order_of_rows(tables: str) -> None:
             case "second table":
                 report = audit_release(named, quasi=["zip"], other=named.take(order), key="id")
             case _:
-                report = audit_release(
-                    table, quasi=["zip"], secret="age", original=table, control=control
-                )
+                report = audit_release(table, quasi=["zip"], secret="age", original=table, control=control)
         return [f"{each.leakage} {each.epsilon}" for each in report.audits[0].recoveries]
 
-    assert audit(table, named, control) == audit(table.take(order), named.take(order), control.take(np.arange(100)[::-1]))
+    assert audit(table, named, control) == audit(
+        table.take(order), named.take(order), control.take(np.arange(100)[::-1])
+    )
 
 
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
@@ -222,3 +225,20 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     found = audit_release(new, quasi=["name"]).audits[0].table
     assert found is not None
     assert found.unique_share == 1.0
+
+
+@pytest.mark.parametrize("guesser", [NearestGuess(), LearntGuess()], ids=["nearest", "learnt"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_infinite_numbers_are_larger_than_all_others(guesser: Guesser) -> None:
+    coins = np.random.default_rng(0)
+
+    def draw() -> PublishedTable:
+        number = coins.normal(size=80)
+        number[:8], number[8:12], number[12] = np.inf, -np.inf, np.nan
+        return PublishedTable.of({"dose": number, "age": coins.integers(18, 90, 80), "sex": ["f", "m"] * 40})
+
+    synthetic, original, control = draw(), draw(), draw()
+    for secret in ("dose", "sex"):
+        found = Inference(secret, guesser=guesser).run(synthetic, original, control)
+        assert 0 < found.hits.mean() < 0.9
+    assert np.isfinite(TreeDensity().log_ratio(synthetic, synthetic, synthetic)).all()

@@ -107,8 +107,9 @@ class RecoveryLeakage:
         """Whether the interval of the leak excludes 0.
 
         With a coin, an attack that hits targets in the data *less* often than others also tells them apart,
-        and counts, unless targets that are out are hit by any claim. Without one, hits below those of a blind guess only say that the attack is poor. What an
-        attack adds to a blind guess beside a coin does not count: it may come from better guessing.
+        and counts, unless targets that are out are hit by any claim. Without one, hits below those of a blind
+        guess only say that the attack is poor. What an attack adds to a blind guess beside a coin does not
+        count: it may come from better guessing.
         """
         below = self.leak.upper < 0 and self.baseline_kind is BaselineKind.LEFT_OUT and not self.claims
         return self.leak.lower > 0 or below

@@ -123,7 +123,9 @@ class Intersection:
         for place, value in enumerate(own):
             counts = first.count(classes[0], value), second.count(classes[1], value)
             whole_product = counts[0] * counts[1]
-            product = (counts[0] - (removed & (value == own[0]))) * (counts[1] - (removed & (value == own[1])))
+            product = (counts[0] - (removed & (value == own[0]))) * (
+                counts[1] - (removed & (value == own[1]))
+            )
             products[values == value[:, None]] = 0
             products[:, len(values[0]) - 2 + place] = product
             changed = product - whole_product

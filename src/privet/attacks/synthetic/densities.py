@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from privet.arguments import positive, whole
-from privet.attacks.synthetic.gower import distance_blocks, nearest_rows, numbers_of
+from privet.attacks.synthetic.gower import distance_blocks, finite_numbers, nearest_rows
 from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 from privet.views import Labels, Numbers
@@ -160,10 +160,10 @@ def bin_column(
     """The cell of each row, numbered from 0; a missing value is the cell 0."""
     if one.kind is ValueKind.TEXT or len(np.unique(np.concatenate([one.codes, other.codes]))) <= bins:
         return one.codes, other.codes, people.codes
-    known = numbers_of(other)
+    known = finite_numbers(other)
     edges = np.unique(np.nanquantile(known, np.linspace(0, 1, bins + 1)[1:-1])) if len(known) else known
     cells = [
-        np.where(column.missing, 0, np.searchsorted(edges, numbers_of(column), side="right") + 1)
+        np.where(column.missing, 0, np.searchsorted(edges, finite_numbers(column), side="right") + 1)
         for column in (one, other, people)
     ]
     return cells[0], cells[1], cells[2]

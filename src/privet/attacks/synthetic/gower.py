@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 from privet.views import Numbers
 
-__all__ = ["DistanceBlock", "NearestRows", "distance_blocks", "nearest_rows", "numbers_of"]
+__all__ = ["DistanceBlock", "NearestRows", "distance_blocks", "finite_numbers", "nearest_rows", "numbers_of"]
 
 _BLOCK_BYTES = 2**24  # of one block of float32 distances
 Distances = NDArray[np.float32]
@@ -49,6 +49,20 @@ def numbers_of(column: PublishedColumn) -> Numbers:
         days[column.missing] = np.nan
         return days
     return np.asarray(column.values, dtype=np.float64)
+
+
+def finite_numbers(column: PublishedColumn) -> Numbers:
+    """As ``numbers_of``, with infinite numbers one range of the column beyond the largest or the smallest.
+
+    Columns whose codes agree have the same categories, so that both sides get the same numbers.
+    """
+    numbers = numbers_of(column)
+    if not np.isinf(numbers).any():
+        return numbers
+    known = column.categories[np.isfinite(column.categories)]
+    low, high = (float(known[0]), float(known[-1])) if len(known) else (0.0, 0.0)
+    width = high - low if 0 < high - low < np.inf else 1.0
+    return np.nan_to_num(numbers, nan=np.nan, posinf=high + width, neginf=low - width)
 
 
 @final

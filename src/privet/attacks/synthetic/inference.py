@@ -20,7 +20,7 @@ import numpy as np
 from privet.arguments import open_fraction, whole
 from privet.attacks.estimators import boosted_quantiles, impute
 from privet.attacks.synthetic.game import draw_game
-from privet.attacks.synthetic.gower import distance_blocks, numbers_of
+from privet.attacks.synthetic.gower import distance_blocks, finite_numbers
 from privet.errors import InvalidArgument
 from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
@@ -137,14 +137,14 @@ class LearntGuess(Guesser):
 
 
 def _plain(column: PublishedColumn) -> np.ndarray:
-    return column.values if column.kind is ValueKind.TEXT else numbers_of(column)
+    return column.values if column.kind is ValueKind.TEXT else finite_numbers(column)
 
 
 def _features(table: PublishedTable) -> Numbers:
     """Numbers as they are; text by its code, which trees can split."""
     return np.stack(
         [
-            column.codes.astype(np.float64) if column.kind is ValueKind.TEXT else numbers_of(column)
+            column.codes.astype(np.float64) if column.kind is ValueKind.TEXT else finite_numbers(column)
             for column in table.columns
         ],
         axis=1,
@@ -182,7 +182,12 @@ class Inference:
     def run(self, synthetic: PublishedTable, original: PublishedTable, control: PublishedTable) -> Recoveries:
         """Guess the secret of every person, and join the truth and the coin."""
         self._require_secret(synthetic, original, control)
-        judged = (_with_secret(table, self.secret) for table in (original, control))
+        judged = [_with_secret(table, self.secret) for table in (original, control)]
+        if any(len(table) < 2 for table in judged):
+            raise InvalidArgument(
+                "'secret' must have values for at least 2 people of the original and of the control, got "
+                "fewer. Name another column."
+            )
         game = draw_game(synthetic, *judged, targets=self.targets, seed=self.seed)
         known = self._choose_known(game.names)
         of_synthetic, of_people = game.synthetic[self.secret], game.people[self.secret]
@@ -250,7 +255,7 @@ def _secrets(column: PublishedColumn, *, exact: bool) -> Numbers:
     """The secret of each row as a code that names it, or as a number; NaN where it is missing."""
     if exact:
         return np.where(column.missing, np.nan, column.codes.astype(np.float64))
-    return numbers_of(column)
+    return finite_numbers(column)
 
 
 check_public_calls(__name__)
