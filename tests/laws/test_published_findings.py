@@ -14,6 +14,7 @@ from privet.attacks.linkage import Histories, Intersection, RecordLinkage, Score
 from privet.attacks.synthetic.densities import TreeDensity
 from privet.attacks.synthetic.inference import Guesser, Inference, LearntGuess, NearestGuess
 from privet.auditing import measure_recoveries
+from privet.cli import main
 from privet.errors import InvalidArgument
 from privet.published_tables import PublishedTable, ValueKind
 
@@ -211,6 +212,13 @@ def test_figures_do_not_depend_on_the_order_of_rows(tables: str) -> None:
     assert audit(table, named, control) == audit(
         table.take(order), named.take(order), control.take(np.arange(100)[::-1])
     )
+
+
+def test_columns_with_commas_and_spaces_can_be_named(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    file = tmp_path / "table.csv"
+    file.write_text('"town, county", birth \n' + "".join(f"t{row % 7},{row}\n" for row in range(30)))
+    assert main(["audit-table", str(file), "--quasi", '"town, county"," birth "']) == 0
 
 
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:

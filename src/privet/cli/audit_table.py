@@ -1,6 +1,7 @@
 """``privet audit-table``: who could be found in a table before it is published, and what it tells."""
 
 import argparse
+import csv
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,7 +75,16 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
 
 def _names(words: str | None) -> list[str]:
-    return [name.strip() for name in (words or "").split(",") if name.strip()]
+    """Names between commas; a name with a comma or a space at its ends stands in quotes.
+
+    >>> _names('zip, "town, county"," birth "')
+    ['zip', 'town, county', ' birth ']
+    """
+    if not words:
+        return []
+    if '"' not in words:
+        return [name.strip() for name in words.split(",") if name.strip()]
+    return [name for name in next(csv.reader([words], skipinitialspace=True)) if name]
 
 
 def _code(saved: Saved, broken: Sequence[Limit]) -> ExitCode:
