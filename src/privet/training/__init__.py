@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         OutOfDistribution,
         with_canaries,
     )
+    from privet.training.canaries.text_canaries import TextCanaries
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
     from privet.training.extras.adapters import LoRA, last_layer, merge_adapters
     from privet.training.extras.augmentation import Augmentation, crops_and_flips
@@ -112,6 +113,7 @@ _MODULES = {
     "Signs": "extras.encoding",
     "SingleProcess": "loop.distributed",
     "Student": "noise.distributions",
+    "TextCanaries": "canaries.text_canaries",
     "Trained": "loop.run",
     "TrainingPlan": "plan",
     "TreeNoise": "noise.correlated",
@@ -174,6 +176,7 @@ __all__ = [
     "Signs",
     "SingleProcess",
     "Student",
+    "TextCanaries",
     "Trained",
     "TrainingPlan",
     "TreeNoise",
