@@ -113,18 +113,17 @@ def test_two_sums_with_and_without_a_person(epsilon):
 def test_the_mean_of_ten_answers(fresh):
     """Ten fresh releases have the ceiling of ten; a stored answer has that of one, however often it is given."""
     generator = np.random.default_rng(4)
-    plan = ReleasePlan(statistics=(("s", Sum("x", 0, 1)),), unit=None, budget=Budget(epsilon=0.5))
+    plan = ReleasePlan(statistics=(("s", Sum("x", 0, 1)),), unit=None, budget=Budget(epsilon=1.0))
     once = account(Ledger(plan.relation, (Entry("s", plan.events[0]),))).tpr(fpr=0.5)
     ten = account(Ledger(plan.relation, tuple(Entry("s", event) for event in plan.events * 10))).tpr(fpr=0.5)
-    truths = generator.integers(0, 2, 2000)
-    answers = np.zeros((2000, 10))
+    truths = generator.integers(0, 2, 4000)
+    answers = np.zeros((4000, 10))
     for value in (0, 1):
         chosen = truths == value
         count = int(chosen.sum())
         table = polars.DataFrame({"x": [value, 1, 0, 1]})
-        drawn = simulate_releases(plan, table, times=10 * count, noise=SeededNoise(value))["s"].reshape(
-            count, 10
-        )
+        drawn = simulate_releases(plan, table, times=10 * count, noise=SeededNoise(value))["s"]
+        drawn = drawn.reshape(count, 10)
         answers[chosen] = drawn if fresh else drawn[:, :1]
     found = Averaging(SecretNumber(values=(0, 1))).run(answers - 2, truths, candidates=2)
     assert not surely_above(found.hits, ten if fresh else once)
