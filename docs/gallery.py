@@ -40,6 +40,8 @@ EXAMPLES = {
     "patients_secret": "A patient's secret",
     "picture_of_a_class": "A picture of a class",
     "picture_from_gradient": "The picture from a gradient",
+    "governors_record": "The governor's record",
+    "film_lover": "The film lover",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -56,6 +58,8 @@ _ABOUT = {
     "picture_from_gradient": "Eight digits, the same eight from one shared gradient, a blind guess, and each under noise; how often three attacks name the right one of 1,000, against the noise, below the proved ceiling.",
     "patients_secret": "Right guesses of a secret column: an overfitted tree adds 8 points for patients in the data, a straight line none.",
     "picture_of_a_class": "Digits drawn from a plain, a private and an untrained model, beside a picture in the data and the blind guess.",
+    "governors_record": "Voters found among patients without names: 94 % by date of birth, zip code and sex, none by year of birth; beside each the rate of absent voters who were still found.",
+    "film_lover": "Reviewers found among subscribers against the number of known ratings, with and without dates; below, absent reviewers who were still found.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

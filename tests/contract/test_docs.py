@@ -102,6 +102,7 @@ def _without_gaps(text):
     "name",
     [
         "learning",
+        "attacks-linkage",
         "your-model",
         "attacks-reconstruction",
         "from-opacus",

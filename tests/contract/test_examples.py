@@ -38,6 +38,8 @@ _SAID = {
         "success 1 [0.5904, 1]",
     ),
     "everybodys_bit": ("0.25           1.8      100 %", "400      100 %  ≤ 100 %"),
+    "governors_record": ("date, zip, sex", "absent, and still found", "diabetes", "decade, sex          0 %"),
+    "film_lover": ("400 reviewers", "stars, no dates", "A handful of ratings is a name"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 

@@ -4,7 +4,9 @@ Higher = more likely a member.
 
 ``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
+families of attacks get a folder beside ``membership``; ``synthetic`` is loaded when somebody first uses it.
 families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``.
+families of attacks get a folder beside ``membership``; ``linkage`` is loaded when somebody first uses it.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -39,6 +41,7 @@ from privet.attacks.membership.white_box import GradientAlignment, GradientNorm,
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
 from privet.attacks.quantities import Quantities, quantity_records
+from privet.lazy_loading import load_lazily
 from privet.attacks.reconstruction import (
     Averaging,
     ConsistentTables,
@@ -110,6 +113,11 @@ __all__ = [
     "signal",
     "signals",
 ]
+
+_MODULES = {"synthetic": ""}
+_MODULES = {"linkage": ""}
+
+__getattr__, _ = load_lazily(__name__, _MODULES)
 
 
 check_public_calls(__name__)

@@ -26,7 +26,7 @@ _STATISTICS = (
 
 def add_release_options(command: argparse.ArgumentParser) -> None:
     """Options of ``privet release``."""
-    command.add_argument("data", help="a table, as .csv or .parquet")
+    command.add_argument("data", help="a table: .csv, .parquet, or postgresql://…/database?table=NAME")
     command.add_argument(
         "--privacy-unit", metavar="COLUMN", help="who is protected: everyone whom this column names"
     )
