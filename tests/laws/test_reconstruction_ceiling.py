@@ -7,24 +7,31 @@ chance; it must not by more than the Clopper & Pearson limit allows at 1 âˆ’ 10â
 their noise, so the limit is taken over releases: each gives one bit at random.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from privet.accounting import account
+from privet.attacks import see
 from privet.attacks.reconstruction import (
     Averaging,
     Differencing,
     KnownOthers,
     LeastSquares,
     LinearProgram,
+    ModelDifferencing,
+    ModelPair,
     SecretNumber,
     SubsetSums,
 )
+from privet.auditing import measure_recoveries
 from privet.auditing.proportions import at_least
 from privet.ledger import Entry, Ledger
 from privet.randomness import SeededNoise
 from privet.releasing import Budget, ReleasePlan, Sum
 from privet.releasing.simulated_releases import simulate_releases
+from privet.scores import Records
 
 polars = pytest.importorskip("polars")
 
@@ -137,3 +144,41 @@ def test_two_hundred_releases_stay_below_the_ceiling(attack, epsilon, delta):
     hits, share, ceiling = play(attack, 200, people=12, sums=24, epsilon=epsilon, delta=delta)
     assert not surely_above(hits, ceiling)
     assert share <= ceiling
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_two_private_models_with_and_without_a_person(epsilon):
+    """200 pairs of private logistic regressions; the label of the person is a fair coin.
+
+    Only the second model saw the person, so its ledger is the claim; the labels 0 and 1 of one record are an
+    exchange.
+    """
+    learning = pytest.importorskip("privet.learning", reason="the models are private estimators")
+    generator, noise = np.random.default_rng(5), SeededNoise(5)
+    pairs, rows, labels = [], [], generator.integers(0, 2, 200)
+
+    def fit(inputs, classes):
+        model = learning.LogisticRegression(
+            epsilon=epsilon,
+            delta=1e-6,
+            solver=learning.OutputPerturbation(),
+            norm_bound=3.0,
+            classes=(0, 1),
+            noise=noise,
+        )
+        return model.fit(inputs, classes)
+
+    for label in labels.tolist():
+        inputs = generator.normal(size=(41, 3))
+        classes = (inputs[:, 0] > 0).astype(int)
+        classes[-1] = label
+        before, after = fit(inputs[:-1], classes[:-1]), fit(inputs, classes)
+        pairs.append(ModelPair(see(before), see(after)))
+        rows.append(inputs[-1])
+    targets = Records(np.array(rows), labels)
+    found = ModelDifferencing().run_labels(pairs, targets, blind=np.zeros(200, dtype=int))
+    measured = measure_recoveries(replace(found, candidates=2))
+    ceiling = measured.ceiling(account(after.ledger_))
+    assert ceiling < 1
+    assert not surely_above(found.hits, ceiling)
