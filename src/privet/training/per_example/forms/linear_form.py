@@ -173,7 +173,7 @@ def share_inputs(forms: Iterable[GradientForm]) -> None:
     """
     found: dict[tuple[object, ...], InnerProducts] = {}
     for form in forms:
-        if isinstance(form, LinearForm):
+        if isinstance(form, LinearForm) and form.x.is_cpu:  # elsewhere no compiled loop reads them
             x = form.x
             form.input_products = found.setdefault(
                 (x.data_ptr(), x.shape, x.stride(), x.dtype), form.input_products
