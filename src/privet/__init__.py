@@ -36,6 +36,7 @@ _MODULES = {
     "audit": "pipeline",
     "audit_recoveries": "pipeline",
     "audit_scores": "pipeline",
+    "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
     "accounting": "",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_scores
+    from privet.pipeline.rehearsal import rehearse
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -101,6 +103,7 @@ __all__ = [
     "errors",
     "events",
     "mechanisms",
+    "rehearse",
     "release",
     "releasing",
     "reporting",

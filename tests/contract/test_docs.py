@@ -102,7 +102,9 @@ def _without_gaps(text):
     "name",
     [
         "learning",
+        "attacks-linkage",
         "your-model",
+        "attacks-reconstruction",
         "from-opacus",
         "from-dp-accounting",
         "from-diffprivlib-opendp",

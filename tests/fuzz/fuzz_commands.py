@@ -33,6 +33,7 @@ FORMS = [
     "release {}table.csv --count --epsilon 1",
     "release {}table.csv --mean value:0:5 --group-by key --epsilon 1 --delta 1e-6 --privacy-unit who",
     "release {}table.csv --sum value:0:5 --epsilon 1 --ledger {}spent.json",
+    "release {}table.csv --count --epsilon 1 --rehearse --population 5 --ledger {}spent.json",
     "synthesize {}table.csv --column key:a,b --bins value:0:5:5 --epsilon 1 --delta 1e-6 --out {}new.csv",
     "train {}network.py --epsilon 3 --delta 1e-3 --epochs 1 --out {}new.pt",
     "compare {}report.json {}report.json",

@@ -60,6 +60,11 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         "--quote", action="store_true", help="tell the cost and the expected error, and read no row"
     )
     spent.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="attack the planned answers on stand-in people, at half of ε, ε and double, and read no row",
+    )
+    spent.add_argument(
         "--ledger",
         metavar="FILE.json",
         help="write there what is spent, before it is answered; made if missing",

@@ -16,6 +16,7 @@ from privet.cli.account import claim_document, claim_sentence, epsilon_of, neigh
 from privet.cli.output import CliAnswer, caveat_rows, caveat_text, facts, paragraph, write_progress
 from privet.cli.query import GuaranteeQuery
 from privet.cli.release_budget import filter_document, ledger_caveats, ledger_rows, quote_rows
+from privet.cli.release_rehearsal import rehearse_release
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
@@ -42,8 +43,10 @@ _MANY = 12  # the number of different events above which the tightest accounting
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """Quote the release, or run it after its cost is written down."""
+    """Quote or rehearse the release, or run it after its cost is written down."""
     plan = plan_of(arguments)
+    if arguments.rehearse:
+        return rehearse_release(plan, arguments)
     budget = budget_of(arguments)
     return _quote(plan, budget, arguments) if arguments.quote else _release(plan, budget, arguments)
 
