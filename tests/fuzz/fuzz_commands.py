@@ -41,6 +41,8 @@ FORMS = [
     "ledger {}spent.json",
     "audit --members {}scores.csv --nonmembers {}scores.csv --out {}new.json",
     "audit {}model_fine.py --attacks gap --seed 0",
+    "audit-table {}table.csv --quasi key --secret value",
+    "audit-table {}table.csv --quasi key,value --with {}table.csv --key who --sampling-fraction 0.1",
     "audit {}model_nan.py",
     "audit {}model_raises.py --json",
     "audit {}model_text.py",

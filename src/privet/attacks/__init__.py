@@ -4,9 +4,8 @@ Higher = more likely a member.
 
 ``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
-families of attacks get a folder beside ``membership``; ``synthetic`` is loaded when somebody first uses it.
-families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``.
-families of attacks get a folder beside ``membership``; ``linkage`` is loaded when somebody first uses it.
+families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``,
+``linkage``, ``synthetic`` and ``text``. The last three are loaded when somebody first uses them.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -41,7 +40,6 @@ from privet.attacks.membership.white_box import GradientAlignment, GradientNorm,
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
 from privet.attacks.quantities import Quantities, quantity_records
-from privet.lazy_loading import load_lazily
 from privet.attacks.reconstruction import (
     Averaging,
     ConsistentTables,
@@ -51,6 +49,7 @@ from privet.attacks.reconstruction import (
     LinearProgram,
     ModelDifferencing,
 )
+from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -114,8 +113,7 @@ __all__ = [
     "signals",
 ]
 
-_MODULES = {"synthetic": ""}
-_MODULES = {"linkage": ""}
+_MODULES = {"linkage": "", "synthetic": "", "text": ""}
 
 __getattr__, _ = load_lazily(__name__, _MODULES)
 

@@ -3,6 +3,7 @@
 ``audit_model`` reads ``records``, lets ``choosing`` pick the attacks before any score is seen, ``references``
 train what they need within a ``time_limit``, runs the attacks, bounds ε (``canary_bounds`` for canaries) and
 gives a report with fingerprints (``identification``) and the call that reproduces it (``reproducing``).
+``audit_release`` does the same for a table that is to be published.
 """
 
 from privet.pipeline.audit_model import audit, audit_scores
@@ -10,6 +11,7 @@ from privet.pipeline.choosing import ATTACKS
 from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
 from privet.pipeline.rehearsal import Rehearsal, RehearsedLevel, rehearse, rehearse_plan
+from privet.pipeline.release_audit import audit_release
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
@@ -21,6 +23,7 @@ __all__ = [
     "TimeLimit",
     "audit",
     "audit_recoveries",
+    "audit_release",
     "audit_scores",
     "rehearse",
     "rehearse_plan",
