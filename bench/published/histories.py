@@ -153,7 +153,11 @@ def draw_curves(curves, folder):
         axis.set_visible(False)
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(
-        lines, names, loc="outside lower center", ncols=4, title="● re-identified    × absent, and still found"
+        lines,
+        names,
+        loc="outside lower center",
+        ncols=4,
+        title="● re-identified    × absent, and still found",
     )
     figure.savefig(folder / "histories.png", dpi=120)
 

@@ -72,6 +72,18 @@ def test_a_group_profile_falls():
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))
 
 
+@pytest.mark.parametrize("size", [2, 4, 16])
+@pytest.mark.parametrize("fpr", [1e-6, 1e-3, 0.1])
+def test_the_ceiling_of_a_group_is_that_of_k_steps(size, fpr):
+    """Pure DP: x → min(exp(ε)·x, 1 − exp(−ε)(1 − x)), k times. Gaussian noise: k times the sensitivity."""
+    pure, exact = opaque(0.25, 0.0).group(size=size).tpr(fpr=fpr), fpr
+    for _ in range(size):
+        exact = min(math.exp(0.25) * exact, 1 - math.exp(-0.25) * (1 - exact))
+    assert exact * (1 - 1e-12) <= pure <= exact * (1 + 1e-6)
+    noisy, truth = gaussian(40.0).group(size=size).tpr(fpr=fpr), gaussian(40.0 / size).tpr_bounds(fpr=fpr)
+    assert truth.lower <= noisy <= truth.upper * (1 + 1e-4)
+
+
 def test_a_group_of_a_pair_is_vadhans_bound():
     """Vadhan 2017, Lemma 2.2: (ε, δ) gives (kε, δ (e^{kε} − 1)/(e^ε − 1))."""
     group = opaque(0.5, 1e-6).group(size=3)

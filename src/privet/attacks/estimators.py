@@ -22,6 +22,7 @@ __all__ = [
     "discriminant_judge",
     "impute",
     "kernel_judge",
+    "learn_texts",
     "out_of_fold_probabilities",
 ]
 
@@ -252,6 +253,63 @@ def out_of_fold_probabilities(
         model.fit(features[~held], classes[~held])
         probabilities[np.ix_(held, model.classes_)] = model.predict_proba(features[held])
     return probabilities
+
+
+def learn_texts(texts: Sequence[str], coin: Bits) -> Callable[[Sequence[str]], Numbers]:
+    """A classifier that reads texts alone: from texts to the ln odds of membership.
+
+    Logistic regression on words, pairs of words and parts of words (tf-idf, hashed, so that nothing is kept
+    of the texts), and on the style: length, and the shares of capitals, digits, punctuation and other
+    letters.
+    """
+    _require_sklearn()
+    from scipy.sparse import csr_matrix, hstack
+    from sklearn.feature_extraction.text import (  # type: ignore[import-untyped]
+        HashingVectorizer,
+        TfidfTransformer,
+    )
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    words: Any = make_pipeline(
+        HashingVectorizer(n_features=2**17, ngram_range=(1, 2), alternate_sign=False, token_pattern=r"\S+"),
+        TfidfTransformer(sublinear_tf=True),
+    )
+    parts: Any = make_pipeline(
+        HashingVectorizer(n_features=2**16, ngram_range=(3, 4), analyzer="char_wb", alternate_sign=False),
+        TfidfTransformer(sublinear_tf=True),
+    )
+    style: Any = StandardScaler()
+
+    def read(some: Sequence[str], *, learn: bool) -> Any:  # noqa: ANN401 - a sparse matrix
+        tables = [step.fit_transform(some) if learn else step.transform(some) for step in (words, parts)]
+        numbers = _style(some)
+        scaled = style.fit_transform(numbers) if learn else style.transform(numbers)
+        return hstack([*tables, csr_matrix(0.3 * scaled)]).tocsr()
+
+    # The dual problem has one variable for each text, and there are far more words than texts.
+    model: Any = LogisticRegression(C=10.0, solver="liblinear", dual=True, random_state=0, max_iter=1000)
+    model.fit(read(texts, learn=True), coin)
+    return lambda some: np.asarray(model.decision_function(read(some, learn=False)), dtype=np.float64)
+
+
+def _style(texts: Sequence[str]) -> Numbers:
+    rows = []
+    for text in texts:
+        size = max(1, len(text))
+        rows.append(
+            [
+                np.log1p(len(text)),
+                np.log1p(len(text.split())),
+                sum(map(str.isupper, text)) / size,
+                sum(map(str.isdigit, text)) / size,
+                sum(not (letter.isalnum() or letter.isspace()) for letter in text) / size,
+                sum(not letter.isascii() for letter in text) / size,
+                text.count("\n") / size,
+            ]
+        )
+    return np.array(rows)
 
 
 def _require_sklearn() -> None:

@@ -35,7 +35,7 @@ from privet.errors import InvalidArgument
 from privet.record_inputs import are_positional, gather_inputs
 from privet.views import Labels, Numbers, Rows, WhiteBox
 
-__all__ = ["TorchView"]
+__all__ = ["TorchView", "evaluating"]
 
 _GRADIENT_NUMBERS = 2**24  # of per-example gradients at a time
 _ROOT = "."  # the name of the module itself, where it has parameters of its own
@@ -95,7 +95,7 @@ class TorchView(WhiteBox):
     def outputs(self, inputs: Any) -> Numbers:  # noqa: ANN401 - rows, or several inputs
         """What the module gives, rows × outputs, as it is."""
         rows = inputs if isinstance(inputs, np.ndarray) else gather_inputs(inputs)
-        with _evaluating(self.module), torch.no_grad():
+        with evaluating(self.module), torch.no_grad():
             return np.concatenate([self._query(part) for part in batches(rows, self.batch)])
 
     def gradient_norms(self, inputs: Rows, labels: Labels) -> Numbers:
@@ -127,7 +127,7 @@ class TorchView(WhiteBox):
         activations = []
         hook = part.register_forward_hook(save)
         try:
-            with _evaluating(self.module), torch.no_grad():
+            with evaluating(self.module), torch.no_grad():
                 for rows in batches(inputs, self.batch):
                     outputs.clear()
                     query_module(self.module, self._rows(rows))
@@ -139,7 +139,7 @@ class TorchView(WhiteBox):
     def input_gradients(self, inputs: Rows, labels: Labels) -> tuple[Numbers, Numbers]:
         self._examine(inputs)
         values, gradients = [], []
-        with _evaluating(self.module), torch.enable_grad():
+        with evaluating(self.module), torch.enable_grad():
             for start in range(0, len(inputs), self.batch):
                 rows = self._rows(inputs[start : start + self.batch])
                 if not isinstance(rows, Tensor) or not rows.is_floating_point():
@@ -218,7 +218,7 @@ class TorchView(WhiteBox):
 
         single = grad(loss)
         vectorised: Callable[..., dict[str, Tensor]] = vmap(single, in_dims=(None, 0, 0))
-        with _evaluating(self.module):
+        with evaluating(self.module):
             for start in range(0, len(inputs), step):
                 rows = self._rows(inputs[start : start + step])
                 targets = torch.as_tensor(labels[start : start + step], device=self._device)
@@ -250,7 +250,7 @@ def _call_with(module: nn.Module, weights: dict[str, Tensor], inputs: ModelInput
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode inside; afterwards each part has its own mode again."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         OutOfDistribution,
         with_canaries,
     )
+    from privet.training.canaries.text_canaries import TextCanaries
     from privet.training.clipping import Adaptive, Automatic, Clip, Flat, PerLayer
     from privet.training.extras.adapters import LoRA, last_layer, merge_adapters
     from privet.training.extras.augmentation import Augmentation, crops_and_flips
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from privet.training.extras.encoding import Encoding, Signs
     from privet.training.extras.module_validation import FixReport, fix
     from privet.training.extras.optimizers import CorrectedAdam
+    from privet.training.extras.user_texts import UserLanguageModel, UserTexts, gather_users
     from privet.training.loop.checkpoint import Checkpoint
     from privet.training.loop.distributed import Distributed, ProcessFailed, ProcessGroup, SingleProcess
     from privet.training.loop.make_private import make_private
@@ -111,11 +113,15 @@ _MODULES = {
     "Signs": "extras.encoding",
     "SingleProcess": "loop.distributed",
     "Student": "noise.distributions",
+    "TextCanaries": "canaries.text_canaries",
     "Trained": "loop.run",
     "TrainingPlan": "plan",
     "TreeNoise": "noise.correlated",
+    "UserLanguageModel": "extras.user_texts",
+    "UserTexts": "extras.user_texts",
     "crops_and_flips": "extras.augmentation",
     "fix": "extras.module_validation",
+    "gather_users": "extras.user_texts",
     "last_layer": "extras.adapters",
     "make_private": "loop.make_private",
     "merge_adapters": "extras.adapters",
@@ -170,11 +176,15 @@ __all__ = [
     "Signs",
     "SingleProcess",
     "Student",
+    "TextCanaries",
     "Trained",
     "TrainingPlan",
     "TreeNoise",
+    "UserLanguageModel",
+    "UserTexts",
     "crops_and_flips",
     "fix",
+    "gather_users",
     "last_layer",
     "make_private",
     "merge_adapters",

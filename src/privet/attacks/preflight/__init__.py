@@ -8,7 +8,7 @@ raised; the report shows them.
 
 A new check is a function in ``design``, ``shift``, ``duplicates`` or ``target``, and a line in ``preflight``.
 What it computes has a module of its own: ``columns`` and ``row_summaries`` for single columns, ``label_fit``,
-``near_pairs``, ``reference_losses``.
+``near_pairs``, ``reference_losses``. ``texts`` has the checks of texts, which are called by themselves.
 
 *False alarms*: all checks against chance together warn in at most 1 of 50 fair challenges
 (``false_alarms.FAMILY``), whatever the records are: given the records, their tests are exact or conservative.
@@ -29,6 +29,7 @@ from privet.attacks.preflight.target import (
     references_are_alike,
     references_have_their_own_coins,
 )
+from privet.attacks.preflight.texts import blind_scores, text_shift, tokens_fit, vocabulary_is_public
 from privet.attacks.shadows.recipe import Recipe
 from privet.checks import Check
 from privet.public_calls import check_public_calls
@@ -38,6 +39,7 @@ from privet.views import LabelOnly
 __all__ = [
     "answers_are_probabilities",
     "answers_repeat",
+    "blind_scores",
     "canaries_present",
     "enough_records",
     "exact_duplicates",
@@ -50,6 +52,9 @@ __all__ = [
     "references_have_their_own_coins",
     "same_recipe",
     "same_size",
+    "text_shift",
+    "tokens_fit",
+    "vocabulary_is_public",
 ]
 
 

@@ -21,7 +21,7 @@ from privet.errors import MissingPackage
 from privet.scores import Bits, Challenge
 from privet.views import Numbers, Rows
 
-__all__ = ["label_shift", "membership_without_a_model"]
+__all__ = ["label_shift", "mann_whitney", "membership_without_a_model"]
 
 _DEVIATIONS = -float(ndtri(LEVEL))  # one-sided
 _MOST = 4000  # records of a side; enough to tell an AUC of 0.52 from ½
@@ -191,13 +191,14 @@ def _cross_validate(
     for number in range(_FOLDS):
         held = fold == number
         learned = classifier.learn(features[~held], coin[~held])
-        area, variance = _area(learned(features[held]), coin[held])
+        area, variance = mann_whitney(learned(features[held]), coin[held])
         areas.append(area)
         variances.append(variance)
     return float(np.mean(areas)), math.sqrt(max(variances))
 
 
-def _area(scores: Numbers, coin: Bits) -> tuple[float, float]:
+def mann_whitney(scores: Numbers, coin: Bits) -> tuple[float, float]:
+    """The AUC with ties counted half, and its variance if all orders of the coins are equally likely."""
     members, others = int(coin.sum()), int((~coin).sum())
     ranks = rankdata(scores)
     area = (ranks[coin].sum() - members * (members + 1) / 2) / (members * others)
