@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "synthetic"))
 import adult  # noqa: E402 - the domain of bench/synthetic
 
+from privet.accounting import account  # noqa: E402
 from privet.adjacency import AddRemove  # noqa: E402
 from privet.attacks.synthetic import (  # noqa: E402
     ShadowGenerators,
@@ -34,6 +35,7 @@ from privet.attacks.synthetic import (  # noqa: E402
 )
 from privet.auditing import measure, measure_recoveries  # noqa: E402
 from privet.auditing.differences import difference_of_shares  # noqa: E402
+from privet.events import Opaque  # noqa: E402
 from privet.published_tables import PublishedTable  # noqa: E402
 from privet.releasing.synthetic import AIM, MST, Bins, Categories, Domain, all_marginals  # noqa: E402
 
@@ -134,7 +136,8 @@ def ask_anonymeter(folder, made, original, control, secret, attempts):
 
 def compare(made, original, control, secret, peers, attempts):
     print(
-        "| generator | attack | Privet: in / out | leak | Anonymeter: in / out | leak |\n|---|---|---|---|---|---|"
+        "| generator | attack | Privet: in / out | leak | ceiling | Anonymeter: in / out | leak |\n"
+        "|---|---|---|---|---|---|---|"
     )
     shown, seconds = {}, [0.0, 0.0]
     for name, table in made.items():
@@ -148,7 +151,8 @@ def compare(made, original, control, secret, peers, attempts):
             theirs = peers.get(name, {}).get(risk)
             seconds[1] += theirs["seconds"] if theirs else 0.0
             print(
-                f"| {name} | {attack} | {ours.success.value:.3f} / {ours.baseline.value:.3f} | {write(ours.leak)} | {other(theirs)} |",
+                f"| {name} | {attack} | {ours.success.value:.3f} / {ours.baseline.value:.3f} | {write(ours.leak)} "
+                f"| {ceiling(name, ours)} | {other(theirs)} |",
                 flush=True,
             )
         for width in (1, 3):
@@ -161,6 +165,14 @@ def compare(made, original, control, secret, peers, attempts):
         print(f"| {name} | distances | {found.distances} | | | |", flush=True)
     print(f"\nProcessor seconds of all attacks: Privet {seconds[0]:.0f}, Anonymeter {seconds[1]:.0f}.")
     return shown
+
+
+def ceiling(name, measured):
+    """Of the (ε, δ) that a generator promises; its formula."""
+    if "ε = " not in name:
+        return ""
+    promise = Opaque(epsilon=float(name.rpartition(" ")[2]), delta=1e-9)
+    return f"{measured.ceiling(account(promise, adjacency=AddRemove())):.3f}"
 
 
 def write(rate):
