@@ -40,7 +40,13 @@ if TYPE_CHECKING:
         run_authors,
         score_curve,
     )
-    from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, encode_texts
+    from privet.attacks.text.encoders import (
+        ByteEncoder,
+        TextEncoder,
+        WordEncoder,
+        check_encoder,
+        encode_texts,
+    )
     from privet.attacks.text.equal_loss import EqualLossPoint, LeakCurve, compare_at_equal_loss
     from privet.attacks.text.exposure import (
         CanaryExposure,
@@ -60,13 +66,6 @@ if TYPE_CHECKING:
     from privet.attacks.text.exposure_law import bound_hit_rate, bound_mean_exposure
     from privet.attacks.text.extraction import PromptedExtraction, compute_extraction_chances, count_tries
     from privet.attacks.text.generation import Decoding, generate, score_continuations
-    from privet.attacks.text.encoders import (
-        ByteEncoder,
-        TextEncoder,
-        WordEncoder,
-        check_encoder,
-        encode_texts,
-    )
     from privet.attacks.text.membership import (
         MinK,
         MinKPlusPlus,
@@ -235,11 +234,11 @@ __all__ = [
     "bound_by_controls",
     "bound_hit_rate",
     "bound_mean_exposure",
+    "check_encoder",
     "compare_at_equal_loss",
     "compute_blind_exposure",
     "compute_extraction_chances",
     "count_tries",
-    "check_encoder",
     "cut_sequences",
     "draw_secrets",
     "drop_near_copies",
