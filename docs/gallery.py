@@ -30,6 +30,9 @@ EXAMPLES = {
     "hair_colour": "Hair colour",
     "meeting_price": "The price of a meeting",
     "averaging": "Averaging",
+    "salary_by_difference": "The salary by difference",
+    "everybodys_bit": "Everybody's bit",
+    "census_block": "The census block",
     "anna_and_patrick": "Anna and Patrick",
     "well_known_settings": "Well-known settings",
     "cost_of_privacy": "What privacy costs",
@@ -37,6 +40,8 @@ EXAMPLES = {
     "patients_secret": "A patient's secret",
     "picture_of_a_class": "A picture of a class",
     "picture_from_gradient": "The picture from a gradient",
+    "governors_record": "The governor's record",
+    "film_lover": "The film lover",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -44,12 +49,17 @@ _ABOUT = {
     "hair_colour": "The most frequent colour is announced with 99.4 %; a clear lead needs little ε.",
     "meeting_price": "The profit jumps at what people would pay: noise on the price earns 17 % of the best, choosing with noise up to 100 %.",
     "averaging": "The mean of many answers nears the truth, and the highest belief about Anna goes to 100 %; a ledger stops after ten.",
+    "salary_by_difference": "The difference of two released sums at ε = 1 is anything from −200,000 to 200,000 €; how often it is near the salary, against ε, far below the proved ceiling.",
+    "everybodys_bit": "Bits recovered from 200 sums: all of them while errors are below √n; with released sums recovered against ε, from the blind guess up, below the proved ceiling.",
+    "census_block": "34 possible triples of ages from the line about the men alone; seven of seven people, with sex, origin and age, from all lines.",
     "anna_and_patrick": "How far a release can move a belief about Anna, against ε; a fact about everybody moves that about Patrick from 0.4 to 0.9.",
     "well_known_settings": "ε over the epochs of three trainings, certified, beside what was published and what Rényi moments prove.",
     "cost_of_privacy": "The excess loss of private linear models falls with the number of rows and with ε, as theory has it for the worst data.",
     "picture_from_gradient": "Eight digits, the same eight from one shared gradient, a blind guess, and each under noise; how often three attacks name the right one of 1,000, against the noise, below the proved ceiling.",
     "patients_secret": "Right guesses of a secret column: an overfitted tree adds 8 points for patients in the data, a straight line none.",
     "picture_of_a_class": "Digits drawn from a plain, a private and an untrained model, beside a picture in the data and the blind guess.",
+    "governors_record": "Voters found among patients without names: 94 % by date of birth, zip code and sex, none by year of birth; beside each the rate of absent voters who were still found.",
+    "film_lover": "Reviewers found among subscribers against the number of known ratings, with and without dates; below, absent reviewers who were still found.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

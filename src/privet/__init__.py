@@ -35,7 +35,9 @@ _MODULES = {
     "release": "releasing.release",
     "audit": "pipeline",
     "audit_recoveries": "pipeline",
+    "audit_release": "pipeline",
     "audit_scores": "pipeline",
+    "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
     "accounting": "",
@@ -67,7 +69,8 @@ if TYPE_CHECKING:
     from privet.events import dp_sgd
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
-    from privet.pipeline import audit, audit_recoveries, audit_scores
+    from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
+    from privet.pipeline.rehearsal import rehearse
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -94,6 +97,7 @@ __all__ = [
     "attacks",
     "audit",
     "audit_recoveries",
+    "audit_release",
     "audit_scores",
     "auditing",
     "calibrate",
@@ -101,6 +105,7 @@ __all__ = [
     "errors",
     "events",
     "mechanisms",
+    "rehearse",
     "release",
     "releasing",
     "reporting",

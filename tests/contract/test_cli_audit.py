@@ -520,6 +520,6 @@ def test_the_examples_of_the_help_are_examples_of_this_command():
     from privet.cli.parser import parse_arguments
 
     lines = Path(sys.modules["privet.cli.parser"].__file__).read_text(encoding="utf-8").splitlines()
-    shown = [line.split()[1:] for line in lines if line.startswith("  privet audit")]
+    shown = [line.split()[1:] for line in lines if line.startswith("  privet audit ")]
     assert len(shown) == 2
     assert all(callable(parse_arguments(words).command) for words in shown)

@@ -31,6 +31,15 @@ _SAID = {
     ),
     "patients_secret": ("a straight line", "being in adds", "is the leak"),
     "picture_of_a_class": ("untrained", "what the people of a class have in common"),
+    "salary_by_difference": ("Difference: 17,250 €", "error of a sum", "that guess needs no sums"),
+    "census_block": (
+        "leaves 34 possibilities",
+        "f    no           no         9  yes",
+        "success 1 [0.5904, 1]",
+    ),
+    "everybodys_bit": ("0.25           1.8      100 %", "400      100 %  ≤ 100 %"),
+    "governors_record": ("date, zip, sex", "absent, and still found", "diabetes", "decade, sex          0 %"),
+    "film_lover": ("400 reviewers", "stars, no dates", "A handful of ratings is a name"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 
@@ -50,7 +59,11 @@ def example(monkeypatch):
     sys.modules.pop("style", None)
 
 
-@pytest.mark.parametrize("name", _SAID)
+_SLOW = {"everybodys_bit"}
+_NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in _SAID]
+
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_an_example_runs_and_teaches(name, example, tmp_path, capsys):
     picture = example(name).main(tmp_path, SeededNoise(17))
     said = capsys.readouterr().out

@@ -410,14 +410,16 @@ def test_pandas_columns_of_every_type():
         asked(Count()).run(pd.concat([frame, frame], axis=1))
 
 
-@pytest.mark.parametrize("package", ["polars", "duckdb"])
+@pytest.mark.parametrize("package", ["polars", "duckdb", "pyspark", "psycopg"])
 def test_a_missing_package_is_named_with_its_line(package, monkeypatch):
     module = {
         "polars": "privet.releasing.tables.sources",
         "duckdb": "privet.releasing.engines.duckdb_engine",
+        "pyspark": "privet.releasing.engines.spark_engine",
+        "psycopg": "privet.releasing.engines.postgres_engine",
     }[package]
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(MissingPackage, match="pip install"):
         importlib.import_module(module)
 

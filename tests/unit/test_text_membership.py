@@ -25,8 +25,9 @@ from privet.attacks.text import (
 )
 from privet.attacks.text.sequence_views import SequenceView, sequences_of
 from privet.attacks.text.token_views import TokenLogProbs
+from privet.auditing import OneRun
 from privet.errors import InvalidArgument
-from privet.scores import Challenge
+from privet.scores import Challenge, Scores
 
 WORDS = 30
 
@@ -129,6 +130,24 @@ def test_the_order_of_texts_does_not_matter_and_one_pass_is_each_pass():
     for attack, straight, other in zip(attacks(), together, shuffled, strict=True):
         np.testing.assert_allclose(straight.values[order], other.values, rtol=1e-12)
         np.testing.assert_array_equal(attack.run(model, texts, members).values, straight.values)
+
+
+def test_coins_on_sentences_give_no_epsilon_where_the_model_saw_none():
+    sequences = chain(21, 80)
+    texts, null = texts_of(sequences), NGramModel(chain(3, 60), vocabulary=WORDS)
+    found = null.logprobs(sequences)
+    for attack in attacks():
+        values = attack.judge(found, texts, null)
+        above = [
+            OneRun().epsilon(
+                Scores(values, np.random.default_rng([8, seed]).permutation(80) < 40), delta=1e-5
+            )
+            > 0
+            for seed in range(40)
+        ]
+        assert sum(above) <= 7, (
+            attack.name
+        )  # each at most 5 %: more than seven of forty have probability 0.1 %
 
 
 def test_neighbours_differ_at_some_places_and_keep_the_ends():

@@ -4,7 +4,8 @@ Higher = more likely a member.
 
 ``membership`` holds the attacks, ``shadows`` trains reference models, ``preflight`` checks an experiment
 before its figures are trusted. Views of models are made by ``model_views`` and ``torch_views``. Other
-families of attacks get a folder beside ``membership``.
+families of attacks have folders of their own beside ``membership``: ``inversion``, ``reconstruction``,
+``linkage``, ``synthetic`` and ``text``. The last three are loaded when somebody first uses them.
 
 >>> import numpy as np
 >>> from privet.scores import Challenge, Records
@@ -39,6 +40,16 @@ from privet.attacks.membership.white_box import GradientAlignment, GradientNorm,
 from privet.attacks.model_views import Logits, Predictions, Probabilities, see
 from privet.attacks.outputs import Outputs
 from privet.attacks.quantities import Quantities, quantity_records
+from privet.attacks.reconstruction import (
+    Averaging,
+    ConsistentTables,
+    Differencing,
+    KnownOthers,
+    LeastSquares,
+    LinearProgram,
+    ModelDifferencing,
+)
+from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 __all__ = [
@@ -46,12 +57,15 @@ __all__ = [
     "RMIA",
     "Attack",
     "AugmentationRobustness",
+    "Averaging",
     "BaVarIA",
     "BitFlips",
     "BoostedQuantiles",
     "BoostedTrees",
     "BoundaryDistance",
     "Confidence",
+    "ConsistentTables",
+    "Differencing",
     "Ensemble",
     "Entropy",
     "Gap",
@@ -59,11 +73,15 @@ __all__ = [
     "GaussianRidge",
     "GradientAlignment",
     "GradientNorm",
+    "KnownOthers",
     "LayerClassifier",
+    "LeastSquares",
     "LiRA",
+    "LinearProgram",
     "LogisticClassifier",
     "Logits",
     "Loss",
+    "ModelDifferencing",
     "Moderated",
     "ModifiedEntropy",
     "NoiseClassifier",
@@ -94,6 +112,10 @@ __all__ = [
     "signal",
     "signals",
 ]
+
+_MODULES = {"linkage": "", "synthetic": "", "text": ""}
+
+__getattr__, _ = load_lazily(__name__, _MODULES)
 
 
 check_public_calls(__name__)

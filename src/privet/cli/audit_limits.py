@@ -12,8 +12,8 @@ __all__ = ["Limit", "limits_from"]
 @final
 @dataclass(frozen=True)
 class Limit:
-    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), ``leak`` (of a recovery), or
-    ``tpr`` at a false-positive rate.
+    """At most ``most`` of a figure: ``auc``, ``epsilon`` (the measured one), ``leak`` (of a recovery),
+    ``unique`` (the share of unique rows of a table), or ``tpr`` at a false-positive rate.
 
     ``detected`` has no number: the limit is broken if membership or a recovery was detected, as the report
     defines it.
@@ -35,6 +35,9 @@ class Limit:
         if self.figure == "leak":
             leaks = [each.leakage.leak.value for audited in report.audits for each in audited.recoveries]
             return max(leaks, default=None)
+        if self.figure == "unique":
+            tables = [audited.table for audited in report.audits if audited.table is not None]
+            return max((found.unique_share for found in tables), default=None)
         if self.figure == "epsilon":
             return max(audited.epsilon_measured for audited in report.audits)
         if not results:
@@ -85,13 +88,13 @@ def limits_from(text: str) -> Limit:
     in_range = limit.fpr is None or 0 < limit.fpr <= 1
     if (
         not equals
-        or limit.figure not in ("tpr", "auc", "epsilon", "leak")
+        or limit.figure not in ("tpr", "auc", "epsilon", "leak", "unique")
         or wants_rate != bool(at)
         or not in_range
     ):
         raise InvalidArgument(
-            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT, epsilon=LIMIT, leak=LIMIT or detected, got "
-            f"{text!r}. Write tpr@0.001=0.05, for instance."
+            f"'--fail-above' must be tpr@FPR=LIMIT, auc=LIMIT, epsilon=LIMIT, leak=LIMIT, unique=LIMIT or "
+            f"detected, got {text!r}. Write tpr@0.001=0.05, for instance."
         )
     if not limit.most >= 0:
         raise InvalidArgument(f"'--fail-above' must have a limit of at least 0, got {text!r}. Give a number.")

@@ -194,6 +194,7 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
     )
     own.add_argument("--nonmembers", metavar="FILE", help="records that were not, or their scores")
     own.add_argument("--label", metavar="COLUMN", help="the class in a table of records (default: label)")
+    own.add_argument("--table", metavar="FILE", help="the table, where the report is on a table")
     own.add_argument("--ledger", metavar="FILE.json", help="the ledger of the training")
     command.add_argument(
         "--key",

@@ -1,11 +1,16 @@
-"""Options of the commands on tables: ``release``, ``synthesize`` and ``ledger``."""
+"""Options of the commands on tables: ``release``, ``synthesize``, ``ledger`` and ``audit-table``."""
 
 import argparse
 from typing import final
 
 from privet.cli.option_types import parse_count, parse_number, parse_seed
 
-__all__ = ["add_ledger_options", "add_release_options", "add_synthesize_options"]
+__all__ = [
+    "add_audit_table_options",
+    "add_ledger_options",
+    "add_release_options",
+    "add_synthesize_options",
+]
 
 _STATISTICS = (
     ("count", "", "how many there are"),
@@ -26,7 +31,7 @@ _STATISTICS = (
 
 def add_release_options(command: argparse.ArgumentParser) -> None:
     """Options of ``privet release``."""
-    command.add_argument("data", help="a table, as .csv or .parquet")
+    command.add_argument("data", help="a table: .csv, .parquet, or postgresql://…/database?table=NAME")
     command.add_argument(
         "--privacy-unit", metavar="COLUMN", help="who is protected: everyone whom this column names"
     )
@@ -58,6 +63,11 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
     )
     spent.add_argument(
         "--quote", action="store_true", help="tell the cost and the expected error, and read no row"
+    )
+    spent.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="attack the planned answers on stand-in people, at half of ε, ε and double, and read no row",
     )
     spent.add_argument(
         "--ledger",
@@ -171,3 +181,70 @@ class _AppendPair(argparse.Action):
         value = values if isinstance(values, str) else ""
         collected = getattr(namespace, self.dest) or []
         setattr(namespace, self.dest, [*collected, (option, value)])
+
+
+def add_audit_table_options(command: argparse.ArgumentParser) -> None:
+    """Options of ``privet audit-table``."""
+    command.add_argument("data", help="the table that is to be published, as .csv or .parquet")
+    command.add_argument(
+        "--quasi",
+        metavar="A,B…",
+        help="quasi-identifiers: the columns that others can know of a person, such as zip,birth,sex",
+    )
+    command.add_argument("--secret", metavar="COLUMN", help="the column that others must not learn")
+    command.add_argument(
+        "--largest-set",
+        type=parse_count,
+        metavar="N",
+        help="measure sets of up to N quasi-identifiers (default: 4, fewer where that is over 1,000 sets)",
+    )
+    known = command.add_argument_group("what else an adversary has")
+    known.add_argument(
+        "--with", dest="other", metavar="FILE", help="a second table about some of the same people"
+    )
+    known.add_argument(
+        "--key",
+        metavar="COLUMN",
+        help="with --with: the column of both that says who is who; hidden from attacks",
+    )
+    synthetic = command.add_argument_group("where the table is synthetic")
+    synthetic.add_argument("--original", metavar="FILE", help="the table that it was made of")
+    synthetic.add_argument("--control", metavar="FILE", help="people of the same kind who were not in it")
+    people = command.add_argument_group("who the rows are of")
+    people.add_argument(
+        "--sampling-fraction",
+        type=parse_number,
+        metavar="P",
+        help="the table is a random sample of this share of the population",
+    )
+    people.add_argument(
+        "--population", metavar="FILE", help="a table of everybody with the same columns, for δ-presence"
+    )
+    claim = command.add_argument_group("what was claimed")
+    claim.add_argument(
+        "--ledger", metavar="FILE.json", help="what was spent on the table, for the ceiling of every attack"
+    )
+    claim.add_argument("--delta", type=parse_number, metavar="δ", help="of both bounds (default: 1e-5)")
+    claim.add_argument(
+        "--confidence", type=parse_number, metavar="P", help="of all statements together (default: 0.95)"
+    )
+    claim.add_argument(
+        "--seed", type=parse_seed, metavar="N", help="of the coins that leave people out (default: 0)"
+    )
+    output = command.add_argument_group("what comes out")
+    output.add_argument("--name", metavar="TEXT", help="what to call the table (default: its file)")
+    output.add_argument(
+        "--out", metavar="FILE", help="the report: .html, .json, .md, .dpia.html or .pia.json"
+    )
+    output.add_argument(
+        "--fingerprint-key",
+        metavar="FILE",
+        help="the key of the report's fingerprints; made if missing (default: beside --out, "
+        "REPORT.fingerprints.key)",
+    )
+    output.add_argument(
+        "--fail-above",
+        action="append",
+        metavar="FIGURE=LIMIT",
+        help="exit with 1 above it: unique=0.01, leak=0.1, epsilon=3 or detected; repeat it",
+    )

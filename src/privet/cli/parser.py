@@ -20,7 +20,12 @@ from privet.cli.options_models import (
     add_train_options,
     add_verify_options,
 )
-from privet.cli.options_tables import add_ledger_options, add_release_options, add_synthesize_options
+from privet.cli.options_tables import (
+    add_audit_table_options,
+    add_ledger_options,
+    add_release_options,
+    add_synthesize_options,
+)
 from privet.cli.output import CliAnswer
 from privet.errors import InvalidArgument
 
@@ -43,6 +48,11 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
         add_train_options,
     ),
     ("audit", "attack a model, bound its leakage from both sides, and report", add_audit_options),
+    (
+        "audit-table",
+        "who could be found in a table before it is published, and what it tells",
+        add_audit_table_options,
+    ),
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
     ("compare", "the models of several reports in one table", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
@@ -61,6 +71,7 @@ examples:
   privet train my_model.py --epsilon 3 --delta 1e-5 --epochs 5 --out model.pt
   privet audit my_model.py --references 16 --out report.html
   privet audit --members m.csv --nonmembers n.csv --fail-above tpr@0.001=0.05
+  privet audit-table data.csv --quasi zip,birth,sex --secret disease
   privet verify report.json my_model.py
   privet compare plain.json private.json
   privet demo
@@ -115,7 +126,7 @@ def _add_command(commands: Any, name: str, purpose: str) -> _Parser:  # noqa: AN
 
 def _load_when_run(name: str) -> Callable[[argparse.Namespace], CliAnswer]:
     def run(arguments: argparse.Namespace) -> CliAnswer:
-        answer: CliAnswer = import_module(f"privet.cli.{name}").run(arguments)
+        answer: CliAnswer = import_module(f"privet.cli.{name.replace('-', '_')}").run(arguments)
         return answer
 
     return run

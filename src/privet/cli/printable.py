@@ -1,7 +1,8 @@
 """Text that is safe on a terminal: it cannot move the cursor, change colours or the direction of writing.
 
 Keys that a release discovers, names of columns, files and models come from data and from other people. A
-terminal obeys control characters in them. They are shown as escapes instead.
+terminal obeys control characters in them. They are shown as escapes instead. The password of a database is
+shown nowhere.
 """
 
 import re
@@ -14,6 +15,8 @@ _UNSEEN = (
 )
 _SURROGATES = "\ud800-\udfff"
 _BAD = re.compile(f"[{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
+_USER = re.compile(r"(postgres(?:ql)?://)[^\s\"]*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s\"]*?[?&](?:ssl)?password=)[^\s&'\"]*", re.IGNORECASE)
 _BAD_OR_NEWLINE = re.compile(f"[\n{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
 
 
@@ -23,7 +26,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb\\nc")
     'a\\\\x1b[31mb\\nc'
     """
-    return _BAD.sub(_number, text)
+    return _BAD.sub(_number, _hide_passwords(text))
 
 
 def one_line(text: str) -> str:
@@ -33,14 +36,23 @@ def one_line(text: str) -> str:
     >>> one_line("a\\nb")
     'a\\\\nb'
     """
-    return _BAD_OR_NEWLINE.sub(_number, text)
+    return _BAD_OR_NEWLINE.sub(_number, _hide_passwords(text))
 
 
 def printable_json(document: str) -> str:
     """A JSON document with the same meaning: such characters stand only inside of its strings, where JSON has
     escapes for them.
     """
-    return _BAD.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return _BAD.sub(lambda found: f"\\u{ord(found[0]):04x}", _hide_passwords(document))
+
+
+def _hide_passwords(text: str) -> str:
+    """Text without the user and the password in the URL of a database, whoever quotes it.
+
+    >>> _hide_passwords("unrecognized arguments: postgresql://ann:hush@db/clinic?password=hush&table=t")
+    'unrecognized arguments: postgresql://…@db/clinic?password=…&table=t'
+    """
+    return _PASSWORD.sub(r"\1…", _USER.sub(r"\1…@", text))
 
 
 def _number(found: re.Match[str]) -> str:

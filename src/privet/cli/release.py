@@ -16,13 +16,23 @@ from privet.cli.account import claim_document, claim_sentence, epsilon_of, neigh
 from privet.cli.output import CliAnswer, caveat_rows, caveat_text, facts, paragraph, write_progress
 from privet.cli.query import GuaranteeQuery
 from privet.cli.release_budget import filter_document, ledger_caveats, ledger_rows, quote_rows
+from privet.cli.release_rehearsal import rehearse_release
 from privet.cli.release_table import answer_document, answer_table, quote_document, quote_table
 from privet.cli.release_words import budget_of, plan_of
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
 from privet.guarantees import delta_warning
 from privet.ledger import Entry, Ledger
 from privet.paths import is_file, resolve_path
-from privet.releasing import Budget, FilterState, MemoryStore, Released, ReleasePlan, Store, filter_state
+from privet.releasing import (
+    Budget,
+    FilterState,
+    MemoryStore,
+    PostgresTable,
+    Released,
+    ReleasePlan,
+    Store,
+    filter_state,
+)
 from privet.releasing.budget import extend_ledger
 from privet.releasing.durable import AnswersNotKept, DurableLedger, stored_ledger
 from privet.releasing.store import check_unit_column
@@ -33,8 +43,10 @@ _MANY = 12  # the number of different events above which the tightest accounting
 
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
-    """Quote the release, or run it after its cost is written down."""
+    """Quote or rehearse the release, or run it after its cost is written down."""
     plan = plan_of(arguments)
+    if arguments.rehearse:
+        return rehearse_release(plan, arguments)
     budget = budget_of(arguments)
     return _quote(plan, budget, arguments) if arguments.quote else _release(plan, budget, arguments)
 
@@ -74,7 +86,7 @@ def _quote(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
 
 
 def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespace) -> CliAnswer:
-    path = _table(arguments.data)
+    table = _table(arguments.data)
     question, bounds = _account_for(
         _planned_ledger(plan), arguments
     )  # a request without a finite ε is refused before it is spent
@@ -83,7 +95,7 @@ def _release(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Names
         before = len(store.ledger)
         simplefilter("ignore")  # an engine's warning may quote a row
         simplefilter("always", AnswersNotKept)
-        released = _run(plan, path, store, arguments.answer_after)
+        released = _run(plan, table, store, arguments.answer_after)
     spent = Ledger(plan.relation, released.ledger.entries[before:], released.ledger.caveats)
     if spent != _planned_ledger(plan):
         with suppress(PrivetError):  # the cost of the whole plan bounds that of a part from above
@@ -137,12 +149,16 @@ def _if_lost(ledger: str | None) -> str:
     )
 
 
-def _table(name: str) -> Path:
-    """The path of the table. A missing file is refused before the ledger is opened."""
+def _table(name: str) -> Path | PostgresTable:
+    """The path of the table, or the table of a server. A missing file is refused before the ledger is
+    opened."""
+    if PostgresTable.is_url(name):
+        return PostgresTable.from_url(name)
     path = Path(name)
     if not is_file(path):
         raise Unreadable(
-            f"{name!r} must be a table in a file that exists, and is not. Give a .csv or .parquet file."
+            f"{name!r} must be a table in a file that exists, and is not. Give a .csv or .parquet file, or "
+            f"postgresql://…/database?table=visits."
         )
     return path
 
@@ -153,7 +169,8 @@ def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
         yield MemoryStore(plan.relation)
         return
     path = Path(arguments.ledger)
-    if resolve_path(path) == resolve_path(Path(arguments.data)):
+    table = _table(arguments.data)
+    if isinstance(table, Path) and resolve_path(path) == resolve_path(table):
         raise InvalidArgument(
             f"'--ledger' must not be the table itself, got {arguments.ledger!r}. Name another file."
         )
@@ -161,17 +178,21 @@ def _store(plan: ReleasePlan, budget: Budget | None, arguments: argparse.Namespa
         yield held
 
 
-def _run(plan: ReleasePlan, path: Path, store: Store, answer_after: float | None) -> Released:
-    write_progress(f"Reading {path.name} …")
+def _run(
+    plan: ReleasePlan, table: Path | PostgresTable, store: Store, answer_after: float | None
+) -> Released:
+    write_progress(f"Reading {table.name} …")
+    # The name of a server's table has no user and no password, so a ledger may keep it.
+    name = str(resolve_path(table)) if isinstance(table, Path) else table.name
     try:
         with _silent_engine():
-            return plan.run(path, store=store, data_name=str(resolve_path(path)), answer_after=answer_after)
+            return plan.run(table, store=store, data_name=name, answer_after=answer_after)
     except PrivetError:
         raise
     except Exception:
         # An engine's message may quote a row, so it must not reach the reader.
         raise Unreadable(
-            f"{path.name!r} must be a table that can be read to its end, and was not. Check the file; what "
+            f"{table.name!r} must be a table that can be read to its end, and was not. Check the file; what "
             f"was spent stays spent."
         ) from None
     finally:

@@ -34,6 +34,7 @@ from privet.fingerprints import (
 from privet.ledger import Ledger
 from privet.paths import is_file
 from privet.pipeline.identification import bare_model, find_ledger, model_fingerprint, parameters_content
+from privet.pipeline.published_files import read_published, table_fingerprint
 from privet.pipeline.records import read_records
 from privet.reporting.documents.report_json import read_document
 
@@ -70,11 +71,12 @@ class Compared:
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
     """Compare everything that was given with the fingerprints of one model of a report."""
-    sources = ("subject", "model", "members", "nonmembers", "ledger")
+    sources = ("subject", "model", "members", "nonmembers", "ledger", "table")
     if all(getattr(arguments, name) is None for name in sources):
         raise InvalidArgument(
             "'privet verify' must be given something to hold against the report, got the report alone. "
-            "Give the .py or .toml file of the audit, or --model, --members, --nonmembers or --ledger."
+            "Give the .py or .toml file of the audit, or --model, --members, --nonmembers, --table or "
+            "--ledger."
         )
     report = _report(Path(arguments.report))
     model = _model(report, arguments.name)
@@ -149,6 +151,13 @@ def _compare_all(
     """Model, data, ledger and code, in this order."""
     stored: Mapping[str, Any] = model.get("fingerprints") or {}
     key = _key(stored, arguments)
+    if model.get("table") is not None or arguments.table is not None:
+        yield _compare_table(model, _read(stored.get("model")), arguments.table, key)
+        yield from _ledgers(
+            model, stored, None if arguments.ledger is None else ledger_from(arguments.ledger)
+        )
+        yield _code(report)
+        return
     subject = None if arguments.subject is None else subject_from(Path(arguments.subject))
     given = _Given(subject, arguments, str(stored.get("data", "records")), key)
     for what, take in (("model", given.model), ("members", given.members), ("nonmembers", given.nonmembers)):
@@ -163,6 +172,24 @@ def _compare_all(
             yield _compare_fingerprint(what, take(expected.hashing), expected)
     yield from _ledgers(model, stored, given.ledger())
     yield _code(report)
+
+
+def _compare_table(
+    model: Mapping[str, Any], expected: Fingerprint | None, file: str | None, key: FingerprintKey | None
+) -> Compared:
+    """The columns of a table that the report is about."""
+    about = model.get("table")
+    if file is None:
+        return Compared("table", Comparison.NOT_CHECKED, "not given", False)
+    if about is None or expected is None:
+        return Compared("table", Comparison.NOT_CHECKED, "the report has no fingerprint of it", True)
+    if key is None:
+        return Compared("table", Comparison.NOT_CHECKED, _NO_KEY, True)
+    names = [*about["quasi"], *([] if about["secret"] is None else [about["secret"]])]
+    found = read_published("--table", file, names)
+    if any(name not in found for name in names) or len(found) == 0:
+        return Compared("table", Comparison.DIFFERS, "it has other columns, or no rows", True)
+    return _compare_fingerprint("table", table_fingerprint(found.select(names), key), expected)
 
 
 @final

@@ -3,16 +3,31 @@
 ``audit_model`` reads ``records``, lets ``choosing`` pick the attacks before any score is seen, ``references``
 train what they need within a ``time_limit``, runs the attacks, bounds ε (``canary_bounds`` for canaries) and
 gives a report with fingerprints (``identification``) and the call that reproduces it (``reproducing``).
+``audit_release`` does the same for a table that is to be published.
 """
 
 from privet.pipeline.audit_model import audit, audit_scores
 from privet.pipeline.choosing import ATTACKS
 from privet.pipeline.recovery_attacks import ATTACKS_THAT_RECOVER
 from privet.pipeline.recovery_results import audit_recoveries
+from privet.pipeline.rehearsal import Rehearsal, RehearsedLevel, rehearse, rehearse_plan
+from privet.pipeline.release_audit import audit_release
 from privet.pipeline.time_limit import TimeLimit
 from privet.public_calls import check_public_calls
 
-__all__ = ["ATTACKS", "ATTACKS_THAT_RECOVER", "TimeLimit", "audit", "audit_recoveries", "audit_scores"]
+__all__ = [
+    "ATTACKS",
+    "ATTACKS_THAT_RECOVER",
+    "Rehearsal",
+    "RehearsedLevel",
+    "TimeLimit",
+    "audit",
+    "audit_recoveries",
+    "audit_release",
+    "audit_scores",
+    "rehearse",
+    "rehearse_plan",
+]
 
 
 check_public_calls(__name__)

@@ -10,7 +10,7 @@ from privet.pipeline.recovery_attacks import RecoveryChoice
 from privet.reporting.facts import ReferenceModels
 from privet.scores import Records
 
-__all__ = ["audit_call", "one_line", "recoveries_call", "scores_call"]
+__all__ = ["audit_call", "format_call", "one_line", "recoveries_call", "scores_call"]
 
 
 def audit_call(
@@ -57,7 +57,7 @@ def audit_call(
     if gives is not None:
         lines.append(f"gives=privet.attacks.{gives},")
     lines += [f"delta={delta!r},", f"confidence={confidence!r},", f"seed={seed!r},"]
-    return _format_call("privet.audit", lines)
+    return format_call("privet.audit", lines)
 
 
 def scores_call(*, name: str, attack: str, ledger: Ledger | None, delta: float, confidence: float) -> str:
@@ -70,7 +70,7 @@ def scores_call(*, name: str, attack: str, ledger: Ledger | None, delta: float, 
     ]
     if ledger is not None:
         lines.append("ledger=ledger,  # what the training recorded")
-    return _format_call("privet.audit_scores", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"])
+    return format_call("privet.audit_scores", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"])
 
 
 def recoveries_call(*, name: str, ledger: Ledger | None, delta: float, confidence: float) -> str:
@@ -78,7 +78,7 @@ def recoveries_call(*, name: str, ledger: Ledger | None, delta: float, confidenc
     lines = ["recoveries,  # what the attacks recovered", f"name={name!r},"]
     if ledger is not None:
         lines.append("ledger=ledger,  # what the training recorded")
-    return _format_call(
+    return format_call(
         "privet.audit_recoveries", [*lines, f"delta={delta!r},", f"confidence={confidence!r},"]
     )
 
@@ -89,5 +89,6 @@ def one_line(call: str) -> str:
     return " ".join(lines).replace("( ", "(").replace(", )", ")")
 
 
-def _format_call(function: str, lines: Iterable[str]) -> str:
+def format_call(function: str, lines: Iterable[str]) -> str:
+    """A call with one argument on each line."""
     return "\n".join([f"{function}(", *(f"    {line}" for line in lines), ")"])

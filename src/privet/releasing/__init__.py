@@ -41,6 +41,7 @@ from privet.releasing.statistics import (
     Variance,
 )
 from privet.releasing.store import MemoryStore, Store
+from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = [
     "Answer",
@@ -55,6 +56,7 @@ __all__ = [
     "Marginal",
     "Mean",
     "MemoryStore",
+    "PostgresTable",
     "PrivacyCost",
     "Quantile",
     "Question",

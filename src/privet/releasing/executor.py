@@ -1,7 +1,7 @@
 """Private sums in, answers out: the only place where noise meets data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -73,18 +73,45 @@ class Executor:
         """All answers, with one aggregation for all statistics of one grouping."""
         discovered = self._discover_keys(plan)
         groupings = [_answered_grouping(*pair) for pair in zip(plan, discovered, strict=True)]
-        aggregates: dict[tuple[str, Grouping], dict[Aggregate, None]] = {}
-        for statistic, grouping in zip(plan, groupings, strict=True):
-            if grouping is not None and statistic.queries:
-                needed = _aggregates(tuple(noisy.query for noisy in statistic.queries))
-                aggregates.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
-        totals = {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in aggregates.items()}
+        totals = self._sum(plan, groupings)
         return tuple(
             self._answer_one(
                 statistic, keys, grouping, totals.get(_identity(grouping)) if grouping is not None else None
             )
             for statistic, keys, grouping in zip(plan, discovered, groupings, strict=True)
         )
+
+    def repeat(self, plan: tuple[CalibratedStatistic, ...], times: int) -> dict[str, NDArray[np.float64]]:
+        """The numbers of so many releases of the same sums, each with its own noise: releases × keys, by
+        label. No statistic may have to find its keys."""
+        summed = [statistic for statistic in plan if statistic.chooser is None]
+        totals = self._sum(summed, [statistic.compiled.grouping for statistic in summed])
+        repeated = {}
+        for statistic in plan:
+            grouping, label = statistic.compiled.grouping, statistic.compiled.question.label
+            if statistic.chooser is not None:
+                chooser, cells = statistic.chooser, self._count_cells(statistic, statistic.chooser, grouping)
+                chosen = [[chooser.choose(line, self._noise) for line in cells] for _ in range(times)]
+                repeated[label] = np.array(chosen)
+                continue
+            once = totals[_identity(grouping)]
+            needed = _aggregates(tuple(noisy.query for noisy in statistic.queries))
+            sums = {aggregate: np.tile(once.sums[aggregate], times) for aggregate in needed}
+            numbers = self._estimate(statistic, None, grouping, Totals(once.keys * times, sums)).values
+            rounded = np.round(numbers) if _is_count(statistic) else numbers
+            repeated[label] = rounded.reshape(times, len(once.keys))
+        return repeated
+
+    def _sum(
+        self, plan: Sequence[CalibratedStatistic], groupings: Sequence[Grouping | None]
+    ) -> dict[tuple[str, Grouping], Totals]:
+        """The sums of all statistics, with one aggregation for each grouping."""
+        aggregates: dict[tuple[str, Grouping], dict[Aggregate, None]] = {}
+        for statistic, grouping in zip(plan, groupings, strict=True):
+            if grouping is not None and statistic.queries:
+                needed = _aggregates(tuple(noisy.query for noisy in statistic.queries))
+                aggregates.setdefault(_identity(grouping), {}).update(dict.fromkeys(needed))
+        return {key: self._totals(plan[0], key[1], tuple(needed)) for key, needed in aggregates.items()}
 
     def _discover_keys(self, plan: tuple[CalibratedStatistic, ...]) -> tuple[_DiscoveredKeys | None, ...]:
         """Which keys are shown, for each statistic that has to find them."""
@@ -171,11 +198,16 @@ class Executor:
     def _choose_cells(
         self, statistic: CalibratedStatistic, chooser: CellChooser, grouping: Grouping
     ) -> NDArray[np.float64]:
+        counts = self._count_cells(statistic, chooser, grouping)
+        return np.array([chooser.choose(line, self._noise) for line in counts])
+
+    def _count_cells(
+        self, statistic: CalibratedStatistic, chooser: CellChooser, grouping: Grouping
+    ) -> NDArray[np.int64]:
         question = statistic.compiled.question
-        counts = self._engine.cells(
+        return self._engine.cells(
             CellCountRequest(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
         )
-        return np.array([chooser.choose(line, self._noise) for line in counts])
 
 
 def _answered_grouping(statistic: CalibratedStatistic, discovered: _DiscoveredKeys | None) -> Grouping | None:

@@ -1,25 +1,26 @@
 """Advice on what to do next. Each piece follows from figures of the report, and names them."""
 
-from typing import NamedTuple
-
 from privet.auditing import OneRun
+from privet.reporting.advice_piece import Advice
 from privet.reporting.charts.proved_curve import ceiling_of_pair, highest_tpr
 from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
+from privet.reporting.table_words import table_advice
 from privet.reporting.verdicts import breach
 
 __all__ = ["Advice", "advice", "epsilon_caps"]
 
 _TARGETS = (8.0, 3.0, 1.0)
 _WIDE_GAP = 0.02
-
-
-class Advice(NamedTuple):
-    """What to do, and the figures that are the reason."""
-
-    what: str
-    why: str
+_USUAL_CAUSES = (
+    "gradients are clipped per batch and not per record, noise is scaled by the wrong batch size, batches "
+    "are not drawn as accounted, records were used in training that the ledger does not contain, or "
+    "members and non-members differ even without the model",
+    "rows or columns were copied from the data, a domain or a bound was taken from the data without noise, "
+    "one person has more rows than the ledger allows for, or targets and control differ even without the "
+    "release",
+)  # of a model, of a table
 
 
 def advice(report: ReportContent, audit: ModelAudit) -> list[Advice]:
@@ -27,6 +28,7 @@ def advice(report: ReportContent, audit: ModelAudit) -> list[Advice]:
     return [
         *_settle_warnings(audit),
         *_explain_breach(audit),
+        *table_advice(audit),
         *_train_privately(report, audit),
         *_lower_epsilon(audit),
         *_close_gap(audit),
@@ -59,16 +61,13 @@ def _explain_breach(audit: ModelAudit) -> list[Advice]:
     return [
         Advice(
             "Do not rely on the claim until this is explained.",
-            f"What was found: {breach(audit)}. Usual causes: gradients are clipped per batch and not per "
-            f"record, noise is scaled by the wrong batch size, batches are not drawn as accounted, records "
-            f"were used in training that the ledger does not contain, or members and non-members differ "
-            f"even without the model.",
+            f"What was found: {breach(audit)}. Usual causes: {_USUAL_CAUSES[audit.table is not None]}.",
         )
     ]
 
 
 def _train_privately(report: ReportContent, audit: ModelAudit) -> list[Advice]:
-    if audit.claim is not None:
+    if audit.claim is not None or audit.table is not None:
         return []
     fpr = (audit.strongest.leakage.reported_fpr if audit.results else None) or 1e-2
     tpr = audit.strongest.leakage.tpr(fpr) if audit.results else None

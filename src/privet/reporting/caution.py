@@ -53,7 +53,7 @@ def audit_badge(audit: ModelAudit) -> Badge:
             "≤" if proved else "!",
             "within" if proved or audit.on_records else "leaks",
         )
-    if audit.standing in _NOT_DETECTED and audit.strength is not Strength.CALIBRATED:
+    if audit.standing in _NOT_DETECTED and audit.table is None and audit.strength is not Strength.CALIBRATED:
         bounded = ", bounded by proof" if proved else ""
         return Badge(f"Not detected{_weak_attacks(audit)}{bounded}", "?", "unseen")
     return standing_badge(audit.standing)

@@ -26,6 +26,7 @@ from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.numbers import percent
 from privet.reporting.recovery_facts import RecoveryResult
 from privet.reporting.regression_facts import RegressionFit
+from privet.reporting.table_facts import TableFacts
 from privet.scores import Scores
 from privet.views import Adversary
 
@@ -183,7 +184,7 @@ class ModelAudit:
 
     ``results`` are attacks on membership, ``recoveries`` attacks that recover something; there is one of
     either. ``population`` is how many units it was trained on, as far as that is known: the true number may
-    be larger, never smaller.
+    be larger, never smaller. Where ``table`` is there, what was attacked is no model but a table.
     """
 
     name: str
@@ -201,6 +202,7 @@ class ModelAudit:
     fingerprints: Fingerprints | None = None
     seconds: float = 0.0
     recoveries: Sequence[RecoveryResult] = ()
+    table: TableFacts | None = None
 
     def __post_init__(self) -> None:
         for name in ("results", "checks", "recoveries"):
@@ -327,6 +329,7 @@ class ModelAudit:
         failures = sum(result.failure for result in self.results)
         failures += 0.0 if self.harm is None else self.harm.failure
         failures += sum(recovery.failure for recovery in self.recoveries)
+        failures += 0.0 if self.table is None else self.table.failure
         return round(max(1 - failures, 0.0), 12)
 
     @property

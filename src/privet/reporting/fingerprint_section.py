@@ -21,6 +21,12 @@ def fingerprint_rows(audit: ModelAudit) -> list[tuple[str, str]]:
     if prints is None:
         return [("Model and data", "no fingerprint was taken")]
     what = "scores of " if prints.data == "scores" else ""
+    if audit.table is not None:
+        return [
+            ("Table", _format(prints.model, "none")),
+            ("Ledger", _format(prints.ledger, "none: no ledger was given")),
+            ("Key", f"named {prints.key}"),
+        ]
     rows = [
         ("Model", _format(prints.model, "none: the model cannot be identified by what was given")),
         (f"{what}members".capitalize(), _format(prints.members, "none")),

@@ -23,6 +23,7 @@ from privet.reporting.markup import Html, bullet_list, element, join_html, parag
 from privet.reporting.sections_model import epsilon_section, key_figures, roc_section, scores_section
 from privet.reporting.sections_people import harm_section, meaning_section
 from privet.reporting.sections_recoveries import recovery_section
+from privet.reporting.sections_table import table_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
 from privet.reporting.standings import badge_html
 from privet.reporting.verdicts import sentence, verdict
@@ -45,6 +46,7 @@ class PageSection(NamedTuple):
 SECTIONS = (
     PageSection("roc", "Members found", lambda prefix, _, audit: roc_section(prefix, audit)),
     PageSection("epsilon", "ε from both sides", lambda prefix, _, audit: epsilon_section(prefix, audit)),
+    PageSection("table", "Who is unique", lambda prefix, _, audit: table_section(prefix, audit)),
     PageSection("recoveries", "What is recovered", recovery_section),
     PageSection("scores", "Scores", lambda prefix, _, audit: scores_section(prefix, audit)),
     PageSection("people", "Who is exposed", lambda prefix, _, audit: harm_section(prefix, audit)),
@@ -61,7 +63,12 @@ def page(report: ReportContent) -> str:
     main = [_verdict(report)]
     if len(report.audits) > 1:
         main.append(comparison(report, names))
-    main += [_models(report, names), reproduce_section(report), identified_section(report), words_section()]
+    main += [
+        _models(report, names),
+        reproduce_section(report),
+        identified_section(report),
+        words_section(report),
+    ]
     body = [
         element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
         _header(report),

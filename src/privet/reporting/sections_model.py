@@ -19,6 +19,7 @@ from privet.reporting.numbers import (
     small,
 )
 from privet.reporting.sections_recoveries import recovery_tiles
+from privet.reporting.sections_table import table_tiles
 
 __all__ = ["attacks_table", "epsilon_section", "key_figures", "roc_section", "scores_section", "tiles"]
 
@@ -72,13 +73,13 @@ def key_figures(audit: ModelAudit) -> Html:
 def _recovery_figures(audit: ModelAudit) -> Html:
     """The figures of a report without attacks on membership."""
     shown = [(result.name, result.epsilon) for result in audit.recoveries if result.epsilon is not None]
-    cards = recovery_tiles(audit)
+    cards = [*table_tiles(audit), *recovery_tiles(audit)]
     if shown:
         name, value = max(shown, key=lambda pair: pair[1])
         cards.append(("ε at least, by recoveries", at_least(value), f"by {name}"))
     note = (
         f"All intervals and bounds hold together at {100 * audit.confidence:.3g} % confidence; each by "
-        f"itself holds at a higher one. Membership was not attacked."
+        f"itself holds at a higher one.{'' if audit.table else ' Membership was not attacked.'}"
     )
     return join_html([tiles([*cards, _proof_card(audit)]), paragraph(note, "note")])
 

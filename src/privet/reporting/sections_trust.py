@@ -21,6 +21,18 @@ from privet.reporting.numbers import percent, small
 __all__ = ["next_section", "reproduce_section", "trust_section", "words_section"]
 
 _SAVE = 'report.save("report.html")'
+_TABLE_WORDS = [
+    ("Quasi-identifier", "a column that others can know of a person, such as zip code, birth date and sex."),
+    ("Class", "rows that agree in all quasi-identifiers; a row that is alone in its class is unique."),
+    ("k-anonymity", "every class has at least k rows."),
+    ("l-diversity", "every class has at least l different values of the secret."),
+    ("t-closeness", "in no class is the secret distributed further than t from the whole table."),
+    (
+        "Baseline of a table",
+        "how often the same attack is right about people who are not in it: each is looked for in the table "
+        "without their own row, or comes from a control group.",
+    ),
+]
 _SIGNS = {Outcome.PASSED: "✓", Outcome.WARNED: "!", Outcome.SKIPPED: "–"}
 
 
@@ -62,6 +74,16 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
                         text(result.method),
                     ]
                     for result in audit.results
+                ]
+                + [
+                    [
+                        text(recovery.name),
+                        text(recovery.adversary.sees),
+                        text(recovery.adversary.knows),
+                        text(recovery.adversary.wants),
+                        text(recovery.bound.method),
+                    ]
+                    for recovery in audit.recoveries
                 ],
                 "wordy",
             ),
@@ -71,6 +93,8 @@ def trust_section(prefix: str, audit: ModelAudit) -> Html:
 
 
 def _assumptions(audit: ModelAudit) -> list[str]:
+    if audit.table is not None:
+        return _table_assumptions(audit)
     sentences = [
         "Chance alone decided which of the scored records were trained on, and nothing else tells members "
         "from others.",
@@ -78,13 +102,32 @@ def _assumptions(audit: ModelAudit) -> list[str]:
         f"confidence. Membership counts as detected where one of them, on people's records, excludes chance.",
         "What is measured is a lower bound: what other attacks would find is not known.",
     ]
-    if audit.claim is not None:
-        sentences.append(
+    return [*sentences, *_proof_assumption(audit)]
+
+
+def _table_assumptions(audit: ModelAudit) -> list[str]:
+    return [
+        "An adversary knows the quasi-identifiers of a person as they stand in the table. One who knows "
+        "other columns finds more.",
+        "A row is a person. A target who is left out is looked for in the same table without their row."
+        if audit.table is not None and audit.table.rows_are_people
+        else "Chance alone decided who was in the original and who is in the control.",
+        f"All bounds on ε and intervals hold together with {percent(audit.confidence)} confidence.",
+        "What is measured is a lower bound: what other attacks would find is not known.",
+        *_proof_assumption(audit),
+    ]
+
+
+def _proof_assumption(audit: ModelAudit) -> list[str]:
+    if audit.claim is None:
+        return []
+    return [
+        (
             f"The proof is for {audit.claim.adjacency} at δ = {small(audit.delta)}, by the accountant "
             f"“{audit.claim.accountant}”, and for what the ledger records: other uses of the same data add "
             f"to it."
         )
-    return sentences
+    ]
 
 
 def _check(check: Check) -> Html:
@@ -147,9 +190,11 @@ def _python(origin: Origin) -> list[Html]:
     ]
 
 
-def words_section() -> Html:
+def words_section(report: ReportContent) -> Html:
     """A glossary."""
+    tables = any(audit.table is not None for audit in report.audits)
     words = [
+        *(_TABLE_WORDS if tables else []),
         ("Member", "a record that the model was trained on."),
         (
             "False-alarm rate (FPR)",

@@ -41,7 +41,7 @@ def _finding(audit: ModelAudit) -> str:
         case Standing.LEAKS:
             what = "who was in its training data" if audit.on_records else "which canaries it was trained on"
             if not audit.detected and audit.recovered:
-                what = "what it was trained on"
+                what = "what it was trained on" if audit.table is None else "facts about the people in it"
             return (
                 f"{audit.name} leaks {what}: {_detection_clause(audit)}, and no proof caps how "
                 f"much{_canaries(audit)}."

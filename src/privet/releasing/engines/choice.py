@@ -8,6 +8,7 @@ from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.paths import is_file
 from privet.releasing.engines.engine import TableEngine
+from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = ["choose_engine"]
 
@@ -17,23 +18,32 @@ _SHARE_OF_MEMORY = 0.5
 
 
 def choose_engine(data: object) -> TableEngine:
-    """Polars for a table that fits into memory, DuckDB for a larger file.
+    """Polars for a table that fits into memory, DuckDB for a larger file; Spark and PostgreSQL for theirs.
 
     ``data`` is a Polars frame, a pandas frame, an Arrow table, the path of a ``.csv`` or ``.parquet`` file,
-    or an engine. The choice depends on the size of a file alone. All engines give the same sums.
+    a DataFrame of Spark, a ``PostgresTable``, or an engine. The choice depends on the type, and on the size
+    of a file, alone. All engines give the same sums.
     """
     if isinstance(data, TableEngine):
         return data
     if isinstance(data, (str, Path)):
         return _engine_for_path(Path(data))
+    if isinstance(data, PostgresTable):
+        from privet.releasing.engines.postgres_engine import PostgresEngine
+
+        return PostgresEngine(data)
     module = type(data).__module__.partition(".")[0]
     if module in ("polars", "pandas", "pyarrow"):
         from privet.releasing.engines.polars_engine import PolarsEngine
 
         return PolarsEngine.over(data)
+    if module == "pyspark" and type(data).__name__ == "DataFrame":
+        from privet.releasing.engines.spark_engine import SparkEngine
+
+        return SparkEngine(data)
     raise InvalidArgument(
-        f"'data' must be a Polars or pandas frame, an Arrow table, or the path of a .csv or .parquet file, "
-        f"got a value of type {type(data).__name__}. Load the table first."
+        f"'data' must be a Polars, pandas or Spark frame, an Arrow table, a PostgresTable, or the path of a "
+        f".csv or .parquet file, got a value of type {type(data).__name__}. Load the table first."
     )
 
 

@@ -4,5 +4,7 @@
 ``text_structure``. ``values`` gives each value one meaning by a declared type. ``schema`` checks the columns
 that a plan needs before anything is spent, by the ``column_kind`` of each.
 
+``postgres_table`` names a table of a server.
+
 A new file format or container is a source in ``sources``.
 """

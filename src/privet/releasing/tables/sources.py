@@ -32,6 +32,7 @@ __all__ = [
     "open_data",
     "open_file",
     "part_name",
+    "part_type",
     "pl",
 ]
 
@@ -47,6 +48,11 @@ _PART_TYPES = {
 def part_name(column: str, part: ValuePart) -> str:
     """The name of the column that holds a part of a mixed column."""
     return f"{column}\x00{part}"
+
+
+def part_type(part: ValuePart) -> pl.DataType:
+    """The type of that column."""
+    return _PART_TYPES[part]
 
 
 class TableSource(ABC):

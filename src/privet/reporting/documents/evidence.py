@@ -28,6 +28,7 @@ from privet.reporting.numbers import (
     small,
 )
 from privet.reporting.recovery_words import recovery_sentences
+from privet.reporting.table_words import table_sentences
 from privet.reporting.verdicts import breach, verdict
 
 __all__ = [
@@ -50,6 +51,10 @@ _OTHER_QUESTIONS = (
     "attacks recover what is listed as recovered. It did not test other attacks of that kind, nor who has "
     "access to the model or the data."
 )
+_TABLE_QUESTIONS = (
+    "The audit asked who can be found in the table, and what it tells about them, for adversaries who know "
+    "the quasi-identifiers and what is listed. It did not test adversaries who know more, nor other attacks."
+)
 CONTROLLER = "To be completed by the controller."
 UNTESTED = (
     "The audit asked one question: can somebody tell that a record was in the training data? It did not "
@@ -68,17 +73,21 @@ class Safeguard(NamedTuple):
 
 def untested_sentence(report: ReportContent) -> str:
     """What the audit did not ask."""
+    if all(audit.table is not None for audit in report.audits):
+        return _TABLE_QUESTIONS
     return _OTHER_QUESTIONS if any(audit.recoveries for audit in report.audits) else UNTESTED
 
 
 def scope_sentences(audit: ModelAudit) -> list[str]:
     """What was audited."""
+    what = "the data of the model" if audit.table is None else "the table"
     recovered = [
         f"“{result.name}” tried to recover something of {count(result.leakage.inside)} targets that were in "
-        f"the data of the model “{audit.name}” and {count(result.leakage.outside)} that were left out."
+        f"{what} “{audit.name}” and {count(result.leakage.outside)} that were left out."
         for result in audit.recoveries
     ]
-    return [*(_membership_scope(audit) if audit.results else []), *recovered]
+    measured = [] if audit.table is None else table_sentences(audit.table)
+    return [*(_membership_scope(audit) if audit.results else []), *measured, *recovered]
 
 
 def _membership_scope(audit: ModelAudit) -> list[str]:
@@ -101,7 +110,8 @@ def _membership_scope(audit: ModelAudit) -> list[str]:
 def measured_sentences(audit: ModelAudit) -> list[str]:
     """What attacks showed, and how much they could have shown."""
     if not audit.results:
-        return recovery_sentences(audit)
+        measured = [] if audit.table is None else table_sentences(audit.table)
+        return [*measured, *recovery_sentences(audit)]
     tightest, sure = audit.tightest, percent(audit.confidence)
     sentences = [
         *_lower_bounds(audit, sure),
@@ -237,7 +247,8 @@ def list_safeguards(report: ReportContent) -> list[Safeguard]:
     """Proofs that hold, and the audit itself. A contradicted claim is no safeguard."""
     proofs = [
         Safeguard(
-            f"Differential privacy in training ({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = "
+            f"Differential privacy {'in training' if audit.table is None else 'of the table'} "
+            f"({audit.name}): ε ≤ {at_most(audit.epsilon_proved)} at δ = "
             f"{small(audit.delta)}",
             [
                 *proof_sentences(audit),
@@ -254,8 +265,10 @@ def list_safeguards(report: ReportContent) -> list[Safeguard]:
         for audit in report.audits
         for words in measured_sentences(audit)
     ]
+    tables = all(audit.table is not None for audit in report.audits)
     audited = Safeguard(
-        f"Membership-inference audit of {report.origin.created:%Y-%m-%d}",
+        f"{'Audit of the table before its release,' if tables else 'Membership-inference audit of'} "
+        f"{report.origin.created:%Y-%m-%d}",
         [
             verdict(report),
             *tested,

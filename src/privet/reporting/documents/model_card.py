@@ -147,8 +147,14 @@ def _limits(report: ReportContent) -> list[str]:
     sentences = [
         "What is measured is a lower bound. “Not detected at this power” is about the attacks that were "
         "run, on so many records, and about no others.",
-        "It is assumed that a fair coin decided which of the scored records were trained on, and that "
-        "nothing else tells them apart.",
+        *(
+            [
+                "It is assumed that a fair coin decided which of the scored records were trained on, and "
+                "that nothing else tells them apart."
+            ]
+            if any(audit.table is None for audit in report.audits)
+            else []
+        ),
         untested_sentence(report),
     ]
     several = len(report.audits) > 1

@@ -22,6 +22,7 @@ from privet.reporting.charts.proved_curve import highest_tpr
 from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.recovery_data import recovery_figures
+from privet.reporting.documents.table_data import table_figures
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
 from privet.reporting.regression_facts import RegressionFit
 from privet.reporting.verdicts import sentence, verdict
@@ -85,6 +86,7 @@ def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
         "strength": audit.strength.value,
         "attacks": [attack_figures(result) for result in audit.results],
         "recoveries": [recovery_figures(result, exhibits=exhibits) for result in audit.recoveries],
+        "table": None if audit.table is None else table_figures(audit.table),
         "proof": _proof(audit),
         "population": audit.population,
         "caveats": _caveats(audit),
