@@ -109,8 +109,10 @@ def run(seed, options):
     passages = find_passages(
         sequences, prompt=8, length=12, owners=owners, elsewhere=elsewhere, excluded=unknown
     )
-    anything = find_passages(sequences, prompt=8, length=12, owners=owners, excluded=unknown, shared=True)
-    whole = find_passages([licence], prompt=8, length=12)
+    anything = find_passages(
+        sequences, from_start=True, prompt=8, length=12, owners=owners, excluded=unknown, shared=True
+    )
+    whole = find_passages([licence], from_start=True, prompt=8, length=12)
     print(f"  {len(passages)} mails have a passage of 12 words of their own")
     for attack in (
         PromptedExtraction(1, 0.5, Decoding(temperature=0)),
