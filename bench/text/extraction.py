@@ -107,7 +107,7 @@ def run(seed, options):
         f"  {parameters:,} parameters, trained in {time.process_time() - start:.0f} s; cross-entropy of members {-view.logprobs(train).logprobs.mean():.2f}, of others {-view.logprobs(held).logprobs.mean():.2f}"
     )
     passages = find_passages(
-        sequences, prompt=8, length=12, owners=owners, elsewhere=elsewhere, excluded=unknown
+        sequences, from_start=True, prompt=8, length=12, owners=owners, elsewhere=elsewhere, excluded=unknown
     )
     anything = find_passages(
         sequences, from_start=True, prompt=8, length=12, owners=owners, excluded=unknown, shared=True
