@@ -88,9 +88,9 @@ def _parts(spellings: Spellings, first: _Places, second: _Places) -> Iterator[tu
 
 
 def _take(spellings: Spellings, which: _Places, width: int) -> _Codes:
-    rows = spellings.characters[which, :width]
-    if rows.shape[1] < width:
-        rows = np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+    rows: _Codes = np.zeros((len(which), width), dtype=spellings.characters.dtype)
+    kept = min(width, spellings.characters.shape[1])
+    rows[:, :kept] = spellings.characters[which, :kept]
     return rows
 
 
