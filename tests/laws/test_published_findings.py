@@ -250,3 +250,13 @@ def test_infinite_numbers_are_larger_than_all_others(guesser: Guesser) -> None:
         found = Inference(secret, guesser=guesser).run(synthetic, original, control)
         assert 0 < found.hits.mean() < 0.9
     assert np.isfinite(TreeDensity().log_ratio(synthetic, synthetic, synthetic)).all()
+
+
+@pytest.mark.parametrize("truth", [[5, -1], [-2, 0], [1, -1]])
+def test_the_truth_about_histories_names_people_of_the_release(truth: list[int]) -> None:
+    """A target who has no released history cannot count as one who is in the release."""
+    histories = Histories.of(["a", "b", "c"], ["x", "y", "z"])
+    released = histories.without_people(np.array([False, True, False]))
+    knowledge = Histories.of(["s", "t"], ["x", "y"])
+    with pytest.raises(InvalidArgument, match="'truth' must be"):
+        Scoreboard().run(released, knowledge, np.array(truth))

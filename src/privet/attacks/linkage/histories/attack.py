@@ -101,8 +101,13 @@ class HistoryAttack(ABC):
                 f"'truth' must be numbers of released people below {len(released.people)}, or −1 for absent "
                 f"targets, got others. Number people as the release does."
             )
-        found = self.identify(released, knowledge)
         members = truth >= 0
+        if (released.sizes[truth[members]] == 0).any():
+            raise InvalidArgument(
+                "'truth' must be people with a released entry, got somebody without one. Give −1 for people "
+                "who were left out."
+            )
+        found = self.identify(released, knowledge)
         drawn = experiment(0).integers(0, len(released.people), len(truth))
         return Recoveries(
             self.name,
