@@ -61,6 +61,12 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
+    def attained(self, epsilon: float) -> Interval:
+        """An enclosure of δ(ε) of one and the same thing that is covered, from which a lower bound follows:
+        the strongest that is known. Without one, of what is covered itself.
+        """
+        return self.delta(epsilon)
+
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
         """δ(ε) of "in against out" and of "out against in", of a mechanism that is covered; None where they
         are alike.
@@ -85,14 +91,15 @@ class Curve(ABC):
         if self.delta(0.0).relative_gap < 1e-3:
             return lowest_ceiling(self.delta, fpr, near=near, orders=self.orders)
         # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex,
-        # so they
-        # prove nothing from below.
+        # so they prove nothing from below. Nor do lower ends: they are below one convex profile by errors
+        # that differ from ε to ε, and a line through two of them can be above it. So the lower bound is that
+        # of the enclosures of this profile.
         above = lowest_ceiling(
             lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near, convex=False
         )
-        below = lowest_ceiling(
-            lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near, orders=self.orders
-        )
+        if self.attained(0.0).lower == 0:
+            return Ceiling(enclosure(fpr, above.tpr.upper), above.epsilon)
+        below = lowest_ceiling(self.attained, fpr, near=near, orders=self.orders)
         return Ceiling(enclosure(below.tpr.lower, above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:
