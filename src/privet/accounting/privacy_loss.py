@@ -170,6 +170,11 @@ class PrivacyLossCurve(Curve):
     def attained(self, epsilon: float) -> Interval:
         return _worse(self.lower, lambda way: self._enclose(way, epsilon), lambda way: 1.0)
 
+    def kinks(self, fpr: float, *, above: bool) -> tuple[float, ...]:
+        ways = _ways(self.upper if above else self.lower)
+        found = (self._profile(way).lowest_knot(fpr) for way in ways)
+        return tuple(epsilon for epsilon in found if epsilon is not None)
+
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
         ways = _ways(self.lower)
         if len(ways) == 1:
@@ -232,9 +237,13 @@ class PrivacyLossCurve(Curve):
     def _enclose(self, way: Composition, epsilon: float) -> Interval:
         """δ(ε) of one order. A ceiling needs the worse of both orders first, and then each of them."""
         if (way, epsilon) not in self._known:
-            profile = self._profiles.setdefault(way, TabulatedProfile(way))
-            self._known[way, epsilon] = profile.delta(epsilon)
+            self._known[way, epsilon] = self._profile(way).delta(epsilon)
         return self._known[way, epsilon]
+
+    def _profile(self, way: Composition) -> TabulatedProfile:
+        if way not in self._profiles:
+            self._profiles[way] = TabulatedProfile(way)
+        return self._profiles[way]
 
     @cached_property
     def _known(self) -> dict[tuple[Composition, float], Interval]:

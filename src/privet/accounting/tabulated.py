@@ -76,6 +76,20 @@ class TabulatedProfile:
         own = delta_bounds(composition, epsilon)
         return enclosure(max(found.lower, own.lower), min(found.upper, own.upper))
 
+    @_QUIET
+    def lowest_knot(self, fpr: float) -> float | None:
+        """The ε ≥ 0 that proves the lowest ceiling, if the losses are few: the profile is a polygon in y =
+        exp ε, whose knots are the losses, and so is the ceiling, on both sides of y = 1.
+        """
+        if self._added_up is None:
+            return None
+        pair = self._added_up[1]
+        losses = np.unique(np.maximum(pair.law()[0], 0.0))
+        delta = pair.delta(losses) + pair.infinity
+        ahead = delta + np.exp(np.minimum(losses, 700.0)) * fpr
+        back = 1 - np.exp(-losses) * (1 - delta - fpr)
+        return float(losses[int(np.argmin(np.minimum(ahead, back)))])
+
     @cached_property
     def _added_up(self) -> tuple[FinitePair, FinitePair] | None:
         """The law of the summed loss from below and from above, if it has few values.
