@@ -61,14 +61,14 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
-    def attained(self, epsilon: float) -> Interval:
+    def attain(self, epsilon: float) -> Interval:
         """An enclosure of δ(ε) of one and the same thing that is covered, from which a lower bound follows:
         the strongest that is known. Without one, of what is covered itself.
         """
         return self.delta(epsilon)
 
     def kinks(self, fpr: float, *, above: bool) -> tuple[float, ...]:
-        """The ε to ask first: where the profile, or that of ``attained``, may have the kink that decides."""
+        """The ε to ask first: where the profile, or that of ``attain``, may have the kink that decides."""
         del fpr, above
         return ()
 
@@ -108,10 +108,10 @@ class Curve(ABC):
             convex=False,
             kinks=self.kinks(fpr, above=True),
         )
-        if self.attained(0.0).lower == 0:
+        if self.attain(0.0).lower == 0:
             return Ceiling(enclosure(fpr, above.tpr.upper), above.epsilon)
         kinks = self.kinks(fpr, above=False)
-        below = lowest_ceiling(self.attained, fpr, near=near, orders=self.orders, kinks=kinks)
+        below = lowest_ceiling(self.attain, fpr, near=near, orders=self.orders, kinks=kinks)
         return Ceiling(enclosure(below.tpr.lower, above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:

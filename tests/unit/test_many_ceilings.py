@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -79,6 +80,15 @@ def test_ceilings_of_choices_and_counts_against_all_outcomes(rounds, epsilon):
         assert both.lower <= reached * (1 + 1e-13)
 
 
+def test_a_ceiling_of_multiplicative_weights_has_both_ends():
+    """It was ContradictoryBounds: 0.6070061 was proved from below, and the search itself had reached 0.6070022."""
+    parts = (ExponentialMechanism(epsilon=0.11874961853027344), DiscreteLaplace(8.421052631586607))
+    event = Compose((DiscreteLaplace(20.00000000001819), *parts * 4))
+    found = account(event, adjacency=AddRemove()).tpr_bounds(fpr=0.5)
+    assert found.lower == pytest.approx(0.6070095, abs=1e-6)
+    assert found.upper == pytest.approx(0.6326970, abs=1e-6)
+
+
 # --- lower ends are not a profile ---------------------------------------------------------------------------
 
 
@@ -92,7 +102,7 @@ class Rough(Curve):
         error = 5e-5 * (1 + math.sin(1e9 * epsilon))
         return Interval(exact * (1 - error), exact * 1.05)
 
-    def attained(self, epsilon):
+    def attain(self, epsilon):
         return Interval(self.delta(epsilon).lower, self.truth.delta(epsilon).upper * (1 + 1e-9))
 
     def epsilon(self, delta):
@@ -173,6 +183,7 @@ def test_many_ceilings_share_their_laws_and_do_not_depend_on_the_order(coarse):
     found = {rate: claim.tpr_bounds(fpr=rate) for rate in rates}
     cells = {key for profile in claim.curve.first._profiles.values() for key in profile._cells}
     assert len(coarse) <= 2 * len(cells) <= 12
+    assert len(pickle.dumps(claim)) < 100_000  # a copy makes the laws again
     again = account(event, adjacency=AddRemove())
     assert {rate: again.tpr_bounds(fpr=rate) for rate in reversed(rates)} == found
 

@@ -165,9 +165,9 @@ class PrivacyLossCurve(Curve):
         )
         if self.lower == self.upper:
             return found
-        return enclosure(self.attained(epsilon).lower, found.upper)
+        return enclosure(self.attain(epsilon).lower, found.upper)
 
-    def attained(self, epsilon: float) -> Interval:
+    def attain(self, epsilon: float) -> Interval:
         return _worse(self.lower, lambda way: self._enclose(way, epsilon), lambda way: 1.0)
 
     def kinks(self, fpr: float, *, above: bool) -> tuple[float, ...]:

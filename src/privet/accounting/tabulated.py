@@ -26,7 +26,7 @@ from privet.accounting.composed import delta_bounds, largest_loss
 from privet.accounting.contour import Saddle
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.lattice import Law, exceed_sums
-from privet.accounting.pairs import FinitePair, Reals
+from privet.accounting.pairs import AtomicPair, FinitePair, Reals
 from privet.accounting.windows import laws_near
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
@@ -49,7 +49,11 @@ class TabulatedProfile:
     """The profile of a composition, in one order of neighbours."""
 
     composition: Composition
-    _cells: dict[tuple[int, int], "_Cell | None"] = field(default_factory=dict)
+    _cells: dict[tuple[int, int], "_EpsilonCell | None"] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[type["TabulatedProfile"], tuple[Composition]]:
+        """A copy makes its laws again, which are large, where it needs them."""
+        return TabulatedProfile, (self.composition,)
 
     @_QUIET
     def delta(self, epsilon: float) -> Interval:
@@ -105,10 +109,12 @@ class TabulatedProfile:
     def _by_sums(self, below: FinitePair, above: FinitePair, epsilon: float) -> Interval:
         """Each mass is a product of as many masses as there are looks; each loss is such a sum."""
         count = sum(count for _, count in self.composition.parts)
-        unsure = _SUMS * sum(
-            count * float(np.abs(pair.law()[0]).max(initial=0.0))  # type: ignore[attr-defined]
+        largest = [
+            count * float(np.abs(pair.law()[0]).max(initial=0.0))
             for pair, count in self.composition.parts
-        )
+            if isinstance(pair, AtomicPair)
+        ]
+        unsure = _SUMS * sum(largest)
         apart = _MASSES + 64 * _EPS * count
         low = float(below.delta(np.array([epsilon + unsure]))[0]) + below.infinity
         high = float(above.delta(np.array([epsilon - unsure]))[0]) + above.infinity
@@ -126,12 +132,12 @@ class TabulatedProfile:
             return None
         return _CELL * math.sqrt(spread.curvature)
 
-    def _cell(self, place: int, size: int) -> "_Cell | None":
+    def _cell(self, place: int, size: int) -> "_EpsilonCell | None":
         if (place, size) not in self._cells:
             self._cells[place, size] = self._make_cell(place, size)
         return self._cells[place, size]
 
-    def _make_cell(self, place: int, size: int) -> "_Cell | None":
+    def _make_cell(self, place: int, size: int) -> "_EpsilonCell | None":
         """None where no law can be made for the left end of the cell."""
         assert self._cell_width is not None
         start, end = place * self._cell_width, (place + 1) * self._cell_width
@@ -140,12 +146,12 @@ class TabulatedProfile:
             below, above = laws_near(self.composition, capped, saddle, size)
         except OutOfReach:
             return None
-        return _Cell(saddle, _Polygon.of(below, start, end), _Polygon.of(above, start, end))
+        return _EpsilonCell(saddle, _ProfilePart.of(below, start, end), _ProfilePart.of(above, start, end))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Polygon:
+class _ProfilePart:
     """The profile of a law on a grid between two ε: its knots, and how steep it is right before each knot.
 
     Between two losses δ(ε) = δ(ℓ) + (1 − exp(ε − ℓ)) · S(ℓ), ℓ the next loss above ε and S(ℓ) = Σ_{k: ℓₖ ≥ ℓ}
@@ -156,10 +162,10 @@ class _Polygon:
     losses: Reals
     knots: Reals
     steep: Reals
-    law: "_Errors"
+    law: "_LawErrors"
 
     @staticmethod
-    def of(law: Law, start: float, end: float) -> "_Polygon":
+    def of(law: Law, start: float, end: float) -> "_ProfilePart":
         """The part of a law's profile between ``start`` and ``end``."""
         ahead = law.losses > start
         losses, step = law.losses[ahead], float(law.losses[1] - law.losses[0])
@@ -168,8 +174,8 @@ class _Polygon:
         kept = slice(0, int(np.searchsorted(losses, end, side="right")) + 1)
         # Two running sums over all losses, of at most this relative round-off.
         allowance = law.allowance + 2 * _EPS * losses.size
-        errors = _Errors(law.tilt, law.level, law.infinity, law.slack, allowance)
-        return _Polygon(start, losses[kept].copy(), knots[kept].copy(), steep[kept].copy(), errors)
+        errors = _LawErrors(law.tilt, law.level, law.infinity, law.slack, allowance)
+        return _ProfilePart(start, losses[kept].copy(), knots[kept].copy(), steep[kept].copy(), errors)
 
     def delta(self, epsilon: float) -> Interval:
         """Bounds of the law's δ(ε), with round-off and wrap-around, as those of the law itself."""
@@ -183,7 +189,7 @@ class _Polygon:
         return Interval(lower, min(law.infinity + scale * (value + slack), 1.0))
 
 
-class _Errors(NamedTuple):
+class _LawErrors(NamedTuple):
     """What a polygon keeps of its law."""
 
     tilt: float
@@ -193,9 +199,9 @@ class _Errors(NamedTuple):
     allowance: float
 
 
-class _Cell(NamedTuple):
+class _EpsilonCell(NamedTuple):
     """The ε of one cell: the saddle at its left end, and the profile from below and from above."""
 
     saddle: Saddle
-    below: _Polygon
-    above: _Polygon
+    below: _ProfilePart
+    above: _ProfilePart
