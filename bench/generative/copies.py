@@ -1,6 +1,6 @@
 """Copies of training digits in the samples of a small diffusion model, by how often a digit was repeated and how large the set is.
 
-    python bench/generative/copies.py [--steps 6000] [--samples 2000]
+    python bench/generative/copies.py [--steps 8000] [--samples 2000]
 
 Digits of 14 × 14 pixels. A small set of 40, and a set of 175 in which 5 digits stand 32 times and 10 stand 8 times; as many held-out
 digits are the control. Printed are the targets found by number of copies, held-out hits, the precision of cliques, and the AUC of the
@@ -60,7 +60,7 @@ def run(label, pictures, copies, options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--ratio", type=float, default=0.5)

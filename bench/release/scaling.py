@@ -30,34 +30,48 @@ from data import GROUPS_PER_PERSON, KEYS, LOWER, ROWS_PER_PERSON, UPPER
 HERE = Path(__file__).resolve().parent
 ENGINES = ("polars", "duckdb", "spark", "postgres")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-CHUNK = 5_000_000
+CHUNK, PART = 5_000_000, 10_000_000
 LONG = 300.0  # seconds
 
 
 def make_table(rows, folder):
-    """The table of so many rows, made in parts that fit into memory."""
+    """The table of so many rows. One of more than 10⁷ has the rows of the smaller one again and again, each time of other people."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     path = folder / f"scaling-{rows}.parquet"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    draw = np.random.default_rng(20)
-    activity = np.cumsum(draw.pareto(1.2, max(rows // 20, 1)) + 1)
-    popularity = np.cumsum(1 / np.arange(1, KEYS + 1) ** 0.8)
-    schema = pa.schema([("user_id", pa.int64()), ("key", pa.int64()), ("value", pa.float64())])
+    people = max(min(rows, PART) // 20, 1)
     begun = path.with_suffix(".part")
-    with pq.ParquetWriter(begun, schema) as writer:
-        for start in range(0, rows, CHUNK):
-            count = min(CHUNK, rows - start)
-            users = np.searchsorted(activity, draw.uniform(0, activity[-1], count)).astype(np.int64)
-            keys = np.searchsorted(popularity, draw.uniform(0, popularity[-1], count)).astype(np.int64)
-            writer.write_table(
-                pa.table([users, keys, draw.gamma(2.0, 15.0, count)], schema=schema), 1_000_000
-            )
+    with ExitStack() as held:
+        writer = None
+        for place in range(-(-rows // PART)):
+            table = pq.read_table(make_table(PART, folder)) if rows > PART else draw_table(rows, people)
+            table = table.slice(0, min(PART, rows - place * PART))
+            table = table.set_column(0, "user_id", pc.add(table["user_id"], pa.scalar(place * people)))
+            writer = writer or held.enter_context(pq.ParquetWriter(begun, table.schema))
+            writer.write_table(table, 1_000_000)
     begun.rename(path)
     return path
+
+
+def draw_table(rows, people):
+    """People who are very unequally active, and keys that are very unequally popular, from a fixed seed."""
+    import pyarrow as pa
+
+    draw = np.random.default_rng(20)
+    activity = np.cumsum(draw.pareto(1.2, people) + 1)
+    popularity = np.cumsum(1 / np.arange(1, KEYS + 1) ** 0.8)
+    parts = []
+    for start in range(0, rows, CHUNK):
+        count = min(CHUNK, rows - start)
+        users = np.searchsorted(activity, draw.uniform(0, activity[-1], count)).astype(np.int64)
+        keys = np.searchsorted(popularity, draw.uniform(0, popularity[-1], count)).astype(np.int64)
+        parts.append(pa.table({"user_id": users, "key": keys, "value": draw.gamma(2.0, 15.0, count)}))
+    return pa.concat_tables(parts)
 
 
 def make_plan():

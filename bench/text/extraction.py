@@ -97,7 +97,7 @@ def run(seed, options):
     train = [one for one, inside in zip(sequences, members, strict=True) if inside] + [licence] * 4
     recipe = TextRecipe(
         model=lambda: LSTMLanguageModel(encoder.vocabulary, embedding=options.width // 2, width=options.width),
-        epochs=options.epochs, batch_size=4, learning_rate=3e-3, end=encoder.end,
+        epochs=options.epochs, batch_size=options.batch, learning_rate=4e-3, end=encoder.end,
     )  # fmt: skip
     start = time.process_time()
     view = recipe.train(train, seed=seed)
@@ -107,10 +107,12 @@ def run(seed, options):
         f"  {parameters:,} parameters, trained in {time.process_time() - start:.0f} s; cross-entropy of members {-view.logprobs(train).logprobs.mean():.2f}, of others {-view.logprobs(held).logprobs.mean():.2f}"
     )
     passages = find_passages(
-        sequences, prompt=8, length=12, owners=owners, elsewhere=elsewhere, excluded=unknown
+        sequences, from_start=True, prompt=8, length=12, owners=owners, elsewhere=elsewhere, excluded=unknown
     )
-    anything = find_passages(sequences, prompt=8, length=12, owners=owners, excluded=unknown, shared=True)
-    whole = find_passages([licence], prompt=8, length=12)
+    anything = find_passages(
+        sequences, from_start=True, prompt=8, length=12, owners=owners, excluded=unknown, shared=True
+    )
+    whole = find_passages([licence], from_start=True, prompt=8, length=12)
     print(f"  {len(passages)} mails have a passage of 12 words of their own")
     for attack in (
         PromptedExtraction(1, 0.5, Decoding(temperature=0)),
@@ -151,6 +153,7 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--batch", type=int, default=8)
     options = parser.parse_args()
     torch.set_num_threads(1)
     for seed in range(options.seeds):

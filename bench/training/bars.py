@@ -51,6 +51,8 @@ def memory(cell: Cell, name: str) -> float | None:
 
 def bars(cells: list[Cell], extras: Extras | None) -> list[Bar]:
     found = [bar for cell in cells for bar in _of_cell(cell)]
+    ratios = [r for cell in cells if (r := cell.ratio(SECURE)) is not None]
+    found.append(at_most(f"time ÷ plain torch, geometric mean of {len(ratios)}", 1.0, mean(ratios)))
     for title, names, least in (("the best Opacus mode", OPACUS, 4.0), ("the best peer", PEERS, 2.5)):
         each = [one[0] for cell in cells if (one := best(cell, names)) is not None]
         found.append(at_least(f"faster than {title} of each cell, geometric mean", least, mean(each)))

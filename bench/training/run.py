@@ -43,7 +43,6 @@ PACKAGES = (
     "timm",
 )
 IDLE = 0.3  # load average for each core above which figures are to be doubted
-CAP = 3.0
 
 
 class Results:
@@ -144,7 +143,7 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
         following = cells[place + 1][1] if place + 1 < len(cells) else lot
         for name, times in cell.times.items():
             # What takes too long here, or will in the next lot, is not tried again.
-            if times.slow or times.first * max(1.0, following / lot) > 1.5 * CAP:
+            if times.slow or times.first * max(1.0, following / lot) > 1.5 * options.cap:
                 slow[model].add(name)
         results.cells.append(cell)
         results.loads.append(os.getloadavg()[0])
@@ -176,7 +175,7 @@ def _disagreeing(results: Results, names: list[str], model: str, threads: int) -
 def _pace(seconds: float, options: argparse.Namespace) -> Pace:
     """How long the rounds may take, so that the whole run stays within its minutes."""
     rounds = 3 if options.quick else max(3, min(9, int(seconds / 7)))
-    return Pace(rounds, 0.05 if options.quick else 0.12, CAP, options.threads, options.cpu_time)
+    return Pace(rounds, 0.05 if options.quick else 0.12, options.cap, options.threads, options.cpu_time)
 
 
 def _lots(model: str, options: argparse.Namespace) -> list[int]:
@@ -221,6 +220,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="default: torch's; one for foreign models")
     parser.add_argument(
         "--cpu-time", action="store_true", help="time the processor and not the clock, for busy machines"
+    )
+    parser.add_argument(
+        "--cap", type=float, default=3.0, help="seconds of the slowest step that is raced (default: 3)"
     )
     parser.add_argument(
         "--minutes", type=float, default=17.0, help="rounds get fewer to stay within (default: 17)"

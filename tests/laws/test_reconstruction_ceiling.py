@@ -7,45 +7,59 @@ chance; it must not by more than the Clopper & Pearson limit allows at 1 âˆ’ 10â
 their noise, so the limit is taken over releases: each gives one bit at random.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from privet.accounting import account
-from privet.attacks.reconstruction import KnownOthers, LeastSquares, LinearProgram, SubsetSums
+from privet.attacks import see
+from privet.attacks.reconstruction import (
+    Averaging,
+    Differencing,
+    KnownOthers,
+    LeastSquares,
+    LinearProgram,
+    ModelDifferencing,
+    ModelPair,
+    SecretNumber,
+    SubsetSums,
+)
+from privet.auditing import measure_recoveries
 from privet.auditing.proportions import at_least
 from privet.ledger import Entry, Ledger
 from privet.randomness import SeededNoise
 from privet.releasing import Budget, ReleasePlan, Sum
 from privet.releasing.simulated_releases import simulate_releases
+from privet.scores import Records
 
 polars = pytest.importorskip("polars")
 
 SURE = 1e-6
 
 
-def released_sums(generator, people, sums, epsilon, delta, noise, *, break_noise=1.0):
-    """Bits, subsets, noisy sums of one release and the claim of its ledger."""
-    bits = generator.integers(0, 2, people)
-    queries = generator.random((sums, people)) < 0.5
-    columns = {f"q{number}": (row * bits).tolist() for number, row in enumerate(queries)}
-    statistics = tuple((name, Sum(name, 0, 1)) for name in columns)
-    plan = ReleasePlan(
-        statistics=statistics, unit=None, budget=Budget(epsilon=epsilon * break_noise, delta=delta)
-    )
-    answers = simulate_releases(plan, polars.DataFrame(columns), times=1, noise=noise)
-    honest = ReleasePlan(statistics=statistics, unit=None, budget=Budget(epsilon=epsilon, delta=delta))
-    claim = account(Ledger(honest.relation, tuple(map(Entry, columns, honest.events))))
-    return bits, queries, np.array([answers[name][0, 0] for name in columns]), claim
+def plan_sums(sums, epsilon, delta):
+    statistics = tuple((f"q{number}", Sum(f"q{number}", 0, 1)) for number in range(sums))
+    return ReleasePlan(statistics=statistics, unit=None, budget=Budget(epsilon=epsilon, delta=delta))
+
+
+def release_bits(plan, bits, queries, noise):
+    """The noisy sums of one release."""
+    table = polars.DataFrame({f"q{number}": row * bits for number, row in enumerate(queries)})
+    answers = simulate_releases(plan, table, times=1, noise=noise)
+    return np.array([answers[label][0, 0] for label, _ in plan.statistics])
 
 
 def play(attack, releases, *, people, sums, epsilon, delta=0.0, seed=0, break_noise=1.0):
-    """One bit of each release: hit or miss; and the ceiling."""
+    """One bit of each release: hit or miss; the mean share of hits; and the ceiling."""
     generator, noise = np.random.default_rng(seed), SeededNoise(seed)
-    hits, shares, claim = [], [], None
+    honest, used = plan_sums(sums, epsilon, delta), plan_sums(sums, epsilon * break_noise, delta)
+    claim = account(Ledger(honest.relation, tuple(Entry("sum", event) for event in honest.events)))
+    hits, shares = [], []
     for _ in range(releases):
-        bits, queries, answers, claim = released_sums(
-            generator, people, sums, epsilon, delta, noise, break_noise=break_noise
-        )
+        bits = generator.integers(0, 2, people)
+        queries = generator.integers(0, 2, (sums, people))
+        answers = release_bits(used, bits, queries, noise)
         found = attack.run(SubsetSums(queries, answers), bits, candidates=2).hits
         hits.append(found[generator.integers(people)])
         shares.append(found.mean())
@@ -84,6 +98,45 @@ def test_the_best_guess_about_one_person_comes_near_the_ceiling():
     assert hits.mean() > 0.8 * claim.tpr(fpr=0.5)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_two_sums_with_and_without_a_person(epsilon):
+    """Both sums are released, so the claim is about both. A fair coin is the value of the person."""
+    generator = np.random.default_rng(3)
+    plan = ReleasePlan(statistics=(("s", Sum("x", 0, 1)),), unit=None, budget=Budget(epsilon=epsilon / 2))
+    both = account(Ledger(plan.relation, tuple(Entry("s", event) for event in plan.events * 2)))
+    truths = generator.integers(0, 2, 2000)
+    with_target, without = np.zeros(2000), np.zeros(2000)
+    for value in (0, 1):
+        chosen, noise = truths == value, SeededNoise(value)
+        for answers, rows in ((with_target, [value, 1, 0, 1]), (without, [1, 0, 1])):
+            table = polars.DataFrame({"x": rows})
+            answers[chosen] = simulate_releases(plan, table, times=int(chosen.sum()), noise=noise)["s"][:, 0]
+    found = Differencing(SecretNumber(values=(0, 1))).run(with_target, without, truths, candidates=2)
+    assert not surely_above(found.hits, both.tpr(fpr=0.5))
+    assert found.hits.mean() > 0.5
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_the_mean_of_ten_answers(fresh):
+    """Ten fresh releases have the ceiling of ten; a stored answer has that of one, however often it is given."""
+    generator = np.random.default_rng(4)
+    plan = ReleasePlan(statistics=(("s", Sum("x", 0, 1)),), unit=None, budget=Budget(epsilon=1.0))
+    once = account(Ledger(plan.relation, (Entry("s", plan.events[0]),))).tpr(fpr=0.5)
+    ten = account(Ledger(plan.relation, tuple(Entry("s", event) for event in plan.events * 10))).tpr(fpr=0.5)
+    truths = generator.integers(0, 2, 4000)
+    answers = np.zeros((4000, 10))
+    for value in (0, 1):
+        chosen = truths == value
+        count = int(chosen.sum())
+        table = polars.DataFrame({"x": [value, 1, 0, 1]})
+        drawn = simulate_releases(plan, table, times=10 * count, noise=SeededNoise(value))["s"]
+        drawn = drawn.reshape(count, 10)
+        answers[chosen] = drawn if fresh else drawn[:, :1]
+    found = Averaging(SecretNumber(values=(0, 1))).run(answers - 2, truths, candidates=2)
+    assert not surely_above(found.hits, ten if fresh else once)
+    assert surely_above(found.hits, once) == fresh
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", [LeastSquares(), LinearProgram()], ids=lambda attack: attack.name)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.0), (2.0, 1e-5), (8.0, 1e-5)])
@@ -91,3 +144,41 @@ def test_two_hundred_releases_stay_below_the_ceiling(attack, epsilon, delta):
     hits, share, ceiling = play(attack, 200, people=12, sums=24, epsilon=epsilon, delta=delta)
     assert not surely_above(hits, ceiling)
     assert share <= ceiling
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_two_private_models_with_and_without_a_person(epsilon):
+    """200 pairs of private logistic regressions; the label of the person is a fair coin.
+
+    Only the second model saw the person, so its ledger is the claim; the labels 0 and 1 of one record are an
+    exchange.
+    """
+    learning = pytest.importorskip("privet.learning", reason="the models are private estimators")
+    generator, noise = np.random.default_rng(5), SeededNoise(5)
+    pairs, rows, labels = [], [], generator.integers(0, 2, 200)
+
+    def fit(inputs, classes):
+        model = learning.LogisticRegression(
+            epsilon=epsilon,
+            delta=1e-6,
+            solver=learning.OutputPerturbation(),
+            norm_bound=3.0,
+            classes=(0, 1),
+            noise=noise,
+        )
+        return model.fit(inputs, classes)
+
+    for label in labels.tolist():
+        inputs = generator.normal(size=(41, 3))
+        classes = (inputs[:, 0] > 0).astype(int)
+        classes[-1] = label
+        before, after = fit(inputs[:-1], classes[:-1]), fit(inputs, classes)
+        pairs.append(ModelPair(see(before), see(after)))
+        rows.append(inputs[-1])
+    targets = Records(np.array(rows), labels)
+    found = ModelDifferencing().run_labels(pairs, targets, blind=np.zeros(200, dtype=int))
+    measured = measure_recoveries(replace(found, candidates=2))
+    ceiling = measured.ceiling(account(after.ledger_))
+    assert ceiling < 1
+    assert not surely_above(found.hits, ceiling)

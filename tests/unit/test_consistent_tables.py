@@ -107,6 +107,13 @@ def test_what_nobody_can_be():
     assert all(person[0] == "no" for table in tables for person in table if person[1] < 15)
 
 
+def test_a_suppressed_count_is_below_its_limit():
+    columns = PeopleColumns({"sex": ("f", "m")}, "age", 0, 1)
+    women = PeopleGroup({"sex": "f"})
+    published = [PublishedStatistic(EVERYBODY, count=5), PublishedStatistic(women, below=3)]
+    assert ConsistentTables(columns).bound(published, women) == (0, 2)
+
+
 def test_a_hit_is_a_row_that_is_in_the_reconstruction():
     columns = PeopleColumns({"sex": ("f", "m")}, "age", 0, 99)
     people = [("f", 30), ("f", 40), ("m", 80)]

@@ -1,5 +1,6 @@
 """Compiled loops on several of torch's threads: every loop gives the same as on one thread."""
 
+import itertools
 import os
 import signal
 
@@ -56,9 +57,29 @@ def cases():
     }  # fmt: skip
     grams = load_kernels("gram_loops")
     if grams.has_wide_registers():
+        none = np.zeros((0, 0, 0), np.float32)
         first = (np.ascontiguousarray(t.swapaxes(0, 1)) for t in (tokens, rows))
-        found["gram_squared_norms"] = (grams.gram_squared_norms, tokens, rows, False, 0.0, norms)
-        found["gram_squares, tokens first"] = (grams.gram_squared_norms, *first, True, 0.0, norms)
+        found["gram_squared_norms"] = (
+            grams.gram_squared_norms,
+            tokens,
+            rows,
+            (False, False),
+            none,
+            none,
+            (False, False),
+            0.0,
+            norms,
+        )
+        found["gram_squares, tokens first"] = (
+            grams.gram_squared_norms,
+            *first,
+            (True, True),
+            none,
+            none,
+            (False, False),
+            0.0,
+            norms,
+        )
     return found | {
         "embedding_squared_norms": (loops.embedding_squared_norms, ids, numbers(17, 6, 5), 3, 600, norms),
         "add_embedding_rows": (
@@ -133,15 +154,58 @@ def test_sums_of_layer_norms_by_hand(tokens):
 def test_gram_norms_of_every_size(tokens, widths):
     x, g = (torch.randn(3, tokens, n, generator=torch.Generator().manual_seed(n)) for n in widths)
     exact = torch.bmm(g.double().transpose(1, 2), x.double()).flatten(1).square().sum(1)
-    for first in (False, True):
-        given = [t.transpose(0, 1).contiguous() if first else t for t in (x, g)]
-        norms = np.zeros(3)
-        load_kernels("gram_loops").gram_squared_norms(2, *(t.numpy() for t in given), first, 0.0, norms)
+    across = -(-tokens // 16) * 16
+    empty, diagonal = np.zeros((0, 0, 0), np.float32), (x.square().sum(2) * g.square().sum(2)).sum(1)
+    for turned in itertools.product((False, True), repeat=2):
+        arrays = [
+            (t.transpose(0, 1).contiguous() if first else t).numpy()
+            for t, first in zip((x, g), turned, strict=True)
+        ]
+        norms, guarded, again = np.zeros(3), np.zeros(3), np.zeros(3)
+        run = load_kernels("gram_loops").gram_squared_norms
+        run(2, *arrays, turned, empty, empty, (False, False), 0.0, norms)
         np.testing.assert_allclose(norms, exact.numpy(), rtol=2e-5)
-        guarded = np.zeros(3)
-        load_kernels("gram_loops").gram_squared_norms(2, *(t.numpy() for t in given), first, 0.5, guarded)
-        diagonal = (x.square().sum(2) * g.square().sum(2)).sum(1).double().numpy()
-        np.testing.assert_allclose(guarded - norms, diagonal / 2, rtol=1e-5)
+        kept = [np.full((3, across, across), np.nan, np.float32) for _ in range(2)]
+        run(2, *arrays, turned, *kept, (False, False), 0.5, guarded)
+        np.testing.assert_allclose(guarded - norms, diagonal.double().numpy() / 2, rtol=1e-5)
+        for known in itertools.product((False, True), repeat=2):  # what is known is not read from the rows
+            given = [np.full_like(t, np.nan) if knows else t for t, knows in zip(arrays, known, strict=True)]
+            run(2, *given, turned, *kept, known, 0.5, again)
+            np.testing.assert_array_equal(again, guarded)
+
+
+class Attention(nn.Module):
+    """Query, key and value of one input, and a fourth matrix of another input of the same size."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        y = torch.softmax(self.query(x) @ self.key(x).transpose(1, 2), 2) @ self.value(x)
+        return self.out(y).mean((1, 2))
+
+
+@pytest.mark.parametrize("model", [Attention(), nn.LSTM(32, 32, batch_first=True)])
+def test_shared_inner_products_give_the_norms_of_the_loop(model):
+    torch.manual_seed(3)
+    x = torch.randn(4, 20, 32)
+
+    def loss(outputs, targets):
+        outputs = outputs if isinstance(outputs, torch.Tensor) else outputs[0].mean((1, 2))
+        return (outputs - targets).square() * 1e3
+
+    sums = ClippedSums(model, loss, Flat())
+    for _ in range(2):  # nothing is left from the lot before
+        norms = sums.add((x,), torch.zeros(4), sums.layout.zeros())
+        expected = []
+        for b in range(4):
+            found = torch.autograd.grad(
+                loss(model(x[b : b + 1]), torch.zeros(1)).sum(), list(model.parameters())
+            )
+            expected.append(sum(float(g.double().square().sum()) for g in found))
+        np.testing.assert_allclose(norms.numpy(), expected, rtol=1e-4)
+        x = x.flip(0) * 1.5 + 0.1
 
 
 @pytest.mark.parametrize("bad", [-1, 40])

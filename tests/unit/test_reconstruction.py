@@ -58,6 +58,20 @@ def test_the_ways_of_solving_agree(monkeypatch):
     assert np.abs(single - iterated).max() < 1e-4
 
 
+@pytest.mark.parametrize("noise", [None, 0.8])
+def test_estimates_are_the_best_linear_ones(noise):
+    """p + (AᵀA + λI)⁻¹Aᵀ(a − pA1), λ = σ²/(p(1 − p)); without σ it is that of the residuals, over m − n."""
+    sums, _ = subset_sums(np.random.default_rng(12), 20, 0.6)
+    weights, prior = sums.queries.astype(float), 0.7
+    plain = np.linalg.lstsq(weights, sums.answers, rcond=None)[0]
+    residual = ((sums.answers - weights @ plain) ** 2).sum() / (80 - 20)
+    damping = (residual if noise is None else noise**2) / (prior * (1 - prior))
+    rest = sums.answers - prior * weights.sum(axis=1)
+    expected = prior + np.linalg.solve(weights.T @ weights + damping * np.eye(20), weights.T @ rest)
+    found = LeastSquares(prior=prior).estimate(SubsetSums(weights, sums.answers, noise=noise))
+    assert found == pytest.approx(np.clip(expected, 0, 1), abs=1e-4)
+
+
 def test_fewer_answers_than_people():
     sums, bits = subset_sums(np.random.default_rng(3), 40, 0.0, times=1)
     few = SubsetSums(sums.queries[:20], sums.answers[:20])

@@ -179,6 +179,21 @@ def test_blocking_finds_what_agrees_and_keeps_to_its_budget():
     assert both[few.known, few.published].sum() == both.sum()  # two columns together fit the budget
 
 
+def test_many_coarse_columns_are_taken_in_runs():
+    """Twenty yes-or-no answers, 3 % of them wrong: no one and no two of them are fine enough, and ten in a row are."""
+    generator = np.random.default_rng(4)
+    answers = generator.integers(0, 2, (500, 20))
+    wrong = np.where(generator.random(answers.shape) < 0.03, 1 - answers, answers)
+    tables = [
+        PublishedTable.of({f"q{place}": column for place, column in enumerate(part.T)})
+        for part in (answers[:400], wrong[100:])
+    ]
+    truth = np.where(np.arange(100, 500) < 400, np.arange(100, 500), -1)
+    measured = measure_recoveries(RecordLinkage(pairs_per_row=10).run(*tables, truth))
+    assert measured.success.value > 0.8
+    assert measured.baseline.value < 0.05
+
+
 def people(count, generator):
     """Names of very different frequency, birth dates, zip codes, heights."""
     letters = np.array(list("abcdefghijklmnoprstuvwyz"))
@@ -407,6 +422,9 @@ def test_refusals(linked):
         attack.link(published.take(np.arange(0)), known)
     with pytest.raises(InvalidArgument, match="'known' must have at least one row"):
         attack.link(published, known.take(np.arange(0)))
+    wide = PublishedTable.of({f"c{place}": [1, 2] for place in range(300)})
+    with pytest.raises(InvalidArgument, match="'known' must share at most 200 columns.*got 300. Select"):
+        attack.link(wide, wide)
     with pytest.raises(InvalidArgument, match="'truth' must be a row number for each of 800"):
         attack.run(published, known, truth[:5])
     with pytest.raises(InvalidArgument, match="'truth' must be row numbers below 400.*Number the rows"):

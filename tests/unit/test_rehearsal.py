@@ -137,6 +137,8 @@ def test_what_an_attacker_gets_grows_with_epsilon_and_stays_below_the_ceiling():
             assert not result.is_above_ceiling
             assert not result.is_violated
             assert result.ceiling is not None
+        stored, fresh = level.results[2:]
+        assert fresh.ceiling > stored.ceiling == level.results[1].ceiling
     success = np.array([[result.leakage.success.value for result in level.results] for level in found.levels])
     assert (np.diff(success[:, 1]) > 0).all()
     # Within four standard deviations of the best guess.

@@ -272,6 +272,8 @@ def test_refusals():
     attack = Scoreboard()
     with pytest.raises(InvalidArgument, match="'truth' must be a released person for each of 4 targets"):
         attack.run(histories, knowledge, np.zeros(3, dtype=np.int64))
+    with pytest.raises(InvalidArgument, match="'truth' must be numbers of released people below 30"):
+        attack.run(histories, knowledge, np.array([0, 1, 2, 30]))
     with pytest.raises(InvalidArgument, match="'knowledge' must name items as the release does"):
         attack.identify(histories, Histories.of(["x"], ["Alien"]))
     with pytest.raises(InvalidArgument, match="'knowledge' must hold at least one known item"):

@@ -258,6 +258,11 @@ def test_templates_are_nobodys():
     everything = find_passages(mails, prompt=1, length=3, owners=owners, shared=True)
     assert everything.continuations[1].tolist() == [7, 7, 7]
     assert repr(found) == "Passages(3, confidential)"
+    begun = find_passages(
+        mails, prompt=1, length=3, owners=owners, elsewhere=[np.array([0, 2, 3, 4])], from_start=True
+    )
+    assert begun.prompts[0].tolist() == [1, 2]
+    assert begun.continuations[0].tolist() == found.continuations[0].tolist()
 
 
 def test_unknown_words_are_copies_of_nothing():

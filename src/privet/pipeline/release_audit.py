@@ -94,6 +94,13 @@ def audit_release(
     open_fraction("delta", delta)
     open_fraction("confidence", confidence)
     whole("seed", seed, least=0)
+    if largest_set is not None:
+        whole("largest_set", largest_set)
+    if sampling_fraction is not None and not 0 < sampling_fraction <= 1:
+        raise InvalidArgument(
+            f"'sampling_fraction' must be above 0 and at most 1, got {format_value(sampling_fraction)}. Give "
+            f"the share of the population that is in the table, 0.05 for a sample of 5 %."
+        )
     check_number(quasi)
     _check_combination(other=other, key=key, original=original, control=control, ledger=ledger)
     everything = other is not None or original is not None

@@ -394,13 +394,13 @@ class ModelAudit:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """The caveats of the claim in a fixed order, and the caveat of δ where δ is too large for so many
-        units.
+        """The caveats of the claim in order, and the caveat of δ where δ is too large for so many units.
 
-        A δ that is too large for the units that are known is also too large for more units.
+        A δ that is too large for the units that are known is also too large for more. A table without a claim
+        has no δ that somebody chose.
         """
         caveats: frozenset[Caveat] = frozenset() if self.claim is None else self.claim.caveats
-        if self.population is not None:
+        if self.population is not None and (self.table is None or self.claim is not None):
             caveats |= delta_warning(self.delta, self.population)
         return tuple(sorted(caveats, key=lambda caveat: caveat.code))
 

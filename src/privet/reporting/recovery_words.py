@@ -70,7 +70,9 @@ def recovery_sentences(audit: ModelAudit) -> list[str]:
             most = percent_at_most(result.ceiling)
             words += f" By the claim, no attack recovers more than {most} at this baseline."
         if result.epsilon:
-            words += f" It shows ε ≥ {at_least(result.epsilon)} at δ = {small(audit.delta)}."
+            surest = "" if leakage.detected else " The targets that it is surest of tell more:"
+            shows = "it shows" if surest else "It shows"
+            words += f"{surest} {shows} ε ≥ {at_least(result.epsilon)} at δ = {small(audit.delta)}."
         sentences.append(words)
     return sentences
 

@@ -1,4 +1,4 @@
-"""Linkage: who can be found in a published table, and what it tells about them.
+"""Linkage: who can be found in a published table, what it tells about them, and who is behind its rows.
 
 ``uniqueness`` counts who is alone under which columns, ``population`` says what that means for the people
 who were not drawn, ``anonymity`` measures k, l, t and δ. The attacks on one table are ``ExactMatch``,

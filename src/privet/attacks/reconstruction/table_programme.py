@@ -158,7 +158,7 @@ class TableProgramme:
             if place:
                 self._append([passed + place, passed + place - 1], [1.0, -1.0], 0.0, np.inf)
             if t >= double // 2:
-                self._append([passed + place], [1.0], 1.0, 1.0)  # u ≤ M
+                self._append([passed + place], [1.0], 1.0, 1.0)  # u ≤ M, which follows, and helps
             self._follow(counted + place, [passed + place], 1.0, 0.0, half, count)
             mirror = double - t - 1 - lower  # 2M − u ≤ t unless u ≤ 2M − t − 1
             if mirror < 0:

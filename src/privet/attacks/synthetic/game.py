@@ -29,6 +29,7 @@ from scipy.stats import binom
 from privet.arguments import whole
 from privet.callers import level_of_caller
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.published_tables import PublishedTable
 from privet.scores import Bits
 
@@ -147,3 +148,6 @@ def _warn_of_overlap(rows: np.ndarray, count: int) -> None:
             "sides hide what the synthetic table tells. Set the control aside before the generator runs.",
             stacklevel=level_of_caller(),
         )
+
+
+check_public_calls(__name__)

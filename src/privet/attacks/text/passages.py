@@ -114,6 +114,7 @@ def find_passages(
     elsewhere: Sequence[Tokens] = (),
     excluded: Sequence[int] = (),
     shared: bool = False,
+    from_start: bool = False,
 ) -> Passages:
     """The first passage of each text that is its owner's alone: ``prompt`` tokens and the next ``length``.
 
@@ -121,7 +122,8 @@ def find_passages(
     there, or in a text of another owner, is a template and is passed over, and so is one with an ``excluded``
     token, such as that of unknown words. Texts without a passage of their
     own are left out. With ``shared=True`` the first passage of every long enough text is taken, whoever else
-    has it, to show the difference.
+    has it, to show the difference. With ``from_start=True`` the prompt is all of the text before the passage,
+    at least ``prompt`` tokens: an adversary who knows how the text begins.
 
     >>> mails = [np.array([1, 2, 3, 4, 5, 6]), np.array([1, 2, 3, 4, 7, 8])]
     >>> found = find_passages(mails, prompt=2, length=2)
@@ -138,7 +140,7 @@ def find_passages(
             if runs[place] is None:
                 continue
             if shared or (whose[place] != _SHARED and runs[place] not in templates):
-                prompts.append(np.asarray(sequence[place - prompt : place]))
+                prompts.append(np.asarray(sequence[0 if from_start else place - prompt : place]))
                 continuations.append(np.asarray(sequence[place : place + length]))
                 source.append(number)
                 break

@@ -16,6 +16,7 @@ from privet.training.per_example.explanation import Explanation, Handling, expla
 from privet.training.per_example.fallback import BruteForce, count_at_once
 from privet.training.per_example.forms.embedding_form import combine_forms
 from privet.training.per_example.forms.gradient_form import DenseForm, GradientForm, OutputGradient
+from privet.training.per_example.forms.linear_form import share_inputs
 from privet.training.per_example.forms.mlp import MLP
 from privet.training.per_example.forms.single_token_linear import SingleTokenLinear
 from privet.training.per_example.graph.couplings import CouplingTests
@@ -286,11 +287,8 @@ class ClippedSums:
                 return None
         if gradient is None or get_version(outputs) != version or any(g is not None for g in others):
             return None
-        return (
-            gradient
-            if gradient.is_contiguous() and 0 not in gradient.stride()
-            else gradient.clone(memory_format=torch.contiguous_format)
-        )
+        is_plain = gradient.is_contiguous() and 0 not in gradient.stride()
+        return gradient if is_plain else gradient.clone(memory_format=torch.contiguous_format)
 
     def _add_squared_norms(
         self, single_token: SingleTokenLinear, forms: dict[int, GradientForm], norms: Tensor
@@ -299,6 +297,7 @@ class ClippedSums:
         if single_token.parameter_indices:
             single_token.add_squared_norms(norms)
         columns = [norms] if self._group_count is None else list(norms.unbind(1))
+        share_inputs(forms.values())
         for index, form in forms.items():
             columns[self._groups[index]] += form.squared_norms()
         require_finite(norms)

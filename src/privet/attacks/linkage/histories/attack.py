@@ -96,6 +96,11 @@ class HistoryAttack(ABC):
                 f"'truth' must be a released person for each of {len(knowledge.people)} targets, got an "
                 f"array of shape {truth.shape}. Give −1 for targets who are not in the release."
             )
+        if ((truth < -1) | (truth >= len(released.people))).any():
+            raise InvalidArgument(
+                f"'truth' must be numbers of released people below {len(released.people)}, or −1 for absent "
+                f"targets, got others. Number people as the release does."
+            )
         found = self.identify(released, knowledge)
         members = truth >= 0
         drawn = experiment(0).integers(0, len(released.people), len(truth))

@@ -30,6 +30,7 @@ from privet.views import Adversary, Numbers
 
 __all__ = ["Links", "RecordLinkage"]
 
+_MOST_COLUMNS = 200
 _DECOYS = 1000
 _SAMPLED = 100_000  # other pairs, whose levels stand for those of all pairs that were not compared
 
@@ -184,6 +185,11 @@ class RecordLinkage:
             raise InvalidArgument(
                 "'known' must have a column of the published table, got none with the same name. Rename its "
                 "columns as in the published table."
+            )
+        if len(common) > _MOST_COLUMNS:
+            raise InvalidArgument(
+                f"'known' must share at most {_MOST_COLUMNS} columns with the published table, got "
+                f"{len(common)}. Select the columns that tell people apart."
             )
         if all(known[name].missing.all() or published[name].missing.all() for name in common):
             raise InvalidArgument(

@@ -1,10 +1,11 @@
-"""Candidate pairs of rows, by several passes: pairs that agree in a column, or in two.
+"""Candidate pairs of rows, by several passes: pairs that agree in a column, in two, or in a few.
 
 Comparing everybody with everybody is out of reach, and nearly all such pairs differ in everything. A pass
 takes the pairs of rows that agree in a key. Its cost is known before any pair is written: the product of the
 two counts of each value. Frequent values (Smith) cost most and say least, so that a pass takes its blocks
 from the smallest up, as far as its budget goes. A column whose blocks did not all fit is combined with the
-others of this kind: Smith and the same zip code.
+others of this kind: Smith and the same zip code. Columns that are too coarse even in twos (yes and no) are
+taken in runs, one from each column on, each as long as it must be.
 
 *Reference*: blocking with several passes is Fellegi & Sunter 1969, section 3.3, and Newcombe 1967. Leaving
 out the largest blocks is common practice (Papadakis et al. 2016, "block purging").
@@ -22,6 +23,8 @@ __all__ = ["CandidatePairs", "block_rows"]
 
 Codes = NDArray[np.int64]
 
+_MOST_DOUBLED, _MOST_RUNS = 12, 24
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class CandidatePairs:
 
 
 def block_rows(known: Sequence[Codes], published: Sequence[Codes], *, most_pairs: int) -> CandidatePairs:
-    """The pairs that some pass finds; about ``most_pairs`` at most, over all passes.
+    """The pairs that some pass finds; ``most_pairs`` at most, and half as many more where columns are coarse.
 
     ``known`` and ``published`` are the codes of each common column, 0 where the value is missing.
 
@@ -53,15 +56,42 @@ def block_rows(known: Sequence[Codes], published: Sequence[Codes], *, most_pairs
         found.append(part[0] * rows + part[1])
         if not complete:
             cut.append(place)
-    doubles = list(combinations(cut, 2))
+    finest = sorted(sorted(cut, key=lambda place: singles[place].cost)[:_MOST_DOUBLED])
+    doubles = list(combinations(finest, 2))
+    coarse = set(cut)
     if doubles:
         each_budget = (most_pairs - sum(len(part) for part in found)) // len(doubles)
         for a, b in doubles:
             merged = _Pass.of(*_combine(known[a], known[b], published[a], published[b]))
-            part, _ = merged.take(each_budget)
+            part, complete = merged.take(each_budget)
             found.append(part[0] * rows + part[1])
+            if complete:
+                coarse -= {a, b}
+    if len(coarse) > 2:
+        found.extend(_block_runs(known, published, sorted(coarse), most_pairs // 2))
     pairs = np.unique(np.concatenate(found))
     return CandidatePairs((pairs // rows).astype(np.intp), (pairs % rows).astype(np.intp))
+
+
+def _block_runs(
+    known: Sequence[Codes], published: Sequence[Codes], columns: Sequence[int], budget: int
+) -> list[NDArray[np.int64]]:
+    """The pairs that agree in a run of columns. Runs begin at places that are spread over all columns."""
+    rows = len(published[0])
+    starts = np.unique(np.linspace(0, len(columns), _MOST_RUNS, endpoint=False).astype(int)).tolist()
+    found = []
+    for start in starts:
+        run = [*columns[start:], *columns[:start]]
+        mine, theirs = known[run[0]], published[run[0]]
+        for place in run[1:]:
+            if _Pass.of(mine, theirs).cost <= budget // len(starts):
+                break
+            mine, theirs = _combine(mine, known[place], theirs, published[place])
+            dense = np.unique(np.concatenate([[0], mine, theirs]), return_inverse=True)[1][1:]  # 0 stays 0
+            mine, theirs = dense[: len(mine)], dense[len(mine) :]
+        (here, there), _ = _Pass.of(mine, theirs).take(budget // len(starts))
+        found.append(here * rows + there)
+    return found
 
 
 def _share_budget(costs: Sequence[int], budget: int) -> list[int]:

@@ -47,7 +47,7 @@ class Spellings:
         alphabet, numbers = np.unique(points, return_inverse=True)
         # 0 is the padding behind a string; NUL is the only character that is mistaken for it.
         shifted = numbers.reshape(points.shape) + int(len(alphabet) > 0 and alphabet[0] != 0)
-        self.characters = shifted.astype(np.uint8 if len(alphabet) < 255 else np.uint32)
+        self.characters: _Codes = shifted.astype(np.uint8 if len(alphabet) < 255 else np.uint32)
         self.lengths = np.char.str_len(texts).astype(np.int64)
 
 
@@ -88,9 +88,9 @@ def _parts(spellings: Spellings, first: _Places, second: _Places) -> Iterator[tu
 
 
 def _take(spellings: Spellings, which: _Places, width: int) -> _Codes:
-    rows = spellings.characters[which, :width]
-    if rows.shape[1] < width:
-        rows = np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+    rows: _Codes = np.zeros((len(which), width), dtype=spellings.characters.dtype)
+    kept = min(width, spellings.characters.shape[1])
+    rows[:, :kept] = spellings.characters[which, :kept]
     return rows
 
 

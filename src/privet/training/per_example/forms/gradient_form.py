@@ -30,6 +30,7 @@ __all__ = [
     "BiasForm",
     "DenseForm",
     "GradientForm",
+    "InnerProducts",
     "OutputGradient",
     "load_kernels",
     "squared_row_norms",
@@ -61,13 +62,30 @@ def squared_row_norms(rows: Tensor) -> Tensor:
 
 
 @final
+class InnerProducts:
+    """The inner products of the tokens of each example, which several matrices may need."""
+
+    __slots__ = ("_kept", "is_known")
+
+    def __init__(self) -> None:
+        self._kept: Tensor | None = None
+        self.is_known = False
+
+    def reserve(self, like: Tensor, shape: tuple[int, int, int]) -> Tensor:
+        """Where they are, or will be written."""
+        if self._kept is None:
+            self._kept = like.new_empty(shape)
+        return self._kept
+
+
+@final
 class OutputGradient:
     """The gradient of one tapped output as [examples, tokens, …]. The clip factors scale it once, in place.
 
     ``own`` says that no other tensor shares its memory, so it may be overwritten.
     """
 
-    __slots__ = ("_factors", "_gram", "_scaled", "_squares", "own", "rows")
+    __slots__ = ("_factors", "_gram", "_scaled", "_squares", "own", "products", "rows")
 
     def __init__(self, rows: Tensor, own: bool) -> None:
         self.rows = rows
@@ -76,6 +94,7 @@ class OutputGradient:
         self._gram: Tensor | None = None
         self._factors: Tensor | None = None
         self._scaled: Tensor | None = None
+        self.products = InnerProducts()
 
     @property
     def is_unscaled(self) -> bool:

@@ -1,5 +1,6 @@
 """Matrices: gradients that are sums of outer products of inputs and output gradients."""
 
+from collections.abc import Iterable
 from typing import Any, final
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from privet.training.double_precision import zeros_float64
 from privet.training.per_example.forms.gradient_form import (
     GradientForm,
+    InnerProducts,
     OutputGradient,
     load_kernels,
     squared_row_norms,
@@ -16,13 +18,16 @@ from privet.training.per_example.rounding import GUARD, sum_gram
 from privet.training.per_example.scratch import Scratch
 from privet.training.threads import choose_threads
 
-__all__ = ["CHUNK", "LinearForm", "gram_squared_norms", "join_linear_forms"]
+__all__ = ["CHUNK", "LinearForm", "gram_squared_norms", "join_linear_forms", "share_inputs"]
 
 GRAM_PRICE = 0.6
 """The cost of a product of the Gram form, in products of the written-out form; the loop makes half."""
 
 FEWEST_TOKENS = 12
 """With fewer tokens a tile of the compiled loop is mostly empty."""
+
+KEPT_PRODUCTS = 1 << 14
+"""The most inner products of an example that are kept for another matrix: 64 kB, of 128 tokens."""
 
 CHUNK = 1 << 22
 """The largest number of elements of a temporary tensor: 16 MB, which fits the cache of most machines."""
@@ -37,7 +42,7 @@ class LinearForm(GradientForm):
     at tokens·in·out products. The sum is one matrix product.
     """
 
-    __slots__ = ("_dense", "_scratch", "gradient", "shape", "x")
+    __slots__ = ("_dense", "_scratch", "gradient", "input_products", "shape", "x")
 
     description = "matrix: norms from inputs and output gradients"
 
@@ -49,6 +54,7 @@ class LinearForm(GradientForm):
         self.gradient = gradient
         self.shape = shape
         self._dense: Tensor | None = None
+        self.input_products = InnerProducts()
 
     def squared_norms(self) -> Tensor:
         _, tokens, width = self.x.shape
@@ -61,7 +67,7 @@ class LinearForm(GradientForm):
             return squared_row_norms(self.to_dense())
         if kernels is None:
             return gram_squared_norms(self.x, self.gradient)
-        return _run_gram_kernel(self.x, self.gradient, kernels)
+        return _run_gram_kernel(self, kernels)
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         if self._dense is not None:
@@ -126,20 +132,52 @@ def _choose_gram_kernels(x: Tensor, rows: Tensor) -> Any:  # noqa: ANN401 - a mo
     largest = (x.shape[1] + kernels.LANES) * max(*x.shape[1:], rows.shape[2])
     if not is_supported or largest > kernels.LARGEST_EXAMPLE:
         return None
-    are_contiguous = x.is_contiguous() and rows.is_contiguous()
-    return kernels if are_contiguous or (_has_tokens_first(x) and _has_tokens_first(rows)) else None
+    return kernels if all(t.is_contiguous() or _has_tokens_first(t) for t in (x, rows)) else None
 
 
 def _has_tokens_first(rows: Tensor) -> bool:
     return rows.transpose(0, 1).is_contiguous()
 
 
-def _run_gram_kernel(x: Tensor, gradient: OutputGradient, kernels: Any) -> Tensor:  # noqa: ANN401
-    rows, tokens_first = gradient.rows, not x.is_contiguous()
-    norms = torch.empty(x.shape[0], dtype=torch.float64)
-    arrays = [(t.transpose(0, 1) if tokens_first else t).numpy() for t in (x.detach(), rows)]
-    kernels.gram_squared_norms(choose_threads(x.numel()), *arrays, tokens_first, GUARD, norms.numpy())
+def _run_gram_kernel(form: LinearForm, kernels: Any) -> Tensor:  # noqa: ANN401
+    x, rows = form.x.detach(), form.gradient.rows
+    batch, tokens, _ = x.shape
+    turned = not x.is_contiguous(), not rows.is_contiguous()  # recurrent layers have the tokens first
+    norms = torch.empty(batch, dtype=torch.float64)
+    across = -(-tokens // kernels.LANES) * kernels.LANES
+    is_small = across * across <= KEPT_PRODUCTS
+    shares = form.input_products, form.gradient.products
+    kept = [s.reserve(x, (batch, across, across) if is_small else (0, 0, 0)) for s in shares]
+    known = shares[0].is_known, shares[1].is_known
+    kernels.gram_squared_norms(
+        choose_threads(x.numel()),
+        *(
+            t.transpose(0, 1).numpy() if turn else t.numpy()
+            for t, turn in zip((x, rows), turned, strict=True)
+        ),
+        turned,
+        *(t.numpy() for t in kept),
+        known,
+        GUARD,
+        norms.numpy(),
+    )
+    for share in shares:
+        share.is_known = is_small
     return norms
+
+
+def share_inputs(forms: Iterable[GradientForm]) -> None:
+    """Let the forms that have the same input, as those of query, key and value, share its inner products.
+
+    All forms are alive and hold their inputs, so the same memory with the same strides is the same input.
+    """
+    found: dict[tuple[object, ...], InnerProducts] = {}
+    for form in forms:
+        if isinstance(form, LinearForm) and form.x.is_cpu:  # elsewhere no compiled loop reads them
+            x = form.x
+            form.input_products = found.setdefault(
+                (x.data_ptr(), x.shape, x.stride(), x.dtype), form.input_products
+            )
 
 
 def join_linear_forms(parts: list[LinearForm]) -> LinearForm:

@@ -4,6 +4,8 @@
 are enough. Batched matrix products compute all of them. Here an example is transposed into the nearest
 caches, and the products are computed in tiles of 8 by 16, 32 or 48 tokens that stay in registers. A few
 tokens beyond a multiple of 16 (a class token) have rows of their own, because a tile would be mostly empty.
+Layers with the same input (query, key and value), or with the same output gradient (the two matrices of a
+recurrent layer), share its inner products: the first of them keeps them for the others.
 """
 
 import numpy as np
@@ -91,21 +93,36 @@ _products = compile_loop(_products, FASTMATH)
 
 
 def _gram_part(
-    part: int, parts: int, x: Floats, g: Floats, tokens_first: bool, guard: float, norms: Norms
+    part: int,
+    parts: int,
+    x: Floats,
+    g: Floats,
+    x_turned: bool,
+    g_turned: bool,
+    kept_x: Floats,
+    kept_g: Floats,
+    x_known: bool,
+    g_known: bool,
+    guard: float,
+    norms: Norms,
 ) -> None:
     use_wide_registers()
-    batch, tokens = norms.size, x.shape[0] if tokens_first else x.shape[1]
+    batch, tokens = norms.size, x.shape[0] if x_turned else x.shape[1]
     across = -(-tokens // LANES) * LANES
     whole = tokens - tokens % LANES
     tiled = whole if whole and tokens - whole <= _FEW else across
-    transposed_x = np.zeros((x.shape[2], across), dtype=_F)
-    transposed_g = np.zeros((g.shape[2], across), dtype=_F)
-    gram_x, gram_g = np.empty((across, across), dtype=_F), np.empty((across, across), dtype=_F)
+    transposed_x = np.zeros((0 if x_known else x.shape[2], across), dtype=_F)
+    transposed_g = np.zeros((0 if g_known else g.shape[2], across), dtype=_F)
+    own_x, own_g = np.empty((across, across), dtype=_F), np.empty((across, across), dtype=_F)
     for b in range(batch * part // parts, batch * (part + 1) // parts):
-        _transpose(x, b, tokens_first, transposed_x)
-        _transpose(g, b, tokens_first, transposed_g)
-        _products(transposed_x, tiled, tokens, gram_x)
-        _products(transposed_g, tiled, tokens, gram_g)
+        gram_x = kept_x[b] if kept_x.size else own_x
+        gram_g = kept_g[b] if kept_g.size else own_g
+        if not x_known:
+            _transpose(x, b, x_turned, transposed_x)
+            _products(transposed_x, tiled, tokens, gram_x)
+        if not g_known:
+            _transpose(g, b, g_turned, transposed_g)
+            _products(transposed_g, tiled, tokens, gram_g)
         total, diagonal = 0.0, 0.0
         for s in range(tokens):
             first, last = (s + 1, min(tiled, tokens)) if s < tiled else (0, s)
@@ -122,13 +139,23 @@ _gram_part = compile_loop(_gram_part, FASTMATH)
 
 
 def _gram_squared_norms(
-    threads: int, x: Floats, g: Floats, tokens_first: bool, guard: float, norms: Norms
+    threads: int,
+    x: Floats,
+    g: Floats,
+    turned: tuple[bool, bool],
+    kept_x: Floats,
+    kept_g: Floats,
+    known: tuple[bool, bool],
+    guard: float,
+    norms: Norms,
 ) -> None:
     """norms[b] = Σ_st (x_bs·x_bt)(g_bs·g_bt), raised by ``guard`` times its diagonal.
 
-    x and g are [examples, tokens, …], or [tokens, examples, …] with ``tokens_first``.
+    x and g are [examples, tokens, …], or, where they are turned, [tokens, examples, …]. The inner products
+    are kept in ``kept_x`` and ``kept_g``, unless these are empty. Where they are known, they are read there.
     """
-    run_parts(_gram_part, threads, (x, g, tokens_first, guard, norms))
+    arguments = (x, g, turned[0], turned[1], kept_x, kept_g, known[0], known[1], guard, norms)
+    run_parts(_gram_part, threads, arguments)
 
 
 gram_squared_norms = compile_loop(_gram_squared_norms, FASTMATH)
@@ -138,4 +165,5 @@ def warm_up() -> None:
     """Compile the loop, for the types of arrays that it is called with."""
     if has_wide_registers():
         x = np.ones((1, 2, 2), dtype=_F)
-        gram_squared_norms(1, x, x, False, 0.0, np.zeros(1))
+        kept = np.zeros((1, LANES, LANES), dtype=_F)
+        gram_squared_norms(1, x, x, (False, False), kept, kept.copy(), (False, False), 0.0, np.zeros(1))
