@@ -16,7 +16,7 @@ Reference: Kairouz, Oh & Viswanath 2015, Theorem 2.1; Dong, Roth & Su 2022, Prop
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import NamedTuple, final
@@ -31,6 +31,7 @@ _MOST_NEAR = 6  # the same with a guess
 _NEAREST = 6  # points at which the two orders of neighbours are compared
 _PARTNERS = 5  # points on either side that secants are drawn through
 _CLOSE = 1e-6  # the search ends at this relative distance between the ceiling and its lower bound
+_BESIDE = 3e-7  # relative distance from a kink at which its slopes are taken
 _ROUND_OFF = 4e-16
 _FARTHEST = 700.0  # exp of it is a float
 
@@ -88,6 +89,7 @@ def lowest_ceiling(
     near: float | None = None,
     orders: Callable[[float], tuple[Interval, Interval] | None] = lambda epsilon: None,
     convex: bool = True,
+    kinks: Iterable[float] = (),
 ) -> Ceiling:
     """The least ceiling over all ε, in at most twelve evaluations; ``near`` is a guess of the ε that proves
     it.
@@ -98,12 +100,15 @@ def lowest_ceiling(
     make them lowest; F is also above 1 − (1 − fpr)·y and fpr·y, which close the outermost cells. The least
     over all cells bounds the minimum, wherever it is and whether or not the search found it. ``orders`` tells
     the two orders of neighbours apart where they differ. Without ``convex``, for upper bounds that are no
-    profile themselves, the lower end is that of guessing.
+    profile themselves, the lower end is that of guessing. ``kinks`` are asked first and not counted: ε at
+    which a profile that is a polygon may have its minimum.
     """
     search, most = _CeilingSearch(profile, open_fraction("fpr", fpr)), _MOST_NEAR
-    if near is None or not search.agrees(near):
+    asked = search.ask_around(kinks)
+    if not (asked and search.gap() <= _CLOSE) and (near is None or not search.agrees(near)):
         most = _MOST
         search.start()
+    most += asked
     search.refine(most)
     search.tighten(most)
     best = search.best()
@@ -127,6 +132,13 @@ class _CeilingSearch:
             return False
         self.found[epsilon] = self.profile(epsilon)
         return True
+
+    def ask_around(self, kinks: Iterable[float]) -> int:
+        """Ask at kinks and close to them on both sides, for the slopes there; how often it was asked."""
+        for kink in kinks:
+            for share in (1.0, 1 - _BESIDE, 1 + _BESIDE):
+                self.ask(kink * share)
+        return len(self.found)
 
     def value(self, epsilon: float, delta: float) -> float:
         """The better of both ceilings that this ε proves."""

@@ -61,6 +61,17 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> Interval:
         """An enclosure of the smallest ε ≥ 0 with δ(ε) ≤ δ."""
 
+    def attain(self, epsilon: float) -> Interval:
+        """An enclosure of δ(ε) of one and the same thing that is covered, from which a lower bound follows:
+        the strongest that is known. Without one, of what is covered itself.
+        """
+        return self.delta(epsilon)
+
+    def kinks(self, fpr: float, *, above: bool) -> tuple[float, ...]:
+        """The ε to ask first: where the profile, or that of ``attain``, may have the kink that decides."""
+        del fpr, above
+        return ()
+
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
         """δ(ε) of "in against out" and of "out against in", of a mechanism that is covered; None where they
         are alike.
@@ -83,16 +94,24 @@ class Curve(ABC):
         By a search over ε whose lower bound holds wherever the minimum is; ``near`` is a guess of that ε.
         """
         if self.delta(0.0).relative_gap < 1e-3:
-            return lowest_ceiling(self.delta, fpr, near=near, orders=self.orders)
+            return lowest_ceiling(
+                self.delta, fpr, near=near, orders=self.orders, kinks=self.kinks(fpr, above=True)
+            )
         # Where the theorem itself leaves a gap, each end has its own minimum. Upper ends need not be convex,
-        # so they
-        # prove nothing from below.
+        # so they prove nothing from below. Nor do lower ends: they are below one convex profile by errors
+        # that differ from ε to ε, and a line through two of them can be above it. So the lower bound is that
+        # of the enclosures of this profile.
         above = lowest_ceiling(
-            lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2), fpr, near=near, convex=False
+            lambda epsilon: Interval(*[self.delta(epsilon).upper] * 2),
+            fpr,
+            near=near,
+            convex=False,
+            kinks=self.kinks(fpr, above=True),
         )
-        below = lowest_ceiling(
-            lambda epsilon: Interval(*[self.delta(epsilon).lower] * 2), fpr, near=near, orders=self.orders
-        )
+        if self.attain(0.0).lower == 0:
+            return Ceiling(enclosure(fpr, above.tpr.upper), above.epsilon)
+        kinks = self.kinks(fpr, above=False)
+        below = lowest_ceiling(self.attain, fpr, near=near, orders=self.orders, kinks=kinks)
         return Ceiling(enclosure(below.tpr.lower, above.tpr.upper), above.epsilon)
 
     def histogram(self, bins: int) -> LossHistogram:

@@ -10,7 +10,7 @@ from privet.accounting.gridded import below, loss_range, polygon
 from privet.accounting.lattice import Grid, Part, sum_losses
 from privet.accounting.pairs import DiscreteLaplacePair, FinitePair, Pair, Reals
 
-__all__ = ["as_pair"]
+__all__ = ["add_up_losses", "as_pair"]
 
 _ATOMS = 1 << 13
 _FAR = 34.0
@@ -34,10 +34,10 @@ def as_pair(composition: Composition, *, above: bool) -> Pair:
         return FinitePair((0.0,), (1.0,))
     if len(composition.parts) == 1 and composition.parts[0][1] == 1:
         return composition.parts[0][0]
-    return _added_up(composition, above=above) or _on_grid(composition, above=above)
+    return add_up_losses(composition, above=above) or _on_grid(composition, above=above)
 
 
-def _added_up(composition: Composition, *, above: bool) -> FinitePair | None:
+def add_up_losses(composition: Composition, *, above: bool) -> FinitePair | None:
     """The distribution of the summed loss, if it has few values; None if it has many."""
     losses, masses = np.zeros(1), np.ones(1)
     for pair, count in composition.parts:

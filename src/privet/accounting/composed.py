@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from privet.accounting.capped import CAPPED, capped_saddle, likely_tilt, out_of_reach
 from privet.accounting.contour import (
     Contour,
     Saddle,
@@ -20,11 +21,10 @@ from privet.accounting.contour import (
 )
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.jump import OneJump, split_loss
-from privet.accounting.lattice import Law, compose
 from privet.accounting.pairs import DiscreteGaussianPair, GaussianPair, Pair
 from privet.accounting.sampled import SampledPair
 from privet.accounting.truncated import TwoLines, truncate_line
-from privet.accounting.windows import grid_for
+from privet.accounting.windows import grid_for, laws_near
 from privet.bounds import Interval, enclosure
 from privet.errors import OutOfReach
 
@@ -35,7 +35,6 @@ _QUIET = np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ig
 _CLOSED_FORM = 1e-11  # relative error of a profile in closed form, checked against 30 digits
 _SMALLEST_DELTA = 1e-200
 _FEW = 12  # the most pairs that are treated apart from the others
-_CAPPED = 1e-12  # losses with at most this share of δ are cut off
 _TIGHT = 5e-7  # the relative gap of ε that is small enough: no further method is asked
 _OF_MANY = 1e-4  # the same, for a composition of many different pairs
 _APART = 3e-4  # above this gap a few pairs are treated apart from the others
@@ -64,7 +63,7 @@ def delta_bounds(
         apart = np.array([epsilon * (1 + 1e-15), epsilon * (1 - 1e-15)])
         low, high = single.parts[0][0].delta(apart) + lost
         return Interval(float(low) * (1 - _CLOSED_FORM), min(float(high) * (1 + _CLOSED_FORM), 1.0))
-    capped, saddle = _capped_saddle(composition, epsilon, likely)
+    capped, saddle = capped_saddle(composition, epsilon, likely)
     found, enough = Interval(0.0, 1.0), tight * (1 + saddle.point * epsilon)
     for line in contours(capped, saddle):
         inner = line.delta(epsilon)
@@ -109,10 +108,10 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
         return _closed_epsilon(single, delta - lost)
     if _distance(composition) <= delta:
         return Interval(0.0, 0.0)
-    capped = composition.cap(_CAPPED * (delta - lost))
+    capped = composition.cap(CAPPED * (delta - lost))
     saddle = saddle_for_epsilon(capped, delta - lost)
     if saddle is None:
-        raise _out_of_reach()
+        raise out_of_reach()
     found = Interval(0.0, largest_loss(composition))
     for line in contours(capped, saddle):
         found = _both(found, _line_epsilon(line, saddle, delta - lost, delta - capped.infinity))
@@ -144,7 +143,7 @@ def epsilon_bounds(composition: Composition, delta: float) -> Interval:
     if found.relative_gap > 0.5 and delta > 0.1:
         found = _both(found, _bisect(composition, delta, found))
     if not np.isfinite(found.upper):
-        raise _out_of_reach()
+        raise out_of_reach()
     return found
 
 
@@ -213,14 +212,14 @@ def _bisect(composition: Composition, delta: float, known: Interval) -> Interval
 def _grid_delta(
     composition: Composition, capped: Composition, saddle: Saddle, size: int, epsilon: float
 ) -> Interval:
-    below, above = _laws(composition, capped, saddle, size)
+    below, above = laws_near(composition, capped, saddle, size)
     return Interval(below.delta(epsilon).lower, above.delta(epsilon).upper)
 
 
 def _grid_epsilon(
     composition: Composition, capped: Composition, saddle: Saddle, size: int, delta: float
 ) -> Interval:
-    below, above = _laws(composition, capped, saddle, size)
+    below, above = laws_near(composition, capped, saddle, size)
     lower, upper = below.epsilon(delta, above=False), above.epsilon(delta, above=True)
     return Interval(max(lower, 0.0), max(upper, 0.0))
 
@@ -304,8 +303,8 @@ def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sight
     """δ(ε) for a search: the bound by a moment if it is well below ``delta``, else the saddle's."""
     if not composition.parts or _closed_form(composition) is not None:
         return Sighting(delta_bounds(composition, epsilon).upper, settled=True)
-    capped = composition.cap(_CAPPED * delta)
-    saddle = saddle_for_delta(capped, epsilon, _likely_tilt(epsilon, delta))
+    capped = composition.cap(CAPPED * delta)
+    saddle = saddle_for_delta(capped, epsilon, likely_tilt(epsilon, delta))
     k = None if saddle is None else derivatives(capped, saddle.point)
     if saddle is None or k is None:
         return Sighting(1.0, settled=True)
@@ -313,34 +312,6 @@ def sight_delta(composition: Composition, epsilon: float, delta: float) -> Sight
     if level <= np.log(0.5 * delta):
         return Sighting(float(np.exp(max(level, -690.0))) + composition.infinity, settled=True)
     return Sighting(float(np.exp(saddle.log_delta)) + composition.infinity, settled=False)
-
-
-def _likely_tilt(epsilon: float, delta: float) -> float:
-    """Where the saddle of a Gaussian composition with this (ε, δ) would be."""
-    return float(np.clip(-2 * np.log(delta) / epsilon, 1e-6, 1e6)) if epsilon > 0 else 1.0
-
-
-def _capped_saddle(
-    composition: Composition, epsilon: float, likely: float | None
-) -> tuple[Composition, Saddle]:
-    """The composition without losses that are too rare to matter for δ(ε), and its saddle.
-
-    How rare they must be depends on δ(ε), which the saddle bounds. A few rounds are enough.
-    """
-    capped, log_delta, start = composition, 0.0, 1.0
-    if likely is not None:
-        capped, log_delta = composition.cap(_CAPPED * likely), float(np.log(likely))
-        start = _likely_tilt(epsilon, likely)
-    for attempt in range(8):
-        saddle = saddle_for_delta(capped, epsilon, start)
-        if saddle is None:
-            break
-        start = saddle.point
-        if attempt == 7 or (capped is not composition and saddle.log_delta > log_delta - 3.0):
-            return capped, saddle
-        log_delta = saddle.log_delta
-        capped = composition.cap(_CAPPED * float(np.exp(log_delta)))
-    raise _out_of_reach()
 
 
 def _closed_form(composition: Composition) -> Composition | None:
@@ -367,7 +338,7 @@ def _closed_epsilon(single: Composition, delta: float) -> Interval:
         while excess(high, target) > 0:
             high *= 4
             if high > 1e15:
-                raise _out_of_reach()
+                raise out_of_reach()
         low = 0.0 if high == 1e-9 else high / 4
         return float(brentq(excess, low, high, args=(target,), xtol=1e-300, rtol=1e-14, maxiter=300))
 
@@ -424,25 +395,8 @@ def _verify(start: float, delta: float, bound: Callable[[float], float], *, abov
     return None
 
 
-def _laws(composition: Composition, capped: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
-    """The composition from below and from above on a grid of this size, which the capped one sets."""
-    negligible = _CAPPED * float(np.exp(saddle.log_delta))
-    grid = grid_for(capped, saddle, size)
-    return (
-        compose(composition, grid, above=False, negligible=negligible),
-        compose(composition, grid, above=True, negligible=negligible),
-    )
-
-
 def _both(first: Interval, second: Interval) -> Interval:
     """The truth is in both enclosures, so it is in their intersection."""
     lower = max(first.lower, second.lower) if second.lower == second.lower else first.lower
     upper = min(first.upper, second.upper) if second.upper == second.upper else first.upper
     return enclosure(float(lower), float(upper))
-
-
-def _out_of_reach() -> OutOfReach:
-    return OutOfReach(
-        "The composition has no certified ε within float64, because its losses span too many scales. "
-        "Ask at a larger δ, or account with privet.accounting.Renyi."
-    )

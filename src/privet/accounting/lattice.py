@@ -17,7 +17,7 @@ from privet.accounting.gridded import fits, on_grid
 from privet.accounting.pairs import AtomicPair, Reals
 from privet.bounds import Interval
 
-__all__ = ["Grid", "Law", "Part", "Table", "compose", "sum_losses"]
+__all__ = ["Grid", "Law", "Part", "Table", "compose", "exceed_sums", "sum_losses"]
 
 
 # Relative round-off of δ on a grid, checked against 30 digits: of differences of profiles, and of exact
@@ -61,7 +61,7 @@ class Law(NamedTuple):
         kernel = -np.expm1(-gap) * np.exp(-self.tilt * gap)
         value = float(self.weights[self.losses > epsilon] @ kernel)
         scale = float(np.exp(min(self.level - self.tilt * epsilon, 700.0)))
-        slack = self._slack() + self.allowance * abs(value)
+        slack = self.slack + self.allowance * abs(value)
         lower = self.infinity + max(scale * (value - slack), 0.0)
         return Interval(lower, min(self.infinity + scale * (value + slack), 1.0))
 
@@ -77,7 +77,7 @@ class Law(NamedTuple):
             return float(np.inf) if above else 0.0
         fallen = np.exp(np.maximum(-self.tilt * (losses - origin), -745.0))
         mass, scaled = _sums(weights * fallen, self._step())
-        slack = self._slack() * (1 if above else -1)
+        slack = self.slack * (1 if above else -1)
         wanted = 1 - self.allowance if above else 1 + self.allowance
         curve = mass - scaled + slack * fallen
         # An ε whose upper bound is at most δ is an upper bound of ε(δ). An ε whose lower bound exceeds δ is
@@ -104,12 +104,14 @@ class Law(NamedTuple):
         """Sums that give δ at any ε that is not far left of the tilted bulk."""
         fallen = np.exp(np.clip(self.level - self.tilt * self.losses, -745.0, 600.0))
         mass, scaled = _sums(self.weights * fallen, self._step())
-        return Table(self.losses, mass, scaled, self.tilt, self.level, self._slack(), self.allowance)
+        return Table(self.losses, mass, scaled, self.tilt, self.level, self.slack, self.allowance)
 
     def _step(self) -> float:
         return float(self.losses[1] - self.losses[0])
 
-    def _slack(self) -> float:
+    @property
+    def slack(self) -> float:
+        """A bound on the error of every sum for δ, relative to exp(level − tilt · ε)."""
         # (1 − exp(−g)) exp(−cg) is at most 1/(1 + c), and its sum over a grid of step h at most
         # 1/(1 + c) + 1/(h c (1 + c)), nor more than the number of its points.
         spread = min(1 / (self._step() * self.tilt), self.losses.size)
@@ -159,6 +161,11 @@ def _sums(masses: Reals, step: float) -> tuple[Reals, Reals]:
         scaled[start : start + block] = inner + carry * fall[-1] * np.exp(-step) / fall
         carry = float(scaled[start])
     return total, scaled
+
+
+def exceed_sums(masses: Reals, step: float) -> Reals:
+    """Σ_{k ≥ j} mₖ exp(ℓⱼ − ℓₖ) for masses on a grid of this step."""
+    return _sums(masses, step)[1]
 
 
 class Part(NamedTuple):

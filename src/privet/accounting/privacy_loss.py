@@ -22,6 +22,7 @@ from privet.accounting.envelopes import largest
 from privet.accounting.fold import Accountant, fold, require_costs
 from privet.accounting.lattice import Grid, compose
 from privet.accounting.pairs import FinitePair, Pair
+from privet.accounting.tabulated import TabulatedProfile
 from privet.accounting.zeroed import adds_contributions, answers_each, zeroed_is_absent
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.bounds import Interval, enclosure
@@ -164,8 +165,15 @@ class PrivacyLossCurve(Curve):
         )
         if self.lower == self.upper:
             return found
-        below = _worse(self.lower, lambda way: self._enclose(way, epsilon), lambda way: 1.0)
-        return enclosure(below.lower, found.upper)
+        return enclosure(self.attain(epsilon).lower, found.upper)
+
+    def attain(self, epsilon: float) -> Interval:
+        return _worse(self.lower, lambda way: self._enclose(way, epsilon), lambda way: 1.0)
+
+    def kinks(self, fpr: float, *, above: bool) -> tuple[float, ...]:
+        ways = _ways(self.upper if above else self.lower)
+        found = (self._profile(way).lowest_knot(fpr) for way in ways)
+        return tuple(epsilon for epsilon in found if epsilon is not None)
 
     def orders(self, epsilon: float) -> tuple[Interval, Interval] | None:
         ways = _ways(self.lower)
@@ -229,11 +237,20 @@ class PrivacyLossCurve(Curve):
     def _enclose(self, way: Composition, epsilon: float) -> Interval:
         """δ(ε) of one order. A ceiling needs the worse of both orders first, and then each of them."""
         if (way, epsilon) not in self._known:
-            self._known[way, epsilon] = delta_bounds(way, epsilon)
+            self._known[way, epsilon] = self._profile(way).delta(epsilon)
         return self._known[way, epsilon]
+
+    def _profile(self, way: Composition) -> TabulatedProfile:
+        if way not in self._profiles:
+            self._profiles[way] = TabulatedProfile(way)
+        return self._profiles[way]
 
     @cached_property
     def _known(self) -> dict[tuple[Composition, float], Interval]:
+        return {}
+
+    @cached_property
+    def _profiles(self) -> dict[Composition, TabulatedProfile]:
         return {}
 
     def _bound(self) -> bool:

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from privet.accounting.capped import CAPPED
 from privet.accounting.contour import Saddle
 from privet.accounting.cumulant import Composition, derivatives
-from privet.accounting.lattice import Grid
+from privet.accounting.lattice import Grid, Law, compose
 from privet.errors import OutOfReach
 
-__all__ = ["grid_for"]
+__all__ = ["grid_for", "laws_near"]
 
 _OUTSIDE = 34.0  # the window leaves out at most exp(−34) of the tilted mass on either side
 _SIDES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.01, 1.05, 1.2, 1.6, 3.0])
@@ -38,6 +39,16 @@ def grid_for(composition: Composition, saddle: Saddle, size: int) -> Grid:
             "Ask at a larger δ, or account with privet.accounting.Renyi."
         )
     return best[1]
+
+
+def laws_near(composition: Composition, capped: Composition, saddle: Saddle, size: int) -> tuple[Law, Law]:
+    """The composition from below and from above on a grid of this size, which the capped one sets."""
+    negligible = CAPPED * float(np.exp(saddle.log_delta))
+    grid = grid_for(capped, saddle, size)
+    return (
+        compose(composition, grid, above=False, negligible=negligible),
+        compose(composition, grid, above=True, negligible=negligible),
+    )
 
 
 def _align_step(composition: Composition, step: float) -> float:
