@@ -192,7 +192,14 @@ def _check_combination(
             f"{'control' if original is None else 'original'}. Give the table that the synthetic one was "
             f"made of, and people who were not in it."
         )
-    if ledger is not None and original is None and other is None:
+    if ledger is not None and other is not None:
+        # A person who is taken out of the finished release is no neighbour that the ledger speaks of.
+        raise InvalidArgument(
+            "'other' cannot be given with a ledger: the rows of a table with a proof are nobody's, so no key "
+            "says whose they are. Leave out 'other', and give the table that it was made of ('original') and "
+            "people who were not in it ('control')."
+        )
+    if ledger is not None and original is None:
         raise InvalidArgument(
             "'original' and 'control' must be given with a ledger: the rows of a table with a proof are "
             "nobody's, so people to look for must come from elsewhere. Give the table that it was made of, "
