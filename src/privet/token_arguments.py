@@ -25,7 +25,7 @@ def require_tokens(tokens: Tensor, *axes: str, longest: int | None = None) -> No
     if longest is not None and tokens.shape[-1] > longest:
         raise InvalidArgument(
             f"'tokens' must be sequences of at most {longest} tokens, which is the model's context, got "
-            f"{tokens.shape[-1]}. Cut them, or make the model with a larger context."
+            f"{tokens.shape[-1]}. Cut them by cut_sequences, or make a model with a larger context."
         )
 
 
