@@ -59,16 +59,11 @@ def example(monkeypatch):
     sys.modules.pop("style", None)
 
 
-_SLOW = {"everybodys_bit"}
+_SLOW = {"everybodys_bit", "patients_secret", "picture_from_gradient"}
 _NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in _SAID]
 
 
-_LONG = {"patients_secret", "picture_from_gradient"}  # over 5 seconds each
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n in _LONG else ()) for n in _NAMES]
-)
+@pytest.mark.parametrize("name", _NAMES)
 def test_an_example_runs_and_teaches(name, example, tmp_path, capsys):
     picture = example(name).main(tmp_path, SeededNoise(17))
     said = capsys.readouterr().out
