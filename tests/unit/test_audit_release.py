@@ -144,6 +144,11 @@ BAD = {
     "a key that one table lacks": ({}, {"other": {"age": [40]}, "key": "id"}, "not in 'other'"),
     "a second table without a key": ({}, {"other": PEOPLE}, "given together, got only other"),
     "an original without a control": ({}, {"original": PEOPLE}, "given together, got only original"),
+    "a second table beside a ledger": (
+        {},
+        {"ledger": LEDGER, "other": PEOPLE, "key": "id", "original": PEOPLE, "control": PEOPLE},
+        "'other' cannot be given with a ledger",
+    ),
     "a ledger alone": ({}, {"ledger": LEDGER}, "must be given with a ledger"),
     "a fraction above 1": ({}, {"sampling_fraction": 5.0}, "'sampling_fraction' must be above 0"),
     "a set of no columns": ({}, {"largest_set": 0}, "'largest_set' must be"),
@@ -256,19 +261,57 @@ class TestCommand:
             ([], "at least one quasi-identifier"),
             (["--quasi", "zap"], "It has 'id', 'zip', 'age', 'sex', 'disease'"),
             (["--quasi", "zip", "--with", "nowhere.csv", "--key", "id"], "'other' must be a table or a file"),
+            (["--quasi", "zip", "--secret", "id"], "it is a key"),
+            (["--quasi", "zip", "--with", "{shoes}", "--key", "id"], "besides the key"),
+            (["--quasi", ",".join(f"c{number}" for number in range(10_000))], "at most 100 columns, got 10,000"),
         ],
     )
     def test_refusals(self, file, capsys, words, sentence):
+        shoes = file.with_name("shoes.csv")
+        shoes.write_text("id,shoe\n1,40\n2,41\n", encoding="utf-8")
+        words = [str(shoes) if word == "{shoes}" else word for word in words]
         assert main(["audit-table", str(file), *words]) == 2
-        assert sentence in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
 
-    @pytest.mark.parametrize("content", ["", "\n", "zip,age\n", "zip,zip\n1,2\n"])
-    def test_files_that_hold_no_table(self, capsys, content, tmp_path):
+    @pytest.mark.parametrize(
+        ("content", "sentence"),
+        [
+            ("", "is empty"),
+            ("\n", "first line names its columns"),
+            ("zip,age\n", "at least 2 rows, got 0"),
+            ("zip,age\n1,2\n", "at least 2 rows, got 1"),
+            ("zip,age\n1,2\n1,3\n", "all rows are equal"),
+            ("zip,age\n,2\n,3\n", "missing in every row"),
+            ("zip,zip\n1,2\n", "each differently"),
+            ("zip;age\n1;2\n3;4\n", "commas between its columns, and 'odd.csv' seems to have ';'"),
+            ("zip\tage\n1\t2\n3\t4\n", "seems to have '\\t'"),
+        ],
+    )
+    def test_files_that_hold_no_table(self, capsys, content, sentence, tmp_path):
         pytest.importorskip("polars")
         path = Path(tmp_path, "odd.csv")
         path.write_text(content, encoding="utf-8")
         assert main(["audit-table", str(path), "--quasi", "zip"]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("name", "encoding", "sentence"),
+        [
+            ("table.xlsx", "utf-8", "'table' must be a .csv or .parquet file"),
+            ("table", "utf-8", ".csv or .parquet"),
+            ("table.csv", "utf-16", "in UTF-8"),
+        ],
+    )
+    def test_files_of_another_format(self, capsys, name, encoding, sentence, tmp_path):
+        pytest.importorskip("polars")
+        path = tmp_path / name
+        path.write_text("zip,age\n1,2\n3,4\n", encoding=encoding)
+        assert main(["audit-table", str(path), "--quasi", "zip"]) == 2
+        assert sentence in capsys.readouterr().err
 
 
 def test_no_form_of_a_report_on_a_table_speaks_of_training(tmp_path):
