@@ -124,7 +124,9 @@ def open_table(engine, path, held, gigabytes):
         return DuckDBEngine(path), None
     servers = load_servers()
     if engine == "spark":
-        session = held.enter_context(servers.open_spark(threads=1, memory=f"{gigabytes or 3:g}g", short=False))
+        session = held.enter_context(
+            servers.open_spark(threads=1, memory=f"{gigabytes or 3:g}g", short=False)
+        )
         return session.read.parquet(str(path)), None
     address = held.enter_context(
         servers.open_postgres(shared_buffers="512MB", work_mem="256MB", max_wal_size="4GB")

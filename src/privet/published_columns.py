@@ -178,7 +178,7 @@ def _convert_dates(present: list[Any]) -> NDArray[Any] | None:
 
 
 def _convert_numpy_dates(present: list[Any]) -> NDArray[Any] | None:
-    """Dates of numpy, also beside those of Python, in the finest unit among them; None where that loses one."""
+    """Dates of numpy, also beside those of Python, in their finest unit; None where that loses one."""
     if any(isinstance(item, datetime.datetime) and item.tzinfo is not None for item in present):
         return None
     single = [np.datetime64(item) for item in present]

@@ -34,8 +34,8 @@ def read_published(name: str, data: object, wanted: Sequence[str] | None = None)
         )
     if path.suffix.lower() not in _ENDINGS:
         raise InvalidArgument(
-            f"'{name}' must be a .csv or .parquet file, got {format_value(path.name)}. Save it as one of these, "
-            f"and name it by its format."
+            f"'{name}' must be a .csv or .parquet file, got {format_value(path.name)}. Save it as one of "
+            f"these, and name it by its format."
         )
     if path.stat().st_size == 0:
         raise InvalidArgument(
