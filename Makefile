@@ -20,11 +20,13 @@ help:
 demo: $(VENV)/.installed-demo
 	@$(BIN)/privet demo
 
+# Bytecode is kept, whatever the environment says: each worker, and each process that a test starts, would compile
+# all sources again, and collecting would take twice as long.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2
 
 slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m slow
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

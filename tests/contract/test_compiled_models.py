@@ -9,6 +9,7 @@ from torch import nn
 from privet.errors import InvalidArgument
 from privet.training import ClippedSums, CrossExample, make_private, train
 
+SLOW = pytest.mark.slow
 BACKENDS = [
     "eager",
     pytest.param("aot_eager", marks=pytest.mark.slow),
@@ -60,7 +61,10 @@ def part_in_place(model, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("compile_model", [whole, whole_in_place, part, part_in_place])
+@pytest.mark.parametrize(
+    "compile_model",
+    [whole, pytest.param(whole_in_place, marks=SLOW), pytest.param(part, marks=SLOW), part_in_place],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_sums_of_compiled_models_are_exact(compile_model, backend):
     torch.manual_seed(0)

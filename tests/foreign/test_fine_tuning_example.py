@@ -24,10 +24,10 @@ def example(packages, monkeypatch):
 
 
 def test_the_example_runs(example, tmp_path, monkeypatch, capsys):
-    """With a tenth of the text and of the steps."""
-    monkeypatch.setattr(example, "PUBLIC_STEPS", 20)
-    monkeypatch.setattr(example, "RECORDS", 2000)
-    monkeypatch.setattr(example, "LOT", 200)
+    """With a little of the text, and a few steps."""
+    monkeypatch.setattr(example, "PUBLIC_STEPS", 4)
+    monkeypatch.setattr(example, "RECORDS", 200)
+    monkeypatch.setattr(example, "LOT", 100)
     picture = example.main(tmp_path, SeededNoise(17))
     said = capsys.readouterr().out
     assert "fine-tuned with privacy" in said

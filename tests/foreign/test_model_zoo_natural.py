@@ -61,6 +61,13 @@ def quick(monkeypatch):
         yield
 
 
+def sample(names):
+    """Every second model, and each one that is refused; the others are slow."""
+    for place, name in enumerate(names):
+        often = place % 2 == 0 or name in REFUSED
+        yield pytest.param(name, id=name, marks=() if often else pytest.mark.slow)
+
+
 def call_alone(model, examples, row, loss, alone):
     """The loss of one example, as everybody computes it: a batch of one."""
     *inputs, target = row if len(row) > 1 else (*row, *row)
@@ -126,7 +133,7 @@ def test_models_of_plain_torch(name, record_property):
     check(name, OF_TORCH.MODELS[name](), record_property)
 
 
-@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("name", list(sample(FOREIGN)))
 def test_models_of_packages(name, packages, record_property):
     makers = OF_TRANSFORMERS.MODELS | OF_TIMM.MODELS
     check(name, makers[name](packages), record_property)

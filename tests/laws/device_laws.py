@@ -53,6 +53,9 @@ SLOW = (
     "gru",
     "weight norm",
     "mlp",
+    "encoder",
+    "banded",
+    "adaptive",
 )
 
 

@@ -403,7 +403,7 @@ RECURRENT = [
 
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("layer", RECURRENT, ids=str)
-@pytest.mark.parametrize("length", [1, 4, 40])
+@pytest.mark.parametrize("length", [1, 4, pytest.param(40, marks=pytest.mark.slow)])
 def test_recurrent_layers(layer, length):
     layer.reset_parameters()
 

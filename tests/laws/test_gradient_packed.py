@@ -168,9 +168,17 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+def in_pairs():
+    """Each option with each kind and each precision; all three together are slow."""
+    for row, options in enumerate(OPTIONS):
+        for column, kind in enumerate(("lstm", "gru", "rnn")):
+            for turn, dtype in enumerate((torch.float32, torch.float64)):
+                often = (row + column + turn) % 2 == 0
+                marks = () if often else pytest.mark.slow
+                yield pytest.param(kind, options, dtype, marks=marks, id=f"{kind}-{options}-{dtype}")
+
+
+@pytest.mark.parametrize(("kind", "options", "dtype"), list(in_pairs()))
 def test_options_of_packed_layers(kind, options, dtype):
     for read in ("given state", "states"):
         worst, brute_forced = errors(build(kind, read, **OPTIONS[options]), dtype=dtype)

@@ -202,7 +202,7 @@ class TwoTowers(nn.Module):
 USERS = RANDOM.normal(size=(80, 5)).astype(np.float32)
 ITEMS = RANDOM.normal(size=(80, 3)).astype(np.float32)
 COINS = RANDOM.integers(0, 2, 80)
-TOWERS = TorchRecipe(model=TwoTowers, epochs=30, batch_size=8, learning_rate=0.1)
+TOWERS = TorchRecipe(model=TwoTowers, epochs=15, batch_size=8, learning_rate=0.2)
 
 
 class TestSeveralInputs:

@@ -87,7 +87,7 @@ def killed_often(folder, plan, generator, *, kills=3, saves=0.15, **target):
 def test_no_pattern_of_kills_brings_a_run_above_its_epsilon(kind, tmp_path):
     """Fails without the limit on reservations: 3.06 (Poisson) to 4.35 (cyclic) instead of 3."""
     plan = planned(kind)
-    for seed in range(4):
+    for seed in range(2):
         generator = np.random.default_rng(seed)
         ledger, _ = killed_often(tmp_path / str(seed), plan, generator, epsilon=EPSILON, delta=DELTA)
         assert account(ledger).epsilon(delta=DELTA) <= EPSILON, seed

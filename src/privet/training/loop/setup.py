@@ -23,7 +23,7 @@ from privet.training.loop.inputs import default_lot_size
 from privet.training.loop.optimization import make_optimizer, make_scheduler
 from privet.training.loop.options import RunOptions
 from privet.training.loop.private_loop import PrivateLoop
-from privet.training.plan import TrainingPlan
+from privet.training.plan import TrainingPlan, steps_for
 from privet.training.sampling.examples import Examples
 from privet.training.sampling.schemes import PoissonSampling
 
@@ -107,6 +107,8 @@ def make_plan(population: int, options: RunOptions, *, added: int = 0) -> Traini
     if sampling is None:
         lot_size = default_lot_size(population) if options.lot_size is None else options.lot_size
         sampling = PoissonSampling(_require_lot_size(lot_size, population) / population)
+    if options.steps is None and options.epochs is not None:
+        _require_an_end(steps_for(options.epochs, population + added, sampling))
     plan = TrainingPlan.calibrated(
         epsilon=options.epsilon,
         delta=options.delta,
@@ -123,14 +125,18 @@ def make_plan(population: int, options: RunOptions, *, added: int = 0) -> Traini
         encoding=options.encoding,
         size_is_public=options.population is not None,
     )
-    if options.steps is None and plan.steps > _MOST_STEPS:
-        raise InvalidArgument(
-            f"'epochs' and 'population' must make at most {_MOST_STEPS:,} steps, and make {plan.steps:,}, "
-            f"which no run ends. Check both, or give a larger 'lot_size'."
-        )
     if not isinstance(clip, Adaptive):
         return plan
     return replace(plan, adaptive=clip.quantile_clip(plan.expected_lot, plan.noise_multiplier))
+
+
+def _require_an_end(steps: int) -> None:
+    """Refuse more steps than a run can take, before the noise for them is sought, which takes seconds."""
+    if steps > _MOST_STEPS:
+        raise InvalidArgument(
+            f"'epochs' and 'population' must make at most {_MOST_STEPS:,} steps, and make {steps:,}, "
+            f"which no run ends. Check both, or give a larger 'lot_size'."
+        )
 
 
 def _public_size(population: int | None, examples: Examples) -> int:
