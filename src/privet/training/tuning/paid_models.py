@@ -43,7 +43,7 @@ class RightAnswers(Score):
         return adjacency.contribution_distance
 
     def evaluate(self, data: object) -> Steps:
-        return np.asarray(data, dtype=np.int64).sum(axis=1)
+        return np.asarray(np.asarray(data, dtype=np.int64).sum(axis=1), dtype=np.int64)
 
 
 @final
