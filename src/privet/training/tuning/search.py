@@ -197,7 +197,7 @@ def tune(
             saved.save(state)
     finally:
         saved.close()
-    return _tuned(state, request, budget, ledger, len(held_out))
+    return _make_result(state, request, budget, ledger, len(held_out))
 
 
 def _run(
@@ -295,7 +295,7 @@ def _tell_secret() -> None:
         )
 
 
-def _tuned(
+def _make_result(
     state: SearchState, request: SearchRequest, budget: SearchBudget, ledger: Ledger, size: int
 ) -> Tuned:
     if state.place is None or state.weights is None:
