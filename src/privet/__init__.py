@@ -40,6 +40,7 @@ _MODULES = {
     "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
+    "tune": "training",
     "accounting": "",
     "attacks": "",
     "auditing": "",
@@ -85,9 +86,10 @@ if TYPE_CHECKING:
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
+    from privet.training import tune as tune
 
-# A star-import must not import torch or scikit-learn, so ``learning``, ``train`` and ``training`` are not
-# here.
+# A star-import must not import torch or scikit-learn, so ``learning``, ``train``, ``training`` and ``tune``
+# are not here.
 # ``dir(privet)`` lists them if their package is installed.
 __all__ = [
     "AddRemove",
@@ -125,5 +127,5 @@ __all__ = [
 
 
 __getattr__, __dir__ = load_lazily(
-    __name__, _MODULES, needs={"learning": "sklearn", "train": "torch", "training": "torch"}
+    __name__, _MODULES, needs={"learning": "sklearn", "train": "torch", "training": "torch", "tune": "torch"}
 )

@@ -66,6 +66,10 @@ class Caveat(Enum):
         "Which lot a record is in follows from its place in the data, which is taken as public: this ε is "
         "for neighbours in which all other records keep their places, as under zero-out adjacency."
     )
+    BEST_OF_SECRET_RUNS = (
+        "Of a random number of runs only the best is shown: this ε holds if the number of runs, the other "
+        "runs and all other scores stay secret."
+    )
     UNVETTED = "The privacy proof of a part has not been vetted."
 
     @property

@@ -39,6 +39,8 @@ _KINDS: dict[str, type[Event]] = {
     "repeat": events.Repeat,
     "compose": events.Compose,
     "parallel": events.Parallel,
+    "best-of-poisson": events.BestOfPoisson,
+    "best-of-negative-binomial": events.BestOfNegativeBinomial,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _NAMES}  # type: ignore[arg-type]
@@ -164,7 +166,7 @@ def _read(value: object, depth: int) -> object:
     if isinstance(value, Mapping):
         return _event(value, depth + 1)
     if isinstance(value, list):
-        # Only parts and coefficients are lists, and neither holds lists.
+        # Only parts, candidates and coefficients are lists, and neither holds lists.
         return tuple(part if isinstance(part, list) else _read(part, depth) for part in value)
     return value
 

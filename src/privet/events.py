@@ -10,17 +10,28 @@ True
 """
 
 import math
-from abc import ABC
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, final
 
 from privet.arguments import at_least, finite, fraction, halves, open_fraction, positive, whole
 from privet.errors import InvalidArgument
+from privet.event_arguments import (
+    MOST_COUNTED,
+    Event,
+    check_candidates,
+    check_correlated,
+    check_event,
+    check_mean,
+    check_parts,
+    check_shape,
+)
 from privet.public_calls import check_public_calls
 
 __all__ = [
     "BandedNoise",
+    "BestOfNegativeBinomial",
+    "BestOfPoisson",
     "Compose",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -41,18 +52,6 @@ __all__ = [
     "classic_gaussian",
     "dp_sgd",
 ]
-
-
-_MOST = 10**15  # of anything that is counted: beyond, float64 does not hold every whole number
-
-
-class Event(ABC):  # noqa: B024 - a closed family of frozen dataclasses, told apart by their type
-    """A description of what was done; what it cost is for an accountant to say.
-
-    ``is_sum`` says that it only looks at sums of the units' contributions.
-    """
-
-    is_sum: ClassVar[bool] = False
 
 
 @final
@@ -97,7 +96,7 @@ class DiscreteGaussian(Event):
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        halves("contribution", self.contribution, most=_MOST)
+        halves("contribution", self.contribution, most=MOST_COUNTED)
 
 
 @final
@@ -116,7 +115,7 @@ class DiscreteLaplace(Event):
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        halves("contribution", self.contribution, most=_MOST)
+        halves("contribution", self.contribution, most=MOST_COUNTED)
 
 
 @final
@@ -132,7 +131,7 @@ class RandomizedResponse(Event):
 
     def __post_init__(self) -> None:
         open_fraction("truth", self.truth)
-        whole("categories", self.categories, least=2, most=_MOST)
+        whole("categories", self.categories, least=2, most=MOST_COUNTED)
         if self.truth * self.categories < 1:
             raise InvalidArgument(
                 f"'truth' must be at least 1/categories = {1 / self.categories:.4g}, got {self.truth!r}. "
@@ -176,7 +175,7 @@ class SparseVector(Event):
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
-        whole("positives", self.positives, most=_MOST)
+        whole("positives", self.positives, most=MOST_COUNTED)
 
 
 @final
@@ -212,7 +211,7 @@ class TreeNoise(Event):
     participations: int = 1
 
     def __post_init__(self) -> None:
-        _check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
+        check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
 
 
 @final
@@ -234,7 +233,7 @@ class BandedNoise(Event):
     participations: int = 1
 
     def __post_init__(self) -> None:
-        _check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
+        check_correlated(self.noise_multiplier, self.steps, self.separation, self.participations)
         column = self.coefficients
         if not column or not isinstance(column, tuple):
             raise InvalidArgument(
@@ -267,7 +266,7 @@ class Poisson(Event):
 
     def __post_init__(self) -> None:
         fraction("rate", self.rate)
-        _check_event("inner", self.inner)
+        check_event("inner", self.inner)
 
 
 @final
@@ -283,14 +282,14 @@ class FixedSize(Event):
     inner: Event
 
     def __post_init__(self) -> None:
-        whole("size", self.size, most=_MOST)
-        whole("population", self.population, most=_MOST)
+        whole("size", self.size, most=MOST_COUNTED)
+        whole("population", self.population, most=MOST_COUNTED)
         if self.size > self.population:
             raise InvalidArgument(
                 f"'size' must not exceed 'population' = {self.population}, got {self.size}. "
                 f"A sample without replacement is at most everybody."
             )
-        _check_event("inner", self.inner)
+        check_event("inner", self.inner)
 
 
 @final
@@ -302,8 +301,8 @@ class Repeat(Event):
     times: int
 
     def __post_init__(self) -> None:
-        whole("times", self.times, most=_MOST)
-        _check_event("inner", self.inner)
+        whole("times", self.times, most=MOST_COUNTED)
+        check_event("inner", self.inner)
 
 
 @final
@@ -314,7 +313,7 @@ class Compose(Event):
     parts: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        _check_parts(self.parts)
+        check_parts(self.parts)
 
 
 @final
@@ -325,9 +324,61 @@ class Parallel(Event):
     parts: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        _check_parts(self.parts)
+        check_parts(self.parts)
         if not self.parts:
             raise InvalidArgument("'parts' must not be empty, got (). Give the parts that ran.")
+
+
+@final
+@dataclass(frozen=True)
+class BestOfPoisson(Event):
+    """The best of K runs, K ~ Poisson(``mean``); nothing is shown if K = 0.
+
+    Each run is one of the ``candidates``, drawn by public probabilities, and gives a result with a score. A
+    candidate's event must cover both. Of all results only the one with the highest score is shown; K and the
+    other results stay secret. Equal scores are told apart at random, or by who came first. All runs are
+    fixed beforehand: no run depends on an earlier one.
+    """
+
+    candidates: tuple[Event, ...]
+    mean: float
+
+    def __post_init__(self) -> None:
+        check_candidates(self.candidates)
+        check_mean(self.mean)
+
+
+@final
+@dataclass(frozen=True)
+class BestOfNegativeBinomial(Event):
+    """The best of K ≥ 1 runs, K truncated negative binomial: P[K = k] ∝ (1 − γ)ᵏ Γ(k + η)/(k! Γ(η)).
+
+    ``shape`` is η > −1, and ``stop`` is γ, strictly between 0 and 1. η = 1 is the geometric law: after each
+    run a coin of probability γ ends the search. η = 0 is the logarithmic law. For the rest see
+    ``BestOfPoisson``.
+
+    >>> round(BestOfNegativeBinomial((Gaussian(2.0),), shape=1, stop=0.1).mean, 6)
+    10.0
+    """
+
+    candidates: tuple[Event, ...]
+    shape: float
+    stop: float
+
+    def __post_init__(self) -> None:
+        check_candidates(self.candidates)
+        check_shape(self.shape)
+        open_fraction("stop", self.stop)
+        check_mean(self.mean)
+
+    @property
+    def mean(self) -> float:
+        """E[K] = η (1 − γ)/(γ (1 − γ^η)); for η = 0 (1/γ − 1)/ln(1/γ)."""
+        growth = -self.shape * math.log(self.stop)  # −ln γ^η; near 0 the quotient below is its limit
+        odds = 1 / self.stop - 1
+        if abs(growth) < 1e-12:
+            return odds / -math.log(self.stop)
+        return self.shape * odds / -math.expm1(-growth)
 
 
 def dp_sgd(*, noise_multiplier: float, sampling_rate: float, steps: int) -> Event:
@@ -347,7 +398,7 @@ def banded_dp_sgd(
 
     Reference: Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Theorem 4.
     """
-    whole("steps", steps, most=_MOST)
+    whole("steps", steps, most=MOST_COUNTED)
     bands = len(BandedNoise(noise_multiplier, coefficients, steps).coefficients)
     norm = sum(value * value for value in coefficients) ** 0.5
     rate = bands * fraction("sampling_rate", sampling_rate)
@@ -375,34 +426,6 @@ def classic_gaussian(*, epsilon: float, delta: float) -> Event:
             f"theorem does not hold there. Use privet.calibrate with Gaussian, which is exact for every ε."
         )
     return Gaussian(math.sqrt(2 * math.log(1.25 / delta)) / epsilon)
-
-
-def _check_event(name: str, value: object) -> None:
-    if not isinstance(value, Event):
-        raise InvalidArgument(
-            f"'{name}' must be an event, got {type(value).__name__}. Wrap what ran in an event."
-        )
-
-
-def _check_parts(parts: object) -> None:
-    if not isinstance(parts, tuple):
-        raise InvalidArgument(
-            f"'parts' must be a tuple of events, got {type(parts).__name__}. Write (first, second, …)."
-        )
-    for part in parts:
-        _check_event("parts", part)
-
-
-def _check_correlated(noise: float, steps: int, separation: int, participations: int) -> None:
-    positive("noise_multiplier", noise)
-    whole("steps", steps, most=_MOST)
-    whole("separation", separation, most=_MOST)
-    whole("participations", participations, most=_MOST)
-    if (participations - 1) * separation >= steps:
-        raise InvalidArgument(
-            f"'participations' = {participations} with 'separation' = {separation} must fit into "
-            f"'steps' = {steps}, and does not. Lower the participations or raise the steps."
-        )
 
 
 check_public_calls(__name__)

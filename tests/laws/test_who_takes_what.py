@@ -7,6 +7,8 @@ from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.errors import NotProved
 from privet.events import (
     BandedNoise,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     Compose,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -61,6 +63,8 @@ _TABLE = [
 ]
 # Samples of samples and parts with different noise take long, so their laws are checked elsewhere.
 _TAKEN_ONLY = [
+    (BestOfPoisson((Gaussian(2.0),), 4.0), "LR", "LR", "LR"),
+    (BestOfNegativeBinomial((Laplace(2.0),), 1.0, 0.2), "LR", "LR", "LR"),
     (Poisson(0.1, FixedSize(10, 100, Gaussian(1.0))), "LR", "", "LR"),
     (Parallel((Laplace(1.0), DiscreteLaplace(2.0))), "LRCPBAO", "", "LRCPBAO"),
 ]

@@ -188,6 +188,8 @@ def restate_for_exchange(event: Event) -> Event:
             return replace(event, inner=restate_for_exchange(event.inner))
         case events.Compose() | events.Parallel():
             return replace(event, parts=tuple(restate_for_exchange(part) for part in event.parts))
+        case events.BestOfPoisson() | events.BestOfNegativeBinomial():
+            return replace(event, candidates=tuple(map(restate_for_exchange, event.candidates)))
         case events.RandomizedResponse():
             return event
     if adds_contributions(event):

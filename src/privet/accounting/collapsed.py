@@ -8,9 +8,9 @@ import numpy as np
 from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.gridded import below, loss_range, polygon
 from privet.accounting.lattice import Grid, Part, sum_losses
-from privet.accounting.pairs import DiscreteLaplacePair, FinitePair, Pair, Reals
+from privet.accounting.pairs import AtomicPair, DiscreteLaplacePair, FinitePair, Pair, Reals
 
-__all__ = ["add_up_losses", "as_pair"]
+__all__ = ["LossAtoms", "add_up_losses", "as_pair", "to_atoms"]
 
 _ATOMS = 1 << 13
 _FAR = 34.0
@@ -106,7 +106,17 @@ def _on_grid(composition: Composition, *, above: bool) -> FinitePair:
     return FinitePair(tuple(losses.tolist()), tuple(p.tolist()), min(lost, 1.0), min(lost_q, 1.0))
 
 
-class _Sides(NamedTuple):
+@np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore")
+def to_atoms(pair: Pair) -> "LossAtoms":
+    """A pair with finitely many losses, in rising order, that this one dominates; itself if it has them."""
+    if not isinstance(pair, AtomicPair):
+        low, high = loss_range(pair, _NEGLIGIBLE)
+        return _two_sided(pair, (high - low) / _ATOMS, above=False)
+    losses, masses = pair.law()
+    return LossAtoms(losses, masses, masses * np.exp(-losses), pair.infinity, pair.unmet)
+
+
+class LossAtoms(NamedTuple):
     """One pair's law on a grid through 0: P's and Q's masses, and what is at an infinite loss in either
     order.
     """
@@ -118,7 +128,7 @@ class _Sides(NamedTuple):
     lost_q: float
 
 
-def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
+def _two_sided(pair: Pair, step: float, *, above: bool) -> LossAtoms:
     """The pair's law, from above or from below: P's masses at losses above 0, and Q's below 0, by the swapped
     pair.
 
@@ -138,7 +148,7 @@ def _two_sided(pair: Pair, step: float, *, above: bool) -> _Sides:
     p[down.size] = q[down.size] = same = min(left_p, left_q)
     if above:  # a difference by round-off counts as an infinite loss
         lost_p, lost_q = lost_p + left_p - same, lost_q + left_q - same
-    return _Sides(losses, p, q, lost_p, lost_q)
+    return LossAtoms(losses, p, q, lost_p, lost_q)
 
 
 def _scale_down(

@@ -9,6 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from privet.accounting.atoms import Atom, fixed_size, leaf, poisson, restate_for_exchange, visible_sample
+from privet.accounting.best_of import best_of, law_of
 from privet.accounting.collapsed import as_pair
 from privet.accounting.composed import (
     chernoff_delta,
@@ -28,7 +29,7 @@ from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.bounds import Interval, enclosure
 from privet.caveats import Caveat
 from privet.errors import NotProved
-from privet.events import Event, FixedSize, Poisson
+from privet.events import BestOfNegativeBinomial, BestOfPoisson, Event, FixedSize, Poisson
 from privet.guarantees import Curve, LossHistogram
 
 __all__ = ["PrivacyLoss", "PrivacyLossCurve", "Spent"]
@@ -62,6 +63,9 @@ class PrivacyLoss(Accountant[Spent]):
                 found = self._poisson(inner, rate, adjacency)
             case FixedSize(size, population, inner):
                 found = self._fixed_size(inner, size, population, adjacency)
+            case BestOfPoisson(candidates) | BestOfNegativeBinomial(candidates):
+                runs = self.worst_of([fold(self, run, adjacency) for run in dict.fromkeys(candidates)])
+                found = best_of(_as_atom(runs), law_of(event))
             case _:
                 found = leaf(event, adjacency)
         return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
@@ -147,8 +151,7 @@ class PrivacyLoss(Accountant[Spent]):
 
     def _one(self, inner: Event, adjacency: Adjacency) -> Atom:
         """A whole event as one atom, so that it can be sampled."""
-        cost = fold(self, inner, adjacency)
-        return Atom(_single(cost.upper, above=True), _single(cost.lower, above=False), cost.caveats)
+        return _as_atom(fold(self, inner, adjacency))
 
 
 @final
@@ -285,6 +288,10 @@ def _ways(composition: Composition) -> list[Composition]:
     """Both orders of neighbours, or one if they are equal."""
     other = composition.swap()
     return [composition] if other == composition else [composition, other]
+
+
+def _as_atom(cost: Spent) -> Atom:
+    return Atom(_single(cost.upper, above=True), _single(cost.lower, above=False), cost.caveats)
 
 
 def _single(counts: Mapping[Pair, int], *, above: bool) -> Pair:

@@ -60,6 +60,8 @@ def _parts(event: Event) -> Iterator[Event]:
                 inside = parts
             case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
                 inside = (inner,)
+            case events.BestOfPoisson(candidates) | events.BestOfNegativeBinomial(candidates):
+                inside = candidates  # itself a leaf, too: a choice is no sum
         for each in inside:
             if id(each) not in seen:
                 seen.add(id(each))

@@ -20,7 +20,7 @@ from privet.cli.account import claim_document, epsilon_of, neighbours, warnings_
 from privet.cli.output import CliAnswer, caveat_text, facts, percent, rounded_down, rounded_up
 from privet.cli.query import GuaranteeQuery, adjacency_of, apply_training_sizes, delta_of, mechanism
 from privet.errors import InvalidArgument
-from privet.events import Event
+from privet.events import BestOfNegativeBinomial, Compose, DiscreteGaussian, Event
 from privet.guarantees import Guarantee, delta_warning
 
 __all__ = ["run"]
@@ -127,13 +127,32 @@ def _free(arguments: argparse.Namespace) -> _Free:
 
 def _event_of(arguments: argparse.Namespace, free: _Free) -> Callable[[float], Event]:
     def event(value: float) -> Event:
-        return mechanism(
+        one = mechanism(
             value if free.name == "noise_multiplier" else arguments.noise_multiplier,
             value if free.name == "sampling_rate" else arguments.sampling_rate,
             int(value) if free.name == "steps" else arguments.steps,
         )
+        return one if arguments.runs is None else _best_of(one, arguments.runs, arguments.score_noise)
 
+    _check_score(arguments)
     return event
+
+
+def _best_of(run: Event, mean: float, score_noise: float | None) -> Event:
+    """The best of a geometric number of such runs, each with its noisy score, as in ``privet.tune``."""
+    if not 1 < mean <= 10**6:
+        raise InvalidArgument(
+            f"--runs must be a mean number of runs above 1, got {mean:g}. 10 is the default of privet.tune."
+        )
+    parts = (run,) if score_noise is None else (run, DiscreteGaussian(score_noise, 1))
+    return BestOfNegativeBinomial((Compose(parts),), 1.0, 1 / mean)
+
+
+def _check_score(arguments: argparse.Namespace) -> None:
+    if arguments.score_noise is not None and arguments.runs is None:
+        raise InvalidArgument(
+            "--score-noise must be given with --runs, got --score-noise alone. Say how many runs, on average."
+        )
 
 
 def _goal(arguments: argparse.Namespace) -> _Goal:

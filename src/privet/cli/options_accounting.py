@@ -35,6 +35,19 @@ def add_calibrate_options(command: argparse.ArgumentParser) -> None:
     target.add_argument("--fpr", type=parse_number, metavar="P", help="false-positive rate of the attack")
     target.add_argument("--prior", type=parse_number, metavar="P", help="belief before the release")
     _add_mechanism(command, title="mechanism (leave out the one to solve for)")
+    tuning = command.add_argument_group("a search for the best run, as privet.tune makes it")
+    tuning.add_argument(
+        "--runs",
+        type=parse_number,
+        metavar="M",
+        help="the best of M such runs on average is published (a geometric number of them)",
+    )
+    tuning.add_argument(
+        "--score-noise",
+        type=parse_number,
+        metavar="s",
+        help="noise on each run's number of right answers, 30/ε by default in privet.tune",
+    )
     _add_delta(command)
     _add_adjacency(command)
 

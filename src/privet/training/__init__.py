@@ -68,6 +68,10 @@ if TYPE_CHECKING:
         PoissonSampling,
         ShuffledSampling,
     )
+    from privet.training.tuning.paid_models import ChosenModel, choose_model
+    from privet.training.tuning.recipes import TuningRecipe, recipe_grid
+    from privet.training.tuning.run_counts import NegativeBinomialCount, PoissonCount
+    from privet.training.tuning.search import Tuned, tune
 
 _MODULES = {
     "Adaptive": "clipping",
@@ -79,6 +83,7 @@ _MODULES = {
     "CanaryDataset": "canaries.canary_datasets",
     "CanaryResults": "canaries.canary_datasets",
     "Checkpoint": "loop.checkpoint",
+    "ChosenModel": "tuning.paid_models",
     "Clip": "clipping",
     "ClippedSums": "per_example",
     "CorrectedAdam": "extras.optimizers",
@@ -100,11 +105,13 @@ _MODULES = {
     "Lot": "loop.private_loop",
     "Mislabelled": "canaries.kinds",
     "MovingAverage": "extras.averaging",
+    "NegativeBinomialCount": "tuning.run_counts",
     "NoiseDistribution": "noise.distributions",
     "Normal": "noise.distributions",
     "NotFinite": "per_example",
     "OutOfDistribution": "canaries.kinds",
     "PerLayer": "clipping",
+    "PoissonCount": "tuning.run_counts",
     "PoissonSampling": "sampling.schemes",
     "PrivateLoop": "loop.private_loop",
     "ProcessFailed": "loop.distributed",
@@ -117,8 +124,11 @@ _MODULES = {
     "Trained": "loop.run",
     "TrainingPlan": "plan",
     "TreeNoise": "noise.correlated",
+    "Tuned": "tuning.search",
+    "TuningRecipe": "tuning.recipes",
     "UserLanguageModel": "extras.user_texts",
     "UserTexts": "extras.user_texts",
+    "choose_model": "tuning.paid_models",
     "crops_and_flips": "extras.augmentation",
     "fix": "extras.module_validation",
     "gather_users": "extras.user_texts",
@@ -126,9 +136,11 @@ _MODULES = {
     "make_private": "loop.make_private",
     "merge_adapters": "extras.adapters",
     "per_example_loss": "per_example",
+    "recipe_grid": "tuning.recipes",
     "register_layer": "per_example.taps.register",
     "square_root_coefficients": "noise.correlated",
     "train": "loop.run",
+    "tune": "tuning.search",
     "with_canaries": "canaries.kinds",
 }
 
@@ -142,6 +154,7 @@ __all__ = [
     "CanaryDataset",
     "CanaryResults",
     "Checkpoint",
+    "ChosenModel",
     "Clip",
     "ClippedSums",
     "CorrectedAdam",
@@ -163,11 +176,13 @@ __all__ = [
     "Lot",
     "Mislabelled",
     "MovingAverage",
+    "NegativeBinomialCount",
     "NoiseDistribution",
     "Normal",
     "NotFinite",
     "OutOfDistribution",
     "PerLayer",
+    "PoissonCount",
     "PoissonSampling",
     "PrivateLoop",
     "ProcessFailed",
@@ -180,8 +195,11 @@ __all__ = [
     "Trained",
     "TrainingPlan",
     "TreeNoise",
+    "Tuned",
+    "TuningRecipe",
     "UserLanguageModel",
     "UserTexts",
+    "choose_model",
     "crops_and_flips",
     "fix",
     "gather_users",
@@ -189,9 +207,11 @@ __all__ = [
     "make_private",
     "merge_adapters",
     "per_example_loss",
+    "recipe_grid",
     "register_layer",
     "square_root_coefficients",
     "train",
+    "tune",
     "with_canaries",
 ]
 
