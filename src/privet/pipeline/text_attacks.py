@@ -173,9 +173,7 @@ def extract(
     found = _one_for_each_coin(found, game)
     coins = game.members[found.source]
     if len(found) == 0 or coins.all() or not coins.any():
-        reason = (
-            f"Too few texts have a passage of {prompt} and {length} tokens that is their owner's alone."
-        )
+        reason = f"Too few texts have a passage of {prompt} and {length} tokens that is their owner's alone."
         advice = "Give longer texts, or smaller prompt_tokens and passage_tokens."
         return Extracted([], None, None, [_skipped("extraction", reason, advice)])
     once, often = (
@@ -232,15 +230,16 @@ def _by_coin(recoveries: Recoveries, game: TextGame) -> Recoveries:
     """One target for each author: hit if a text of theirs is."""
     if game.authors is None:
         return recoveries
-    hits, sure = (
-        np.bincount(game.authors.places, weights=part, minlength=len(game.authors.names))
-        for part in (recoveries.hits, recoveries.confidence)
-    )
+    places, count = game.authors.places, len(game.authors.names)
+    hits = np.bincount(places, weights=recoveries.hits, minlength=count)
+    sure = np.zeros(count)
+    if recoveries.confidence is not None:
+        np.add.at(sure, places, recoveries.confidence)
     return Recoveries(
         recoveries.attack,
         recoveries.adversary,
         recoveries.criterion,
         hits > 0,
         game.coins_of_authors,
-        confidence=sure,
+        confidence=None if recoveries.confidence is None else sure,
     )

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from privet.attacks.preflight import enough_records
 from privet.attacks.preflight.texts import text_shift, tokens_fit, vocabulary_is_public
 from privet.attacks.shadows.recipe import Recipe
 from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder
-from privet.attacks.text.exposure import CanaryExposure, ExposureResults
+from privet.attacks.text.exposure import CanaryExposure
 from privet.attacks.text.ngrams import NGramModel
 from privet.attacks.text.passages import Passages
 from privet.attacks.text.sequence_views import sequence_records
 from privet.attacks.text.token_views import Tokens, TokenView
 from privet.auditing import OneRun, RecoveryBound, Shares
 from privet.canary_formats import PlantedCanaries
-from privet.checks import Check
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
 from privet.guarantees import Guarantee
@@ -45,7 +43,7 @@ from privet.recoveries import Recoveries
 from privet.reporting.facts import AttackResult, ModelAudit, Origin, Strength
 from privet.reporting.recovery_facts import RecoveryResult
 from privet.reporting.report import Report
-from privet.scores import Challenge
+from privet.scores import Challenge, Records
 
 __all__ = ["audit_text"]
 
@@ -85,9 +83,9 @@ def audit_text(
     """Attack a causal language model: which texts and authors it was trained on, what it repeats, and which
     secrets it keeps.
 
-    ``model`` is a torch module or a model of Hugging Face (tokens (n, t) → logits (n, t, V)), a ``TokenView``,
-    or what ``privet.train`` gives. ``encoder`` is its tokenizer. ``members`` says of each text whether it was
-    trained on. Then, as far as it is given:
+    ``model`` is a torch module or a model of Hugging Face (tokens (n, t) → logits (n, t, V)), a
+    ``TokenView``, or what ``privet.train`` gives. ``encoder`` is its tokenizer. ``members`` says of each text
+    whether it was trained on. Then, as far as it is given:
 
     - ``authors`` names the author of each text. All texts of an author have one coin. Then authors are
       attacked, too, and one text of each author is judged.
@@ -105,7 +103,7 @@ def audit_text(
 
     >>> from privet.attacks.text import ByteEncoder, NGramModel, encode_texts
     >>> coins = np.arange(60) % 2 == 0
-    >>> mails = [f"dear {number * 7919 % 1000003}, your code is {number * 104729 % 999983}" for number in range(60)]
+    >>> mails = [f"dear {one * 7919 % 1000003}, your code is {one * 104729 % 999983}" for one in range(60)]
     >>> trained = encode_texts(ByteEncoder(), [mail for mail, coin in zip(mails, coins) if coin], end=256)
     >>> model = NGramModel(trained, vocabulary=257, order=6, end=256)
     >>> report = audit_text(model, ByteEncoder(), mails, coins, samples=0, prompt_tokens=8, passage_tokens=8)
@@ -148,9 +146,7 @@ def audit_text(
     view = RememberedView(asked)
     view.logprobs(game.texts.sequences)  # the one forward pass over the texts
     scored = [*score_texts(view, game, known), *score_authors(view, game, known)]
-    extracted = extract(
-        view, game, known, prompt=prompt, length=length, passages=passages, samples=samples
-    )
+    extracted = extract(view, game, known, prompt=prompt, length=length, passages=passages, samples=samples)
     exposure = None if canaries is None else CanaryExposure(seed=seed).run(asked, canaries)
     copies = [] if exposure is None else sorted(set(exposure.planted.copies.tolist()))
     secrets = [] if exposure is None else [(times, exposure.recoveries(times)) for times in copies]
@@ -178,14 +174,7 @@ def audit_text(
         reference_models=known.describe(),
         population=int(coins.sum()) if game.authors is None else int(game.coins_of_authors.sum()),
         fingerprints=identify(
-            _module_of(asked, module),
-            *(
-                sequence_records([game.texts.sequences[one] for one in np.flatnonzero(coins == side)])
-                for side in (True, False)
-            ),
-            ledger,
-            key,
-            public_model=False,
+            _module_of(asked, module), _side(game, True), _side(game, False), ledger, key, public_model=False
         ),
         recoveries=[
             *(judge_recoveries(each, claim, delta=delta, shares=shares) for each in extracted.recoveries),
@@ -245,16 +234,23 @@ def _references(view: TokenView, elsewhere: list[Tokens], models: Sequence[objec
 def _judge(one: ScoredAttack, claim: Guarantee | None, delta: float, shares: Shares) -> AttackResult:
     result = judge_scores(one.scores, one.adversary, claim, OneRun(shares.bound), delta, shares)
     strength = Strength.CALIBRATED if one.is_calibrated else Strength.TARGET_ALONE
-    return replace(result, strength=strength, on_authors=one.on_authors)
+    return replace(result, strength=strength, unit="author" if one.on_authors else "text")
 
 
 def _judge_secrets(
     copies: int, recoveries: Recoveries, claim: Guarantee | None, delta: float, shares: Shares
 ) -> RecoveryResult:
     """Secrets of so many copies, against the claim for a group of so many records."""
+    if copies == 1:
+        return judge_recoveries(recoveries, claim, delta=delta, shares=shares)
+    found = judge_recoveries(recoveries, None, delta=delta, shares=shares)
     group = None if claim is None else claim.group(size=copies)
-    found = judge_recoveries(recoveries, group, delta=delta, shares=shares)
-    return found if copies == 1 else replace(found, bound=RecoveryBound(None, _GROUP))
+    return replace(
+        found,
+        ceiling=found.leakage.ceiling(group),
+        sure_ceiling=found.leakage.sure_ceiling(group),
+        bound=RecoveryBound(None, _GROUP),
+    )
 
 
 def _texts_by_coin(game: TextGame) -> tuple[list[str], np.ndarray]:
@@ -265,6 +261,11 @@ def _texts_by_coin(game: TextGame) -> tuple[list[str], np.ndarray]:
     for place, text in zip(game.authors.places.tolist(), game.texts.texts, strict=True):
         joined[place].append(text)
     return ["\n".join(parts) for parts in joined], game.coins_of_authors
+
+
+def _side(game: TextGame, side: bool) -> Records:
+    """The texts that were trained on, or the others, as records."""
+    return sequence_records([game.texts.sequences[one] for one in np.flatnonzero(game.members == side)])
 
 
 def _module_of(view: TokenView, model: object) -> object:

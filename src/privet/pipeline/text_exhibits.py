@@ -1,6 +1,7 @@
 """What a report shows of texts: the most exposed ones, passages beside what the model wrote, and secrets."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,9 +103,9 @@ def _mark_passages(
         generator=np.random.default_rng(0),
     )
     marked = []
-    for one, text in zip(chosen, written, strict=True):
+    for one, answer in zip(chosen, written, strict=True):
         truth = passages.continuations[one]
-        text = text[: len(truth)]
+        text = answer[: len(truth)]
         same = np.zeros(len(truth), dtype=np.bool_)
         same[: len(text)] = truth[: len(text)] == text
         differs = np.flatnonzero(~same)
@@ -114,6 +115,7 @@ def _mark_passages(
                 matched=int(differs[0]) if len(differs) else len(truth),
                 length=len(truth),
                 extracted=bool(greedy.hits[one]),
+                agrees=tuple(bool(each) for each in same),
                 prompt=decode(passages.prompts[one]),
                 source=_pieces(truth, same, decode),
                 written=_pieces(text, same[: len(text)], decode),
@@ -130,7 +132,7 @@ def _pieces(tokens: Tokens, same: np.ndarray, decode: Callable[[Tokens], str]) -
     if len(tokens) == 0:
         return ()
     cuts = [0, *(np.flatnonzero(np.diff(same.astype(np.int8))) + 1).tolist(), len(tokens)]
-    runs = [(decode(tokens[a:b]), bool(same[a])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    runs = [(decode(tokens[a:b]), bool(same[a])) for a, b in pairwise(cuts)]
     spaced = " ".join(words for words, _ in runs) == decode(tokens) and len(runs) > 1
     last = len(runs) - 1
     return tuple(

@@ -111,9 +111,7 @@ def find_end(encoder: object, end: int | None) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def encode_targets(
-    view: TokenView, encoder: TextEncoder, texts: Sequence[str], longest: int | None
-) -> Texts:
+def encode_targets(view: TokenView, encoder: TextEncoder, texts: Sequence[str], longest: int | None) -> Texts:
     """The texts as tokens of this model; a tokenizer or a length that does not match is refused."""
     if not len(texts) or any(not text.strip() for text in texts):
         raise InvalidArgument(
@@ -137,7 +135,9 @@ def encode_targets(
     return found
 
 
-def encode_public(view: TokenView, encoder: TextEncoder, texts: Sequence[str], longest: int | None) -> list[Tokens]:
+def encode_public(
+    view: TokenView, encoder: TextEncoder, texts: Sequence[str], longest: int | None
+) -> list[Tokens]:
     """Texts that the model was not trained on, without empty ones."""
     kept = [text for text in texts if text.strip()]
     if not kept:

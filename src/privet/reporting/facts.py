@@ -72,7 +72,7 @@ class AttackResult:
     """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows.
 
     ``planted`` says that it attacked canaries of the run and not people's records: it bounds ε, and finds no
-    person. ``on_authors`` says that each score is that of an author and not of a text.
+    person. ``unit`` is what each score is about: a record, a text or an author.
     """
 
     adversary: Adversary
@@ -82,7 +82,7 @@ class AttackResult:
     method: str  # the bound that gave the finding, with its reference
     planted: bool = False
     strength: Strength = Strength.UNKNOWN
-    on_authors: bool = False
+    unit: str = "record"
 
     def __repr__(self) -> str:
         epsilon = f"ε ≥ {self.finding.measured.value:.3g}"

@@ -40,13 +40,16 @@ class MarkedPassage:
     """A passage of a text beside what the model wrote after the same prompt. All of it is private data.
 
     ``number`` is that of the text. ``matched`` of ``length`` tokens are the same, counted from the first one
-    to the first that differs. ``extracted`` says that the attack found the whole passage.
+    to the first that differs. ``agrees`` says of each token of the source whether the model wrote the same at
+    its place; without words it is what a redacted report shows. ``extracted`` says that the attack found the
+    whole passage.
     """
 
     number: int
     matched: int
     length: int
     extracted: bool
+    agrees: tuple[bool, ...]
     prompt: str = field(repr=False)
     source: tuple[Piece, ...] = field(repr=False)
     written: tuple[Piece, ...] = field(repr=False)
