@@ -23,7 +23,8 @@ __all__ = ["run"]
 _SEED = 1
 _WRITERS = 300
 _EPSILON = 8.0
-_PLAIN_EPOCHS, _PRIVATE_EPOCHS = 14, 10
+_PLAIN_EPOCHS, _PRIVATE_EPOCHS = 24, 10
+_PROMPT, _PASSAGE = 24, 12
 _FPR = 0.01
 _GREEDY = "greedy extraction"
 
@@ -96,6 +97,8 @@ def _audits(key: FingerprintKey) -> Iterator[ModelAudit]:
             public_models=[base],
             canaries=game.secrets,
             public_vocabulary=True,
+            prompt_tokens=_PROMPT,
+            passage_tokens=_PASSAGE,
             seed=_SEED,
             name=name,
             fingerprint_key=key,
@@ -111,18 +114,18 @@ def _blocks(report: Report, saved: Saved) -> list[str]:
     notes = (
         "Loss: nats for each word of letters that were not trained on. A lower one is a better model.",
         f"Writers found: the best attack on writers, who are found at {100 * _FPR:g} % false alarms.",
-        "Passages: the next twelve words of a letter that the model writes when it is given eight. Beside "
-        "it the same for letters that were not trained on.",
-        "Secrets: mean exposure in bits of a number of four digits that was planted four times. A number that "
-        "the model never saw has 1.44 bits; the likeliest of all has 13.3.",
+        f"Passages: the next {_PASSAGE} words of a letter, which the model writes when it is given the {_PROMPT} "
+        "before them. Beside it the same for letters that were not trained on.",
+        "Secrets: mean exposure in bits of a number of four digits that was planted four times. A number "
+        "that the model never saw has 1.44 bits; the likeliest of all has 13.3.",
         "ε at δ = 1e-05, of a writer with all letters. A stronger attack may show more than was measured; "
         "none can show more than was proved.",
     )
     return [
         paragraph(
             f"{_WRITERS} invented people wrote three letters each. A fair coin for each of them decided "
-            "whether a language model is trained on their letters. It learnt from public letters before. Attacks ask "
-            "which letters and which people it saw, and make it repeat them."
+            "whether a language model is trained on their letters. It learnt from public letters before. "
+            "Attacks ask which letters and which people it saw, and make it repeat them."
         ),
         table(
             ["model", "loss", "writers found", "passages", "left out", "secrets", "ε measured", "ε proved"],

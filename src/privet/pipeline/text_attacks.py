@@ -175,7 +175,7 @@ def extract(
     if len(found) == 0 or coins.all() or not coins.any():
         reason = f"Too few texts have a passage of {prompt} and {length} tokens that is their owner's alone."
         advice = "Give longer texts, or smaller prompt_tokens and passage_tokens."
-        return Extracted([], None, None, [_skipped("extraction", reason, advice)])
+        return Extracted([], None, None, [_skip("extraction", reason, advice)])
     once, often = (
         PromptedExtraction(1, 0.5, Decoding(temperature=0)),
         PromptedExtraction(_TRIES, 0.5, Decoding(top_k=min(40, view.vocabulary))),
@@ -188,7 +188,7 @@ def extract(
     if samples and view.end is None:
         reason = "The model has no end token, so nothing says how a text begins."
         advice = "Give end=…, the token that ends a text."
-        return Extracted(recoveries, found, greedy, [_skipped("sampled extraction", reason, advice)])
+        return Extracted(recoveries, found, greedy, [_skip("sampled extraction", reason, advice)])
     if samples:
         longest = max(_SHORTEST_SAMPLE, 2 * length)
         attack = SampledExtraction(
@@ -210,7 +210,7 @@ def extract(
     return Extracted(recoveries, found, greedy, [])
 
 
-def _skipped(name: str, reason: str, advice: str) -> Check:
+def _skip(name: str, reason: str, advice: str) -> Check:
     return Check(name=name, outcome=Outcome.SKIPPED, finding=reason, advice=advice)
 
 

@@ -129,9 +129,10 @@ def audit_text(
     ledger = find_ledger(model) if ledger is None else ledger
     module = bare_model(model)
     asked = see_language_model(module, end=find_end(encoder, end))
+    encoded = encode_targets(asked, encoder, texts, longest)
     coins = read_coins(members, len(texts))
     names = read_authors(authors, coins)
-    game = TextGame.of(encode_targets(asked, encoder, texts, longest), coins, names, seed=seed)
+    game = TextGame.of(encoded, coins, names, seed=seed)
     claim = claim_of_coins(ledger, game)
     of_record = None if ledger is None else account(ledger)
     elsewhere = encode_public(asked, encoder, public, longest)

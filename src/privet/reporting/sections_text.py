@@ -34,15 +34,17 @@ def text_section(prefix: str, report: ReportContent, audit: ModelAudit) -> Html:
     parts = [
         bullet_list((text(words) for words in text_sentences(found)), "said"),
         paragraph(_PRIVATE, "private") if shown else paragraph(_REDACTED, "note"),
-        _exposed("author", found.author_attack, found.exposed_authors, found.authors_left_out, shown=shown),
-        _exposed("text", found.text_attack, found.exposed_texts, found.texts_left_out, shown=shown),
+        _list_exposed(
+            "author", found.author_attack, found.exposed_authors, found.authors_left_out, shown=shown
+        ),
+        _list_exposed("text", found.text_attack, found.exposed_texts, found.texts_left_out, shown=shown),
         _passages(found, shown=shown),
         _exposure_table(found),
     ]
     return section(f"{prefix}-text", "What the model remembers", parts, level=3)
 
 
-def _exposed(
+def _list_exposed(
     noun: str, attack: str | None, units: tuple[ExposedUnit, ...], left_out: int, *, shown: bool
 ) -> Html:
     if attack is None or not units:
@@ -91,8 +93,8 @@ def _passage(passage: MarkedPassage, *, shown: bool) -> Html:
     if shown:
         lines = [
             _line("Prompt", text(passage.prompt)),
-            _line("Source", _marked(passage.source)),
-            _line("Model", _marked(passage.written)),
+            _line("Source", _mark_words(passage.source)),
+            _line("Model", _mark_words(passage.written)),
         ]
     else:
         lines = [_line("Source", _blocks(passage.agrees))]
@@ -103,7 +105,7 @@ def _line(name: str, words: Html) -> Html:
     return Html(element("span", text(name)) + element("code", words))
 
 
-def _marked(pieces: tuple[Piece, ...]) -> Html:
+def _mark_words(pieces: tuple[Piece, ...]) -> Html:
     """Words without line breaks between pieces, because spaces count here."""
     return Html(
         "".join(element("mark", text(each.text)) if each.same else text(each.text) for each in pieces)
