@@ -44,6 +44,7 @@ _MODULES = {
     "accounting": "",
     "attacks": "",
     "auditing": "",
+    "defending": "",
     "events": "",
     "errors": "",
     "learning": "",
@@ -54,7 +55,17 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, attacks, auditing, errors, events, mechanisms, releasing, reporting
+    from privet import (
+        accounting,
+        attacks,
+        auditing,
+        defending,
+        errors,
+        events,
+        mechanisms,
+        releasing,
+        reporting,
+    )
     from privet import learning as learning
     from privet import training as training
     from privet.accounting import (
@@ -104,6 +115,7 @@ __all__ = [
     "audit_text",
     "auditing",
     "calibrate",
+    "defending",
     "dp_sgd",
     "errors",
     "events",

@@ -114,8 +114,8 @@ def _blocks(report: Report, saved: Saved) -> list[str]:
     notes = (
         "Loss: nats for each word of letters that were not trained on. A lower one is a better model.",
         f"Writers found: the best attack on writers, who are found at {100 * _FPR:g} % false alarms.",
-        f"Passages: the next {_PASSAGE} words of a letter, which the model writes when it is given the {_PROMPT} "
-        "before them. Beside it the same for letters that were not trained on.",
+        f"Passages: the next {_PASSAGE} words of a letter, which the model writes when it is given the "
+        f"{_PROMPT} before them. Beside it the same for letters that were not trained on.",
         "Secrets: mean exposure in bits of a number of four digits that was planted four times. A number "
         "that the model never saw has 1.44 bits; the likeliest of all has 13.3.",
         "ε at δ = 1e-05, of a writer with all letters. A stronger attack may show more than was measured; "
