@@ -37,6 +37,7 @@ _MODULES = {
     "audit_recoveries": "pipeline",
     "audit_release": "pipeline",
     "audit_scores": "pipeline",
+    "audit_text": "pipeline.text_audit",
     "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
     from privet.pipeline.rehearsal import rehearse
+    from privet.pipeline.text_audit import audit_text
     from privet.releasing.release import release
     from privet.reporting import Report
     from privet.training import train as train
@@ -112,6 +114,7 @@ __all__ = [
     "audit_recoveries",
     "audit_release",
     "audit_scores",
+    "audit_text",
     "auditing",
     "calibrate",
     "defending",

@@ -26,6 +26,7 @@ from privet.cli.options_tables import (
     add_release_options,
     add_synthesize_options,
 )
+from privet.cli.options_texts import add_audit_text_options, add_text_options
 from privet.cli.output import CliAnswer
 from privet.errors import InvalidArgument
 
@@ -53,9 +54,15 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
         "who could be found in a table before it is published, and what it tells",
         add_audit_table_options,
     ),
+    (
+        "audit-text",
+        "which texts, authors, passages and secrets a language model gives away",
+        add_audit_text_options,
+    ),
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
     ("compare", "the models of several reports in one table", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
+    ("text", "language models of invented letters, attacked and bounded (three minutes)", add_text_options),
 )
 
 _EXAMPLES = """\
@@ -72,9 +79,11 @@ examples:
   privet audit my_model.py --references 16 --out report.html
   privet audit --members m.csv --nonmembers n.csv --fail-above tpr@0.001=0.05
   privet audit-table data.csv --quasi zip,birth,sex --secret disease
+  privet audit-text my_model.py --out report.html
   privet verify report.json my_model.py
   privet compare plain.json private.json
   privet demo
+  privet text demo
 """
 
 

@@ -48,7 +48,7 @@ from privet.reporting.report import Report
 from privet.scores import Bits, Challenge, Records, References, Scores
 from privet.views import Adversary, Labels, Numbers
 
-__all__ = ["audit", "audit_scores"]
+__all__ = ["audit", "audit_scores", "judge_scores"]
 
 DELTA = 1e-5
 _UNKNOWN_ADVERSARY = Adversary(
@@ -218,7 +218,7 @@ def audit(
     shares = Shares.of(confidence, others=scored, tables=tables, recoveries=recoveries)
     results = [
         replace(
-            _result(
+            judge_scores(
                 attack.run(view, challenge),
                 target.describe(attack.adversary),
                 claim,
@@ -234,7 +234,7 @@ def audit(
         independent = isinstance(canaries, _JudgedCanaries) and canaries.independent
         bound = choose_canary_bound(own_ledger, shares.bound, independent=independent)
         scores = replace(canaries.scores, attack="canaries in training")
-        result = _result(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
+        result = judge_scores(scores, canaries.adversary, claim, bound, delta, shares, fair_coins=True)
         results.append(replace(result, planted=True))
     strongest = results[len(chosen) - 1] if chosen else None  # by its knowledge, not by its result
     audited = ModelAudit(
@@ -313,7 +313,7 @@ def audit_scores(
     scores = Scores.of(_column("members", members), _column("nonmembers", nonmembers), attack)
     claim = None if ledger is None else account(ledger)
     shares = Shares.of(confidence, others=[int((~scores.members).sum())])
-    result = _result(scores, _UNKNOWN_ADVERSARY, claim, OneRun(shares.bound), delta, shares)
+    result = judge_scores(scores, _UNKNOWN_ADVERSARY, claim, OneRun(shares.bound), delta, shares)
     secret = FingerprintKey.generate() if key is None else key
     audited = ModelAudit(
         name=name,
@@ -334,7 +334,7 @@ def audit_scores(
     )
 
 
-def _result(
+def judge_scores(
     scores: Scores,
     adversary: Adversary,
     claim: Guarantee | None,

@@ -28,7 +28,7 @@ from privet.reporting.facts import ModelAudit, Origin
 from privet.reporting.recovery_facts import RecoveryResult
 from privet.reporting.report import Report
 
-__all__ = ["audit_recoveries", "judge_recoveries"]
+__all__ = ["audit_recoveries", "check_targets", "judge_recoveries"]
 
 _FEW = 30
 
@@ -91,7 +91,7 @@ def audit_recoveries(
         recoveries=[judge_recoveries(each, claim, delta=delta, shares=shares) for each in every],
         claim=claim,
         ledger=ledger,
-        checks=[_check_numbers(each) for each in every],
+        checks=[check_targets(each) for each in every],
         population=max(int(each.inside.sum()) for each in every),
         fingerprints=_identify_hits(every, ledger, secret),
         seconds=time.monotonic() - started,
@@ -120,7 +120,7 @@ def _identify_hits(every: Sequence[Recoveries], ledger: Ledger | None, key: Fing
     )
 
 
-def _check_numbers(recoveries: Recoveries) -> Check:
+def check_targets(recoveries: Recoveries) -> Check:
     """Whether there are enough targets on the smaller side to see a leak of a few points."""
     inside = int(recoveries.inside.sum())
     outside = len(recoveries) - inside if recoveries.members is not None else inside

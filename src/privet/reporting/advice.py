@@ -7,6 +7,7 @@ from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
 from privet.reporting.table_words import table_advice
+from privet.reporting.text_words import text_advice
 from privet.reporting.verdicts import breach
 
 __all__ = ["Advice", "advice", "epsilon_caps"]
@@ -29,6 +30,7 @@ def advice(report: ReportContent, audit: ModelAudit) -> list[Advice]:
         *_settle_warnings(audit),
         *_explain_breach(audit),
         *table_advice(audit),
+        *text_advice(audit),
         *_train_privately(report, audit),
         *_lower_epsilon(audit),
         *_close_gap(audit),

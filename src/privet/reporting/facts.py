@@ -27,6 +27,7 @@ from privet.reporting.numbers import percent
 from privet.reporting.recovery_facts import RecoveryResult
 from privet.reporting.regression_facts import RegressionFit
 from privet.reporting.table_facts import TableFacts
+from privet.reporting.text_facts import TextFacts
 from privet.scores import Scores
 from privet.views import Adversary
 
@@ -71,7 +72,7 @@ class AttackResult:
     """One attack on one model: who attacked, the scores, what they show, and the lower bound that follows.
 
     ``planted`` says that it attacked canaries of the run and not people's records: it bounds ε, and finds no
-    person.
+    person. ``unit`` is what each score is about: a record, a text or an author.
     """
 
     adversary: Adversary
@@ -81,6 +82,7 @@ class AttackResult:
     method: str  # the bound that gave the finding, with its reference
     planted: bool = False
     strength: Strength = Strength.UNKNOWN
+    unit: str = "record"
 
     def __repr__(self) -> str:
         epsilon = f"ε ≥ {self.finding.measured.value:.3g}"
@@ -203,6 +205,7 @@ class ModelAudit:
     seconds: float = 0.0
     recoveries: Sequence[RecoveryResult] = ()
     table: TableFacts | None = None
+    text: TextFacts | None = None
 
     def __post_init__(self) -> None:
         for name in ("results", "checks", "recoveries"):
@@ -323,9 +326,7 @@ class ModelAudit:
 
     @property
     def confidence(self) -> float:
-        """The confidence of all statements together: bounds on ε, intervals, and comparisons of classes and
-        groups.
-        """
+        """The confidence of all statements together: bounds on ε, intervals, and comparisons of groups."""
         failures = sum(result.failure for result in self.results)
         failures += 0.0 if self.harm is None else self.harm.failure
         failures += sum(recovery.failure for recovery in self.recoveries)
@@ -347,9 +348,7 @@ class ModelAudit:
 
     @property
     def recovered(self) -> bool:
-        """Whether some attack recovers more than its baseline: a leak whose interval excludes 0, or an ε
-        above 0.
-        """
+        """Whether some attack recovers more than its baseline: by its leak, or by an ε above 0."""
         return any(recovery.detected for recovery in self.recoveries)
 
     @property

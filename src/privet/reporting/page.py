@@ -24,6 +24,7 @@ from privet.reporting.sections_model import epsilon_section, key_figures, roc_se
 from privet.reporting.sections_people import harm_section, meaning_section
 from privet.reporting.sections_recoveries import recovery_section
 from privet.reporting.sections_table import table_section
+from privet.reporting.sections_text import text_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
 from privet.reporting.standings import badge_html
 from privet.reporting.verdicts import sentence, verdict
@@ -47,6 +48,7 @@ SECTIONS = (
     PageSection("roc", "Members found", lambda prefix, _, audit: roc_section(prefix, audit)),
     PageSection("epsilon", "ε from both sides", lambda prefix, _, audit: epsilon_section(prefix, audit)),
     PageSection("table", "Who is unique", lambda prefix, _, audit: table_section(prefix, audit)),
+    PageSection("text", "What it remembers", text_section),
     PageSection("recoveries", "What is recovered", recovery_section),
     PageSection("scores", "Scores", lambda prefix, _, audit: scores_section(prefix, audit)),
     PageSection("people", "Who is exposed", lambda prefix, _, audit: harm_section(prefix, audit)),

@@ -23,6 +23,7 @@ from privet.reporting.charts.scores import bin_scores
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.recovery_data import recovery_figures
 from privet.reporting.documents.table_data import table_figures
+from privet.reporting.documents.text_data import text_figures
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, ReferenceModels
 from privet.reporting.regression_facts import RegressionFit
 from privet.reporting.verdicts import sentence, verdict
@@ -87,6 +88,7 @@ def model_figures(audit: ModelAudit, *, exhibits: bool = False) -> PlainData:
         "attacks": [attack_figures(result) for result in audit.results],
         "recoveries": [recovery_figures(result, exhibits=exhibits) for result in audit.recoveries],
         "table": None if audit.table is None else table_figures(audit.table),
+        "text": None if audit.text is None else text_figures(audit.text, exhibits=exhibits),
         "proof": _proof(audit),
         "population": audit.population,
         "caveats": _caveats(audit),
@@ -117,6 +119,7 @@ def attack_figures(result: AttackResult) -> PlainData:
         "name": result.name,
         "adversary": {"sees": adversary.sees, "knows": adversary.knows, "wants": adversary.wants},
         "planted": result.planted,
+        "unit": result.unit,
         "detected": result.detected,
         "strength": result.strength.value,
         "members": leakage.roc.members,
