@@ -37,6 +37,7 @@ _MODULES = {
     "audit_recoveries": "pipeline",
     "audit_release": "pipeline",
     "audit_scores": "pipeline",
+    "compare": "pipeline.defence_comparison",
     "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
+    from privet.pipeline.defence_comparison import compare as compare
     from privet.pipeline.rehearsal import rehearse
     from privet.releasing.release import release
     from privet.reporting import Report

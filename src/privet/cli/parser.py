@@ -54,7 +54,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
         add_audit_table_options,
     ),
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
-    ("compare", "the models of several reports in one table", add_compare_options),
+    ("compare", "defences by attacks that know them, or the models of several reports", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
 )
 
@@ -74,6 +74,7 @@ examples:
   privet audit-table data.csv --quasi zip,birth,sex --secret disease
   privet verify report.json my_model.py
   privet compare plain.json private.json
+  privet compare study.py --references 16 --out defences.html
   privet demo
 """
 

@@ -50,9 +50,7 @@ def choose_defence(comparison: ComparisonContent) -> Choice:
         and dominating(defence, defences) is None
     ]
     lowest = min(affordable, key=lambda defence: (defence.tpr_exposed.value, defence.tpr_exposed.upper))
-    equal = [
-        defence for defence in affordable if not _clearly_below(lowest.tpr_exposed, defence.tpr_exposed)
-    ]
+    equal = [defence for defence in affordable if not _clearly_below(lowest.tpr_exposed, defence.tpr_exposed)]
     taken = min(equal, key=lambda defence: (_proof(defence), -defence.test_accuracy.value))
     return Choice(taken, _beside(taken, defences, affordable))
 

@@ -88,7 +88,9 @@ def _overview(comparison: ComparisonContent) -> Html:
     rows = []
     for defence in comparison.defences:
         better = dominating(defence, comparison.defences)
-        standing = "take this" if defence is taken else "" if better is None else f"dominated by {better.name}"
+        standing = (
+            "take this" if defence is taken else "" if better is None else f"dominated by {better.name}"
+        )
         rows.append(
             [
                 element("strong", text(defence.name)) if defence is taken else text(defence.name),
@@ -96,7 +98,9 @@ def _overview(comparison: ComparisonContent) -> Html:
                 text(percent(defence.test_accuracy.value)),
                 text(percent(defence.tpr_population.value)),
                 text(percent(defence.tpr_exposed.value)),
-                text("no proof" if defence.epsilon_proved is None else f"≤ {at_most(defence.epsilon_proved)}"),
+                text(
+                    "no proof" if defence.epsilon_proved is None else f"≤ {at_most(defence.epsilon_proved)}"
+                ),
                 text(f"{defence.seconds:.1f} s"),
             ]
         )
@@ -126,7 +130,14 @@ def _intervals(comparison: ComparisonContent) -> Html:
         ]
         for defence in comparison.defences
     ]
-    header = ["Defence", "Test accuracy", "Population", "Most exposed", "Attack, population", "Attack, exposed"]
+    header = [
+        "Defence",
+        "Test accuracy",
+        "Population",
+        "Most exposed",
+        "Attack, population",
+        "Attack, exposed",
+    ]
     return table(
         f"Figures with intervals, which hold together with {percent(comparison.confidence)} confidence",
         header,
@@ -138,15 +149,15 @@ def _how(comparison: ComparisonContent) -> Html:
     sentences = [
         f"Every defence was trained on the same records, and attacked with {comparison.references} reference "
         "models that are trained with the same defence: the adversary knows it.",
-        f"Population: {count(comparison.records)} records of the data, each a member by a coin. Most exposed: "
-        f"{count(comparison.exposed)} records that are mislabelled or almost copies of others, placed by coins. "
-        "Averages hide such people; a defence must protect them too.",
+        f"Population: {count(comparison.records)} records of the data, each a member by a coin. Most "
+        f"exposed: {count(comparison.exposed)} records with a wrong label, half of them with "
+        "a near-duplicate, placed by coins. Averages hide such people; a defence must protect them too.",
         f"All intervals hold together with {percent(comparison.confidence)} confidence. Where two intervals "
         "overlap, the figures are not clearly different.",
         "What is measured is a lower bound: a better attack may find more. Only ε limits every attack, and "
         "only training with differential privacy has one. Other defences have no proof.",
-        "The choice of a defence by this comparison looked at the data. An ε holds for one training, and does "
-        "not cover that choice; privet.tune pays for it.",
+        "The choice of a defence by this comparison looked at the data. An ε holds for one training, and "
+        "does not cover that choice; privet.tune pays for it.",
     ]
     return section("how", "How this was measured", [bullet_list(text(words) for words in sentences)])
 

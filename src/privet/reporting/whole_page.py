@@ -69,5 +69,7 @@ def _header(heading: str, origin: Origin) -> Html:
     )
     return element(
         "header",
-        join_html([element("div", join_html([element("h1", text(heading)), paragraph(made, "made")])), button]),
+        join_html(
+            [element("div", join_html([element("h1", text(heading)), paragraph(made, "made")])), button]
+        ),
     )

@@ -87,7 +87,10 @@ def _marks(defence: ComparedDefence, defences: Sequence[ComparedDefence], left: 
         "opacity": opacity,
         "hoverinfo": "skip",
     }
-    kinds = ((defence.tpr_population, ends[0], "population", True), (defence.tpr_exposed, ends[1], "exposed", False))
+    kinds = (
+        (defence.tpr_population, ends[0], "population", True),
+        (defence.tpr_exposed, ends[1], "exposed", False),
+    )
     marks = [
         {
             "type": "scatter",
@@ -104,8 +107,8 @@ def _marks(defence: ComparedDefence, defences: Sequence[ComparedDefence], left: 
                 "line": {"color": colour, "width": 1.5},
             },
             "opacity": opacity,
-            "hovertemplate": f"{label(defence.name)}<br>{words}: {100 * rate.value:.3g}\u00a0% found<br>test accuracy "
-            "%{y:.1f}\u00a0%<extra></extra>",
+            "hovertemplate": f"{label(defence.name)}<br>{words}: {100 * rate.value:.3g}\u00a0% found<br>"
+            "test accuracy %{y:.1f}\u00a0%<extra></extra>",
             "cliponaxis": False,
         }
         for rate, place, words, empty in kinds
@@ -140,8 +143,8 @@ def _error_bar_of_accuracy(rate: Rate, colour: str) -> dict[str, object]:
 def _names(
     defences: Sequence[ComparedDefence], left: float, heights: tuple[float, float], pixels: int
 ) -> list[dict[str, object]]:
-    """A name at the right edge for each defence, with a thin line to its mark. Names keep the order of the accuracies
-    and a line's distance from each other.
+    """A name at the right edge for each defence, with a thin line to its mark. Names keep the order of
+    the accuracies and a line's distance from each other.
     """
     per_point = (pixels - 70) / (heights[1] - heights[0])
     order = sorted(defences, key=lambda each: -each.test_accuracy.value)
@@ -179,4 +182,8 @@ def _spread(wanted: Sequence[float], most: float) -> list[float]:
 
 
 def _title(defence: ComparedDefence) -> str:
-    return defence.name if defence.epsilon_proved is None else f"{defence.name} (ε ≤ {at_most(defence.epsilon_proved)})"
+    return (
+        defence.name
+        if defence.epsilon_proved is None
+        else f"{defence.name} (ε ≤ {at_most(defence.epsilon_proved)})"
+    )
