@@ -8,15 +8,21 @@ from torch import nn
 from privet.attacks.shadows import TorchRecipe
 from privet.auditing.proportions import Rate
 from privet.defending import (
+    HAMP,
+    SELENA,
+    AdversarialRegularization,
     DefenceResult,
+    Distillation,
     Dropout,
     EarlyStop,
     HardLabels,
     LabelSmoothing,
+    MemGuard,
     Mixup,
     NoDefence,
     NoisyAnswers,
     PrivateTraining,
+    RelaxLoss,
     RoundedAnswers,
     Temperature,
     TopAnswers,
@@ -25,7 +31,10 @@ from privet.defending import (
     evaluate_defence,
     prepare_game,
 )
+from privet.defending.distilled import NotSeen, answer_without_seen
 from privet.defending.evaluation import ModelAnswers
+from privet.defending.high_entropy import confidence_at_entropy
+from privet.defending.loss_defences import LossRun
 from privet.defending.scoring import cover_models
 from privet.errors import InvalidArgument
 from privet.scores import Records
@@ -199,3 +208,84 @@ def test_refusals():
     with pytest.raises(InvalidArgument, match="logits"):
         Mixup().protect(soft).fit(ROWS, LABELS, 0)
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("distortion", [0.0, 0.1, 1.0])
+def test_memguard_keeps_the_label_and_its_budget(distortion):
+    """The mean distortion of 200 answers is at most the budget in expectation; each is at most 2, so 0.3 above it has a chance below 2 %."""
+    logs = log_confidences()
+    sure = logs[:100] * 3
+    sure -= np.logaddexp.reduce(sure, axis=1, keepdims=True)
+    both = np.concatenate([sure, logs[100:]])
+    shown = MemGuard(distortion).learn(sure, logs[100:], 0).mask(both, np.random.default_rng(0))
+    np.testing.assert_array_equal(shown.argmax(axis=1), both.argmax(axis=1))
+    np.testing.assert_allclose(np.exp(shown).sum(axis=1), 1.0, atol=1e-6)
+    moved = np.abs(np.exp(shown) - np.exp(both)).sum(axis=1)
+    assert moved.mean() <= distortion + 0.3
+    assert (moved.max() > 0.05) == (distortion > 0)
+
+
+def test_selena_never_answers_a_member_from_a_sub_model_that_saw_it():
+    seen = NotSeen(3).members(8, 50, seed=0)
+    np.testing.assert_array_equal((~seen).sum(axis=0), 3)
+    answers = GENERATOR.dirichlet(np.ones(CLASSES), size=(8, 50))
+    poisoned = np.where(seen[:, :, None], np.nan, answers)
+    found = answer_without_seen(np.where(seen[:, :, None], 1e9, answers), seen)
+    np.testing.assert_allclose(found, np.nanmean(poisoned, axis=0))
+    leaky = seen.copy()
+    leaky[:, 7] = ~leaky[:, 7]  # the mutation: record 7 is answered by those that saw it
+    assert answer_without_seen(np.where(seen[:, :, None], 1e9, answers), leaky)[7].max() > 1e8
+    with pytest.raises(InvalidArgument, match="Leave each record out"):
+        answer_without_seen(answers, np.ones_like(seen))
+
+
+def test_a_student_of_selena_does_not_learn_a_wrong_label_of_one_record():
+    """Plain training learns mislabelled records by heart; Split-AI's answers come from models without them."""
+    rows = np.repeat(np.eye(6, dtype=np.float32)[:4] * 3, 30, axis=0) + 0.3 * GENERATOR.normal(
+        size=(120, 6)
+    ).astype(np.float32)
+    labels = np.repeat(np.arange(4), 30)
+    wrong = labels.copy()
+    wrong[::30] = (labels[::30] + 1) % 4
+    recipe = TorchRecipe(model=make_model, epochs=60, batch_size=32, learning_rate=0.2)
+    plain = recipe.fit(rows, wrong, 0).confidences(rows)
+    student = SELENA(4, 1).protect(recipe).fit(rows, wrong, 0).confidences(rows)
+    places = np.arange(0, 120, 30)
+    assert student[places, wrong[places]].mean() < 0.5 * plain[places, wrong[places]].mean()
+
+
+def test_hamp_answers_with_the_entropy_that_was_asked_for_and_keeps_labels():
+    p = confidence_at_entropy(10, 0.8)
+    rest = (1 - p) / 9
+    assert -p * np.log(p) - 9 * rest * np.log(rest) == pytest.approx(0.8 * np.log(10))
+    run = LossRun(RECIPE, torch.as_tensor(ROWS), torch.as_tensor(LABELS), CLASSES, 0)
+    module = make_model().eval()
+    masked, plain = HAMP().finish(run, module), RECIPE.view(module)
+    np.testing.assert_array_equal(masked.labels(ROWS), plain.labels(ROWS))
+    assert np.abs(masked.confidences(ROWS) - plain.confidences(ROWS)).max() > 1e-3
+
+
+def test_relaxloss_keeps_the_training_loss_near_its_level():
+    recipe = TorchRecipe(model=make_model, epochs=60, batch_size=32, learning_rate=0.1)
+    of_label = np.arange(len(ROWS)), LABELS
+    plain = -recipe.fit(ROWS, LABELS, 0).log_confidences(ROWS)[of_label].mean()
+    relaxed = -RelaxLoss(0.6).protect(recipe).fit(ROWS, LABELS, 0).log_confidences(ROWS)[of_label].mean()
+    assert plain < 0.25
+    assert relaxed > 2 * plain
+
+
+def test_adversarial_regularization_keeps_its_reference_records_apart():
+    defence = AdversarialRegularization(1.0, share=0.25)
+    trained = defence.trained_on(100, seed=4)
+    assert len(trained) == 75
+    assert len(np.unique(trained)) == 75
+    recipe = defence.protect(RECIPE)
+    first, again = (recipe.fit(ROWS, LABELS, 5).log_confidences(ROWS) for _ in range(2))
+    np.testing.assert_array_equal(first, again)  # a recipe is a value
+    assert np.isfinite(first).all()
+
+
+def test_distillation_teaches_what_the_teacher_answers():
+    recipe = TorchRecipe(model=make_model, epochs=20, batch_size=32, learning_rate=0.1)
+    student = Distillation(2.0).protect(recipe).fit(ROWS, LABELS, 1)
+    assert (student.labels(ROWS) == LABELS).mean() > 0.8

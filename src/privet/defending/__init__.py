@@ -15,6 +15,7 @@ from privet.lazy_loading import load_lazily
 from privet.public_calls import check_public_calls
 
 if TYPE_CHECKING:
+    from privet.defending.adversarial import AdversarialRegularization
     from privet.defending.answer_defences import (
         HardLabels,
         NoisyAnswers,
@@ -31,12 +32,22 @@ if TYPE_CHECKING:
         TrainingDefence,
     )
     from privet.defending.defence_results import DefenceResult
+    from privet.defending.distilled import SELENA, Distillation
     from privet.defending.evaluation import ModelAnswers, collect_answers, evaluate_defence
     from privet.defending.game import DefenceGame, prepare_game
+    from privet.defending.high_entropy import HAMP
+    from privet.defending.memguard import MemGuard
     from privet.defending.private_training import PrivateTraining
     from privet.defending.regularized import Dropout, EarlyStop, LabelSmoothing, Mixup, WeightDecay
+    from privet.defending.relaxed import RelaxLoss
 
 _MODULES = {
+    "MemGuard": "memguard",
+    "AdversarialRegularization": "adversarial",
+    "Distillation": "distilled",
+    "SELENA": "distilled",
+    "HAMP": "high_entropy",
+    "RelaxLoss": "relaxed",
     "AnswerDefence": "defence",
     "AnswerMask": "defence",
     "Defence": "defence",
@@ -63,21 +74,27 @@ _MODULES = {
 }
 
 __all__ = [
+    "HAMP",
+    "SELENA",
+    "AdversarialRegularization",
     "AnswerDefence",
     "AnswerMask",
     "Defence",
     "DefenceGame",
     "DefenceProof",
     "DefenceResult",
+    "Distillation",
     "Dropout",
     "EarlyStop",
     "HardLabels",
     "LabelSmoothing",
+    "MemGuard",
     "Mixup",
     "ModelAnswers",
     "NoDefence",
     "NoisyAnswers",
     "PrivateTraining",
+    "RelaxLoss",
     "RoundedAnswers",
     "Temperature",
     "TopAnswers",
