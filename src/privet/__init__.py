@@ -38,6 +38,7 @@ _MODULES = {
     "audit_release": "pipeline",
     "audit_scores": "pipeline",
     "audit_text": "pipeline.text_audit",
+    "compare": "pipeline.defence_comparison",
     "rehearse": "pipeline.rehearsal",
     "Report": "reporting",
     "train": "training",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
+    from privet.pipeline.defence_comparison import compare as compare
     from privet.pipeline.rehearsal import rehearse
     from privet.pipeline.text_audit import audit_text
     from privet.releasing.release import release

@@ -1,4 +1,4 @@
-"""``privet compare``: the models of several ``report.json`` files in one table."""
+"""``privet compare``: the models of several ``report.json`` files, or the defences of a study."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,6 +17,11 @@ _FPR = "0.001"
 
 def run(arguments: argparse.Namespace) -> CliAnswer:
     """Accuracy, leakage and both bounds of every model, one line each."""
+    if any(name.endswith(".py") for name in arguments.reports):
+        from privet.cli.compare_defences import compare_defences
+
+        return compare_defences(arguments)
+    _refuse_options(arguments)
     if len(arguments.reports) == 1 and not arguments.json:
         raise InvalidArgument(
             "'privet compare' must be given two or more reports, got one. Name further report.json files."
@@ -30,6 +35,16 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         "attack. Rows compare fairly only if the same records and attacks were used."
     )
     return CliAnswer([table(header, [_cells(model) for model in models]), notes], {"models": models})
+
+
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    names = ("references", "canaries", "fpr", "accuracy_loss", "confidence", "cache", "seed", "out")
+    given = next((name for name in names if getattr(arguments, name) is not None), None)
+    if given is not None:
+        raise InvalidArgument(
+            f"'--{given.replace('_', '-')}' must go with a .py file of defences, and there is none. "
+            "Drop it, or name the file."
+        )
 
 
 def _read_report(name: str) -> Mapping[str, Any]:

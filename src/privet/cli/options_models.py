@@ -93,8 +93,40 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
 def add_compare_options(command: argparse.ArgumentParser) -> None:
     """Options of ``privet compare``."""
     command.add_argument(
-        "reports", nargs="+", metavar="REPORT.json", help="reports of privet audit, as .json"
+        "reports",
+        nargs="+",
+        metavar="REPORT.json | STUDY.py",
+        help="reports of privet audit, as .json; or one .py file that sets recipes (defences, or names with "
+        "recipes) and data, and may set recipe (the training without a defence) and test; the file is run as "
+        "a program: compare only files that you trust",
     )
+    how = command.add_argument_group("how defences are compared, with a .py file")
+    how.add_argument(
+        "--references", type=parse_count, metavar="K", help="models for each defence (default: 16)"
+    )
+    how.add_argument(
+        "--canaries", type=parse_count, metavar="N", help="most exposed records of each kind (default: 50)"
+    )
+    how.add_argument(
+        "--fpr",
+        type=parse_number,
+        metavar="R",
+        help="false-alarm rate at which members are found (default: 0.01)",
+    )
+    how.add_argument(
+        "--accuracy-loss",
+        type=parse_number,
+        metavar="L",
+        help="loss of accuracy that is acceptable (default: 0.02)",
+    )
+    how.add_argument(
+        "--confidence", type=parse_number, metavar="P", help="of all intervals together (default: 0.95)"
+    )
+    how.add_argument(
+        "--cache", metavar="FOLDER", help="where finished models are kept (default: .privet-cache)"
+    )
+    how.add_argument("--seed", type=parse_seed, metavar="N", help="of every random choice (default: 0)")
+    how.add_argument("--out", metavar="FILE", help="the report page: .html, .json or .md")
 
 
 def add_audit_options(command: argparse.ArgumentParser) -> None:

@@ -60,7 +60,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
         add_audit_text_options,
     ),
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
-    ("compare", "the models of several reports in one table", add_compare_options),
+    ("compare", "defences by attacks that know them, or the models of several reports", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
     ("text", "language models of invented letters, attacked and bounded (three minutes)", add_text_options),
 )
@@ -82,6 +82,7 @@ examples:
   privet audit-text my_model.py --out report.html
   privet verify report.json my_model.py
   privet compare plain.json private.json
+  privet compare study.py --references 16 --out defences.html
   privet demo
   privet text demo
 """

@@ -9,10 +9,21 @@ A new section of the page is a function in a ``sections_*`` module and a line of
 """
 
 from privet.public_calls import check_public_calls
+from privet.reporting.defence_facts import ComparedDefence
+from privet.reporting.defence_report import DefenceComparison
 from privet.reporting.facts import AttackResult, ModelAudit, Origin, Standing, Strength
 from privet.reporting.report import Report
 
-__all__ = ["AttackResult", "ModelAudit", "Origin", "Report", "Standing", "Strength"]
+__all__ = [
+    "AttackResult",
+    "ComparedDefence",
+    "DefenceComparison",
+    "ModelAudit",
+    "Origin",
+    "Report",
+    "Standing",
+    "Strength",
+]
 
 
 check_public_calls(__name__)

@@ -1,20 +1,13 @@
-"""The report as one HTML page that is complete in itself: no network, and only the scripts inside of it.
-
-The content security policy of the page allows its own scripts by their hashes, and no connection. So text of
-a model's name cannot run, and nothing is fetched even by mistake. The verdict is visible before a script
-runs; without scripts, tables replace the charts.
+"""The report as one HTML page. The verdict is visible before a script runs; without scripts, tables replace
+the charts.
 
 ``SECTIONS`` lists the sections on one model in their order.
 """
 
-from base64 import b64encode
 from collections.abc import Callable
-from hashlib import sha256
-from importlib.resources import files
 from typing import NamedTuple
 
 from privet.reporting.caution import attack_strength, audit_badge
-from privet.reporting.charts.plotting import plotting_script
 from privet.reporting.comparison import comparison
 from privet.reporting.content import ReportContent
 from privet.reporting.facts import ModelAudit, Strength
@@ -28,6 +21,7 @@ from privet.reporting.sections_text import text_section
 from privet.reporting.sections_trust import next_section, reproduce_section, trust_section, words_section
 from privet.reporting.standings import badge_html
 from privet.reporting.verdicts import sentence, verdict
+from privet.reporting.whole_page import whole_page
 
 __all__ = ["SECTIONS", "PageSection", "page"]
 
@@ -60,7 +54,6 @@ SECTIONS = (
 
 def page(report: ReportContent) -> str:
     """One self-contained HTML file."""
-    scripts = [_asset("theme.js"), plotting_script(), _asset("report.js")]
     names = {audit.name: f"model-{number}" for number, audit in enumerate(report.audits)}
     main = [_verdict(report)]
     if len(report.audits) > 1:
@@ -71,59 +64,11 @@ def page(report: ReportContent) -> str:
         identified_section(report),
         words_section(report),
     ]
-    body = [
-        element("a", text("Skip to the verdict"), {"class": "skip", "href": "#verdict"}),
-        _header(report),
-        element("main", join_html(main), {"id": "main"}),
-        element(
-            "footer",
-            paragraph(f"Privet {report.origin.version}. This file is complete and uses no network."),
-        ),
-    ]
-    head = [
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        element("title", text(f"{report.title}: {audit_badge(report.worst).word}")),
-        element("style", _asset("report.css")),
-        element("script", scripts[0]),
-    ]
-    last = [element("script", script) for script in scripts[1:]]
-    page_body = element("body", join_html([*body, *last]))
-    whole = join_html([element("head", join_html(head)), page_body])
-    return f"<!doctype html>\n{element('html', whole, {'lang': 'en'})}\n"
-
-
-def _policy(scripts: list[str]) -> str:
-    """The content security policy: the scripts of this page, the styles and pictures that they make, and
-    nothing else.
-    """
-    hashes = " ".join(
-        f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        f"base-uri 'none'; form-action 'none'"
-    )
-
-
-def _asset(name: str) -> str:
-    return (files("privet.reporting") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _header(report: ReportContent) -> Html:
-    made = report.origin.created.strftime("%d %B %Y").lstrip("0")
-    button = element(
-        "button",
-        text("Dark theme"),
-        {"type": "button", "id": "theme", "aria-pressed": "false", "hidden": ""},
-    )
-    return element(
-        "header",
-        join_html(
-            [element("div", join_html([element("h1", text(report.title)), paragraph(made, "made")])), button]
-        ),
+    return whole_page(
+        report.title,
+        f"{report.title}: {audit_badge(report.worst).word}",
+        report.origin,
+        main,
     )
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, final
 
-from privet.arguments import format_value
 from privet.data_frames import to_data_frame
 from privet.errors import InvalidArgument
 from privet.fingerprints import FingerprintKey
-from privet.paths import can_be_named, is_folder, path_from
 from privet.reporting.content import ReportContent
 from privet.reporting.documents.cnil import cnil_document
 from privet.reporting.documents.dpia import dpia_page
@@ -20,6 +18,7 @@ from privet.reporting.documents.report_json import document
 from privet.reporting.facts import Origin
 from privet.reporting.notebook import notebook_summary
 from privet.reporting.page import page
+from privet.reporting.report_files import check_target, write_whole
 from privet.reporting.verdicts import verdict
 
 __all__ = ["Report"]
@@ -92,17 +91,9 @@ class Report(ReportContent):
         ``exhibits=True`` shows what attacks recovered beside the truth, in .html, .json and .md. These are
         private data, and the report says so: keep the file as confidential as the data.
         """
-        target = _check_target(path)
+        target = check_target(path)
         text = _form(target)(replace(self, exhibits=self.exhibits or exhibits))
-        partial = target.with_name(f".{target.name}.part")
-        try:
-            # A name may hold half a character, which no file can: it is written by its number.
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-            partial.replace(target)
-        except BaseException:
-            partial.unlink(missing_ok=True)  # half a report takes room and is of no use
-            raise
-        return target
+        return write_whole(target, text)
 
     def save_key(self, path: str | Path) -> Path:
         """Write the key of the fingerprints to a file that only its owner can read.
@@ -114,7 +105,7 @@ class Report(ReportContent):
                 "'key' must be there to be saved, and this report has none. Save the keys of the reports "
                 "that it was made of, or audit again."
             )
-        target = _check_target(path)
+        target = check_target(path)
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -133,20 +124,6 @@ class Report(ReportContent):
             )  # with half a key nothing can be checked, and a later audit would refuse it
             raise
         return target
-
-
-def _check_target(path: str | Path) -> Path:
-    target = path_from("path", path)
-    if (
-        not is_folder(target.parent)
-        or is_folder(target)
-        or not can_be_named(target.with_name(f".{target.name}.part"))
-    ):
-        raise InvalidArgument(
-            f"'path' must be a file in a folder that exists, got {format_value(str(target))}. Make the "
-            "folder first."
-        )
-    return target
 
 
 def _join_origins(origins: Sequence[Origin]) -> Origin:
