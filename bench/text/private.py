@@ -115,7 +115,7 @@ class Setting:
         own = [tokens[one] for one in np.flatnonzero(inside)]
         names = [f"sender {senders[one]}" for one in np.flatnonzero(inside)]
         for place, (text, copies) in enumerate(zip(self.format.write(self.planted.secrets), self.planted.copies, strict=True)):
-            if self.planted.members[place]:
+            if self.planted.coin[place]:
                 own += [text] * int(copies)
                 names += [f"canary {place}"] * int(copies)
         self.users = gather_users(own, names, most_texts=MOST_TEXTS, most_tokens=LENGTH, seed=seed)
