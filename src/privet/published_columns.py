@@ -305,6 +305,11 @@ def recognize_column(column: PublishedColumn) -> PublishedColumn:
     """The column as numbers or dates, where each of its texts is one; else as it is."""
     if column.kind is not ValueKind.TEXT or len(column.categories) == 0:
         return column
+    if not all(isinstance(text, str) for text in column.categories):
+        raise InvalidArgument(
+            f"'categories' of the text column {format_value(column.name)} must be texts, got other values. "
+            f"Let PublishedTable.of make the column."
+        )
     for read in (_read_numbers, _read_dates):
         values = read(column.categories)
         if values is not None:

@@ -34,6 +34,7 @@ EMPTY = "an array without numbers for compiled loops"
 
 TO_NUMPY = {
     "canaries/canary_datasets.py": "scores, after .cpu()",
+    "canaries/text_canaries.py": "scores, after .cpu(), and the numbers of canaries on the processor",
     "noise/gradient_noise.py": HOST_NOISE,
     "per_example/forms/conv_form.py": KERNELS,
     "per_example/forms/embedding_form.py": KERNELS,
@@ -72,6 +73,7 @@ SAYS_CPU = {
 }
 FLOAT64 = {
     "canaries/canary_datasets.py": "evidence, on the processor",
+    "canaries/text_canaries.py": "scores, after .cpu()",
     "double_precision.py": "decides where float64 is",
     "loop/step.py": "canaries' own gradients, on the processor",
     "per_example/forms/embedding_form.py": KERNELS,

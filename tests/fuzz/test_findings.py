@@ -5,12 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from privet import auditing, events, mechanisms, testing, training
 from privet.accounting import Basic, account
 from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
-from privet.attacks import shadows
+from privet.attacks import shadows, text
+from privet.attacks.linkage import Histories
 from privet.attacks.shadows.progress import ShadowProgress
 from privet.auditing.curves import gaussian_epsilon
 from privet.auditing.guesses import GuessResult
@@ -18,6 +20,8 @@ from privet.errors import InvalidArgument, NotEnoughMemory
 from privet.fingerprints import take_fingerprint
 from privet.learning.solver import gaussian_multiplier
 from privet.mechanisms.sampling.sources import check_source
+from privet.published_columns import PublishedColumn, ValueKind
+from privet.published_tables import PublishedTable
 from privet.randomness import SecureNoise
 from privet.releasing.synthetic import Categories, Domain, all_marginals
 from privet.scores import Scores
@@ -76,6 +80,23 @@ REFUSED = {
     "an audit of more records than fit": lambda: auditing.OneRun().ceiling(10**15, 10**15, delta=1e-6),
     "merging lazy layers": lambda: training.merge_adapters(_lazy()),
     "adapting lazy layers": lambda: training.LoRA(rank=1).apply_to(_lazy()),
+    "days of different lengths": lambda: Histories.of([1, 2], [1, 2], day=[[1], [1, 2]]),
+    "people of different lengths": lambda: Histories.of([[1], [1, 2]], [1, 2]),
+    "values that are names": lambda: Histories.of([1, 2], [1, 2], value=["a", "b"]),
+    "a text for an LSTM": lambda: text.LSTMLanguageModel(4)("a text"),
+    "fractions for tokens": lambda: text.LSTMLanguageModel(4)(torch.ones(2, 3)),
+    "tokens outside of the vocabulary": lambda: text.LSTMLanguageModel(4)(torch.full((2, 3), 4)),
+    "one axis of tokens": lambda: text.TransformerLanguageModel(4)(torch.ones(3, dtype=torch.int64)),
+    "more tokens than the context": lambda: text.TransformerLanguageModel(4, context=2)(
+        torch.ones(1, 3, dtype=torch.int64)
+    ),
+    "texts without users": lambda: training.UserLanguageModel(text.LSTMLanguageModel(4))(
+        torch.ones(2, 3, dtype=torch.int64)
+    ),
+    "a recipe that makes a number": lambda: text.TextRecipe(model=lambda: 1.0).description(),
+    "text that is none": lambda: PublishedTable(
+        (PublishedColumn("a", ValueKind.TEXT, np.array([1.5], dtype=object), np.array([1])),)
+    ).recognize(),
     "a column that is a number": lambda: Domain((Categories("a", (1, 2)),)).encode({"a": 3}),
 }
 

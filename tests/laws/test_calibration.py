@@ -23,6 +23,11 @@ _TARGETS = [
     AdvantageTarget(advantage=0.2),
     TprTarget(tpr=0.05, fpr=1e-2),
 ]
+_LONG = pytest.mark.slow  # a search of over 3 seconds, in the same way as the others
+_SEARCHED = [
+    pytest.param(t, marks=_LONG if isinstance(t, PosteriorTarget | TprTarget) else (), id=type(t).__name__)
+    for t in _TARGETS
+]
 
 
 def reached(target, guarantee):
@@ -58,7 +63,7 @@ def test_noise(target):
     assert_kept(found, target, AddRemove())
 
 
-@pytest.mark.parametrize("target", _TARGETS, ids=lambda t: type(t).__name__)
+@pytest.mark.parametrize("target", _SEARCHED)
 def test_rate(target):
     found = calibrate(
         lambda rate: dp_sgd(noise_multiplier=1.0, sampling_rate=rate, steps=500),
@@ -69,7 +74,7 @@ def test_rate(target):
     assert_kept(found, target, AddRemove())
 
 
-@pytest.mark.parametrize("target", _TARGETS, ids=lambda t: type(t).__name__)
+@pytest.mark.parametrize("target", _SEARCHED)
 def test_steps(target):
     """One step more would break the target, so the last whole number below it is what is asked for."""
 

@@ -148,7 +148,7 @@ def calibrated_statistic(statistic, rows, groups, adjacency, kind):
     rows=st.integers(1, 3),
     groups=st.integers(1, 2),
 )
-@settings(max_examples=10)
+@settings(max_examples=settings().max_examples // 4)
 def test_neighbours_are_as_close_as_the_events_say(kind, tables, adjacency, rows, groups):
     others, first, second = tables
     without = second if isinstance(adjacency, ReplaceOne) else []
@@ -178,7 +178,7 @@ def calibrate_as(kind, question, budget):
 
 
 @given(tables=neighbours(), rows=st.integers(1, 3))
-@settings(max_examples=10)
+@settings(max_examples=settings().max_examples // 3)
 def test_both_engines_add_up_to_the_same(tables, rows):
     """Where every group of a unit counts, nothing is left to the choice, and the sums are equal to the last step."""
     others, first, second = tables

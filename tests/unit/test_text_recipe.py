@@ -98,8 +98,10 @@ def test_bad_input_gets_one_sentence_each():
         TextRecipe(model=lambda: torch.nn.Embedding(20, WORDS), epochs=1).train([np.array([1, 15])], seed=0)
     with pytest.raises(InvalidArgument, match="'width' must be a multiple of 'heads'"):
         TransformerLanguageModel(5, width=6, heads=4)
-    with pytest.raises(ProgramFailed, match="cut_sequences"):
+    with pytest.raises(InvalidArgument, match="cut_sequences"):
         TextRecipe(model=transformer, epochs=1).train([np.arange(12)], seed=0)
+    with pytest.raises(ProgramFailed, match="cut_sequences"):
+        TextRecipe(model=lambda: torch.nn.Embedding(4, WORDS), epochs=1).train([np.array([1, 5, 1])], seed=0)
     with pytest.raises(InvalidArgument, match="at most 10 tokens, which is the model's context"):
         TorchTokenView(transformer()).logprobs([np.arange(12)])
     with pytest.raises(InvalidArgument, match="gives logits"):

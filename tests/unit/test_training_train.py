@@ -358,6 +358,30 @@ def test_a_second_ctrl_c_ends_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_works_where_somebody_else_handles_it():
+    """A Spark session installs a handler that raises in the middle of a step, and leaves it there."""
+
+    class Second(Exception):
+        pass
+
+    def raises(number, frame):
+        raise Second
+
+    def twice(model):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return 0.0
+
+    before = signal.signal(signal.SIGINT, raises)
+    try:
+        assert quick(watch=interrupt_at(1)).interrupted
+        with pytest.raises(Second):
+            quick(watch=twice)
+        assert signal.getsignal(signal.SIGINT) is raises
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

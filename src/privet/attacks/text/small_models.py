@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from privet.arguments import whole
 from privet.errors import InvalidArgument
+from privet.token_arguments import embed_tokens, require_tokens
 
 __all__ = ["LSTMLanguageModel", "TransformerLanguageModel"]
 
@@ -27,7 +28,8 @@ class LSTMLanguageModel(nn.Module):
         self.output = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        states, _ = self.lstm(self.embedding(tokens))
+        require_tokens(tokens, "sequences", "tokens")
+        states, _ = self.lstm(embed_tokens(self.embedding, tokens))
         logits: Tensor = self.output(states)
         return logits
 
@@ -56,8 +58,9 @@ class TransformerLanguageModel(nn.Module):
         self.output = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        require_tokens(tokens, "sequences", "tokens", longest=self.context)
         places = torch.arange(tokens.shape[1], device=tokens.device)
-        states = self.embedding(tokens) + self.places(places.expand_as(tokens))
+        states = embed_tokens(self.embedding, tokens) + self.places(places.expand_as(tokens))
         for block in self.blocks:
             states = block(states)
         logits: Tensor = self.output(self.norm(states))

@@ -81,7 +81,7 @@ class TextRecipe(Recipe):
     def description(self) -> str | None:
         """A hash of the recipe with the initial weights for one seed."""
         with seeded_weights(0):
-            made = self.model()
+            made = self._make()
         state = {name: value.numpy() for name, value in made.state_dict().items()}
         rest = [self.epochs, self.batch_size, self.learning_rate, self.optimizer, self.schedule]
         parts = (repr(made), state, self.model, rest, self.largest_gradient)
@@ -91,19 +91,23 @@ class TextRecipe(Recipe):
         """The same recipe with another number of epochs."""
         return replace(self, epochs=epochs)
 
+    def _make(self) -> nn.Module:
+        module = self.model()
+        if not isinstance(module, nn.Module):
+            raise InvalidArgument(
+                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without "
+                f"arguments."
+            )
+        return module
+
     def _last(self, sequences: Sequence[Tokens], seed: int) -> TorchTokenView:
         *_, view = self._epochs(sequences, seed)
         return view
 
     def _epochs(self, sequences: Sequence[Tokens], seed: int) -> Iterator[TorchTokenView]:
         with seeded_weights(seed):
-            module = self.model()
+            module = self._make()
             state = torch.random.get_rng_state()
-        if not isinstance(module, nn.Module):
-            raise InvalidArgument(
-                f"'model' must make a torch module, got a {type(module).__name__}. Give a function without "
-                f"arguments."
-            )
         tokens = _pad(sequences)
         order = Order(np.arange(len(tokens)), epochs=self.epochs, batch_size=self.batch_size, seed=seed)
         optimizer = self.optimizer.torch_optimizer(module.parameters(), self.learning_rate)

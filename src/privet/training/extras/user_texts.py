@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from privet.arguments import whole
 from privet.errors import InvalidArgument
+from privet.token_arguments import require_tokens
 
 __all__ = ["UserLanguageModel", "UserTexts", "gather_users"]
 
@@ -68,6 +69,7 @@ class UserLanguageModel(nn.Module):
         self.model = model
 
     def forward(self, tokens: Tensor) -> Tensor:
+        require_tokens(tokens, "users", "texts", "tokens")
         users, texts, length = tokens.shape
         logits: Tensor = self.model(tokens.reshape(users * texts, length))
         return logits.reshape(users, texts * length, logits.shape[-1])

@@ -75,26 +75,25 @@ class Interruption:
 
 @contextmanager
 def catch_interrupt() -> Iterator[Interruption]:
-    """Record the first Ctrl-C, so that a step is done completely or not at all. The second works as usual.
+    """Record the first Ctrl-C, so that a step is done completely or not at all. The second works as before.
 
-    Outside of the main thread, and if another handler is installed for the signal, this changes nothing.
+    The handler that was installed before gets the second one, and it is installed again when the run ends. It
+    may be that of a Spark session, which raises KeyboardInterrupt in the middle of a step, as Python's does.
+    Outside of the main thread, and where no Python function handles the signal, this changes nothing.
     """
     interruption = Interruption()
-    can_catch = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if not can_catch:
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield interruption
         return
 
     def record(number: int, frame: FrameType | None) -> None:
         if interruption.requested:
-            signal.default_int_handler(number, frame)
+            handler(number, frame)
         interruption.requested = True
 
     signal.signal(signal.SIGINT, record)
     try:
         yield interruption
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, handler)

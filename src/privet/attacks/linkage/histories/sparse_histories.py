@@ -73,8 +73,8 @@ class Histories:
 
         Days are numbers, or dates as numpy has them.
         """
-        people, persons = np.unique(np.asarray(person), return_inverse=True)
-        items, numbers = np.unique(np.asarray(item), return_inverse=True)
+        people, persons = np.unique(_to_array("person", person), return_inverse=True)
+        items, numbers = np.unique(_to_array("item", item), return_inverse=True)
         if len(people) == 0:
             raise InvalidArgument(
                 "'person' must name somebody for each entry, got no entry. Give the histories."
@@ -82,8 +82,8 @@ class Histories:
         return cls(
             persons.astype(np.int64),
             numbers.astype(np.int64),
-            None if value is None else np.asarray(value, dtype=np.float64),
-            None if day is None else _to_days(np.asarray(day)),
+            None if value is None else _to_numbers("value", value),
+            None if day is None else _to_numbers("day", day),
             people,
             items,
         )
@@ -181,7 +181,24 @@ def _names(table: PublishedTable, name: str) -> NDArray[Any]:
     return column.values if column.exact is None else column.exact.astype(np.str_)[column.codes - 1]
 
 
-def _to_days(days: NDArray[Any]) -> Numbers:
-    if days.dtype.kind == "M":
-        return np.asarray((days - np.datetime64("1970-01-01")) / np.timedelta64(1, "D"), dtype=np.float64)
-    return days.astype(np.float64)
+def _to_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"'{name}' must have one entry for each entry of the histories, got sequences of different "
+            f"lengths. Give one axis."
+        ) from error
+
+
+def _to_numbers(name: str, values: ArrayLike) -> Numbers:
+    array = _to_array(name, values)
+    if array.dtype.kind == "M":
+        return np.asarray((array - np.datetime64("1970-01-01")) / np.timedelta64(1, "D"), dtype=np.float64)
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"'{name}' must be numbers or dates of numpy, got values of type {array.dtype}. Convert them "
+            f"first."
+        ) from error
