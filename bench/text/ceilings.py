@@ -19,8 +19,18 @@ from torch.nn.functional import cross_entropy
 import privet
 from privet.adjacency import AddRemove, Unit
 from privet.attacks.text import (
-    AuthorLoss, Authors, CanaryExposure, Decoding, LSTMLanguageModel, PromptedExtraction, SequenceLoss, Texts, TorchTokenView,
-    bound_hit_rate, bound_mean_exposure, find_passages,
+    AuthorLoss,
+    Authors,
+    CanaryExposure,
+    Decoding,
+    LSTMLanguageModel,
+    PromptedExtraction,
+    SequenceLoss,
+    Texts,
+    TorchTokenView,
+    bound_hit_rate,
+    bound_mean_exposure,
+    find_passages,
 )  # fmt: skip
 from privet.auditing import OneRun, bound_recoveries
 from privet.canary_formats import CanaryFormat, plant_canaries
@@ -70,7 +80,9 @@ def run(seed, by_user, epsilon):
     if by_user:
         scores = AuthorLoss().run(view, Authors(tuple(sequences), names), coin)
     else:
-        scores = SequenceLoss().run(view, Texts(tuple(map(str, range(len(sequences)))), tuple(sequences)), coin)
+        scores = SequenceLoss().run(
+            view, Texts(tuple(map(str, range(len(sequences)))), tuple(sequences)), coin
+        )
     exposed = CanaryExposure(hit_rank=1).run(view, planted)
     passages = find_passages(sequences, prompt=3, length=3, from_start=True)
     prompted = PromptedExtraction(100, 0.5, Decoding()).run(view, passages, inside[passages.source])
@@ -92,7 +104,9 @@ def show(label, runs, epsilon):
     compared = allowed if claim else 4.0
     for name in runs[0][0]:
         values = np.array([one[0][name] for one in runs])
-        print(f"{label} {name:10s}: bound above {compared:.2f} in {np.sum(values > compared)} of {len(runs)}, largest {values.max():.2f}")
+        print(
+            f"{label} {name:10s}: bound above {compared:.2f} in {np.sum(values > compared)} of {len(runs)}, largest {values.max():.2f}"
+        )
     exposures = np.concatenate([one[2] for one in runs])
     hits = int((exposures >= np.log2(FORMAT.size) - 1e-9).sum())
     lower = beta.ppf(0.001, hits, len(exposures) - hits + 1) if hits else 0.0
@@ -100,8 +114,13 @@ def show(label, runs, epsilon):
     ins, outs = (np.concatenate([one[3][part] for one in runs]) for part in (0, 1))
     said += f"; extracted {ins.mean():.4f} of members, {outs.mean():.4f} of others"
     if claim:
-        most, mean = bound_hit_rate(claim, rank=1, size=FORMAT.size), bound_mean_exposure(claim, size=FORMAT.size, per_bit=2)
-        said += f"; ceilings {most:.4f} and {mean:.2f} bits; exceeded: {lower > most or exposures.mean() > mean}"
+        most, mean = (
+            bound_hit_rate(claim, rank=1, size=FORMAT.size),
+            bound_mean_exposure(claim, size=FORMAT.size, per_bit=2),
+        )
+        said += (
+            f"; ceilings {most:.4f} and {mean:.2f} bits; exceeded: {lower > most or exposures.mean() > mean}"
+        )
     print(said, flush=True)
 
 

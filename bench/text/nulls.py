@@ -18,9 +18,31 @@ from scipy.stats import beta
 from privet.attacks import LiRA
 from privet.attacks.shadows import Sequential, study
 from privet.attacks.text import (
-    AuthorLoss, AuthorRatio, Authors, AuthorShadow, AuthorSplit, CanaryExposure, LSTMLanguageModel, MinK, MinKPlusPlus,
-    NGramModel, PromptedExtraction, RankHistogram, ReferencedAuthors, ReferencedSequences, ReferenceRatio, SequenceLoss,
-    TextRecipe, Texts, WordEncoder, ZlibRatio, encode_texts, find_passages, group_by_author, run_authors, run_together,
+    AuthorLoss,
+    AuthorRatio,
+    Authors,
+    AuthorShadow,
+    AuthorSplit,
+    CanaryExposure,
+    LSTMLanguageModel,
+    MinK,
+    MinKPlusPlus,
+    NGramModel,
+    PromptedExtraction,
+    RankHistogram,
+    ReferencedAuthors,
+    ReferencedSequences,
+    ReferenceRatio,
+    SequenceLoss,
+    TextRecipe,
+    Texts,
+    WordEncoder,
+    ZlibRatio,
+    encode_texts,
+    find_passages,
+    group_by_author,
+    run_authors,
+    run_together,
     sequence_records,
 )  # fmt: skip
 from privet.auditing import OneRun, bound_recoveries
@@ -74,7 +96,9 @@ def of_users(seed, runs):
     mine, _, public = chats(seed, USERS, 5, 5)
     sizes = public.groupby("sender").size()
     people = np.random.default_rng([seed, 32]).permutation(sizes.index[sizes >= 5].to_numpy())
-    own, shadows = (public[public.sender.isin(part)].groupby("sender").head(5) for part in (people[:60], people[60:180]))
+    own, shadows = (
+        public[public.sender.isin(part)].groupby("sender").head(5) for part in (people[:60], people[60:180])
+    )
     encoder = WordEncoder(public_words(public.words[~public.sender.isin(people[:180])], WORDS))
     recipe = make_recipe(encoder)
 
@@ -122,7 +146,10 @@ def main():
         for name, claimed in together.items():
             hits, runs = int(np.sum(claimed)), len(claimed)
             upper = beta.ppf(0.95, hits + 1, runs - hits)
-            print(f"{unit:10s} {name:28s} ε > 0 in {hits} of {runs} runs ({hits / runs:.3f}; at most {upper:.3f})", flush=True)
+            print(
+                f"{unit:10s} {name:28s} ε > 0 in {hits} of {runs} runs ({hits / runs:.3f}; at most {upper:.3f})",
+                flush=True,
+            )
     print(f"{time.process_time() - started:.0f} processor seconds")
 
 

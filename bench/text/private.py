@@ -20,15 +20,28 @@ from torch.nn.functional import cross_entropy
 import privet
 from privet.adjacency import AddRemove, Unit
 from privet.attacks.text import (
-    CanaryExposure, Decoding, PromptedExtraction, TorchTokenView, TransformerLanguageModel, WordEncoder,
-    bound_mean_exposure, compute_blind_exposure, encode_texts, find_passages,
+    CanaryExposure,
+    Decoding,
+    PromptedExtraction,
+    TorchTokenView,
+    TransformerLanguageModel,
+    WordEncoder,
+    bound_mean_exposure,
+    compute_blind_exposure,
+    encode_texts,
+    find_passages,
 )  # fmt: skip
 from privet.auditing import measure_recoveries
 from privet.canary_formats import CanaryFormat, plant_canaries
 from privet.training import LoRA, UserLanguageModel, gather_users, merge_adapters
 
 WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 2000, 32, 4, 1e-5, (1, 4)
-RATES = {("full", "plain"): 1e-3, ("full", "private"): 1e-3, ("LoRA", "plain"): 4e-3, ("LoRA", "private"): 4e-3}
+RATES = {
+    ("full", "plain"): 1e-3,
+    ("full", "private"): 1e-3,
+    ("LoRA", "plain"): 4e-3,
+    ("LoRA", "private"): 4e-3,
+}
 
 
 def public_text():
@@ -103,7 +116,9 @@ class Setting:
     def __init__(self, seed, pretraining):
         draw = np.random.default_rng([seed, 40])
         texts = public_text()
-        self.encoder = WordEncoder((*map(str, range(10)), *(w for w in public_words(texts, WORDS) if w not in set("0123456789"))))
+        self.encoder = WordEncoder(
+            (*map(str, range(10)), *(w for w in public_words(texts, WORDS) if w not in set("0123456789")))
+        )
         self.start = pretrain(self.encoder, texts, pretraining, seed)
         tokens, senders, trained = emails_by_sender(self.encoder, draw)
         inside = np.array([one in trained for one in senders])
@@ -114,13 +129,17 @@ class Setting:
         self.planted = plant_canaries(self.format, count=20, copies=COPIES, controls=200, generator=draw)
         own = [tokens[one] for one in np.flatnonzero(inside)]
         names = [f"sender {senders[one]}" for one in np.flatnonzero(inside)]
-        for place, (text, copies) in enumerate(zip(self.format.write(self.planted.secrets), self.planted.copies, strict=True)):
+        for place, (text, copies) in enumerate(
+            zip(self.format.write(self.planted.secrets), self.planted.copies, strict=True)
+        ):
             if self.planted.coin[place]:
                 own += [text] * int(copies)
                 names += [f"canary {place}"] * int(copies)
         self.users = gather_users(own, names, most_texts=MOST_TEXTS, most_tokens=LENGTH, seed=seed)
         shown = {tuple(row[row >= 0]) for row in self.users.targets.reshape(-1, LENGTH).numpy()}
-        self.passages = find_passages(tokens, prompt=8, length=6, from_start=True, excluded=[self.encoder.unknown])
+        self.passages = find_passages(
+            tokens, prompt=8, length=6, from_start=True, excluded=[self.encoder.unknown]
+        )
         self.members = np.array([tuple(tokens[one][1 : LENGTH + 1]) in shown for one in self.passages.source])
 
     def perplexity(self, model):
@@ -169,11 +188,16 @@ def run(seed, options):
                 continue
             exposures, extraction = setting.leaks(model)
             controls = exposures.found.exposures.estimates[len(setting.planted) :]
-            each = "; ".join(f"{one.copies} copies {one.mean:.2f} ± {one.deviation / np.sqrt(one.canaries):.2f}" for one in exposures.by_copies)
+            each = "; ".join(
+                f"{one.copies} copies {one.mean:.2f} ± {one.deviation / np.sqrt(one.canaries):.2f}"
+                for one in exposures.by_copies
+            )
             print(f"    exposure: {each}; controls {controls.mean():.2f} ± {controls.std() / np.sqrt(len(controls)):.2f}, theory "
                   f"{compute_blind_exposure(setting.format.size):.2f}; extraction: {extraction}", flush=True)  # fmt: skip
             if trained is not None:
-                ceiling = bound_mean_exposure(trained.guarantee(), size=setting.format.size, copies=1, per_bit=2)
+                ceiling = bound_mean_exposure(
+                    trained.guarantee(), size=setting.format.size, copies=1, per_bit=2
+                )
                 print(f"    ceiling of the mean exposure of a user's secret: {ceiling:.1f} bits", flush=True)
 
 

@@ -35,7 +35,9 @@ def make(packages, name):
     transformers = packages.transformers
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, f"{kind}Config")(**(SIZES | extra)))
+        return getattr(transformers, f"{kind}ForCausalLM")(
+            getattr(transformers, f"{kind}Config")(**(SIZES | extra))
+        )
 
 
 def draw_sequences(count=12):
@@ -65,7 +67,9 @@ def test_every_kind_gives_its_own_loss(packages, name, dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Llama, no begin and no end", "Llama, tied, two ends", "Gemma 2, short window"])
+@pytest.mark.parametrize(
+    "name", ["Llama, no begin and no end", "Llama, tied, two ends", "Gemma 2, short window"]
+)
 def test_every_attack_takes_them(packages, name):
     view = TorchTokenView(make(packages, name), batch_tokens=500)
     given = [one for one in draw_sequences(20) if len(one) >= 12]
@@ -75,7 +79,9 @@ def test_every_attack_takes_them(packages, name):
     format = CanaryFormat(np.array([1, 7, 8]), (np.arange(10, 20),) * 2)
     planted = plant_canaries(format, count=6, copies=(1,), controls=10, generator=np.random.default_rng(0))
     assert CanaryExposure().run(view, planted).found.exposures.estimates.shape == (16,)
-    written = generate(view, [np.array([1, 2, 3])], length=5, decoding=Decoding(), generator=np.random.default_rng(0))
+    written = generate(
+        view, [np.array([1, 2, 3])], length=5, decoding=Decoding(), generator=np.random.default_rng(0)
+    )
     assert len(written[0]) <= 5
 
 
