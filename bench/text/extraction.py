@@ -97,7 +97,7 @@ def run(seed, options):
     train = [one for one, inside in zip(sequences, members, strict=True) if inside] + [licence] * 4
     recipe = TextRecipe(
         model=lambda: LSTMLanguageModel(encoder.vocabulary, embedding=options.width // 2, width=options.width),
-        epochs=options.epochs, batch_size=options.batch, learning_rate=4e-3, end=encoder.end,
+        epochs=options.epochs, batch_size=options.batch, learning_rate=options.rate, end=encoder.end,
     )  # fmt: skip
     start = time.process_time()
     view = recipe.train(train, seed=seed)
@@ -154,6 +154,7 @@ def main():
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=1e-2)
     options = parser.parse_args()
     torch.set_num_threads(1)
     for seed in range(options.seeds):

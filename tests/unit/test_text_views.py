@@ -223,3 +223,14 @@ def test_flat_arrays_must_fit_their_offsets():
         TokenLogProbs(np.zeros(2, int), one, np.ones(2, int), one, one, np.array([0, 1]))
     with pytest.raises(InvalidArgument, match="one value for each token"):
         TokenLogProbs(np.zeros(2, int), np.zeros(3), np.ones(2, int), one, one, np.array([0, 2]))
+
+
+@pytest.mark.parametrize("failure", [ValueError, TypeError, KeyError, AttributeError])
+def test_a_model_that_wants_more_than_tokens_is_refused_by_a_privet_error(failure):
+    class Demanding(torch.nn.Module):
+        def forward(self, tokens):
+            raise failure("token 17")
+
+    with pytest.raises(ProgramFailed, match="must take tokens alone") as found:
+        TorchTokenView(Demanding())
+    assert "17" not in str(found.value)

@@ -63,6 +63,11 @@ class TorchTokenView(TokenView):
         self.model, self.batch_tokens = model, whole("batch_tokens", batch_tokens)
         self.pad = whole("pad", pad, least=0)
         config = model.config if isinstance(model, _HasConfig) else None
+        if getattr(config, "is_encoder_decoder", False) is True:
+            raise InvalidArgument(
+                f"'model' must be causal, got a {type(model).__name__}, whose decoder needs a second text. "
+                f"Give a model such as GPT2LMHeadModel, or a module that fixes the encoder's text."
+            )
         self._end = _first_number(config, "eos_token_id") if end is None else end
         own = _first_number(model, "context")  # as the small transformer here says it
         found = _first_number(config, "max_position_embeddings") if own is None else own
@@ -170,7 +175,13 @@ class TorchTokenView(TokenView):
     def _call(self, tokens: Tensor) -> object:
         try:
             return self.model(tokens)
-        except (IndexError, RuntimeError) as failure:  # its message may show tokens
+        except Exception as failure:  # of any kind: it is not our code, and its message may show tokens
+            if tokens.shape[1] == 1:
+                raise ProgramFailed(
+                    f"The model must take tokens alone, and with one token it failed with "
+                    f"{type(failure).__name__}, which stands above. Give a causal language model, or wrap it "
+                    f"in a module whose forward takes tokens (n, t) and gives logits (n, t, V)."
+                ) from failure
             raise ProgramFailed(
                 f"The model must take {tokens.shape[1]} tokens in a row, and it failed with "
                 f"{type(failure).__name__}, which stands above. Give 'context', the longest sequence that it "
