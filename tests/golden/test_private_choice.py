@@ -72,6 +72,7 @@ def test_pure_runs_cost_two_plus_eta_times_epsilon(shape):
     assert 0.97 * (2 + shape) * 0.5 < found <= (2 + shape) * 0.5 * 1.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [3.0])
 def test_the_profile_of_koskela_redberg_and_wang_is_not_smaller(mean):
     """δ(ε) ≤ m δ₁(ε₁) with ε = ε₁ + m (TV bound): their Theorem 10 for Poisson, with the best split."""

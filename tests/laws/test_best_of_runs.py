@@ -72,7 +72,7 @@ def test_random_mechanisms_stay_below_the_claim(event):
     check_claim(event, [(p @ channel, q @ channel) for channel in channels])
 
 
-@pytest.mark.parametrize("law", [1, pytest.param(3, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("law", [1, *(pytest.param(law, marks=pytest.mark.slow) for law in (3, 4))])
 def test_candidates_that_differ_stay_below_the_claim(law):
     """Which candidate ran is part of the result, so a score may use it."""
     event = laws_of(Opaque(epsilon=0.3), Opaque(epsilon=1.0))[law]
@@ -131,6 +131,7 @@ def test_a_mean_that_is_halved_is_found(monkeypatch):
         check_claim(event, [worst_pair(0.7, 0.05)])
 
 
+@pytest.mark.slow
 def test_both_orders_of_neighbours_count():
     """Sampled runs leak more in one order; the best of them is bounded in both."""
     run = events.dp_sgd(noise_multiplier=0.8, sampling_rate=0.1, steps=4)
@@ -145,6 +146,7 @@ def test_documents_keep_the_event():
         assert event_from_json(event_to_json(event)) == event
 
 
+@pytest.mark.slow
 def test_one_unit_exchanged_costs_more():
     event = BestOfPoisson((Gaussian(4.0),), 5.0)
     added, exchanged = (account(event, adjacency=a).epsilon(delta=1e-6) for a in (AddRemove(), ReplaceOne()))
