@@ -43,6 +43,7 @@ _MODULES = {
     "accounting": "",
     "attacks": "",
     "auditing": "",
+    "defending": "",
     "events": "",
     "errors": "",
     "learning": "",
@@ -53,7 +54,17 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    from privet import accounting, attacks, auditing, errors, events, mechanisms, releasing, reporting
+    from privet import (
+        accounting,
+        attacks,
+        auditing,
+        defending,
+        errors,
+        events,
+        mechanisms,
+        releasing,
+        reporting,
+    )
     from privet import learning as learning
     from privet import training as training
     from privet.accounting import (
@@ -101,6 +112,7 @@ __all__ = [
     "audit_scores",
     "auditing",
     "calibrate",
+    "defending",
     "dp_sgd",
     "errors",
     "events",
