@@ -1,10 +1,10 @@
 """Private fine-tuning of a small transformer on e-mails with the sender as the unit, beside plain fine-tuning for the same steps.
 
-    python bench/text/private.py [--seeds 1 2] [--steps 60] [--epsilon 8]
+    python bench/text/private.py [--seeds 1 2] [--steps 30] [--epsilon 8]
 
-A transformer of words learns public text first: film reviews, chats, text messages. Then it learns e-mails of some 800 senders, half
-of each form by LoRA and in full, plainly and privately, with the same lots and as many steps. Perplexity is that of a word of
-held-out senders' mail. Each canary is a user of its own, with one or four copies of a secret of four digits; a coin decides who is in.
+A transformer of words learns public text first: film reviews and text messages. Then it learns e-mails of some 800 senders,
+by LoRA and in full, plainly and privately, with the same lots and as many steps. Perplexity is that of a word of
+held-out senders' mail. Each canary is a user of its own, with one or two copies of a secret of four digits; a coin decides who is in.
 Extraction asks for the next six words of mails, members beside senders that were left out. Learning rates were chosen on seed 0.
 """
 
@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import torch
-from corpora import chats, load, public_words, words_of
+from corpora import load, public_words, words_of
 from torch.nn.functional import cross_entropy
 
 import privet
@@ -35,7 +35,7 @@ from privet.auditing import measure_recoveries
 from privet.canary_formats import CanaryFormat, plant_canaries
 from privet.training import LoRA, UserLanguageModel, gather_users, merge_adapters
 
-WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 2000, 32, 4, 1e-5, (1, 4)
+WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 500, 16, 2, 1e-5, (1, 2)
 RATES = {
     ("full", "plain"): 1e-3,
     ("full", "private"): 1e-3,
@@ -45,11 +45,9 @@ RATES = {
 
 
 def public_text():
-    """Words of film reviews, chats and text messages."""
-    reviews = [words_of(text) for text in load("imdb_reviews_20k").text.sample(4000, random_state=0)]
-    _, _, chat = chats(0, users=1, trained=1, other=1)
-    messages = [words_of(text) for text in load("sms_spam").text]
-    return reviews + chat.words.sample(20_000, random_state=0).tolist() + messages
+    """Words of film reviews and of text messages."""
+    reviews = [words_of(text) for text in load("imdb_reviews_20k").text.sample(1500, random_state=0)]
+    return reviews + [words_of(text) for text in load("sms_spam").text]
 
 
 def emails_by_sender(encoder, generator):
@@ -91,7 +89,7 @@ def pretrain(encoder, texts, steps, seed):
     rows = encode_texts(encoder, texts, end=encoder.end, longest=400)
     flow = torch.from_numpy(np.concatenate(rows))
     torch.manual_seed(seed)
-    model = TransformerLanguageModel(encoder.vocabulary, context=LENGTH + 8, width=64, heads=4, layers=2)
+    model = TransformerLanguageModel(encoder.vocabulary, context=LENGTH + 8, width=48, heads=4, layers=2)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
     draw = np.random.default_rng([seed, 42])
@@ -204,12 +202,12 @@ def run(seed, options):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
-    arguments.add_argument("--steps", type=int, default=60)
-    arguments.add_argument("--lot", type=int, default=400)
+    arguments.add_argument("--steps", type=int, default=30)
+    arguments.add_argument("--lot", type=int, default=256)
     arguments.add_argument("--clip", type=float, default=0.5)
     arguments.add_argument("--epsilon", type=float, default=8.0)
     arguments.add_argument("--rate", type=float, default=None)
-    arguments.add_argument("--pretraining", type=int, default=1500)
+    arguments.add_argument("--pretraining", type=int, default=500)
     arguments.add_argument("--forms", nargs="+", default=["LoRA", "full"])
     arguments.add_argument("--kinds", nargs="+", default=["plain", "private"])
     arguments.add_argument("--quick", action="store_true")
