@@ -76,9 +76,9 @@ def prepare(name: str):
         x = (pictures.astype(np.float32) / 255 - 0.5) / 0.25
         y = np.concatenate([data["y_train"], data["y_test"][:2000]]).astype(np.int64)
         rows, recipe, canaries, models = (
-            3000,
-            TorchRecipe(model=_cnn, epochs=15, batch_size=64, learning_rate=0.03),
-            150,
+            1600,
+            TorchRecipe(model=_cnn, epochs=20, batch_size=32, learning_rate=0.03),
+            80,
             8,
         )
         x, y = x[-5000:], y[-5000:]
@@ -87,9 +87,9 @@ def prepare(name: str):
         y = y - y.min()
         rows, recipe, canaries, models = (
             3500,
-            TorchRecipe(model=_mlp(446, 30), epochs=30, batch_size=64, learning_rate=0.05),
+            TorchRecipe(model=_mlp(446, 30), epochs=20, batch_size=64, learning_rate=0.05),
             100,
-            16,
+            8,
         )
     else:
         bits = data[next(key for key in data if data[key].ndim == 2)]
@@ -97,11 +97,11 @@ def prepare(name: str):
         y = data["y100"].astype(np.int64)
         rows, recipe, canaries, models = (
             4000,
-            TorchRecipe(model=_mlp(600, 100), epochs=30, batch_size=64, learning_rate=0.05),
+            TorchRecipe(model=_mlp(600, 100), epochs=20, batch_size=64, learning_rate=0.05),
             100,
             8,
         )
-    order = order.permutation(len(y))[: rows + 1500]
+    order = order.permutation(len(y))[: rows + (1500 if name != "cifar10" else 800)]
     x, y = x[order], y[order]
     game = prepare_game(
         Records(x[:rows], y[:rows]), test=Records(x[rows:], y[rows:]), canaries=canaries, seed=1

@@ -1,14 +1,15 @@
 """The same question to every engine on tables that grow: 10⁵ to 10⁸ rows, one core, a fresh process each time.
 
     python bench/release/scaling.py [--rows 1e5,1e6,1e7,1e8] [--engines polars,duckdb,spark,postgres] [--folder /tmp/privet-scaling]
-                                    [--most spark=1e7,postgres=1e7] [--core 0] [--markdown docs/scaling.md]
+                                    [--most spark=1e7,postgres=1e7] [--gigabytes 3] [--core 0] [--markdown docs/scaling.md]
 
 The question is that of ``run.py``: for each of 1,000 public keys the number of rows and the sum of a clamped value, where a person
 counts in at most 5 keys and for at most 2 rows in each. Shown are the seconds of the second of two answers (so that a JVM is warm;
 an answer that took longer than five minutes is not asked for again), the processor seconds of all processes that work on it, also of
 the server, and the peak memory of the process that asks. The coins are the same, and all answers must be. It needs Java for
 Spark, and PostgreSQL; an engine that is missing is left out, with the reason. What was measured is kept in the folder, so that
-sizes and engines can be asked one after the other; a size and an engine that are asked again replace what was there.
+sizes and engines can be asked one after the other; a size and an engine that are asked again replace what was there. ``--gigabytes``
+limits the memory of DuckDB and of Spark's JVM; without it DuckDB takes what it likes, and the JVM 3.
 """
 
 import argparse
@@ -97,7 +98,19 @@ def load_servers():
     return module
 
 
-def open_table(engine, path, held):
+def limit_duckdb(gigabytes):
+    """Every connection of this process keeps to so much memory, and spills what is more to disk."""
+    import duckdb
+
+    connect = duckdb.connect
+
+    def connect_within(database, config):
+        return connect(database, config={**config, "memory_limit": f"{gigabytes:g}GB"})
+
+    duckdb.connect = connect_within
+
+
+def open_table(engine, path, held, gigabytes):
     """The data that a plan takes, and the process of a server that is no child of this one."""
     if engine == "polars":
         from privet.releasing.engines.polars_engine import PolarsEngine
@@ -106,10 +119,14 @@ def open_table(engine, path, held):
     if engine == "duckdb":
         from privet.releasing.engines.duckdb_engine import DuckDBEngine
 
+        if gigabytes:
+            limit_duckdb(gigabytes)
         return DuckDBEngine(path), None
     servers = load_servers()
     if engine == "spark":
-        session = held.enter_context(servers.open_spark(threads=1, memory="3g", short=False))
+        session = held.enter_context(
+            servers.open_spark(threads=1, memory=f"{gigabytes or 3:g}g", short=False)
+        )
         return session.read.parquet(str(path)), None
     address = held.enter_context(
         servers.open_postgres(shared_buffers="512MB", work_mem="256MB", max_wal_size="4GB")
@@ -155,7 +172,7 @@ def processor_seconds(*roots):
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def answer_once(engine, path, core):
+def answer_once(engine, path, core, gigabytes):
     """One engine on one table: what the child process does."""
     from privet.randomness import SeededNoise
 
@@ -163,7 +180,7 @@ def answer_once(engine, path, core):
     plan = make_plan()
     plan.quote()
     with ExitStack() as held:
-        data, server = open_table(engine, path, held)
+        data, server = open_table(engine, path, held, gigabytes)
         seconds, work = [], []
         while len(seconds) < 2 and (not seconds or seconds[0] < LONG):
             begun, spent = time.monotonic(), processor_seconds(os.getpid(), server)
@@ -175,8 +192,9 @@ def answer_once(engine, path, core):
     print(json.dumps({"seconds": seconds[-1], "work": work[-1], "memory": memory, "check": check.hex()}))
 
 
-def ask(engine, path, core):
+def ask(engine, path, core, gigabytes):
     words = [sys.executable, "-W", "ignore", __file__, "--core", str(core), "--one", engine, str(path)]
+    words += ["--gigabytes", str(gigabytes)] if gigabytes else []
     limits = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **limits})
     if done.returncode:
@@ -223,11 +241,12 @@ def main():
     parser.add_argument("--most", default="spark=1e7,postgres=1e7", help="the largest table of an engine")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/privet-scaling"))
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--gigabytes", type=float, help="memory of DuckDB and of Spark's JVM")
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--one", nargs=2)
     options = parser.parse_args()
     if options.one:
-        answer_once(options.one[0], Path(options.one[1]), options.core)
+        answer_once(options.one[0], Path(options.one[1]), options.core, options.gigabytes)
         return
     sizes = [int(float(word)) for word in options.rows.split(",")]
     engines = options.engines.split(",")
@@ -238,7 +257,7 @@ def main():
         path = make_table(rows, options.folder)
         for engine in engines:
             if rows <= most.get(engine, 1e12):
-                one = {**ask(engine, path, options.core), "load": os.getloadavg()[0]}
+                one = {**ask(engine, path, options.core, options.gigabytes), "load": os.getloadavg()[0]}
                 print(engine, rows, one, flush=True)
                 (options.folder / f"{engine}-{rows}.json").write_text(json.dumps(one))
     found = {}

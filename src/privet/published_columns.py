@@ -152,6 +152,8 @@ def _convert_numbers(present: list[Any]) -> NDArray[Any] | None:
     numbers = (bool, int, float, Decimal, np.integer, np.floating, np.bool_)
     if not present or not all(isinstance(item, numbers) for item in present):
         return None
+    if any(isinstance(item, np.timedelta64) for item in present):  # numpy calls it a whole number
+        return None
     plain = [item.item() if isinstance(item, np.generic) else item for item in present]
     try:
         floats = [float(item) for item in plain]
@@ -163,14 +165,26 @@ def _convert_numbers(present: list[Any]) -> NDArray[Any] | None:
 
 def _convert_dates(present: list[Any]) -> NDArray[Any] | None:
     """The values as dates or times, those with a time zone in UTC; None where one of them is none."""
-    if not present or not all(isinstance(item, datetime.date) for item in present):
+    if not present or not all(isinstance(item, (datetime.date, np.datetime64)) for item in present):
         return None
+    if any(isinstance(item, np.datetime64) for item in present):
+        return _convert_numpy_dates(present)
     zones = {isinstance(item, datetime.datetime) and item.tzinfo is not None for item in present}
     if len(zones) > 1:
         return None
     if zones == {True}:
         present = [item.astimezone(datetime.UTC).replace(tzinfo=None) for item in present]
     return np.array(present, dtype="datetime64[us]")
+
+
+def _convert_numpy_dates(present: list[Any]) -> NDArray[Any] | None:
+    """Dates of numpy, also beside those of Python, in their finest unit; None where that loses one."""
+    if any(isinstance(item, datetime.datetime) and item.tzinfo is not None for item in present):
+        return None
+    single = [np.datetime64(item) for item in present]
+    found = np.array(single)
+    exact = all(item == again for item, again in zip(single, found, strict=True))
+    return found if exact else None
 
 
 def _is_missing(value: object) -> bool:

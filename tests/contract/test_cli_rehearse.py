@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from privet.cli import main
+from privet.cli import main, release_rehearsal
+from privet.cli.output import fixed_up
 
 pytest.importorskip("polars")
 
@@ -54,13 +55,24 @@ def test_a_rehearsal_reads_no_row_and_spends_nothing(table, tmp_path, capsys):
             assert attack["success"]["lower"] <= attack["ceiling"]
 
 
-def test_the_text_says_what_an_attacker_would_get(tmp_path, capsys):
+def test_the_text_says_what_an_attacker_would_get(tmp_path, capsys, monkeypatch):
+    """The ceiling that is shown is the sure one: at the measured baseline, a tight attack is above it every other time."""
+    made, rehearse = [], release_rehearsal.rehearse_plan
+
+    def keep(plan, **options):
+        made.append(rehearse(plan, **options))
+        return made[0]
+
+    monkeypatch.setattr(release_rehearsal, "rehearse_plan", keep)
     assert main(words(tmp_path / "missing.csv", "--rehearse", "--population", "10")) == 0
     said = capsys.readouterr().out
     assert "No row was read, and nothing was spent." in said
     assert "At ε = 1 the attack" in said
     assert "public bounds and keys" in said
     assert list(tmp_path.iterdir()) == []
+    results = [result for level in made[0].levels for result in level.results]
+    shown = [line.rpartition("≤ ")[2] for line in said.splitlines() if "≤ " in line]
+    assert sorted(shown) == sorted(f"{fixed_up(100 * result.sure_ceiling, 1)} %" for result in results)
 
 
 def test_a_quote_and_a_rehearsal_are_asked_for_one_by_one(tmp_path, capsys):

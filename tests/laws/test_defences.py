@@ -210,7 +210,7 @@ def test_refusals():
     assert torch.is_grad_enabled()
 
 
-@pytest.mark.parametrize("distortion", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("distortion", [0.0, 0.5])
 def test_memguard_keeps_the_label_and_its_budget(distortion):
     """The mean distortion of 200 answers is at most the budget in expectation; each is at most 2, so 0.3 above it has a chance below 2 %."""
     logs = log_confidences()
@@ -247,7 +247,7 @@ def test_a_student_of_selena_does_not_learn_a_wrong_label_of_one_record():
     labels = np.repeat(np.arange(4), 30)
     wrong = labels.copy()
     wrong[::30] = (labels[::30] + 1) % 4
-    recipe = TorchRecipe(model=make_model, epochs=60, batch_size=32, learning_rate=0.2)
+    recipe = TorchRecipe(model=make_model, epochs=40, batch_size=32, learning_rate=0.2)
     plain = recipe.fit(rows, wrong, 0).confidences(rows)
     student = SELENA(4, 1).protect(recipe).fit(rows, wrong, 0).confidences(rows)
     places = np.arange(0, 120, 30)
@@ -265,8 +265,9 @@ def test_hamp_answers_with_the_entropy_that_was_asked_for_and_keeps_labels():
     assert np.abs(masked.confidences(ROWS) - plain.confidences(ROWS)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_relaxloss_keeps_the_training_loss_near_its_level():
-    recipe = TorchRecipe(model=make_model, epochs=60, batch_size=32, learning_rate=0.1)
+    recipe = TorchRecipe(model=make_model, epochs=40, batch_size=32, learning_rate=0.1)
     of_label = np.arange(len(ROWS)), LABELS
     plain = -recipe.fit(ROWS, LABELS, 0).log_confidences(ROWS)[of_label].mean()
     relaxed = -RelaxLoss(0.6).protect(recipe).fit(ROWS, LABELS, 0).log_confidences(ROWS)[of_label].mean()
@@ -285,6 +286,7 @@ def test_adversarial_regularization_keeps_its_reference_records_apart():
     assert np.isfinite(first).all()
 
 
+@pytest.mark.slow
 def test_distillation_teaches_what_the_teacher_answers():
     recipe = TorchRecipe(model=make_model, epochs=20, batch_size=32, learning_rate=0.1)
     student = Distillation(2.0).protect(recipe).fit(ROWS, LABELS, 1)

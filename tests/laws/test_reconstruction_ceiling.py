@@ -13,22 +13,29 @@ import numpy as np
 import pytest
 
 from privet.accounting import account
+from privet.adjacency import AddRemove
 from privet.attacks import see
 from privet.attacks.reconstruction import (
     Averaging,
+    ConsistentTables,
     Differencing,
     KnownOthers,
     LeastSquares,
     LinearProgram,
     ModelDifferencing,
     ModelPair,
+    PeopleColumns,
+    PeopleGroup,
+    PublishedStatistic,
     SecretNumber,
     SubsetSums,
 )
 from privet.auditing import measure_recoveries
 from privet.auditing.proportions import at_least
+from privet.events import Opaque
 from privet.ledger import Entry, Ledger
 from privet.randomness import SeededNoise
+from privet.recoveries import Recoveries
 from privet.releasing import Budget, ReleasePlan, Sum
 from privet.releasing.simulated_releases import simulate_releases
 from privet.scores import Records
@@ -147,16 +154,37 @@ def test_two_hundred_releases_stay_below_the_ceiling(attack, epsilon, delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
-def test_two_private_models_with_and_without_a_person(epsilon):
-    """200 pairs of private logistic regressions; the label of the person is a fair coin.
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_tables_that_agree_with_noisy_counts(epsilon):
+    """200 blocks of six people. A coin decides whether a seventh is in; discrete Laplace noise on the count of every cell
+    is ε-private for one person more or fewer. A hit: their row is in the table that was solved for."""
+    generator = np.random.default_rng(6)
+    attack = ConsistentTables(PeopleColumns({"sex": ("f", "m")}, "age", 0, 3))
+    cells = [(sex, age) for sex in ("f", "m") for age in range(4)]
+    success = 1 - np.exp(-epsilon)
+    hits, members = [], generator.random(200) < 0.5
+    for inside in members.tolist():
+        *others, target = generator.integers(0, len(cells), 7).tolist()
+        counts = np.bincount([*others, *([target] if inside else [])], minlength=len(cells))
+        noisy = counts + generator.geometric(success, len(cells)) - generator.geometric(success, len(cells))
+        published = [
+            PublishedStatistic(PeopleGroup({"sex": sex}, lower=age, upper=age), count=int(count))
+            for (sex, age), count in zip(cells, np.maximum(noisy, 0), strict=True)
+        ]
+        published.append(PublishedStatistic(PeopleGroup(), count=int(np.maximum(noisy, 0).sum())))
+        hits.append(cells[target] in attack.solve(published))
+    found = Recoveries(attack.name, attack.adversary, "the row is in the table", np.array(hits), members)
+    measured = measure_recoveries(found, confidence=1 - SURE)
+    claim = account(Opaque(epsilon=epsilon), adjacency=AddRemove())
+    assert not measured.is_above_ceiling(claim)
+    assert measured.ceiling(claim) < 1
+    assert epsilon < 1 or measured.success.value > measured.baseline.value
 
-    Only the second model saw the person, so its ledger is the claim; the labels 0 and 1 of one record are an
-    exchange.
-    """
+
+def private_regression(epsilon):
+    """A function that fits a private logistic regression."""
     learning = pytest.importorskip("privet.learning", reason="the models are private estimators")
-    generator, noise = np.random.default_rng(5), SeededNoise(5)
-    pairs, rows, labels = [], [], generator.integers(0, 2, 200)
+    noise = SeededNoise(5)
 
     def fit(inputs, classes):
         model = learning.LogisticRegression(
@@ -169,6 +197,40 @@ def test_two_private_models_with_and_without_a_person(epsilon):
         )
         return model.fit(inputs, classes)
 
+    return fit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_which_of_ten_came_in_between_two_private_models(epsilon):
+    """200 pairs of private logistic regressions. Only the second saw the person, one of ten candidates at random."""
+    generator, fit = np.random.default_rng(7), private_regression(epsilon)
+    inputs = generator.normal(size=(10, 3))
+    candidates = Records(inputs, (inputs[:, 0] < 0).astype(int))  # against what the others say
+    pairs, truths = [], generator.integers(0, 10, 200)
+    for truth in truths.tolist():
+        others = generator.normal(size=(40, 3))
+        classes = (others[:, 0] > 0).astype(int)
+        before = fit(others, classes)
+        after = fit(np.vstack([others, inputs[truth]]), np.append(classes, candidates.labels[truth]))
+        pairs.append(ModelPair(see(before), see(after)))
+    found = ModelDifferencing().run_records(pairs, candidates, truths)
+    measured = measure_recoveries(found)
+    assert measured.baseline.value == pytest.approx(0.1)
+    ceiling = measured.ceiling(account(after.ledger_))
+    assert not surely_above(found.hits, ceiling)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_two_private_models_with_and_without_a_person(epsilon):
+    """200 pairs of private logistic regressions; the label of the person is a fair coin.
+
+    Only the second model saw the person, so its ledger is the claim; the labels 0 and 1 of one record are an
+    exchange.
+    """
+    generator, fit = np.random.default_rng(5), private_regression(epsilon)
+    pairs, rows, labels = [], [], generator.integers(0, 2, 200)
     for label in labels.tolist():
         inputs = generator.normal(size=(41, 3))
         classes = (inputs[:, 0] > 0).astype(int)

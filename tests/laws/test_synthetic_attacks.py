@@ -109,7 +109,7 @@ def check_ceiling(found, claim):
 
 @pytest.mark.parametrize("mechanism", [mwem(1.0), mst(1.0)], ids=["MWEM", "MST"])
 def test_no_attack_on_a_private_table_is_above_its_ceiling(mechanism):
-    check_ceiling(*attack_releases(mechanism, 6, seed=1))
+    check_ceiling(*attack_releases(mechanism, 3, seed=1))
 
 
 @pytest.mark.slow
@@ -168,9 +168,9 @@ def false_alarms(count, seed, draw):
 
 @pytest.mark.parametrize("draw", [mixed, population])
 def test_a_generator_that_saw_nobody_is_not_accused(draw):
-    alarms = false_alarms(12, 5, draw)
+    alarms = false_alarms(6, 5, draw)
     assert len(alarms) >= 8
-    assert max(alarms.values()) <= binom.ppf(1 - SURE, 12, 0.05), dict(alarms)
+    assert max(alarms.values()) <= binom.ppf(1 - SURE, 6, 0.05), dict(alarms)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from privet.events import Gaussian
 from privet.reporting.caution import audit_badge
 from privet.reporting.documents.report_json import document, read_document
 from privet.reporting.facts import Standing
+from privet.reporting.table_words import table_advice
 
 COINS = np.random.default_rng(8)
 ROWS = 400
@@ -144,6 +145,11 @@ BAD = {
     "a key that one table lacks": ({}, {"other": {"age": [40]}, "key": "id"}, "not in 'other'"),
     "a second table without a key": ({}, {"other": PEOPLE}, "given together, got only other"),
     "an original without a control": ({}, {"original": PEOPLE}, "given together, got only original"),
+    "a second table beside a ledger": (
+        {},
+        {"ledger": LEDGER, "other": PEOPLE, "key": "id", "original": PEOPLE, "control": PEOPLE},
+        "'other' cannot be given with a ledger",
+    ),
     "a ledger alone": ({}, {"ledger": LEDGER}, "must be given with a ledger"),
     "a fraction above 1": ({}, {"sampling_fraction": 5.0}, "'sampling_fraction' must be above 0"),
     "a set of no columns": ({}, {"largest_set": 0}, "'largest_set' must be"),
@@ -256,19 +262,69 @@ class TestCommand:
             ([], "at least one quasi-identifier"),
             (["--quasi", "zap"], "It has 'id', 'zip', 'age', 'sex', 'disease'"),
             (["--quasi", "zip", "--with", "nowhere.csv", "--key", "id"], "'other' must be a table or a file"),
+            (["--quasi", "zip", "--secret", "id"], "it is a key"),
+            (["--quasi", "zip", "--with", "{shoes}", "--key", "id"], "besides the key"),
+            (
+                ["--quasi", ",".join(f"c{number}" for number in range(10_000))],
+                "at most 100 columns, got 10,000",
+            ),
         ],
     )
     def test_refusals(self, file, capsys, words, sentence):
+        shoes = file.with_name("shoes.csv")
+        shoes.write_text("id,shoe\n1,40\n2,41\n", encoding="utf-8")
+        words = [str(shoes) if word == "{shoes}" else word for word in words]
         assert main(["audit-table", str(file), *words]) == 2
-        assert sentence in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
 
-    @pytest.mark.parametrize("content", ["", "\n", "zip,age\n", "zip,zip\n1,2\n"])
-    def test_files_that_hold_no_table(self, capsys, content, tmp_path):
+    @pytest.mark.parametrize(
+        ("content", "sentence"),
+        [
+            ("", "is empty"),
+            ("\n", "first line names its columns"),
+            ("zip,age\n", "at least 2 rows, got 0"),
+            ("zip,age\n1,2\n", "at least 2 rows, got 1"),
+            ("zip,age\n1,2\n1,3\n", "all rows are equal"),
+            ("zip,age\n,2\n,3\n", "missing in every row"),
+            ("zip,zip\n1,2\n", "each differently"),
+            ("zip;age\n1;2\n3;4\n", "commas between its columns, and 'odd.csv' seems to have ';'"),
+            ("zip\tage\n1\t2\n3\t4\n", "seems to have '\\t'"),
+        ],
+    )
+    def test_files_that_hold_no_table(self, capsys, content, sentence, tmp_path):
         pytest.importorskip("polars")
         path = Path(tmp_path, "odd.csv")
         path.write_text(content, encoding="utf-8")
         assert main(["audit-table", str(path), "--quasi", "zip"]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("name", "encoding", "sentence"),
+        [
+            ("table.xlsx", "utf-8", "'table' must be a .csv or .parquet file"),
+            ("table", "utf-8", ".csv or .parquet"),
+            ("table.csv", "utf-16", "in UTF-8"),
+        ],
+    )
+    def test_files_of_another_format(self, capsys, name, encoding, sentence, tmp_path):
+        pytest.importorskip("polars")
+        path = tmp_path / name
+        path.write_text("zip,age\n1,2\n3,4\n", encoding=encoding)
+        assert main(["audit-table", str(path), "--quasi", "zip"]) == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_advice_begins_with_the_fewest_columns_that_single_people_out():
+    """A birth date that alone makes everybody unique is named alone, and not beside a column that adds nothing."""
+    report = audit(
+        {"sex": np.arange(90) % 2, "birth": np.arange(90) % 88}, quasi=["sex", "birth"], secret=None
+    )
+    advice = " ".join(piece.why for piece in table_advice(report.audits[0]))
+    assert "Begin with birth (95.6\xa0% unique by it)" in advice
 
 
 def test_no_form_of_a_report_on_a_table_speaks_of_training(tmp_path):
@@ -277,6 +333,11 @@ def test_no_form_of_a_report_on_a_table_speaks_of_training(tmp_path):
     for ending in ("html", "md", "dpia.html", "pia.json"):
         text = report.save(tmp_path / f"report.{ending}").read_text(encoding="utf-8")
         assert "are unique by zip, age, sex" in text
-        for sentence in ("that it was trained on", "scored records were trained", "Train with differential"):
+        for sentence in (
+            "that it was trained on",
+            "scored records were trained",
+            "Train with differential",
+            "same model",
+        ):
             assert sentence not in text
     assert "Quasi-identifier" in (tmp_path / "report.html").read_text(encoding="utf-8")

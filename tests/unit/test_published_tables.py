@@ -61,6 +61,19 @@ def test_every_form_of_a_table_has_the_same_codes(form):
     assert table["real"].missing.tolist() == [False, True, True, False]
 
 
+def test_dates_and_durations_of_numpy_in_a_list_are_those_of_an_array():
+    """A list of numpy's dates has the dates; numpy calls a duration a whole number, and it is text here."""
+    days = np.array(["2020-01-02", "NaT", "2019-05-05", "2020-01-02T12"], dtype="datetime64[ns]")
+    table = PublishedTable.of({"array": days, "list": list(days), "mixed": [*days[:3], dt.date(2020, 1, 2)]})
+    assert {column.kind for column in table.columns} == {ValueKind.DATE}
+    assert table["list"].codes.tolist() == table["array"].codes.tolist() == [2, 0, 1, 3]
+    assert table["mixed"].codes.tolist() == [2, 0, 1, 2]
+    for unit in ("s", "D", "ns"):
+        spans = np.array([1, 2, 1, "NaT"], dtype=f"timedelta64[{unit}]")
+        table = PublishedTable.of({"array": spans, "list": list(spans)})
+        assert table["list"].codes.tolist() == table["array"].codes.tolist() == [1, 2, 1, 0]
+
+
 def test_times_of_one_day_have_different_codes():
     times = pd.to_datetime(["2020-01-01 10:00", "2020-01-01 11:00"])
     for frame in (pd.DataFrame({"t": times}), pl.DataFrame({"t": list(times)})):

@@ -284,6 +284,12 @@ def test_refusals():
         Histories.of([], [])
     with pytest.raises(InvalidArgument, match="'value' must be finite.*Leave these entries out"):
         Histories.of(["a"], ["x"], value=[np.nan])
+    with pytest.raises(InvalidArgument, match=r"'value' must be below 1e\+100 in size"):
+        Histories.of(["a"], ["x"], value=[-1e308])
+    with pytest.raises(InvalidArgument, match="'table' must have entries without missing values, got none"):
+        Histories.read(
+            PublishedTable.of({"who": [], "film": [], "stars": []}), person="who", item="film", value="stars"
+        )
     with pytest.raises(InvalidArgument, match="'day' must have one entry for each of 1 entries"):
         Histories.of(["a"], ["x"], day=[1.0, 2.0])
     with pytest.raises(InvalidArgument, match="'people' must have 100 entries each"):

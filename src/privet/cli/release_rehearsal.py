@@ -58,6 +58,7 @@ def _blocks(plan: ReleasePlan, rehearsal: Rehearsal) -> list[str]:
             "ceiling",
             "no attack recovers more, if the ledger is right; of averaging fresh releases: ten of them",
         ),
+        ("", "where the baseline was measured: at the upper end of its interval"),
         ("intervals", f"all hold together with confidence {rehearsal.confidence:g}"),
     ]
     if rehearsal.left_out:
@@ -95,7 +96,7 @@ def _row(level: RehearsedLevel, result: RecoveryResult) -> list[str]:
         f"{100 * leakage.baseline.value:.1f} %",
         f"{100 * leakage.success.value:.1f} %",
         f"{100 * leakage.leak.value:+.1f} [{100 * leakage.leak.lower:+.1f}, {100 * leakage.leak.upper:+.1f}]",
-        "no proof" if result.ceiling is None else f"≤ {fixed_up(100 * result.ceiling, 1)} %",
+        "no proof" if result.sure_ceiling is None else f"≤ {fixed_up(100 * result.sure_ceiling, 1)} %",
     ]
 
 

@@ -15,6 +15,9 @@ from privet.published_tables import PublishedColumn, PublishedTable, ValueKind
 
 __all__ = ["read_published", "table_fingerprint"]
 
+_ENDINGS = (".csv", ".parquet")
+_OTHER_SEPARATORS = (";", "\t", "|")
+
 
 def read_published(name: str, data: object, wanted: Sequence[str] | None = None) -> PublishedTable:
     """The table of a frame, or of a .csv or .parquet file.
@@ -29,6 +32,11 @@ def read_published(name: str, data: object, wanted: Sequence[str] | None = None)
         raise InvalidArgument(
             f"'{name}' must be a table or a file that exists, got {format_value(str(data))}. Check the name."
         )
+    if path.suffix.lower() not in _ENDINGS:
+        raise InvalidArgument(
+            f"'{name}' must be a .csv or .parquet file, got {format_value(path.name)}. Save it as one of "
+            f"these, and name it by its format."
+        )
     if path.stat().st_size == 0:
         raise InvalidArgument(
             f"'{name}' must be a file with a header and rows, and {format_value(path.name)} is empty. Give "
@@ -39,7 +47,7 @@ def read_published(name: str, data: object, wanted: Sequence[str] | None = None)
             "A table in a file needs the package 'polars', which is not installed. Run pip install "
             "'privet[tables]'."
         )
-    return _read_file(path, wanted)
+    return _read_file(name, path, wanted)
 
 
 def table_fingerprint(table: PublishedTable, key: FingerprintKey | None) -> Fingerprint:
@@ -56,13 +64,15 @@ def table_fingerprint(table: PublishedTable, key: FingerprintKey | None) -> Fing
     return take_fingerprint("table", content.digest(), key)
 
 
-def _read_file(path: Path, wanted: Sequence[str] | None) -> PublishedTable:
+def _read_file(name: str, path: Path, wanted: Sequence[str] | None) -> PublishedTable:
     # Polars is optional: a table in memory does without it.
     import polars as pl
 
     from privet.releasing.tables.sources import open_file
 
     source = open_file(path)
+    if source.of_text:
+        _check_header(name, path, list(source.types), wanted or ())
     names = [each for each in source.types if wanted is None or each in set(wanted)]
     if any(each not in source.types for each in wanted or ()):
         # Whoever asked names the column that is missing, beside those that are there.
@@ -71,7 +81,7 @@ def _read_file(path: Path, wanted: Sequence[str] | None) -> PublishedTable:
         frame = source.scan(names).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         raise InvalidArgument(
-            f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "
+            f"'{name}' must be a readable file in the format that its name says, and {str(path)!r} is not. "
             f"Check the file."
         ) from None
     if source.of_text:
@@ -79,12 +89,31 @@ def _read_file(path: Path, wanted: Sequence[str] | None) -> PublishedTable:
             pl.when(pl.col(each) != "").then(pl.col(each)).otherwise(None).alias(each) for each in names
         )
     table = PublishedTable.of(frame).recognize()
-    if source.of_text and any(_has_replaced(column) for column in table.columns) and not _is_utf8(path):
+    if source.of_text and any(_has_replaced(column) for column in table.columns):
+        _check_utf8(name, path)
+    return table
+
+
+def _check_header(name: str, path: Path, names: list[str], wanted: Sequence[str]) -> None:
+    """Refuse a file whose first line was not written as it was read."""
+    if any("\ufffd" in each for each in names):
+        _check_utf8(name, path)
+    if len(names) > 1 or names[0] in wanted:
+        return
+    for separator in _OTHER_SEPARATORS:
+        if separator in names[0]:
+            raise InvalidArgument(
+                f"'{name}' must be a file with commas between its columns, and {format_value(path.name)} "
+                f"seems to have {format_value(separator)}. Save it with commas."
+            )
+
+
+def _check_utf8(name: str, path: Path) -> None:
+    if not _is_utf8(path):
         raise InvalidArgument(
-            f"'data' must be a text file in UTF-8, and {format_value(path.name)} has other bytes, so that "
+            f"'{name}' must be a text file in UTF-8, and {format_value(path.name)} has other bytes, so that "
             f"different values look the same. Save it as UTF-8."
         )
-    return table
 
 
 def _has_replaced(column: PublishedColumn) -> bool:

@@ -3,7 +3,7 @@
 from privet.checks import Check, Outcome
 from privet.reporting.advice import advice
 from privet.reporting.content import ReportContent
-from privet.reporting.facts import ModelAudit, Origin
+from privet.reporting.facts import ModelAudit
 from privet.reporting.markup import (
     Html,
     bullet_list,
@@ -176,16 +176,18 @@ def reproduce_section(report: ReportContent) -> Html:
             if audit.reference_models is not None
         ),
     ]
-    return section("reproduce", "How to reproduce this", [description_list(facts), *_python(origin)])
+    return section("reproduce", "How to reproduce this", [description_list(facts), *_python(report)])
 
 
-def _python(origin: Origin) -> list[Html]:
+def _python(report: ReportContent) -> list[Html]:
     """The Python call that gives the same figures, where it is known."""
+    origin = report.origin
     if origin.call is None:
         return []
+    tables = all(audit.table is not None for audit in report.audits)
     code = "\n".join(["import privet", "", f"report = {origin.call}", _SAVE])
     return [
-        paragraph("In Python, with the same model and records:"),
+        paragraph(f"In Python, with the same {'tables' if tables else 'model and records'}:"),
         element("pre", element("code", text(code)), {"tabindex": "0", "aria-label": "Python"}),
     ]
 

@@ -3,7 +3,7 @@
 from privet.reporting.advice_piece import Advice
 from privet.reporting.facts import ModelAudit
 from privet.reporting.numbers import count, percent
-from privet.reporting.table_facts import PopulationShare, TableFacts
+from privet.reporting.table_facts import PopulationShare, TableFacts, WorstSet
 
 __all__ = ["table_advice", "table_sentences"]
 
@@ -56,15 +56,25 @@ def _population_sentence(share: PopulationShare) -> str:
 
 
 def _worst_sentences(found: TableFacts) -> list[str]:
-    """The smallest set of columns that makes more than half of those unique who are unique by all."""
-    for each in found.curve[:-1]:
-        if found.unique_share > 0 and each.highest >= 0.5 * found.unique_share:
-            worst = each.worst[0]
-            return [
-                f"{' and '.join(worst.columns)} {'alone are' if each.size > 1 else 'alone is'} enough for "
-                f"{percent(worst.share)}."
-            ]
-    return []
+    worst = _small_set(found)
+    if worst is None:
+        return []
+    verb = "are" if len(worst.columns) > 1 else "is"
+    return [f"{' and '.join(worst.columns)} alone {verb} enough for {percent(worst.share)}."]
+
+
+def _small_set(found: TableFacts) -> WorstSet | None:
+    """The smallest set of columns that makes half of those unique who are unique by all; None where it takes
+    all of them.
+    """
+    return next(
+        (
+            each.worst[0]
+            for each in found.curve[:-1]
+            if found.unique_share > 0 and each.highest >= 0.5 * found.unique_share
+        ),
+        None,
+    )
 
 
 def table_advice(audit: ModelAudit) -> list[Advice]:
@@ -76,13 +86,14 @@ def table_advice(audit: ModelAudit) -> list[Advice]:
         return [] if audit.claim is not None else [_PROVE_SYNTHETIC]
     pieces = []
     if found.k_anonymity < _FEW:
-        worst = found.curve[min(1, len(found.curve) - 1)].worst[0]
+        worst = _small_set(found) or found.curve[min(1, len(found.curve) - 1)].worst[0]
+        them = "them" if len(worst.columns) > 1 else "it"
         pieces.append(
             Advice(
                 "Coarsen or drop the columns that single people out.",
                 f"The smallest class has {_rows(found.k_anonymity)}, and {percent(found.unique_share)} of "
                 f"rows are unique. Begin with {' and '.join(worst.columns)} "
-                f"({percent(worst.share)} unique by them): a year in place of a birth date, a district in "
+                f"({percent(worst.share)} unique by {them}): a year in place of a birth date, a district in "
                 f"place of a zip code. Then audit again.",
             )
         )

@@ -251,6 +251,8 @@ def open_file(path: Path) -> TableSource:
         if path.suffix.lower() == ".parquet":
             return FrameSource(pl.scan_parquet(path, glob=False))
         return TextFileSource(path)
+    except InvalidArgument:
+        raise  # it says what is wrong with the first line
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise InvalidArgument(
             f"'data' must be a readable file in the format that its name says, and {str(path)!r} is not. "

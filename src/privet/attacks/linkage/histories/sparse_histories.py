@@ -21,6 +21,8 @@ from privet.views import Numbers
 
 __all__ = ["Histories"]
 
+_TOO_LARGE = 1e100
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,11 @@ class Histories:
             if values is not None and not np.isfinite(values).all():
                 raise InvalidArgument(
                     f"'{name}' must be finite numbers, got missing or infinite ones. Leave these entries out."
+                )
+            if values is not None and (np.abs(values) >= _TOO_LARGE).any():
+                raise InvalidArgument(
+                    f"'{name}' must be below {_TOO_LARGE:g} in size, got larger numbers, whose products are "
+                    f"infinite. Write them in a larger unit."
                 )
 
     @classmethod
@@ -104,6 +111,11 @@ class Histories:
         """
         named = [name for name in (person, item, value, day) if name is not None]
         whole = np.flatnonzero(~np.any([table[name].missing for name in named], axis=0))
+        if len(whole) == 0:
+            raise InvalidArgument(
+                "'table' must have entries without missing values, got none. Give the histories, or leave "
+                "out a column that is empty."
+            )
         for name, column in (("value", value), ("day", day)):
             if column is not None and table[column].kind is ValueKind.TEXT:
                 raise InvalidArgument(
