@@ -129,5 +129,7 @@ def test_progress_says_the_time_left_on_a_terminal_alone() -> None:
             bar.begin(name, reused=reused)
             bar.end()
     lines = terminal.getvalue().splitlines()
-    assert lines[0].endswith("from the cache") and lines[2].endswith("about 0 s left")
-    assert "\x1b" not in terminal.getvalue() and pipe.getvalue() == ""
+    assert lines[0].endswith("from the cache")
+    assert lines[2].endswith("about 0 s left")
+    assert "\x1b" not in terminal.getvalue()
+    assert pipe.getvalue() == ""

@@ -61,7 +61,8 @@ def test_the_sentence_has_the_numbers_of_the_issue() -> None:
 def test_intervals_that_overlap_are_said_to_overlap() -> None:
     wide = defence("noisy", 0.79, 0.002, half=0.1)
     said = compare(defence("none", 0.80, 0.05, half=0.1), wide, accuracy_loss=0.5).recommendation
-    assert said.count("the intervals overlap") == 2 and said.endswith("nothing is proved.")
+    assert said.count("the intervals overlap") == 2
+    assert said.endswith("nothing is proved.")
 
 
 def test_a_point_is_dominated_where_one_is_clearly_better_and_none_is_worse() -> None:
@@ -91,7 +92,8 @@ def test_json_has_the_documented_fields(tmp_path: Path) -> None:
         *("DP-SGD, ε = 8", 0.79, 0.002, 0.002, 0.001, 7.99, 1.5)
     ]
     assert plain["defences"][0]["epsilon_proved"] is None
-    assert plain["recommended"] == "DP-SGD, ε = 8" and plain["defences"][0]["dominated_by"] == STOPPED.name
+    assert plain["recommended"] == "DP-SGD, ε = 8"
+    assert plain["defences"][0]["dominated_by"] == STOPPED.name
 
 
 def test_the_page_is_complete_and_escapes_names(tmp_path: Path) -> None:
@@ -100,7 +102,8 @@ def test_the_page_is_complete_and_escapes_names(tmp_path: Path) -> None:
     page = compare(hostile, STOPPED, PRIVATE).save(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "default-src 'none'" in page
-    assert "dominated by early stopping" in page and "no proof" in page
+    assert "dominated by early stopping" in page
+    assert "no proof" in page
 
 
 def test_dominated_points_are_grey_and_zero_found_can_be_drawn() -> None:
