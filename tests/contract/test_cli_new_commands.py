@@ -165,5 +165,7 @@ def test_compare_has_a_line_for_each_model(capsys, tmp_path):
     assert main(["compare", *reports, "--json"]) == 0
     weak, strong = json.loads(capsys.readouterr().out)["models"]
     assert weak["auc"] < strong["auc"] == 1.0
+    assert main(["compare", *reports, "--fpr", "0.1"]) == 2
+    assert "'--fpr' must go with a .py file" in capsys.readouterr().err
     (tmp_path / "broken.json").write_text("{", encoding="utf-8")
     assert main(["compare", reports[0], str(tmp_path / "broken.json")]) == 2

@@ -111,7 +111,7 @@ def compare(
     )
     results = run.evaluate_all(defences, ComparisonProgress(len(defences), shown=progress, stream=stream))
     return DefenceComparison(
-        defences=[_compared(result) for result in results],
+        defences=[_to_facts(result) for result in results],
         fpr=fpr,
         confidence=confidence,
         accuracy_loss=accuracy_loss,
@@ -275,7 +275,7 @@ def _read_data(data: object, test: object, seed: int) -> tuple[Records, Records]
     return records, held_out
 
 
-def _compared(result: DefenceResult) -> ComparedDefence:
+def _to_facts(result: DefenceResult) -> ComparedDefence:
     return ComparedDefence(
         name=result.name,
         test_accuracy=result.test_accuracy,

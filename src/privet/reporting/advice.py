@@ -150,7 +150,9 @@ def _close_gap(audit: ModelAudit) -> list[Advice]:
         Advice(
             "Fit the data less closely.",
             f"Accuracy is {points(gap)} higher on members than on others. Fewer epochs, weight decay or "
-            f"augmentation lower what attacks find, but they prove nothing: audit again afterwards.",
+            f"augmentation lower what attacks find, but they prove nothing: audit again afterwards. "
+            f"Try early stopping first; privet compare study.py --out defences.html attacks it beside other "
+            f"defences.",
         )
     ]
 

@@ -103,7 +103,9 @@ class Cache:
                 f"({failed.strerror}). Make it one, or name another folder."
             ) from failed
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, **answer.to_arrays())
+        # Confidences of scikit-learn may lie column by column, and a file like that would not be read again.
+        arrays = {name: np.ascontiguousarray(one, np.float64) for name, one in answer.to_arrays().items()}
+        np.savez(content, allow_pickle=False, **arrays)
         replace_durably(path, content.getbuffer(), mode=0o600)
 
     def _path(self, model: int) -> Path:
