@@ -59,7 +59,7 @@ def example(monkeypatch):
     sys.modules.pop("style", None)
 
 
-_SLOW = {"everybodys_bit", "patients_secret", "picture_from_gradient"}
+_SLOW = {"everybodys_bit", "patients_secret", "picture_from_gradient", "well_known_settings"}
 _NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in _SAID]
 
 

@@ -23,6 +23,7 @@ def example(packages, monkeypatch):
     sys.modules.pop("style", None)
 
 
+@pytest.mark.slow
 def test_the_example_runs(example, tmp_path, monkeypatch, capsys):
     """With a little of the text, and a few steps."""
     monkeypatch.setattr(example, "PUBLIC_STEPS", 4)
