@@ -15,6 +15,7 @@
     ├── ProgramFailed                  a file, model or recipe of the user failed, or ended the program
     ├── ReleaseFailed                  paid for and not answered; in privet.releasing
     ├── NotFinite (ArithmeticError)    a gradient is NaN or infinite; in privet.training
+    ├── SearchFailed                   a search that is paid for broke off; in privet.training
     ├── ProcessFailed                  another process of a run failed; in privet.training
     └── WorkerFailed                   a process of shadow models died; in privet.attacks.shadows
 

@@ -1,8 +1,11 @@
 """The best of a random number of runs against the published theorems.
 
-*Source*: Papernot & Steinke 2022, "Hyperparameter Tuning with Rényi Differential Privacy": Theorem 2 (truncated
-negative binomial), Theorem 6 (Poisson), evaluated for the base of their figures, a 0.1-zCDP mechanism at
-δ = 10⁻⁶; Corollary 4, and Liu & Talwar 2019, Theorem 1.3, for pure DP: (2 + η) ε.
+*Source*: Papernot & Steinke 2022, "Hyperparameter Tuning with Rényi Differential Privacy" (arXiv 2110.03620v2):
+Theorem 2 (truncated negative binomial) and Theorem 6 (Poisson), evaluated here for a 0.1-zCDP mechanism at
+δ = 10⁻⁶; (2 + η) ε for pure runs, which is Liu & Talwar 2019 at η = 1.
+
+*Checked*: the theorem numbers, and the formulas against autodp's and dp-accounting's code. The paper was not at hand, so
+that 0.1 and 10⁻⁶ are the settings of a figure of theirs was *not* checked, and no number is read off a figure.
 """
 
 import math
@@ -66,10 +69,10 @@ def test_negative_binomial_is_below_theorem_2(shape, stop):
 
 @pytest.mark.parametrize("shape", [1.0, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_pure_runs_cost_two_plus_eta_times_epsilon(shape):
-    """(2 + η) ε is an upper bound, and the limit for many runs. The grid of the theorem costs up to 2 %."""
+    """(2 + η) ε is an upper bound, and the limit for many runs."""
     event = BestOfNegativeBinomial((Opaque(epsilon=0.5),), shape, 1e-4)
     found = account(event, adjacency=AddRemove()).epsilon(delta=0.0)
-    assert 0.97 * (2 + shape) * 0.5 < found <= (2 + shape) * 0.5 * 1.02
+    assert 0.99 * (2 + shape) * 0.5 < found <= (2 + shape) * 0.5 * (1 + 1e-10)
 
 
 @pytest.mark.slow

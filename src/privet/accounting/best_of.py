@@ -25,11 +25,18 @@ f′(G′(S)) with respect to Q. So with r = dP/dQ
 For y < 1 the other order is used: H_y(A ‖ A′) = 1 − y + y H_{1/y}(A′ ‖ A). The true profile is convex, so the
 polygon through these values at any knots is above it.
 
-*Reference*. The setting, the laws of K and the density above: Papernot & Steinke 2022 (Lemma 7, Theorems 2
-and 6 bound its Rényi divergence); Liu & Talwar 2019 for the geometric law. Koskela, Redberg & Wang 2024
-bound the profile by m h(y/M), M the largest ratio f′(C)/f′; since f′(1) = m and every kᵢ ≥ 1/M, the sum here
-is never larger. The bound is close to tight: a score may put results of moderate r at the bottom, those of
-large r next, and those of small r at the top.
+*Pure runs*. If a run is ε₁-private, then 1 − C(x) ≥ exp(−ε₁)(1 − x), so f′(C)/f′ ≤ exp((1 + η) ε₁) for the
+negative binomial law. No kᵢ is smaller than the inverse, so the shown result is (2 + η) ε₁-private, as
+Papernot & Steinke 2022 say. The numbers keep to it: the lines of V are cut with this ratio.
+
+*Reference*. The setting, the laws of K and the density above: Papernot & Steinke 2022 (arXiv 2110.03620v2,
+Theorem 2 for the negative binomial law, Theorem 6 for Poisson: bounds of its Rényi divergence); Liu & Talwar
+2019 for the geometric law. Koskela, Redberg & Wang 2024 bound the profile by m h(y/M), M the largest ratio
+f′(C)/f′; since f′(1) = m and every kᵢ ≥ 1/M, the sum here is never larger before its rounding.
+*Checked*: theorem numbers and the formulas of both theorems against second-hand sources (autodp's and
+dp-accounting's code, and citations with pages); the paper itself was not at hand. No number of its figures
+was compared: the tests evaluate its formulas instead. The bound is close to tight: a score may put results
+of moderate r at the bottom, those of large r next, and those of small r at the top.
 """
 
 import math
@@ -71,6 +78,12 @@ class RunsLaw(ABC):
         """ln f′(x), f(x) = E[x^K]."""
 
     @abstractmethod
+    def largest_log_ratio(self, loss: float, variation: float) -> float:
+        """A bound of ln(f′(C(x))/f′(x)) for every x, where 1 − C(x) ≥ exp(−loss) (1 − x) and
+        C(x) ≤ x + variation.
+        """
+
+    @abstractmethod
     def increments(self, q: Reals) -> Reals:
         """f(q₁ + … + qᵢ) − f(q₁ + … + qᵢ₋₁), for masses q that add up to at most 1."""
 
@@ -88,6 +101,9 @@ class PoissonRuns(RunsLaw):
 
     def log_slope(self, x: Reals) -> Reals:
         return np.asarray(math.log(self.mean) + self.mean * (x - 1))
+
+    def largest_log_ratio(self, loss: float, variation: float) -> float:
+        return self.mean * variation
 
     def increments(self, q: Reals) -> Reals:
         after = np.cumsum(q[::-1])[::-1] - q  # the mass above each
@@ -110,6 +126,9 @@ class NegativeBinomialRuns(RunsLaw):
     def log_slope(self, x: Reals) -> Reals:
         left = 1 + (1 - x) * (1 / self.stop - 1)
         return np.asarray(math.log(self.mean) - (1 + self.shape) * np.log(left))
+
+    def largest_log_ratio(self, loss: float, variation: float) -> float:
+        return (1 + self.shape) * loss
 
     def increments(self, q: Reals) -> Reals:
         odds = 1 / self.stop - 1
@@ -177,17 +196,21 @@ def _corners(lines: tuple[Reals, Reals]) -> Reals:
 
 
 def _hull(run: Pair, law: RunsLaw) -> tuple[Reals, Reals]:
-    """V as ln kᵢ and wᵢ, from above: in a cell [x₀, x₁] the line is f′(C(x₁)) s − f′(x₀).
+    """V as ln kᵢ and wᵢ, from above: in a cell [x₀, x₁] the line is A s − max(B, A/R), A = f′(C(x₁)) and
+    B = f′(x₀), where f′(C) ≤ R f′ everywhere.
 
-    Cells that count are cut until f′ is nearly constant in each.
+    For s ≥ 1/R it is above every line of the cell, since a s − max(B, a/R) rises in a; for s < 1/R all of
+    these are negative. Cells that count are cut until f′ is nearly constant in each.
     """
     lines = _trade_off(run)
+    limit = _largest_log_ratio(run, law)
     even = np.linspace(0.0, 1.0, _CELLS + 1)
     spread = np.append(even, 1.0 - np.geomspace(1e-12, 1.0, _CELLS))  # f′ is steepest at x = 1
     x = np.unique(np.concatenate([spread, np.minimum(_corners(lines), 1.0), [0.0, 1.0]]))
+    x = _even_out(x, law.log_slope(x) + law.log_slope(_ceiling(x, lines)))
     for _ in range(_ROUNDS):
         top, base = law.log_slope(_ceiling(x[1:], lines)), law.log_slope(x[:-1])
-        logs, weights, used = _support(top, base)
+        logs, weights, used = _support(top, np.maximum(base, top - limit))
         rise = (law.log_slope(x[1:]) - base) + (top - law.log_slope(_ceiling(x[:-1], lines)))
         wide = used[(rise[used] > _FINE) & (np.diff(x)[used] > 1e-15)]
         if wide.size == 0 or x.size > 400_000:
@@ -195,7 +218,21 @@ def _hull(run: Pair, law: RunsLaw) -> tuple[Reals, Reals]:
         parts = np.minimum(np.ceil(rise[wide] / _FINE), 24).astype(int)
         cuts = [np.linspace(x[i], x[i + 1], n + 1)[1:-1] for i, n in zip(wide, parts, strict=True)]
         x = np.unique(np.concatenate([x, *cuts]))
-    return logs, weights
+    return np.maximum(logs, -limit), weights  # corners were rounded down, and none is below 1/R
+
+
+def _even_out(x: Reals, rising: Reals) -> Reals:
+    """More x, so that what rises with it does so in equal steps."""
+    steps = np.linspace(rising[0], rising[-1], 4 * _CELLS)
+    return np.unique(np.append(x, np.interp(steps, rising, x)))
+
+
+def _largest_log_ratio(run: Pair, law: RunsLaw) -> float:
+    """ln R with f′(C(x)) ≤ R f′(x) for every x; infinite where nothing is known."""
+    other = run.swap()
+    loss = math.inf if other.infinity > 0 or other.largest_loss is None else max(other.largest_loss, 0.0)
+    variation = float(run.delta(np.zeros(1))[0]) + run.infinity
+    return law.largest_log_ratio(loss, min(variation * (1 + _ROUND_OFF), 1.0))
 
 
 def _support(top: Reals, base: Reals) -> tuple[Reals, Reals, np.ndarray]:

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from privet.training.tuning.recipes import TuningRecipe, recipe_grid
     from privet.training.tuning.run_counts import NegativeBinomialCount, PoissonCount
     from privet.training.tuning.search import Tuned, tune
+    from privet.training.tuning.search_failure import SearchFailed
 
 _MODULES = {
     "Adaptive": "clipping",
@@ -116,6 +117,7 @@ _MODULES = {
     "PrivateLoop": "loop.private_loop",
     "ProcessFailed": "loop.distributed",
     "ProcessGroup": "loop.distributed",
+    "SearchFailed": "tuning.search_failure",
     "ShuffledSampling": "sampling.schemes",
     "Signs": "extras.encoding",
     "SingleProcess": "loop.distributed",
@@ -187,6 +189,7 @@ __all__ = [
     "PrivateLoop",
     "ProcessFailed",
     "ProcessGroup",
+    "SearchFailed",
     "ShuffledSampling",
     "Signs",
     "SingleProcess",

@@ -24,6 +24,8 @@ _MOST = 10**6
 class RunCount(ABC):
     """The law of the number of runs."""
 
+    mean: float
+
     @abstractmethod
     def best_of(self, candidates: tuple[Event, ...]) -> Event:
         """The event of the best of that many runs."""
@@ -35,6 +37,10 @@ class RunCount(ABC):
     @abstractmethod
     def mass_ratio(self, runs: int) -> float:
         """P[runs + 1]/P[runs]."""
+
+    @abstractmethod
+    def chance_to_miss(self, share: float) -> float:
+        """The probability that no run has a recipe among the given share of all recipes: E[(1 − share)^K]."""
 
     def draw(self, noise: NoiseSource) -> int:
         """A secret number of runs, by inversion of its law, which is exact up to 2⁻⁵⁰ in total."""
@@ -66,6 +72,9 @@ class PoissonCount(RunCount):
 
     def mass_ratio(self, runs: int) -> float:
         return self.mean / (runs + 1)
+
+    def chance_to_miss(self, share: float) -> float:
+        return math.exp(-self.mean * share)
 
 
 @final
@@ -107,6 +116,12 @@ class NegativeBinomialCount(RunCount):
 
     def mass_ratio(self, runs: int) -> float:
         return (1 - self.stop) * (runs + self.shape) / (runs + 1)
+
+    def chance_to_miss(self, share: float) -> float:
+        left, whole = math.log(self.stop + (1 - self.stop) * share), math.log(self.stop)
+        if abs(self.shape * whole) < 1e-12:
+            return left / whole
+        return math.expm1(-self.shape * left) / math.expm1(-self.shape * whole)
 
 
 def _mean_at(shape: float, stop: float) -> float:

@@ -97,7 +97,7 @@ class SavedSearch:
         if mark != self._mark:
             raise InvalidArgument(
                 f"'checkpoint' must be the folder of the same search, and {str(self._folder)!r} has another "
-                f"one, with other recipes, data sizes or budget. Give another folder. Nothing was spent."
+                f"one, with other recipes, models, data or budget. Give another folder. Nothing was spent."
             )
         return state
 

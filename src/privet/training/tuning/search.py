@@ -5,7 +5,6 @@ noisy score on private validation data; its event is training and score, compose
 random and secret. Of all runs only the best one is shown, with its score.
 """
 
-import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,9 +33,13 @@ from privet.training.loop.run import train
 from privet.training.per_example.refusals import NotFinite
 from privet.training.plan import TrainingPlan
 from privet.training.tuning.budget import SearchBudget, SearchRequest, split_budget
+from privet.training.tuning.count_choice import choose_count
 from privet.training.tuning.recipes import TuningRecipe, require_recipes
-from privet.training.tuning.run_counts import NegativeBinomialCount, RunCount
+from privet.training.tuning.run_counts import RunCount
 from privet.training.tuning.saved_search import SavedSearch, SearchState
+from privet.training.tuning.search_failure import keep_cost
+from privet.training.tuning.search_mark import mark_search
+from privet.training.tuning.search_progress import SearchProgress
 from privet.training.tuning.validation import (
     ValidationSet,
     mark_right_answers,
@@ -115,7 +118,7 @@ def tune(
     validation: object,
     epsilon: float,
     delta: float,
-    runs: RunCount = NegativeBinomialCount(10.0),  # noqa: B008 - frozen
+    runs: RunCount | None = None,
     score_noise: float | None = None,
     loss: TorchLoss | None = None,
     adjacency: Adjacency = AddRemove(),  # noqa: B008 - frozen
@@ -140,15 +143,18 @@ def tune(
         validation: (inputs, labels) of other records, on which models are compared.
         epsilon: the ε that training and choice together must not exceed.
         delta: the δ of ``epsilon``.
-        runs: the law of the number of runs; the default is geometric with a mean of 10.
+        runs: the law of the number of runs. None takes the one that needs the least noise, with as many runs
+            as try one of the best tenth of the recipes in 19 searches of 20 (about 50 for many recipes).
         score_noise: the standard deviation of the noise on the number of right answers; 30/ε by default.
         loss: the loss of ``privet.train``.
         adjacency: which data sets are neighbours; the default is add-remove of one record.
         population: a public number of training examples (see ``privet.train``).
-        checkpoint: a folder, by which a search that was killed goes on without spending twice.
+        checkpoint: a folder, by which a search that was killed goes on without spending twice. Without it, a
+            search that breaks off is spent all the same: ``SearchFailed.ledger``, or a note of the
+            interruption, says how much.
         noise: the source of lots, noise, recipes and the number of runs. ``SeededNoise`` is for tests only.
 
-    >>> from privet.training import recipe_grid, tune
+    >>> from privet.training import NegativeBinomialCount, recipe_grid, tune
     >>> x = torch.randn(1200, 3); y = (x[:, 0] > 0).long()
     >>> grid = recipe_grid(lambda: nn.Linear(3, 2), epochs=(1, 2), lot_size=(200,))
     >>> tuned = tune(
@@ -166,13 +172,16 @@ def tune(
     for recipe in listed:
         _rehearse_recipe(recipe, data, held_out, loss)
     scale = 30 / epsilon if score_noise is None else positive("score_noise", score_noise)
+    progress = SearchProgress()
+    progress.plan()
+    count = runs or choose_count(len(listed), epsilon=epsilon, delta=delta, adjacency=adjacency)
     request = SearchRequest(
         listed,
         len(training) if population is None else whole("population", population),
         population is not None,
         epsilon,
         delta,
-        runs,
+        count,
         score_event(scale),
         adjacency,
     )
@@ -182,19 +191,23 @@ def tune(
     for message in {str(each.message): each for each in said}.values():
         warnings.warn(str(message.message), message.category, stacklevel=2)
     ledger = _ledger_of(request, budget, noise)
-    saved = SavedSearch(checkpoint, ledger, "\n".join(map(str, listed)))
+    mark = "" if checkpoint is None else mark_search(listed, (training, held_out), loss)
+    saved = SavedSearch(checkpoint, ledger, mark)
     try:
         state = saved.open()
         if state is None:
-            count = runs.draw(noise)
-            draws = uniform_integers(len(listed), count, noise).tolist() if count else []
+            number = count.draw(noise)
+            draws = uniform_integers(len(listed), number, noise).tolist() if number else []
             state = SearchState(tuple(draws))
             saved.begin(state)
-        _tell_secret()
+        progress.begin(state.done)
         while state.done < len(state.draws):
-            score, model = _run(state.draws[state.done], request, budget, data, held_out, scale, loss, noise)
-            state = state.after_run(score, None if model is None else model.state_dict())
-            saved.save(state)
+            place = state.draws[state.done]
+            progress.show(state.done, len(state.draws), str(listed[place]))
+            with keep_cost(ledger, resumable=checkpoint is not None):
+                score, model = _run(place, request, budget, data, held_out, scale, loss, noise)
+                state = state.after_run(score, None if model is None else model.state_dict())
+                saved.save(state)
     finally:
         saved.close()
     return _make_result(state, request, budget, ledger, len(held_out))
@@ -285,14 +298,6 @@ def _ledger_of(request: SearchRequest, budget: SearchBudget, noise: NoiseSource)
         caveats |= {Caveat.SIZE_TAKEN_AS_PUBLIC}  # the score is shown as a share of the validation set
     label = f"the best of a random number of private runs, from {len(request.recipes)} recipes"
     return Ledger(request.adjacency).spend(label, budget.event, caveats=caveats)
-
-
-def _tell_secret() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(
-            "private choice: runs are under way. How many, and all but the best, are secret: publish neither "
-            "what is shown here nor how long it takes.\n"
-        )
 
 
 def _make_result(
