@@ -133,8 +133,8 @@ def audit_text(
     asked = see_language_model(module, end=find_end(encoder, end))
     if end is not None and asked.end != end:
         raise InvalidArgument(
-            f"'end' must be the end token of the view, {asked.end}, got {end}. Leave it out, or make the view "
-            f"with end={end}."
+            f"'end' must be the end token of the view, {asked.end}, got {end}. Leave it out, or make the "
+            f"view with end={end}."
         )
     encoded = encode_targets(asked, encoder, texts, longest)
     coins = read_coins(members, len(texts))
