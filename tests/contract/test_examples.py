@@ -40,6 +40,12 @@ _SAID = {
     "everybodys_bit": ("0.25           1.8      100 %", "400      100 %  ≤ 100 %"),
     "governors_record": ("date, zip, sex", "absent, and still found", "diabetes", "decade, sex          0 %"),
     "film_lover": ("400 reviewers", "stars, no dates", "A handful of ratings is a name"),
+    "letters_and_licence": (
+        "52 of 52 words",
+        "Redistributions of source code must retain the above copyright notice",
+        "plain, stopped early",
+        "capitals: the same word",
+    ),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 
@@ -59,7 +65,13 @@ def example(monkeypatch):
     sys.modules.pop("style", None)
 
 
-_SLOW = {"everybodys_bit", "patients_secret", "picture_from_gradient", "well_known_settings"}
+_SLOW = {
+    "everybodys_bit",
+    "letters_and_licence",
+    "patients_secret",
+    "picture_from_gradient",
+    "well_known_settings",
+}
 _NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in _SAID]
 
 

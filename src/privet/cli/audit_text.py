@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from privet.cli.audit_inputs import describe_failure, ledger_from
+from privet.cli.audit_inputs import ledger_from
 from privet.cli.audit_limits import Limit, limits_from
 from privet.cli.exit_codes import ExitCode
 from privet.cli.output import (
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         raise
     except Exception as failed:
         raise ProgramFailed(
-            f"The model must answer every text, and it failed with {describe_failure(failed)}. Check that it "
-            f"takes tokens (n, t) and gives logits (n, t, V)."
+            f"The model must answer every text, and it failed with {type(failed).__name__}, whose words may "
+            f"show a text. Check that it takes tokens (n, t) and gives logits (n, t, V)."
         ) from failed
     finally:
         write_progress("")

@@ -6,7 +6,6 @@ same attacks. The noise is fresh each time, so the figures of the private model 
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 from privet import __version__
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
 
     began, key = time.monotonic(), FingerprintKey.generate()
     with one_thread():
-        audits = tuple(_audits(key))
+        audits, before = _audit_both(key)
     report = Report(
         audits=audits,
         origin=Origin(command="privet text demo", version=__version__, seed=_SEED),
@@ -49,11 +48,12 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     saved = save_report(report, out)
     write_progress("")
     return CliAnswer(
-        _blocks(report, saved),
+        _blocks(report, saved, before),
         {
             "verdict": report.verdict,
             "writers": _WRITERS,
             "delta": audits[0].delta,
+            "public_loss": before,
             "models": [
                 {
                     "name": audited.name,
@@ -72,14 +72,21 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     )
 
 
-def _audits(key: FingerprintKey) -> Iterator[ModelAudit]:
-    """Audits of the plain model and of the private one."""
-    from privet.cli.text_demo_models import draw_letter_game, train_on_public, train_plainly, train_privately
+def _audit_both(key: FingerprintKey) -> tuple[tuple[ModelAudit, ...], float]:
+    """Audits of the plain model and of the private one, and the loss of the model from which both go on."""
+    from privet.cli.text_demo_models import (
+        draw_letter_game,
+        measure_loss,
+        train_on_public,
+        train_plainly,
+        train_privately,
+    )
     from privet.pipeline.text_audit import audit_text
 
     game = draw_letter_game(_WRITERS, seed=_SEED)
     _tell(1, "a model of public letters: training")
     base = train_on_public(game, seed=_SEED)
+    audits = []
     for number, name in enumerate(("Plain model", f"Private model, ε = {_EPSILON:g}"), start=2):
         _tell(number, f"{name}: training, attacking")
         model: object = (
@@ -103,16 +110,18 @@ def _audits(key: FingerprintKey) -> Iterator[ModelAudit]:
             name=name,
             fingerprint_key=key,
         )
-        yield replace(report.audits[0], name=name)
+        audits.append(replace(report.audits[0], name=name))
+    return tuple(audits), measure_loss(game, base)
 
 
 def _tell(number: int, name: str) -> None:
     write_progress(f"[{number}/3] {name} …")
 
 
-def _blocks(report: Report, saved: Saved) -> list[str]:
+def _blocks(report: Report, saved: Saved, before: float) -> list[str]:
     notes = (
-        "Loss: nats for each word of letters that were not trained on. A lower one is a better model.",
+        f"Loss: nats for each word of letters that were not trained on. A lower one is a better model; that "
+        f"of public letters, from which both go on, has {before:.2f}.",
         f"Writers found: the best attack on writers, who are found at {100 * _FPR:g} % false alarms.",
         f"Passages: the next {_PASSAGE} words of a letter, which the model writes when it is given the "
         f"{_PROMPT} before them. Beside it the same for letters that were not trained on.",

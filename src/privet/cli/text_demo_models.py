@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import torch
 
 from privet.adjacency import AddRemove, Unit
 from privet.attacks.text.encoders import WordEncoder, encode_texts
@@ -18,10 +19,18 @@ from privet.datasets.letters import Letters, letter_words, write_letters
 from privet.scores import Bits
 from privet.training import Trained, UserLanguageModel, gather_users, train
 
-__all__ = ["LetterGame", "draw_letter_game", "train_on_public", "train_plainly", "train_privately"]
+__all__ = [
+    "LetterGame",
+    "draw_letter_game",
+    "measure_loss",
+    "train_on_public",
+    "train_plainly",
+    "train_privately",
+]
 
 _PREFIX = "the secret number of my safe is"
 _LETTERS, _TOKENS = 3, 48  # of one writer, and of one letter; public
+_PRIVATE_RATE = 1e-3  # a step of noise must not undo what the public letters taught
 
 
 @final
@@ -58,7 +67,7 @@ def draw_letter_game(writers: int, *, seed: int) -> LetterGame:
         encoder,
         write_letters(writers, _LETTERS, seed=seed),
         np.repeat(coins, _LETTERS),
-        write_letters(writers // 2, _LETTERS, seed=seed + 1, prefix="public writer"),
+        write_letters(writers // 5, _LETTERS, seed=seed + 1, prefix="public writer"),
         plant_canaries(format, count=80, copies=(1, 4), generator=random),
     )
 
@@ -73,6 +82,12 @@ def train_on_public(game: LetterGame, *, seed: int) -> TorchTokenView:
         end=end,
     )
     return recipe.train(encode_texts(game.encoder, game.public.texts, end=end), seed=seed)
+
+
+def measure_loss(game: LetterGame, model: TorchTokenView) -> float:
+    """The mean of −ln p over the words of letters that were left out, in nats."""
+    texts = [text for text, inside in zip(game.letters.texts, game.members, strict=True) if not inside]
+    return -float(model.logprobs(encode_texts(game.encoder, texts, end=game.encoder.end)).logprobs.mean())
 
 
 def train_plainly(game: LetterGame, base: TorchTokenView, *, epochs: int, seed: int) -> TorchTokenView:
@@ -94,6 +109,7 @@ def train_privately(game: LetterGame, base: TorchTokenView, *, epsilon: float, e
         delta=1e-5,
         epochs=epochs,
         adjacency=AddRemove(Unit.USER),
+        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=_PRIVATE_RATE),
     )
     if trained.interrupted:  # ``train`` returns normally after Ctrl-C; the demo stops
         raise KeyboardInterrupt

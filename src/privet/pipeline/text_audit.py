@@ -12,7 +12,7 @@ from privet.arguments import open_fraction, whole
 from privet.attacks.preflight import enough_records
 from privet.attacks.preflight.texts import text_shift, tokens_fit, vocabulary_is_public
 from privet.attacks.shadows.recipe import Recipe
-from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder
+from privet.attacks.text.encoders import ByteEncoder, TextEncoder, WordEncoder, decode_tokens
 from privet.attacks.text.exposure import CanaryExposure
 from privet.attacks.text.ngrams import NGramModel
 from privet.attacks.text.passages import Passages
@@ -118,6 +118,8 @@ def audit_text(
     whole("references", references, least=2)
     if longest is not None:
         whole("longest", longest, least=2)
+    if end is not None:
+        whole("end", end, least=0)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InvalidArgument(
             f"'recipe' must be a TextRecipe, got a {type(recipe).__name__}. Say how the model was trained: "
@@ -129,6 +131,11 @@ def audit_text(
     ledger = find_ledger(model) if ledger is None else ledger
     module = bare_model(model)
     asked = see_language_model(module, end=find_end(encoder, end))
+    if end is not None and asked.end != end:
+        raise InvalidArgument(
+            f"'end' must be the end token of the view, {asked.end}, got {end}. Leave it out, or make the "
+            f"view with end={end}."
+        )
     encoded = encode_targets(asked, encoder, texts, longest)
     coins = read_coins(members, len(texts))
     names = read_authors(authors, coins)
@@ -190,7 +197,7 @@ def audit_text(
         exposure,
         of_record,
         detected=audited.detected,
-        decode=lambda tokens: str(encoder.decode(tokens)),
+        decode=lambda tokens: decode_tokens(encoder, tokens),
     )
     audited = replace(audited, text=facts, seconds=time.monotonic() - started)
     call = _text_call(

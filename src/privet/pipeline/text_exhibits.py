@@ -19,7 +19,7 @@ from privet.scores import Scores
 
 __all__ = ["describe_texts"]
 
-_LISTED, _PASSAGES, _PREVIEW = 20, 8, 300
+_LISTED, _PASSAGES, _PREVIEW = 10, 6, 300
 
 
 def describe_texts(
@@ -69,20 +69,21 @@ def describe_texts(
 def _most_exposed(
     scores: Scores, numbers: np.ndarray, words: Sequence[str], detected: bool
 ) -> tuple[ExposedUnit, ...]:
+    """Members by their score, the highest first. p-values have ties, which the score breaks."""
     risk = most_at_risk(scores)
-    others = len(scores.of_others)
-    flagged = risk.flagged if detected else 0
+    flagged = set(risk.records[: risk.flagged].tolist()) if detected else set()
+    others = np.sort(scores.of_others)
+    members = np.flatnonzero(scores.members)
+    chosen = members[np.argsort(-scores.values[members], kind="stable")][:_LISTED].tolist()
     return tuple(
         ExposedUnit(
             number=int(numbers[place]),
             score=float(scores.values[place]),
-            as_high=round(float(p_value) * (1 + others)) - 1,
-            flagged=rank < flagged,
+            as_high=len(others) - int(np.searchsorted(others, scores.values[place], side="left")),
+            flagged=place in flagged,
             words=words[place][:_PREVIEW],
         )
-        for rank, (place, p_value) in enumerate(
-            zip(risk.records[:_LISTED].tolist(), risk.p_values[:_LISTED], strict=True)
-        )
+        for place in chosen
     )
 
 

@@ -71,7 +71,10 @@ class TextGame:
 
 def read_coins(members: object, count: int) -> Bits:
     """One coin for each text, of both kinds."""
-    coins = np.asarray(members)
+    try:
+        coins = np.asarray(members)
+    except (ValueError, TypeError, RuntimeError):  # rows of several lengths, or a tensor with a gradient
+        coins = np.empty(0, dtype=object)
     if coins.shape != (count,) or coins.dtype.kind not in "biu" or not np.isin(coins, (0, 1)).all():
         raise InvalidArgument(
             f"'members' must be True or False for each of {count} texts, got an array of shape {coins.shape} "
@@ -91,7 +94,7 @@ def read_authors(authors: Sequence[object] | None, coins: Bits) -> NDArray[np.st
     """The name of each text's author; refused where the texts of an author have different coins."""
     if authors is None:
         return None
-    names = np.array([str(name) for name in authors])
+    names = np.array([str(name).encode(errors="replace").decode() for name in authors])
     if names.shape != coins.shape:
         raise InvalidArgument(
             f"'authors' must name the author of each of {len(coins)} texts, got {len(names)} names. Give one "

@@ -9,7 +9,7 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from privet.attacks.text.encoders import TextEncoder, check_encoder, encode_texts
+from privet.attacks.text.encoders import TextEncoder, check_encoder, decode_tokens, encode_texts
 from privet.attacks.text.texts import Texts
 from privet.attacks.text.token_views import TokenLogProbs, Tokens, TokenView
 from privet.errors import InvalidArgument, PrivetError, ProgramFailed
@@ -118,6 +118,7 @@ def encode_targets(view: TokenView, encoder: TextEncoder, texts: Sequence[str], 
             "'texts' must hold at least one text and no empty one, got none or an empty one. Leave empty "
             "texts out, with their coins."
         )
+    _refuse_broken(texts)
     check_encoder(encoder, view, texts)
     found = Texts.encode(encoder, texts, end=view.end, longest=longest)
     highest = max(int(one.max()) for one in found.sequences)
@@ -126,6 +127,7 @@ def encode_targets(view: TokenView, encoder: TextEncoder, texts: Sequence[str], 
             f"'encoder' must give the model's tokens, 0 to {view.vocabulary - 1}, got {highest}. Take the "
             f"tokenizer that the model was trained with."
         )
+    decode_tokens(encoder, found.sequences[0])  # a report shows passages, so it must be able to
     most = max(len(one) for one in found.sequences)
     if view.context is not None and most > view.context:
         raise InvalidArgument(
@@ -142,6 +144,19 @@ def encode_public(
     kept = [text for text in texts if text.strip()]
     if not kept:
         return []
+    _refuse_broken(kept, name="public")
     check_encoder(encoder, view, kept)
     most = longest if view.context is None else min(longest or view.context, view.context)
     return encode_texts(encoder, kept, end=view.end, longest=most)
+
+
+def _refuse_broken(texts: Sequence[str], *, name: str = "texts") -> None:
+    """Refuse halves of surrogate pairs: neither a report nor a tokenizer can take them."""
+    try:
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            f"'{name}' must be text of Unicode, got half of a surrogate pair, which reading with "
+            f"errors='surrogateescape' leaves. Read them with errors='replace'."
+        ) from None

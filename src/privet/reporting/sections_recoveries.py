@@ -179,7 +179,7 @@ def _show(thing: Shown, name: str, caption: str) -> Html:
 
 
 def _signed_points(value: float) -> str:
-    return f"{100 * value:+.1f}".replace("-", "−") + " points"
+    return f"{100 * value:+.1f}".replace("-", "−") + "\u00a0points"
 
 
 def _range(words: str) -> Html:

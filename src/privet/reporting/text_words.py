@@ -42,10 +42,16 @@ def _exposed_sentences(noun: str, units: tuple[ExposedUnit, ...], left_out: int)
     flagged = sum(unit.flagged for unit in units)
     if not units or not flagged:
         return []
-    more = "at least " if flagged == len(units) else ""
+    more = "At least " if flagged == len(units) else ""
+    beaten = (
+        f"all {count(left_out)}"
+        if units[0].as_high == 0
+        else f"all but {count(units[0].as_high)} of {count(left_out)}"
+    )
+    stand = f"{noun} stand" if flagged > 1 else f"{noun[:-1]} stands"
     return [
-        f"{more}{count(flagged)} {noun} stand out beyond coincidence; the first scores higher than all but "
-        f"{count(units[0].as_high)} of {count(left_out)} that were left out.".capitalize()
+        f"{more}{count(flagged)} {stand} out beyond coincidence; the first scores higher than {beaten} that "
+        f"were left out."
     ]
 
 

@@ -14,9 +14,17 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from privet.attacks.text.token_views import Tokens, TokenView
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, ProgramFailed
 
-__all__ = ["ByteEncoder", "TextEncoder", "WordEncoder", "check_encoder", "encode_texts"]
+__all__ = [
+    "ByteEncoder",
+    "TextEncoder",
+    "WordEncoder",
+    "check_encoder",
+    "decode_tokens",
+    "encode_text",
+    "encode_texts",
+]
 
 _BYTES = 256
 
@@ -25,11 +33,18 @@ _BYTES = 256
 class TextEncoder(Protocol):
     """A tokenizer: ``encode`` gives the tokens of a text, ``decode`` the text of tokens.
 
-    Tokenizers of Hugging Face have both.
+    Tokenizers of Hugging Face have both, those of ``transformers`` and those of ``tokenizers``.
     """
 
     def encode(self, text: str) -> Any: ...  # noqa: ANN401 - a list or an array of whole numbers
     def decode(self, tokens: Any) -> str: ...  # noqa: ANN401
+
+
+@runtime_checkable
+class _HoldsNumbers(Protocol):
+    """What a tokenizer of the package ``tokenizers`` gives."""
+
+    ids: Any
 
 
 @final
@@ -58,8 +73,12 @@ class ByteEncoder:
         return np.frombuffer(text.encode("utf-8", errors="surrogatepass"), dtype=np.uint8).astype(np.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of some bytes; a part of a letter becomes �, and the end token nothing."""
-        return bytes(int(token) for token in tokens if token != _BYTES).decode("utf-8", errors="replace")
+        """The text of some bytes; a part of a letter becomes �, as does a token of a larger model that is no
+        byte, and the end token becomes nothing.
+        """
+        given = (int(token) for token in tokens if token != _BYTES)
+        # 0xFF occurs nowhere in UTF-8, so it is replaced.
+        return bytes(min(token, 0xFF) for token in given).decode("utf-8", errors="replace")
 
 
 @final
@@ -107,9 +126,54 @@ class WordEncoder:
         return np.array([self._places.get(word, self.unknown) for word in text.split()], dtype=np.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The words with spaces between them; an unknown word becomes �, and the end token nothing."""
+        """The words with spaces between them; an unknown word becomes �, as does a token of a larger model
+        that is not in the list, and the end token becomes nothing.
+        """
         known = (*self.words, "�")
-        return " ".join(known[int(token)] for token in tokens if token != self.end)
+        return " ".join(known[min(int(token), self.unknown)] for token in tokens if token != self.end)
+
+
+def encode_text(encoder: TextEncoder, text: str) -> Tokens:
+    """The tokens of one text, as the tokenizer gives them; refused unless they are whole numbers from 0.
+
+    What a tokenizer says when it fails may show the text, so it is not repeated.
+    """
+    try:
+        found = encoder.encode(text)
+        given = np.asarray(found.ids if isinstance(found, _HoldsNumbers) else found)
+    except Exception as failure:  # of any kind: it is not our code
+        raise ProgramFailed(
+            f"'encoder' must give the tokens of every text, and it failed with {type(failure).__name__}. Try "
+            f"encoder.encode on each text."
+        ) from None
+    flat = given.reshape(-1)
+    whole_numbers = given.dtype.kind in "iu" or flat.size == 0
+    if not whole_numbers or (flat.size and (int(flat.min()) < 0 or int(flat.max()) >= 1 << 63)):
+        raise InvalidArgument(
+            f"'encoder' must give whole numbers from 0 upwards, got {_describe(given)}. Give a tokenizer "
+            f"whose encode makes a list of numbers of a text."
+        )
+    return flat.astype(np.int64)
+
+
+def decode_tokens(encoder: TextEncoder, tokens: Tokens) -> str:
+    """The text of some tokens. What a tokenizer says when it fails is not repeated."""
+    try:
+        return str(encoder.decode([int(token) for token in tokens]))
+    except Exception as failure:
+        raise ProgramFailed(
+            f"'encoder' must give the text of its own tokens, and its decode failed with "
+            f"{type(failure).__name__}. Try encoder.decode on the tokens of a text."
+        ) from None
+
+
+def _describe(given: np.ndarray) -> str:
+    """What came instead of tokens, without its values."""
+    if given.dtype.kind in "iu":
+        return "a number below 0" if int(given.min()) < 0 else "a number beyond 2⁶³"
+    return {"U": "text", "S": "bytes", "f": "fractions", "b": "booleans"}.get(
+        given.dtype.kind, "other objects"
+    )
 
 
 def encode_texts(
@@ -131,7 +195,7 @@ def encode_texts(
     least = 1 if end is not None else 2
     sequences = []
     for text in texts:
-        tokens = np.asarray(encoder.encode(text), dtype=np.int64).reshape(-1)
+        tokens = encode_text(encoder, text)
         if len(tokens) < least:
             raise InvalidArgument(
                 f"'texts' must have at least {least} {'token' if least == 1 else 'tokens'} each, got one "
@@ -155,7 +219,7 @@ def check_encoder(encoder: TextEncoder, view: TokenView, texts: Sequence[str]) -
             f"the model was trained with."
         )
     for text in texts[:64]:
-        highest = int(np.max(encoder.encode(text), initial=0))
+        highest = int(np.max(encode_text(encoder, text), initial=0))
         if highest >= view.vocabulary:
             raise InvalidArgument(
                 f"'encoder' must give the model's tokens, 0 to {view.vocabulary - 1}, got {highest}. Take "

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from privet.attacks.text.encoders import TextEncoder, encode_texts
+from privet.attacks.text.encoders import TextEncoder, decode_tokens, encode_texts
 from privet.attacks.text.token_views import Tokens
 from privet.errors import InvalidArgument
 
@@ -52,7 +52,7 @@ class Texts:
         sequences = encode_texts(encoder, texts, end=end, longest=longest)
         whole = encode_texts(encoder, texts, end=end)
         shown = [
-            text if len(cut) == len(full) else encoder.decode(cut[int(end is not None) :])
+            text if len(cut) == len(full) else decode_tokens(encoder, cut[int(end is not None) :])
             for text, cut, full in zip(texts, sequences, whole, strict=True)
         ]
         return cls(tuple(shown), tuple(sequences))

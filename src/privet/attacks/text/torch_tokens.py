@@ -184,8 +184,8 @@ class TorchTokenView(TokenView):
                 ) from failure
             raise ProgramFailed(
                 f"The model must take {tokens.shape[1]} tokens in a row, and it failed with "
-                f"{type(failure).__name__}, which stands above. Give 'context', the longest sequence that it "
-                f"takes, and cut longer ones by cut_sequences."
+                f"{type(failure).__name__}, which stands above. Give 'context' to its view, or cut texts: "
+                f"longest=… of audit_text, or cut_sequences."
             ) from failure
 
     def _check_causal(self) -> None:

@@ -1,5 +1,6 @@
 """The ROC on logarithmic axes: the attack with its interval, between chance and the ceiling of a proof."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -92,7 +93,7 @@ def _band(result: AttackResult, least: float) -> list[Trace]:
             "y": _round(np.maximum(band.upper, least)),
             "fill": "tonexty",
             "fillcolor": "var(--attack-soft)",
-            "name": f"{100 * result.leakage.confidence:.3g} % interval",
+            "name": f"{math.floor(1000 * result.leakage.confidence + 1e-9) / 10:g} % interval",
             "showlegend": True,
         },
     ]
