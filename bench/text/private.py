@@ -4,7 +4,7 @@
 
 A transformer of words learns public text first: spam (no sender of which sends other mail), film reviews and text messages, in
 pieces of the same form as those of the e-mails. Then it learns e-mails of some 800 senders, by LoRA and in full, plainly and
-privately, for as many steps; a lot holds all users, which gives the least noise. Perplexity is that of a word of held-out
+privately, for as many steps; a lot holds half of the users. Perplexity is that of a word of held-out
 senders' mail. The private run has SGD or Adam and a moving average, the plain one Adam. Each canary is a user of its own, with one or two copies of a secret of four digits; a coin decides who is in.
 Extraction asks for the next six words of mails, members beside senders that were left out. Learning rates were chosen on seed 0.
 """
@@ -38,7 +38,7 @@ from privet.training import LoRA, MovingAverage, UserLanguageModel, gather_users
 
 WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 1000, 16, 6, 1e-5, (1, 2)
 RATES = {
-    ("full", "plain"): 2e-3,
+    ("full", "plain"): 4e-3,
     ("full", "private"): 2.0,
     ("LoRA", "plain"): 1e-2,
     ("LoRA", "private"): 1e-2,
@@ -170,7 +170,7 @@ class Setting:
 
 def fine_tune(setting, form, kind, options, seed):
     model = adapt(setting.start, form)
-    steps, lot, data = options.steps, options.lot or len(setting.users), setting.users.data
+    steps, lot, data = options.steps, options.lot or len(setting.users) // 2, setting.users.data
     rate = options.rate or RATES[form, kind]
     if kind == "plain":
         train_plainly(UserLanguageModel(model), data, steps, lot, rate, seed)
