@@ -2,9 +2,10 @@
 
     python bench/text/private.py [--seeds 1 2] [--steps 30] [--epsilon 8]
 
-A transformer of words learns public text first: film reviews and text messages. Then it learns e-mails of some 800 senders,
-by LoRA and in full, plainly and privately, with the same lots and as many steps. Perplexity is that of a word of
-held-out senders' mail. Each canary is a user of its own, with one or two copies of a secret of four digits; a coin decides who is in.
+A transformer of words learns public text first: spam (no sender of which sends other mail), film reviews and text messages, in
+pieces of the same form as those of the e-mails. Then it learns e-mails of some 800 senders, by LoRA and in full, plainly and
+privately, for as many steps; a lot holds half of the users. Perplexity is that of a word of held-out
+senders' mail. The private run has SGD or Adam and a moving average, the plain one Adam. Each canary is a user of its own, with one or two copies of a secret of four digits; a coin decides who is in.
 Extraction asks for the next six words of mails, members beside senders that were left out. Learning rates were chosen on seed 0.
 """
 
@@ -33,21 +34,36 @@ from privet.attacks.text import (
 )  # fmt: skip
 from privet.auditing import measure_recoveries
 from privet.canary_formats import CanaryFormat, plant_canaries
-from privet.training import LoRA, UserLanguageModel, gather_users, merge_adapters
+from privet.training import LoRA, MovingAverage, UserLanguageModel, gather_users, merge_adapters
 
-WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 500, 16, 2, 1e-5, (1, 2)
+WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 1000, 16, 6, 1e-5, (1, 2)
 RATES = {
-    ("full", "plain"): 1e-3,
-    ("full", "private"): 1e-3,
-    ("LoRA", "plain"): 4e-3,
-    ("LoRA", "private"): 4e-3,
+    ("full", "plain"): 4e-3,
+    ("full", "private"): 2.0,
+    ("LoRA", "plain"): 1e-2,
+    ("LoRA", "private"): 1e-2,
 }
 
 
+def make_optimizer(form, rate):
+    """Where most coordinates are noise, Adam makes full steps along the noise, and SGD does not."""
+    if form == "LoRA":
+        return lambda parameters: torch.optim.Adam(parameters, rate)
+    return lambda parameters: torch.optim.SGD(parameters, rate, momentum=0.9)
+
+
 def public_text():
-    """Words of film reviews and of text messages."""
-    reviews = [words_of(text) for text in load("imdb_reviews_20k").text.sample(1500, random_state=0)]
-    return reviews + [words_of(text) for text in load("sms_spam").text]
+    """Words of spam, of film reviews and of text messages."""
+    table = load("spamassassin_emails")
+    spam = table[table.spam == 1].drop_duplicates("body").body
+    reviews = load("imdb_reviews_20k").text.sample(800, random_state=0)
+    return [words_of(text) for some in (spam, reviews, load("sms_spam").text) for text in some]
+
+
+def cut(text, most):
+    """The first pieces of a text, each one word shorter than LENGTH: an end token follows."""
+    words = text.split()[: most * LENGTH]
+    return [" ".join(words[start : start + LENGTH - 1]) for start in range(0, len(words) - 12, LENGTH)]
 
 
 def emails_by_sender(encoder, generator):
@@ -56,10 +72,9 @@ def emails_by_sender(encoder, generator):
     table = table[table.spam == 0].drop_duplicates("body")
     pieces, senders = [], []
     for sender, body in zip(table["from"].astype(str), table.body, strict=True):
-        words = words_of(body).split()[: 2 * LENGTH]
-        for start in range(0, len(words) - 12, LENGTH):
-            pieces.append(" ".join(words[start : start + LENGTH - 1]))
-            senders.append(sender)
+        own = cut(words_of(body), MOST_TEXTS)
+        pieces += own
+        senders += [sender] * len(own)
     tokens = encode_texts(encoder, pieces, end=encoder.end, longest=LENGTH + 1)
     names = generator.permutation(np.unique(senders))
     return tokens, np.array(senders), set(names[: int(0.85 * len(names))])
@@ -86,18 +101,21 @@ def user_loss(outputs, targets):
 
 
 def pretrain(encoder, texts, steps, seed):
-    rows = encode_texts(encoder, texts, end=encoder.end, longest=400)
-    flow = torch.from_numpy(np.concatenate(rows))
+    rows = encode_texts(
+        encoder, [one for text in texts for one in cut(text, 30)], end=encoder.end, longest=LENGTH + 1
+    )
+    table = torch.full((len(rows), LENGTH + 1), -100)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = torch.from_numpy(row)
     torch.manual_seed(seed)
-    model = TransformerLanguageModel(encoder.vocabulary, context=LENGTH + 8, width=48, heads=4, layers=2)
+    model = TransformerLanguageModel(encoder.vocabulary, context=LENGTH + 8, width=64, heads=4, layers=2)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
     draw = np.random.default_rng([seed, 42])
     for _ in range(steps):
-        starts = draw.integers(0, len(flow) - LENGTH - 1, size=48)
-        batch = torch.stack([flow[one : one + LENGTH + 1] for one in starts])
+        batch = table[draw.integers(0, len(table), size=64)]
         optimizer.zero_grad()
-        cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten()).backward()
+        cross_entropy(model(batch[:, :-1].clamp_min(0)).flatten(0, 1), batch[:, 1:].flatten()).backward()
         optimizer.step()
         schedule.step()
     return model
@@ -105,7 +123,7 @@ def pretrain(encoder, texts, steps, seed):
 
 def adapt(model, form):
     model = copy.deepcopy(model).train()
-    return LoRA(rank=8, also="output").apply_to(model) if form == "LoRA" else model
+    return LoRA(rank=4).apply_to(model) if form == "LoRA" else model
 
 
 class Setting:
@@ -152,14 +170,14 @@ class Setting:
 
 def fine_tune(setting, form, kind, options, seed):
     model = adapt(setting.start, form)
-    steps, lot, data = options.steps, options.lot, setting.users.data
+    steps, lot, data = options.steps, options.lot or len(setting.users) // 2, setting.users.data
     rate = options.rate or RATES[form, kind]
     if kind == "plain":
         train_plainly(UserLanguageModel(model), data, steps, lot, rate, seed)
         return (merge_adapters(model) if form == "LoRA" else model), None
     trained = privet.train(
         UserLanguageModel(model), data, epsilon=options.epsilon, delta=DELTA, epochs=steps * lot / len(setting.users), lot_size=lot,
-        loss=user_loss, optimizer=lambda parameters: torch.optim.Adam(parameters, rate), clip=options.clip,
+        loss=user_loss, optimizer=make_optimizer(form, rate), clip=options.clip, average=MovingAverage(0.9),
         adjacency=AddRemove(Unit.USER), population=len(setting.users),
     )  # fmt: skip
     return (merge_adapters(model) if form == "LoRA" else model), trained
@@ -203,11 +221,11 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     arguments.add_argument("--steps", type=int, default=30)
-    arguments.add_argument("--lot", type=int, default=256)
-    arguments.add_argument("--clip", type=float, default=0.5)
+    arguments.add_argument("--lot", type=int, default=None)
+    arguments.add_argument("--clip", type=float, default=0.1)
     arguments.add_argument("--epsilon", type=float, default=8.0)
     arguments.add_argument("--rate", type=float, default=None)
-    arguments.add_argument("--pretraining", type=int, default=500)
+    arguments.add_argument("--pretraining", type=int, default=2000)
     arguments.add_argument("--forms", nargs="+", default=["LoRA", "full"])
     arguments.add_argument("--kinds", nargs="+", default=["plain", "private"])
     arguments.add_argument("--quick", action="store_true")

@@ -77,7 +77,7 @@ class PictureDiffusion:
             torch.manual_seed(seed)
             network = _NoisePredictor(rows.shape[1], whole("width", width))
         optimizer = torch.optim.Adam(network.parameters(), lr=positive("rate", rate))
-        count, size = whole("steps", steps), min(whole("batch", batch), max(len(rows), 32))
+        count, size = whole("steps", steps), whole("batch", batch)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, count)
         for _ in range(count):
             drawn = rows[torch.randint(len(rows), (size,), generator=generator)]
