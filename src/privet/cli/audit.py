@@ -20,7 +20,7 @@ from privet.errors import InvalidArgument, PrivetError, ProgramFailed
 from privet.fingerprints import FingerprintKey
 from privet.paths import is_folder
 from privet.pipeline import TimeLimit, audit, audit_scores
-from privet.reporting import ModelAudit, Report
+from privet.reporting import DefenceComparison, ModelAudit, Report
 from privet.reporting.caution import attack_strength
 from privet.reporting.documents.plain_data import attack_figures, model_figures
 
@@ -80,6 +80,7 @@ def _of_scores(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
         delta=_delta(arguments),
         confidence=_confidence(arguments),
         key=key,
+        comparison=_comparison(arguments),
     )
 
 
@@ -89,6 +90,7 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             "'--members' and '--nonmembers' are for scores of your own, got them beside a file that names "
             "a model. Name the records in that file, or leave the file out."
         )
+    comparison = _comparison(arguments)
     subject = subject_from(Path(arguments.subject))
     if arguments.references is not None and subject.recipe is None:
         raise InvalidArgument(
@@ -118,6 +120,7 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
             seed=arguments.seed or 0,
             key=key,
             public_model=arguments.public_model,
+            comparison=comparison,
         )
     except KeyboardInterrupt:
         print(f"\nprivet: Stopped. {_describe_cache(cache)}", file=sys.stderr)
@@ -137,6 +140,10 @@ def _of_model(arguments: argparse.Namespace, key: FingerprintKey) -> Report:
         ) from None
     except Exception as failed:
         raise ProgramFailed(_crash(failed)) from failed
+
+
+def _comparison(arguments: argparse.Namespace) -> DefenceComparison | None:
+    return None if arguments.comparison is None else DefenceComparison.load(arguments.comparison)
 
 
 def _crash(failed: Exception) -> str:

@@ -182,6 +182,11 @@ def add_audit_options(command: argparse.ArgumentParser) -> None:
     output = command.add_argument_group("what comes out")
     output.add_argument("--name", metavar="TEXT", help="what to call the model")
     output.add_argument(
+        "--comparison",
+        metavar="FILE.json",
+        help="defences by privet compare STUDY.py --out FILE.json; the advice of the report quotes it",
+    )
+    output.add_argument(
         "--out", metavar="FILE", help="the report: .html, .json, .md (model card), .dpia.html or .pia.json"
     )
     output.add_argument(

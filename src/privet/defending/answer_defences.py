@@ -73,7 +73,7 @@ class RoundedAnswers(_VectorDefence):
 
     @property
     def name(self) -> str:
-        return f"rounding to {self.digits} digits"
+        return f"rounding to {self.digits} digit{'' if self.digits == 1 else 's'}"
 
     def _change(self, log_confidences: Numbers, generator: np.random.Generator) -> Numbers:
         rounded: Numbers = np.asarray(np.round(np.exp(log_confidences), self.digits), dtype=np.float64)

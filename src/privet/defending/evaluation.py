@@ -4,7 +4,10 @@ Adversary: knows the defence and the recipe, trains reference models with both, 
 report is that of the best attack. Where answers are masked, labels are attacked too.
 """
 
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -193,6 +196,22 @@ def _mask(defence: AnswerDefence, answers: ModelAnswers, game: DefenceGame) -> N
 def _time_one(defence: Defence, protected: Recipe, game: DefenceGame) -> tuple[float, DefenceProof | None]:
     """The processor time to train one model, and what is proved about it."""
     own = np.flatnonzero(game.split.members(2, len(game.records), game.seed)[0])
-    started = time.process_time()
-    view = protected.fit(game.records.inputs[own], game.records.known_labels[own], game.seed)
-    return time.process_time() - started, defence.read_proof(view)
+    with _one_thread():
+        started = time.process_time()
+        view = protected.fit(game.records.inputs[own], game.records.known_labels[own], game.seed)
+        return time.process_time() - started, defence.read_proof(view)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Torch with one thread, where it is loaded: threads that wait for each other use processor time too."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -43,6 +43,7 @@ from privet.pipeline.references import KnowledgeSource, warn_of_fewer
 from privet.pipeline.reproducing import audit_call, one_line, scores_call
 from privet.pipeline.target import see_target
 from privet.pipeline.time_limit import TimeLimit
+from privet.reporting.defence_report import DefenceComparison
 from privet.reporting.facts import AttackResult, Harm, ModelAudit, Origin, Strength
 from privet.reporting.report import Report
 from privet.scores import Bits, Challenge, Records, References, Scores
@@ -120,6 +121,7 @@ def audit(
     progress: bool = True,
     key: FingerprintKey | None = None,
     public_model: bool = False,
+    comparison: DefenceComparison | None = None,
 ) -> Report:
     """Attack a model, bound its ε from both sides, and report.
 
@@ -158,7 +160,8 @@ def audit(
         cache: a folder for the signals of reference models. seed: the seed of every random choice. progress:
         whether to show a progress bar on a terminal. key: the key of the fingerprints; a new one by default,
         which ``Report.save_key`` writes. public_model: that the model is published, so that its fingerprint
-        needs no key.
+        needs no key. comparison: defences for this model, compared by ``privet.compare``; the advice of the
+        report quotes it.
     """
     started = time.monotonic()
     open_fraction("confidence", confidence)
@@ -288,6 +291,7 @@ def audit(
         audits=(audited,),
         origin=Origin(command=one_line(call), version=__version__, seed=seed, call=call),
         key=own_key,
+        comparison=comparison,
     )
 
 
@@ -301,6 +305,7 @@ def audit_scores(
     delta: float = DELTA,
     confidence: float = 0.95,
     key: FingerprintKey | None = None,
+    comparison: DefenceComparison | None = None,
 ) -> Report:
     """The report of an attack that was run elsewhere, from its scores: higher = more likely a member.
 
@@ -331,6 +336,7 @@ def audit_scores(
         audits=(audited,),
         origin=Origin(command=one_line(call), version=__version__, call=call),
         key=secret,
+        comparison=comparison,
     )
 
 

@@ -4,6 +4,7 @@ from privet.auditing import OneRun
 from privet.reporting.advice_piece import Advice
 from privet.reporting.charts.proved_curve import ceiling_of_pair, highest_tpr
 from privet.reporting.content import ReportContent
+from privet.reporting.defence_advice import defence_to_try, quote_comparison
 from privet.reporting.facts import ModelAudit, Standing
 from privet.reporting.numbers import at_least, at_most, count, percent, percent_at_most, points, small
 from privet.reporting.table_words import table_advice
@@ -13,7 +14,6 @@ from privet.reporting.verdicts import breach
 __all__ = ["Advice", "advice", "epsilon_caps"]
 
 _TARGETS = (8.0, 3.0, 1.0)
-_WIDE_GAP = 0.02
 _USUAL_CAUSES = (
     "gradients are clipped per batch and not per record, noise is scaled by the wrong batch size, batches "
     "are not drawn as accounted, records were used in training that the ledger does not contain, or "
@@ -31,9 +31,10 @@ def advice(report: ReportContent, audit: ModelAudit) -> list[Advice]:
         *_explain_breach(audit),
         *table_advice(audit),
         *text_advice(audit),
+        *quote_comparison(report, audit),
         *_train_privately(report, audit),
         *_lower_epsilon(audit),
-        *_close_gap(audit),
+        *defence_to_try(report, audit),
         *_look_at_groups(audit),
         *_run_stronger_attacks(audit),
         *_score_more_records(audit),
@@ -136,23 +137,6 @@ def _lower_epsilon(audit: ModelAudit) -> list[Advice]:
             "If that is too much for the people in the data, train at a smaller ε.",
             f"The proof allows an attack up to {percent_at_most(cap)} of members at {percent(fpr)} false "
             f"alarms; {smaller}.",
-        )
-    ]
-
-
-def _close_gap(audit: ModelAudit) -> list[Advice]:
-    if audit.train_accuracy is None or audit.test_accuracy is None:
-        return []
-    gap = audit.train_accuracy - audit.test_accuracy
-    if gap < _WIDE_GAP:
-        return []
-    return [
-        Advice(
-            "Fit the data less closely.",
-            f"Accuracy is {points(gap)} higher on members than on others. Fewer epochs, weight decay or "
-            f"augmentation lower what attacks find, but they prove nothing: audit again afterwards. "
-            f"Try early stopping first; privet compare study.py --out defences.html attacks it beside other "
-            f"defences.",
         )
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privet.errors import InvalidArgument
+from privet.reporting.defence_facts import ComparisonContent
 from privet.reporting.facts import ModelAudit, Origin, Standing
 
 __all__ = ["ReportContent"]
@@ -19,13 +20,14 @@ class ReportContent(ABC):
     """One or more audited models, how the report came to be, and its title.
 
     ``audits`` may be any sequence. ``exhibits`` says that forms show recovered things beside the truth:
-    private data.
+    private data. ``comparison`` holds defences that were compared for these models; advice quotes it.
     """
 
     audits: Sequence[ModelAudit]
     origin: Origin
     title: str = "Privacy audit"
     exhibits: bool = False
+    comparison: ComparisonContent | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "audits", tuple(self.audits))

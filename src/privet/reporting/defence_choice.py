@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from privet.auditing import Rate
-from privet.reporting.defence_facts import ComparedDefence, ComparisonContent
+from privet.reporting.defence_facts import WITHOUT_DEFENCE, ComparedDefence, ComparisonContent
 from privet.reporting.numbers import at_most, percent, points
 
 __all__ = ["Choice", "choose_defence", "dominating", "recommendation", "recommendation_rule"]
@@ -67,9 +67,13 @@ def recommendation(comparison: ComparisonContent) -> str:
         else f"ε ≤ {at_most(taken.epsilon_proved)} is proved"
     )
     return (
-        f"Take {taken.name}: it {_cost_words(taken, beside)}, attacks find "
+        f"Take {_in_words(taken)}: it {_cost_words(taken, beside)}, attacks find "
         f"{_found_words(taken, beside)}, and {proof}."
     )
+
+
+def _in_words(defence: ComparedDefence) -> str:
+    return "no defence" if defence.name == WITHOUT_DEFENCE else defence.name
 
 
 def recommendation_rule(comparison: ComparisonContent) -> str:
@@ -85,12 +89,12 @@ def recommendation_rule(comparison: ComparisonContent) -> str:
 def _cost_words(taken: ComparedDefence, beside: ComparedDefence) -> str:
     lost = beside.test_accuracy.value - taken.test_accuracy.value
     if points(lost).startswith("0.0"):
-        return f"is as accurate as {beside.name}"
+        return f"is as accurate as {_in_words(beside)}"
     apart = _apart(taken.test_accuracy, beside.test_accuracy)
     overlap = "" if apart else " (the intervals overlap)"
     if lost > 0:
-        return f"costs {points(lost)} of test accuracy more than {beside.name}{overlap}"
-    return f"is {points(lost)} more accurate than {beside.name}{overlap}"
+        return f"costs {points(lost)} of test accuracy more than {_in_words(beside)}{overlap}"
+    return f"is {points(lost)} more accurate than {_in_words(beside)}{overlap}"
 
 
 def _found_words(taken: ComparedDefence, beside: ComparedDefence) -> str:

@@ -8,7 +8,9 @@ from privet.auditing import Rate
 from privet.errors import InvalidArgument
 from privet.reporting.facts import Origin
 
-__all__ = ["ComparedDefence", "ComparisonContent"]
+__all__ = ["WITHOUT_DEFENCE", "ComparedDefence", "ComparisonContent"]
+
+WITHOUT_DEFENCE = "none"  # the name of the training as it is
 
 
 @final

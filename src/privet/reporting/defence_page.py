@@ -63,7 +63,8 @@ def _frontier(comparison: ComparisonContent) -> Html:
             f"marks: the population; the dotted line joins the two. Members found at {fpr} false alarms, "
             f"with intervals; the dashed line is blind guessing, and what is far left of it is drawn at "
             f"the edge. Diamonds have a proof, circles have none. Grey: another defence is better, clearly "
-            f"so on one axis and no worse on the others."
+            f"so on one axis and no worse on the others. On a narrow screen the marks have the numbers of "
+            f"the table."
         ),
         description="Test accuracy of each defence over the members found: "
         + "; ".join(_in_words(defence) for defence in comparison.defences)
@@ -86,20 +87,27 @@ def _in_words(defence: ComparedDefence) -> str:
 def _overview(comparison: ComparisonContent) -> Html:
     taken = choose_defence(comparison).taken
     rows = []
-    for defence in comparison.defences:
+    for number, defence in enumerate(comparison.defences, start=1):
         better = dominating(defence, comparison.defences)
         standing = (
-            "take this" if defence is taken else "" if better is None else f"dominated by {better.name}"
+            "take this"
+            if defence is taken
+            else "not dominated"
+            if better is None
+            else f"dominated by {better.name}"
         )
+        name = text(f"{number}. {defence.name}")
         rows.append(
             [
-                element("strong", text(defence.name)) if defence is taken else text(defence.name),
+                element("strong", name) if defence is taken else name,
                 text(standing),
                 text(percent(defence.test_accuracy.value)),
                 text(percent(defence.tpr_population.value)),
                 text(percent(defence.tpr_exposed.value)),
                 text(
-                    "no proof" if defence.epsilon_proved is None else f"≤ {at_most(defence.epsilon_proved)}"
+                    "no\u00a0proof"
+                    if defence.epsilon_proved is None
+                    else f"≤ {at_most(defence.epsilon_proved)}"
                 ),
                 text(f"{defence.seconds:.1f} s"),
             ]

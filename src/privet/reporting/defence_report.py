@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, final
 
 from privet.data_frames import to_data_frame
-from privet.errors import InvalidArgument
+from privet.errors import InvalidArgument, PrivetError, Unreadable
+from privet.paths import path_from
 from privet.reporting.defence_choice import recommendation
 from privet.reporting.defence_facts import ComparisonContent
 from privet.reporting.defence_page import defence_page
@@ -15,6 +16,7 @@ from privet.reporting.documents.defence_data import (
     comparison_json,
     comparison_markdown,
 )
+from privet.reporting.documents.defence_reading import read_comparison
 from privet.reporting.report_files import check_target, write_whole
 
 __all__ = ["DefenceComparison"]
@@ -32,7 +34,22 @@ class DefenceComparison(ComparisonContent):
     """What several defences cost and what attacks that know them still find.
 
     ``save`` takes the form from the name: ``.html`` (one page that needs nothing else), ``.json`` or ``.md``.
+    ``load`` reads ``.json`` again. ``privet.audit(…, comparison=…)`` quotes it.
     """
+
+    @classmethod
+    def load(cls, path: str | Path) -> "DefenceComparison":
+        """The comparison that was saved as ``.json``."""
+        source = path_from("path", path)
+        try:
+            return cls(**read_comparison(source.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as failed:
+            if isinstance(failed, PrivetError):
+                raise
+            raise Unreadable(
+                f"{str(path)!r} must be a comparison of defences as .json, and cannot be read. Check the "
+                "name, or save the comparison again."
+            ) from None
 
     def __repr__(self) -> str:
         return f"DefenceComparison({len(self.defences)} defences: {self.recommendation})"

@@ -55,16 +55,24 @@ class Report(ReportContent):
         """One report on the models of several reports, whose names must differ.
 
         Where the reports have different keys, the joint report has none: save the key of each report with
-        that report. To have one key for all, give the same ``key`` to each audit.
+        that report. To have one key for all, give the same ``key`` to each audit. Reports with comparisons
+        must have the same one.
         """
         if not reports:
             raise InvalidArgument("'reports' must hold at least one report, got none. Audit a model first.")
         keys = {None if report.key is None else report.key.secret: report.key for report in reports}
+        comparisons = {id(report.comparison): report.comparison for report in reports if report.comparison}
+        if len(comparisons) > 1:
+            raise InvalidArgument(
+                f"'reports' must share one comparison of defences, got {len(comparisons)} different ones. "
+                "Audit all models with the same comparison, or save the reports one by one."
+            )
         return cls(
             audits=[audit for report in reports for audit in report.audits],
             origin=_join_origins([report.origin for report in reports]),
             title=reports[0].title if title is None else title,
             key=next(iter(keys.values())) if len(keys) == 1 else None,
+            comparison=next(iter(comparisons.values()), None),
         )
 
     def __repr__(self) -> str:

@@ -27,7 +27,8 @@
     };
     const axis = (given) => ({ ...lines, ...given, title: { standoff: 10, font: muted, ...(given?.title ?? {}) } });
     return {
-      ...own, font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+      ...own, ...(narrow && own.annotations ? { annotations: own.annotations.map((note) => ({ ...note, text: note.name ?? note.text })) } : {}),
+      font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
       margin: { l: 8, r: 26, t: 8, b: 8, ...(own.margin ?? {}) },
       xaxis: axis(own.xaxis), yaxis: axis(own.yaxis),
       legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { ...font, size: 12 }, bgcolor: "rgba(0,0,0,0)", itemclick: "toggle", traceorder: "normal" },

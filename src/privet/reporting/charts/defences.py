@@ -55,7 +55,7 @@ def defences_chart(comparison: ComparisonContent) -> Figure:
                 "line": {"color": "var(--muted)", "width": 1.2, "dash": "dash"},
             }
         ],
-        "annotations": _names(defences, left, heights, defences_chart_height(comparison)),
+        "annotations": _names(defences, (left, right), heights, defences_chart_height(comparison)),
         "hovermode": "closest",
         "showlegend": False,
     }
@@ -141,24 +141,32 @@ def _error_bar_of_accuracy(rate: Rate, colour: str) -> dict[str, object]:
 
 
 def _names(
-    defences: Sequence[ComparedDefence], left: float, heights: tuple[float, float], pixels: int
+    defences: Sequence[ComparedDefence],
+    widths: tuple[float, float],
+    heights: tuple[float, float],
+    pixels: int,
 ) -> list[dict[str, object]]:
-    """A name at the right edge for each defence, with a thin line to its mark. Names keep the order of
+    """A name at the right edge for each defence, with a thin line to its interval. Names keep the order of
     the accuracies and a line's distance from each other.
+
+    On a narrow screen the page's script shows what ``name`` holds: the number of the defence.
     """
     per_point = (pixels - 70) / (heights[1] - heights[0])
+    numbers = {each.name: number for number, each in enumerate(defences, start=1)}
     order = sorted(defences, key=lambda each: -each.test_accuracy.value)
     wanted = [(heights[1] - 100 * each.test_accuracy.value) * per_point for each in order]
     return [
         {
-            "x": math.log10(max(left, each.tpr_exposed.upper)),
+            "x": math.log10(max(widths[0], each.tpr_exposed.upper)),
             "y": 100 * each.test_accuracy.value,
             "text": label(_title(each)),
+            "name": str(numbers[each.name]),
             "showarrow": True,
             "arrowhead": 0,
             "arrowwidth": 0.6,
             "arrowcolor": "var(--faint-line)",
-            "ax": 24,
+            "axref": "x",
+            "ax": math.log10(widths[1]) + 0.06,
             "ay": place - want,
             "xanchor": "left",
             "align": "left",

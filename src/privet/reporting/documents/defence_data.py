@@ -9,16 +9,16 @@ from privet.reporting.defence_facts import ComparedDefence, ComparisonContent
 from privet.reporting.documents.markdown import markdown_table
 from privet.reporting.numbers import at_most, percent
 
-__all__ = ["comparison_figures", "comparison_json", "comparison_markdown"]
+__all__ = ["FORMAT", "VERSION", "comparison_figures", "comparison_json", "comparison_markdown"]
 
-_FORMAT, _VERSION = "privet.defences", 1
+FORMAT, VERSION = "privet.defences", 1
 
 
 def comparison_figures(comparison: ComparisonContent) -> dict[str, Any]:
     """All figures. Keys are added later, never renamed."""
     return {
-        "format": _FORMAT,
-        "version": _VERSION,
+        "format": FORMAT,
+        "version": VERSION,
         "title": comparison.title,
         "recommendation": recommendation(comparison),
         "recommended": choose_defence(comparison).taken.name,
