@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from privet import AddRemove, Ledger, __version__, dp_sgd
+from privet import AddRemove, Ledger, __version__, account, dp_sgd
 from privet.adjacency import Unit
 from privet.caveats import Caveat
 from privet.cli import main
 from privet.documents import event_to_json
-from privet.events import Gaussian, Laplace, Repeat
+from privet.events import BestOfNegativeBinomial, Compose, DiscreteGaussian, Gaussian, Laplace, Repeat
 
 MNIST = ["--noise-multiplier", "1.1", "--sampling-rate", "256/60000", "--steps", "14062"]
 GAUSSIAN = ["--noise-multiplier", "10", "--steps", "100"]
@@ -221,10 +221,32 @@ class TestCalibrate:
             ),
             (["--epsilon", 1, "--delta", 0, "--sampling-rate", 1, "--steps", 1], "'delta' must be above 0"),
             (["--tpr", 0.01, "--fpr", 0.1, "--sampling-rate", 1, "--steps", 1], "guessing reaches that"),
+            (
+                ["--epsilon", 1, "--delta", 1e-5, "--steps", 1, "--sampling-rate", 1, "--runs", 1],
+                "--runs must",
+            ),
+            (["--epsilon", 1, "--delta", 1e-5, *MNIST[2:], "--score-noise", 5], "--score-noise must"),
         ],
     )
     def test_refuses(self, refuse, words, part):
         assert part in refuse("calibrate", *words)
+
+    @pytest.mark.slow
+    def test_the_best_of_several_runs_needs_more_noise(self, ask):
+        """The budget of a search: more noise for more runs and for a score, and ε of the whole within the target."""
+        words = ["calibrate", "--epsilon", 2, "--delta", "1e-5", "--sampling-rate", 1, "--steps", 1]
+        one = ask(*words)
+        few, many = (ask(*words, "--runs", mean) for mean in (3, 30))
+        scored = ask(*words, "--runs", 3, "--score-noise", 5)
+        noises = [found["noise_multiplier"] for found in (one, few, many)]
+        assert noises == sorted(set(noises))
+        assert scored["noise_multiplier"] > few["noise_multiplier"]
+        for found in (few, many, scored):
+            assert 1.99 < found["reached"] <= 2
+            assert "BEST_OF_SECRET_RUNS" in [caveat["code"] for caveat in found["caveats"]]
+        run = Compose((Gaussian(scored["noise_multiplier"]), DiscreteGaussian(5.0, 1)))
+        search = BestOfNegativeBinomial((run,), 1.0, 1 / 3)
+        assert account(search, adjacency=AddRemove()).epsilon(delta=1e-5) <= 2
 
 
 class TestExplain:

