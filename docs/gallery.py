@@ -42,6 +42,7 @@ EXAMPLES = {
     "picture_from_gradient": "The picture from a gradient",
     "governors_record": "The governor's record",
     "film_lover": "The film lover",
+    "letters_and_licence": "Letters and a licence",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -60,6 +61,7 @@ _ABOUT = {
     "picture_of_a_class": "Digits drawn from a plain, a private and an untrained model, beside a picture in the data and the blind guess.",
     "governors_record": "Voters found among patients without names: 94 % by date of birth, zip code and sex, none by year of birth; beside each the rate of absent voters who were still found.",
     "film_lover": "Reviewers found among subscribers against the number of known ratings, with and without dates; below, absent reviewers who were still found.",
+    "letters_and_licence": "Letters that come back word for word from a plain model and from no other; writers found against false alarms: all of them, some where training is stopped early, hardly more than by guessing with privacy.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

@@ -101,7 +101,8 @@ def main(out: Path, noise: NoiseSource | None = None) -> Path:
     show_exposed(audits[0])
     print(
         "\nThe licence is nobody's secret, and the model repeats it because it saw it often. A letter has one writer.\n"
-        "A plain model that is stopped early repeats little, too; only the private one has a proof, for every attack."
+        "A plain model that is stopped early repeats little, too; only the private one has a proof, for every attack.\n"
+        "It has learnt next to nothing that the public letters had not taught: a hundred writers are few for a proof."
     )
     return save(draw(audits), out, "letters_and_licence.png")
 
@@ -123,9 +124,14 @@ def train(
     checked: Sequence[np.ndarray] = (),
 ) -> TorchTokenView:
     """Trains without privacy, from nothing or from another model, until the loss of other letters is low."""
-    small = LSTMLanguageModel(encoder.vocabulary, embedding=48, width=128)
+
+    def make() -> LSTMLanguageModel:
+        if start is not None:
+            return deepcopy(start.model)
+        return LSTMLanguageModel(encoder.vocabulary, embedding=48, width=128)
+
     recipe = TextRecipe(
-        model=lambda: deepcopy(small if start is None else start.model),
+        model=make,
         epochs=epochs,
         batch_size=8 if checked else 16,
         learning_rate=1e-3 if checked else 5e-3,
@@ -235,4 +241,4 @@ def draw(audits: list[ModelAudit]) -> Figure:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "examples-out"))
