@@ -34,6 +34,31 @@ def emails(seed, judged=600):
     return [bodies[one] for one in order[:judged]], [bodies[one] for one in order[judged:]]
 
 
+def reviews(seed, judged=600):
+    """Film reviews: those that are judged, and public ones, of other films."""
+    table = load("imdb_reviews_20k").drop_duplicates("text")
+    films = np.random.default_rng([seed, 24]).permutation(table.movie.unique())
+    own = table[table.movie.isin(films[: len(films) // 2])].sample(judged, random_state=seed)
+    public = table[table.movie.isin(films[len(films) // 2 :])].sample(2500, random_state=seed)
+    return [words_of(text) for text in own.text], [words_of(text) for text in public.text]
+
+
+def speeches(seed, judged=600):
+    """Pieces of 64 words of presidents' speeches: those that are judged, and pieces of other speeches."""
+    table = load("sotu_1790_2026").sample(frac=1.0, random_state=seed)
+    parts = []
+    for some in (table.text[:125], table.text[125:]):
+        words = [words_of(text).split() for text in some]
+        parts.append(
+            [" ".join(own[place : place + 64]) for own in words for place in range(0, len(own) - 64, 64)]
+        )
+    draw = np.random.default_rng([seed, 25])
+    own, public = (dict.fromkeys(part) for part in parts)
+    own, public = (list(part) for part in (own, public))
+    return ([own[one] for one in draw.permutation(len(own))[:judged]],
+            [public[one] for one in draw.permutation(len(public))[:5000]])  # fmt: skip
+
+
 def chats(seed, users=240, trained=10, other=30):
     """Chat users with enough messages: the trained messages of each, other messages, and messages of the rest."""
     table = load("chitchat_users")

@@ -40,7 +40,7 @@ WORDS, LENGTH, MOST_TEXTS, DELTA, COPIES = 1000, 16, 6, 1e-5, (1, 2)
 RATES = {
     ("full", "plain"): 4e-3,
     ("full", "private"): 2.0,
-    ("LoRA", "plain"): 1e-2,
+    ("LoRA", "plain"): 2e-2,
     ("LoRA", "private"): 1e-2,
 }
 
