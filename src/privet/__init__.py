@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
-    from privet.pipeline.defence_comparison import compare as compare
+    from privet.pipeline.defence_comparison import compare
     from privet.pipeline.rehearsal import rehearse
     from privet.pipeline.text_audit import audit_text
     from privet.releasing.release import release
@@ -119,6 +119,7 @@ __all__ = [
     "audit_text",
     "auditing",
     "calibrate",
+    "compare",
     "defending",
     "dp_sgd",
     "errors",

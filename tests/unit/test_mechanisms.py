@@ -350,7 +350,7 @@ _REFUSALS = [
     (lambda: KaryResponse(("a", "b"), 0.9, R).posterior("a", prior=(0.5, 0.6)), "order of 'answers'"),
     (lambda: KaryResponse(("a", "b"), 0.9, R).estimate(["c"]), "what release returned"),
     (lambda: ExponentialMechanism(lambda data: data, 1.0, A), "TallyOf or SumOfScores"),
-    (lambda: ExponentialMechanism.classic(None, epsilon=1.0, adjacency=A), "such as SumOfScores"),
+    (lambda: ExponentialMechanism.classic(None, epsilon=1.0, adjacency=A), "such as RightAnswers"),
     (lambda: ExponentialMechanism(_HAIR, 0.0, A), "positive number"),
     (lambda: IntervalExponential(_HAIR, 1.0, A), "Use BernoulliLikelihood"),
     (lambda: IntervalExponential(QuantileRank(0.5, 0.0, 1.0), 1.0, A, cells=1), "from 2 upwards"),

@@ -24,6 +24,8 @@ __all__ = ["run"]
 
 _SEED = 1
 _DELTA = 1e-5
+# Canaries are tight: at 95 %, one of three models would pass its proof in a tenth of the demos.
+_CONFIDENCE = 0.99
 _EPSILONS = (8.0, 3.0, 1.0)
 _REFERENCES = 12
 _FPR = 1e-3
@@ -80,6 +82,7 @@ def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
         recipe=forest,
         references=_REFERENCES,
         delta=_DELTA,
+        confidence=_CONFIDENCE,
         seed=_SEED,
         key=key,
     )
@@ -96,6 +99,7 @@ def _audits(records: Records, key: FingerprintKey) -> Iterator[ModelAudit]:
             recipe=private,
             references=_REFERENCES,
             delta=_DELTA,
+            confidence=_CONFIDENCE,
             seed=_SEED,
             key=key,
         )

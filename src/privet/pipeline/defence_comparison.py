@@ -27,6 +27,7 @@ from privet.fingerprints import code_fingerprint
 from privet.paths import path_from
 from privet.pipeline.comparison_progress import ComparisonProgress
 from privet.pipeline.records import read_records
+from privet.public_calls import check_public_calls
 from privet.reporting.defence_facts import ComparedDefence
 from privet.reporting.defence_report import DefenceComparison
 from privet.reporting.facts import Origin
@@ -287,3 +288,6 @@ def _to_facts(result: DefenceResult) -> ComparedDefence:
         attack_population=result.attack_population,
         attack_exposed=f"{result.attack_exposed} on {result.exposed_kind}",
     )
+
+
+check_public_calls(__name__)
