@@ -50,6 +50,12 @@ settings.load_profile(os.environ.get("PRIVET_HYPOTHESIS", "default"))
 _HERE = Path(__file__).parent
 
 
+def pytest_runtest_setup() -> None:
+    """A Spark session leaves its own handler of Ctrl-C behind; the next test starts with the usual one."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def oracle() -> ModuleType:
     """The 30-digit oracle of Poisson-sampled Gaussians, which shares no code with Privet."""

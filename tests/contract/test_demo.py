@@ -74,8 +74,8 @@ def short(tmp_path_factory):
         patch.setattr(demo, "injuries", lambda: injuries().take(np.arange(2500)))
         patch.setattr(demo, "_REFERENCES", 2)
         patch.setattr(demo, "_EPSILONS", (8.0, 1.0))
-        # The noise is fresh: the two proofs are passed by chance in at most 2 of 10,000 runs.
-        patch.setattr(demo, "_CONFIDENCE", 0.9999)
+        # The noise is fresh: the two proofs are passed by chance in at most 2 of 1,000 runs.
+        patch.setattr(demo, "_CONFIDENCE", 0.999)
         patch.setattr(demo_models, "_TREES", 30)
         patch.setattr(demo_models, "_EPOCHS", 2)
         patch.setattr(demo_models, "_CANARIES", 500)
