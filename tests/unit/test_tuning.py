@@ -1,6 +1,9 @@
 """``privet.tune``: refusals spend nothing, a search is paid before it runs, and is resumed with its own draws."""
 
+import dataclasses
+import io
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -16,12 +19,22 @@ from privet.events import BestOfPoisson, Gaussian
 from privet.ledger import Ledger
 from privet.randomness import SeededNoise
 from privet.scores import Scores
-from privet.training import NegativeBinomialCount, PoissonCount, TuningRecipe, choose_model, recipe_grid
+from privet.training import (
+    NegativeBinomialCount,
+    PoissonCount,
+    SearchFailed,
+    TuningRecipe,
+    choose_model,
+    recipe_grid,
+)
 from privet.training.loop.distributed import resolve_process_group
 from privet.training.tuning import budget as budgets
 from privet.training.tuning import search
+from privet.training.tuning.count_choice import choose_count, count_for_share
 from privet.training.tuning.saved_search import SearchState
-from privet.training.tuning.validation import score_event
+from privet.training.tuning.search_mark import mark_search
+from privet.training.tuning.search_progress import SearchProgress
+from privet.training.tuning.validation import ValidationSet, score_event
 
 _X = torch.randn(700, 3, generator=torch.Generator().manual_seed(0))
 _Y = (_X[:, 0] > 0).long()
@@ -30,6 +43,12 @@ _DATA, _VALIDATION = (_X[:500], _Y[:500]), (_X[500:], _Y[500:])
 
 def linear():
     return nn.Linear(3, 2)
+
+
+def zeroed():
+    model = linear()
+    nn.init.zeros_(model.weight)
+    return model
 
 
 _GRID = recipe_grid(linear, epochs=(1,), lot_size=(100,), learning_rate=(0.001, 1.0))
@@ -104,6 +123,84 @@ def test_a_killed_search_goes_on_with_its_own_draws(tune, tmp_path, monkeypatch)
         tune(recipe_grid(linear, epochs=(1,), lot_size=(100,), learning_rate=(3.0, 5.0)), checkpoint=tmp_path)
 
 
+def test_only_the_same_search_is_resumed():
+    """Other data, labels, layers or first parameters make another search; random ones of the same function do not."""
+    sets = [ValidationSet.read(_DATA), ValidationSet.read(_VALIDATION)]
+    mark = mark_search(_GRID, sets, None)
+    state = torch.random.get_rng_state()
+    assert mark_search(_GRID, sets, None) == mark
+    assert torch.equal(torch.random.get_rng_state(), state)
+    flipped = ValidationSet.read((_DATA[0], 1 - _DATA[1]))
+    others = [
+        mark_search(_GRID, [flipped, sets[1]], None),
+        mark_search(_GRID, [sets[1], sets[0]], None),
+        mark_search(_GRID, sets, nn.functional.cross_entropy),
+    ]
+    for make in (lambda: nn.Linear(3, 2, bias=False), zeroed):
+        others.append(mark_search(recipe_grid(make, epochs=(1,), lot_size=(100,)), sets, None))
+    others.append(mark_search([dataclasses.replace(recipe, momentum=0.5) for recipe in _GRID], sets, None))
+    assert len({mark, *others}) == len(others) + 1
+
+
+def test_a_search_that_breaks_off_tells_what_it_spent(tune, cheap_budget, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(search, "_run", fail)
+    with pytest.raises(SearchFailed, match="OSError; the search is paid for") as failed:
+        tune()
+    assert [entry.event for entry in failed.value.ledger] == [cheap_budget.event]
+    again = pickle.loads(pickle.dumps(failed.value))
+    assert len(again.ledger) == 1
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "_run", interrupt)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        tune()
+    _, text = stopped.value.__notes__[0].split("Its ledger:\n")
+    assert [entry.event for entry in Ledger.from_json(text)] == [cheap_budget.event]
+
+
+def test_progress_is_shown_on_a_terminal_only(monkeypatch):
+    for shown in (True, False):
+        stream = io.StringIO()
+        stream.isatty = lambda shown=shown: shown
+        progress = SearchProgress(stream)
+        progress.plan()
+        progress.begin(0)
+        progress.show(0, 4, "5 epochs")
+        progress.show(2, 4, "5 epochs")
+        assert ("run 3 of 4  5 epochs  about 0 s left" in stream.getvalue()) == shown
+        assert ("secret" in stream.getvalue()) == shown
+
+
+@pytest.mark.parametrize(
+    "count", [PoissonCount(6.0), NegativeBinomialCount(6.0), NegativeBinomialCount(6.0, shape=3.0)], ids=repr
+)
+def test_the_chance_to_miss_is_that_of_the_law(count):
+    runs, mass = count.first_mass()
+    total = 0.0
+    while mass > 1e-15:
+        total += mass * 0.7**runs
+        mass *= count.mass_ratio(runs)
+        runs += 1
+    assert count.chance_to_miss(0.3) == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_the_chosen_law_tries_one_of_the_best_tenth_in_19_of_20_searches():
+    chosen = choose_count(30, epsilon=3.0, delta=1e-5, adjacency=AddRemove())
+    assert 0.049 < chosen.chance_to_miss(0.1) <= 0.05
+    prices = {}
+    for make in (PoissonCount, NegativeBinomialCount):
+        law = count_for_share(make, 0.1)
+        prices[make] = account(law.best_of((Gaussian(3.0),)), adjacency=AddRemove()).epsilon(delta=1e-5)
+    ours = account(chosen.best_of((Gaussian(3.0),)), adjacency=AddRemove()).epsilon(delta=1e-5)
+    assert ours <= 1.05 * min(prices.values())
+
+
 def test_a_run_that_diverges_is_never_the_best_and_no_error(tune, monkeypatch):
     from privet.training import NotFinite
 
@@ -130,6 +227,7 @@ def broken():
         ({"validation": (_X[500:], _Y[501:])}, "one label"),
         ({"validation": 3}, "pair"),
         ({"epsilon": 1e-3, "score_noise": 0.5}, "cannot pay for one run"),
+        ({"recipes": (TuningRecipe(linear, 1, lot_size=5000),), "runs": PoissonCount(2.0)}, "lot_size"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"delta": 0.0}, "delta"),
     ],
