@@ -109,6 +109,7 @@ def _without_gaps(text):
         "from-dp-accounting",
         "from-diffprivlib-opendp",
         "from-ml-privacy-meter",
+        pytest.param("text", marks=pytest.mark.slow),
     ],
 )
 def test_programs_on_a_page_run_and_print_what_is_shown(name, tmp_path, monkeypatch):

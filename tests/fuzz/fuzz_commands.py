@@ -49,6 +49,7 @@ FORMS = [
     "audit {}model_shape.py",
     "audit {}model_exit.py",
     "audit {}wrong.py",
+    "audit-text {}mails.py --samples 0",
     "verify {}report.json --members {}scores.csv --nonmembers {}scores.csv",
     "verify {}report.json --ledger {}ledger.json",
     "demo --out {}new.html",
@@ -90,6 +91,11 @@ def _files(folder: Path) -> list[str]:
     made["network.py"] = (
         b"import torch\nmodel = torch.nn.Linear(2, 2)\n"
         b"members = (torch.zeros(40, 2), torch.zeros(40, dtype=torch.int64))\n"
+    )
+    made["mails.py"] = (
+        b"from privet.attacks.text import ByteEncoder, NGramModel\nencoder = ByteEncoder()\n"
+        b"members, nonmembers = ([f'{side} mail {n * 7919}' for n in range(12)] for side in 'ab')\n"
+        b"model = NGramModel([encoder.encode(mail) for mail in members], vocabulary=257, order=3, end=256)\n"
     )
     bodies = {
         "raises": "1 / 0", "none": "None", "nan": "np.full((len(rows), 2), np.nan)", "text": "'yes'", "shape": "np.ones((3, 3, 3))",
