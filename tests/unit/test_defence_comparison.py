@@ -116,6 +116,22 @@ def test_a_recipe_that_fails_is_named() -> None:
         privet.compare({"a": bayes(1.0), "b": fail}, people(), **FEW)
 
 
+class _NoArray:
+    """Fails when numpy reads it, with an error that shows data."""
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise ZeroDivisionError("a secret")
+
+
+@pytest.mark.parametrize("place", ["inputs", "labels"])
+def test_data_that_numpy_cannot_read_are_refused_without_being_shown(place: str) -> None:
+    inputs, labels = people()
+    data = (_NoArray(), labels) if place == "inputs" else (inputs, _NoArray())
+    with pytest.raises(InvalidArgument, match="'data' must hold arrays that numpy can read") as refused:
+        privet.compare({"a": bayes(1.0), "b": bayes(2.0)}, data, **FEW)
+    assert "secret" not in str(refused.value)
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

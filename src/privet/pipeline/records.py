@@ -199,18 +199,23 @@ class _Array(Protocol):
 
 def _to_array(name: str, part: object) -> NDArray[Any]:
     """As an array; a tensor is copied to the CPU without its gradient."""
-    if isinstance(part, TensorLike):
+    try:
+        if not isinstance(part, TensorLike):
+            return np.asarray(part)
         tensor = part.detach().cpu()
         try:
             return np.asarray(tensor)
         except TypeError:
             return np.asarray(tensor.float())  # half precision that numpy does not have
-    try:
-        return np.asarray(part)
     except ValueError:
         raise InvalidArgument(
             f"'{name}' must give rows of one shape, got several. Pad or resize them as the model's training "
             f"does."
+        ) from None
+    except Exception:  # sparse tensors, tensors without data, and whatever an array of one's own may raise
+        raise InvalidArgument(
+            f"'{name}' must hold arrays that numpy can read, got something else. Give dense arrays or "
+            f"tensors."
         ) from None
 
 
