@@ -1,6 +1,6 @@
 """MNIST at ε = 3, δ = 1e-5: ``privet.tune`` over 30 settings, beside the best of the 30 at the full ε.
 
-    python bench/tuning/run.py [--searches 3] [--out FILE.json]
+    python bench/tuning/run.py [--searches 5] [--out FILE.json]
 
 *Data*: the first 55,000 training images to train on, the last 5,000 as private validation data, and the 10,000 test images
 for the figures only. *Model*: linear, on fixed scattering features (bench/utility) that are averaged to 3×3 places: 729 features.
@@ -52,7 +52,7 @@ def linear() -> nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--searches", type=int, default=3)
+    parser.add_argument("--searches", type=int, default=5)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     data = np.load(found("mnist.npz"))
