@@ -153,10 +153,16 @@ class Setting:
                 names += [f"canary {place}"] * int(copies)
         self.users = gather_users(own, names, most_texts=MOST_TEXTS, most_tokens=LENGTH, seed=seed)
         shown = {tuple(row[row >= 0]) for row in self.users.targets.reshape(-1, LENGTH).numpy()}
-        self.passages = find_passages(
-            tokens, prompt=8, length=6, from_start=True, excluded=[self.encoder.unknown]
+        # Passages of one sender alone: a template that many write would count as a member's by its copies.
+        _, owners = np.unique(senders, return_inverse=True)
+        judged = np.flatnonzero(
+            [not one or tuple(own[1 : LENGTH + 1]) in shown for one, own in zip(inside, tokens, strict=True)]
         )
-        self.members = np.array([tuple(tokens[one][1 : LENGTH + 1]) in shown for one in self.passages.source])
+        self.passages = find_passages(
+            [tokens[one] for one in judged], prompt=8, length=6, from_start=True, owners=owners[judged],
+            excluded=[self.encoder.unknown],
+        )  # fmt: skip
+        self.members = inside[judged][self.passages.source]
 
     def perplexity(self, model):
         return float(np.exp(-TorchTokenView(model, end=self.encoder.end).logprobs(self.held).logprobs.mean()))
