@@ -1,6 +1,6 @@
 """How often an audit of text claims a leak where there is none: coins on sentences and on users, models that saw neither.
 
-    python bench/text/nulls.py [--runs 240]
+    python bench/text/nulls.py [--runs 600]
 
 Each run draws new people or new e-mails and new coins. The target is a small LSTM that was trained on other text, so no coin has
 touched it. Reference models of LiRA are trained on halves of the judged texts, as in earnest, and the target is none of them.
@@ -134,7 +134,7 @@ def one_run(scores, members):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--runs", type=int, default=240)
+    arguments.add_argument("--runs", type=int, default=600)
     options = arguments.parse_args()
     torch.set_num_threads(1)
     started = time.process_time()

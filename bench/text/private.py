@@ -6,7 +6,7 @@ A transformer of words learns public text first: spam (no sender of which sends 
 pieces of the same form as those of the e-mails. Then it learns e-mails of some 800 senders, by LoRA and in full, plainly and
 privately, for as many steps; a lot holds half of the users. Perplexity is that of a word of held-out
 senders' mail. The private run has SGD or Adam and a moving average, the plain one Adam. Each canary is a user of its own, with one or two copies of a secret of four digits; a coin decides who is in.
-Extraction asks for the next six words of mails, members beside senders that were left out. Learning rates were chosen on seed 0.
+Extraction asks for the next six words of mails, members beside senders that were left out, and beside the public model. Learning rates were chosen on seed 0.
 """
 
 import argparse
@@ -153,10 +153,16 @@ class Setting:
                 names += [f"canary {place}"] * int(copies)
         self.users = gather_users(own, names, most_texts=MOST_TEXTS, most_tokens=LENGTH, seed=seed)
         shown = {tuple(row[row >= 0]) for row in self.users.targets.reshape(-1, LENGTH).numpy()}
-        self.passages = find_passages(
-            tokens, prompt=8, length=6, from_start=True, excluded=[self.encoder.unknown]
+        # Passages of one sender alone: a template that many write would count as a member's by its copies.
+        _, owners = np.unique(senders, return_inverse=True)
+        judged = np.flatnonzero(
+            [not one or tuple(own[1 : LENGTH + 1]) in shown for one, own in zip(inside, tokens, strict=True)]
         )
-        self.members = np.array([tuple(tokens[one][1 : LENGTH + 1]) in shown for one in self.passages.source])
+        self.passages = find_passages(
+            [tokens[one] for one in judged], prompt=8, length=6, from_start=True, owners=owners[judged],
+            excluded=[self.encoder.unknown],
+        )  # fmt: skip
+        self.members = inside[judged][self.passages.source]
 
     def perplexity(self, model):
         return float(np.exp(-TorchTokenView(model, end=self.encoder.end).logprobs(self.held).logprobs.mean()))
@@ -188,6 +194,8 @@ def run(seed, options):
     setting = Setting(seed, options.pretraining)
     print(f"seed {seed}: {len(setting.users)} users, perplexity of the public model {setting.perplexity(setting.start):.1f}; "
           f"{time.process_time() - started:.0f} s", flush=True)  # fmt: skip
+    if not options.quick:  # senders differ much, so the model that saw no mail is the control of extraction
+        print(f"  public model, extraction: {setting.leaks(setting.start)[1]}", flush=True)
     for form in options.forms:
         plain = None
         for kind in options.kinds:

@@ -6,6 +6,8 @@ export OMP_NUM_THREADS=1 PYTHONPATH=src
 python=${PYTHON:-python}
 first() {
     $python bench/text/sentences.py
+    $python bench/text/sentences.py --corpus reviews --seeds 1
+    $python bench/text/sentences.py --corpus speeches --seeds 1
     $python bench/text/nulls.py
     $python bench/text/ceilings.py
 }
