@@ -44,6 +44,7 @@ EXAMPLES = {
     "governors_record": "The governor's record",
     "film_lover": "The film lover",
     "letters_and_licence": "Letters and a licence",
+    "choose_settings": "Choosing settings",
 }
 _ABOUT = {
     "taxes": "The estimated share of cheats nears the truth with more people; what to believe of one person after a yes and after a no.",
@@ -63,6 +64,7 @@ _ABOUT = {
     "governors_record": "Voters found among patients without names: 94 % by date of birth, zip code and sex, none by year of birth; beside each the rate of absent voters who were still found.",
     "film_lover": "Reviewers found among subscribers against the number of known ratings, with and without dates; below, absent reviewers who were still found.",
     "letters_and_licence": "Letters that come back word for word from a plain model and from no other; writers found against false alarms: all of them, some where training is stopped early, hardly more than by guessing with privacy.",
+    "choose_settings": "ε against the number of settings that were tried, all counted; below it the ε that privet.tune pays for the whole choice, and that of one run, which is what people report.",
     "fine_tune": "Bits per byte of held-out text: public text only, fine-tuned with privacy, and fine-tuned without.",
 }
 

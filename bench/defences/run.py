@@ -76,12 +76,11 @@ def prepare(name: str):
         x = (pictures.astype(np.float32) / 255 - 0.5) / 0.25
         y = np.concatenate([data["y_train"], data["y_test"][:2000]]).astype(np.int64)
         rows, recipe, canaries, models = (
-            1600,
+            8000,
             TorchRecipe(model=_cnn, epochs=20, batch_size=32, learning_rate=0.03),
             80,
             8,
         )
-        x, y = x[-5000:], y[-5000:]
     elif name == "location30":
         x, y = data["x"].astype(np.float32), data["y"].astype(np.int64)
         y = y - y.min()
@@ -101,7 +100,7 @@ def prepare(name: str):
             100,
             8,
         )
-    order = order.permutation(len(y))[: rows + (1500 if name != "cifar10" else 800)]
+    order = order.permutation(len(y))[: rows + 1500]
     x, y = x[order], y[order]
     game = prepare_game(
         Records(x[:rows], y[:rows]), test=Records(x[rows:], y[rows:]), canaries=canaries, seed=1

@@ -46,6 +46,7 @@ _SAID = {
         "plain, stopped early",
         "capitals: the same word",
     ),
+    "choose_settings": ("which is what people report", "and choice cost ε ≤ 2.9", "all counted"),
     "anna_and_patrick": ("0.376 … 0.424", "0.197 … 0.644", "he was not in it"),
 }
 
@@ -66,6 +67,7 @@ def example(monkeypatch):
 
 
 _SLOW = {
+    "choose_settings",
     "everybodys_bit",
     "letters_and_licence",
     "patients_secret",
@@ -137,10 +139,3 @@ def test_a_model_of_ones_own_is_audited_in_ten_lines(example, tmp_path, capsys):
     assert "privet.audit(" in audit
     assert "import privet" not in before.split('"""')[2] + after  # all else is the stranger's
     assert len([line for line in audit.splitlines() if line.strip()]) <= 10
-
-
-@pytest.mark.slow
-def test_a_choice_that_is_paid_for_costs_more_than_one_run_and_less_than_all_tries(example, capsys):
-    tuned = example("choose_settings").main(SeededNoise(1))
-    assert tuned.run_epsilon < tuned.epsilon(delta=1e-5) <= 3 < tuned.trials_epsilon(tries=20)
-    assert "which is what people report" in capsys.readouterr().out

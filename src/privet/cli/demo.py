@@ -125,7 +125,8 @@ def _blocks(report: Report, records: Records, majority: float, saved: Saved) -> 
         "The forest has scikit-learn's default settings. A network of this size without noise leaks far less "
         "than the forest (AUC 0.52 to 0.56 after 5 to 100 epochs), but nothing bounds what it leaks.",
         "The number of epochs was chosen by trials on these records, which the proof of one training does "
-        "not cover; privet.tune pays for such a choice. Noise is fresh: private networks differ from run to run.",
+        "not cover; privet.tune pays for such a choice. Noise is fresh: private networks differ from run to "
+        "run.",
     )
     return [
         paragraph(
