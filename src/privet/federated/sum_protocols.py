@@ -1,0 +1,58 @@
+"""How a server learns the sum of its clients' vectors: what every sum protocol does.
+
+A protocol is a few exchanges of bytes within one round. The server's part is a generator: it yields one
+message for each client, is sent the replies that arrived, and returns the sum. A client that did not answer
+in time is missing from the replies. The client's part is a function of the message, the client's own state
+(bytes, kept by the client between messages and never sent) and its vector. So the same protocol runs in one
+process, on Ray, and over sockets.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from privet.views import Numbers
+
+__all__ = ["Messages", "SumProtocol", "SumResult"]
+
+Messages = Mapping[int, bytes]  # by client
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SumResult:
+    """The sum over ``contributors``; ``dropped`` were asked and are not in it.
+
+    ``opened`` holds single vectors that the server could read on the way: all of them for a plain sum, none
+    for a secure one. It is what an adversary at the server sees.
+    """
+
+    total: Numbers
+    contributors: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
+    opened: Mapping[int, Numbers] | None = None
+
+
+class SumProtocol(ABC):
+    """A way to sum vectors of ``length`` float64 numbers; protocols that need integers encode them."""
+
+    @property
+    @abstractmethod
+    def threat_model(self) -> str:
+        """Who may be curious or malicious, and how many may collude, in one sentence."""
+
+    @abstractmethod
+    def serve(
+        self, *, round_number: int, clients: Sequence[int], length: int
+    ) -> Generator[Messages, Messages, SumResult]:
+        """The server's part of one round."""
+
+    @abstractmethod
+    def answer(
+        self, *, client: int, message: bytes, state: bytes, vector: Callable[[], Numbers]
+    ) -> tuple[bytes, bytes]:
+        """The client's part: the reply, and its new state.
+
+        ``state`` is empty at the first message of a round. ``vector`` is called at most once a round.
+        """
