@@ -1,7 +1,8 @@
-"""A question from its words to its answer: planned from public metadata, answered by a worker that has the data.
+"""A question from its words to its answer: planned from public metadata, answered by a worker that has the
+data.
 
-A planner never sees a row, so all that it says may be shown to an analyst. A worker sees rows, so nothing that it
-says may be shown before the ledger allows it, and its errors never.
+A planner never sees a row, so all that it says may be shown to an analyst. A worker sees rows, so nothing
+that it says may be shown before the ledger allows it, and its errors never.
 """
 
 from abc import ABC, abstractmethod
@@ -23,9 +24,9 @@ Plain = Mapping[str, Any]  # as JSON can hold it
 class PlannedQuestion:
     """A question that can be asked: its canonical form, what it costs, and how accurate it will be.
 
-    Two questions with one ``key`` have one answer: it is the hash of ``canonical``, of the dataset's lineage and
-    of nothing else. ``entries`` are charged before a row is read. ``answers`` has one object for each statistic:
-    label, error at 95 %, ε and δ.
+    Two questions with one ``key`` have one answer: it is the hash of ``canonical``, of the dataset's lineage
+    and of nothing else. ``entries`` are charged before a row is read. ``answers`` has one object for each
+    statistic: label, error at 95 %, ε and δ.
     """
 
     key: str
