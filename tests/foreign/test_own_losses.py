@@ -337,3 +337,22 @@ def test_what_a_tokenizer_returns_is_taken_as_it_is(packages):
     assert torch.allclose(collect(model, rows).buffer, wanted, atol=1e-6)
     examples, _ = prepare_data(model, rows, None, collate=stack)
     assert torch.equal(examples.take(torch.arange(COUNT))[0], data["input_ids"])
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float32])
+def test_adapters_of_a_model_in_lower_precision_keep_the_usual_loss(low, packages):
+    """The models compute their losses in float32, whatever the precision of the logits is."""
+    transformers, peft = packages.transformers, packages.peft
+    base = transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL)).to(low)
+    options = {"task_type": "CAUSAL_LM", "r": 2, "target_modules": ["c_attn"], "fan_in_fan_out": True}
+    model = peft.get_peft_model(base, peft.LoraConfig(**options))
+    data = text()
+    data["labels"] = data["input_ids"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message="The model is in evaluation mode")
+        gradient = collect(model, data)
+    assert gradient.buffer.dtype == torch.float32
+    assert bool(gradient.buffer.norm() > 0)
+    assert not gradient._sums.brute_forced

@@ -37,6 +37,8 @@ __all__ = ["OwnLoss", "has_own_loss"]
 _IGNORED = -100
 _TRIED = 3  # examples of the first lot that go through the model alone
 _TOLERANCE = 1e-3
+_LOW = (torch.bfloat16, torch.float16)
+_LOW_TOLERANCE = 2e-2  # of losses that a model computes in these
 
 _HEADS = {
     r"For(Sequence|Image|Video|Audio)Classification$": "classes",
@@ -95,7 +97,9 @@ class OwnLoss:
         return inputs
 
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:  # noqa: ANN401 - of the module
-        """One loss for each example."""
+        """One loss for each example, in float32 or more."""
+        if isinstance(outputs, Tensor) and outputs.dtype in _LOW:
+            outputs = outputs.float()  # as the models do
         match self.kind:
             case None:
                 return outputs
@@ -135,7 +139,8 @@ class OwnLoss:
                 if not bool(own.isfinite()):
                     continue  # an example without labels
                 rule = self.loss(self.module(*self.extend(one, target)), target)
-                if rule.shape != (1,) or abs(float(rule) - float(own)) > _TOLERANCE * (1 + abs(float(own))):
+                allowed = (_LOW_TOLERANCE if own.dtype in _LOW else _TOLERANCE) * (1 + abs(float(own)))
+                if rule.shape != (1,) or abs(float(rule) - float(own)) > allowed:
                     self._warn("has a loss that differs from the usual one of such models")
                     self._use_kind(None)
                     return
@@ -234,9 +239,10 @@ def _has_what_it_takes(base: nn.Module, head: str) -> bool:
         case "answers":
             config = getattr(base, "config", None)
             ends = (getattr(config, name, None) for name in ("decoder_start_token_id", "pad_token_id"))
-            return hasattr(base, "prepare_decoder_input_ids_from_labels") or None not in ends
+            own = getattr(base, "prepare_decoder_input_ids_from_labels", None)
+            return own is not None or None not in ends
         case "letters":
-            return hasattr(base, "_get_feat_extract_output_lengths")
+            return getattr(base, "_get_feat_extract_output_lengths", None) is not None
         case _:
             return True
 

@@ -7,6 +7,7 @@ place of all others, go through the operation's own derivative. An operation in 
 parameter is left to brute force.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -155,19 +156,20 @@ class VectorUse(ParameterUse):
 @final
 @dataclass(frozen=True, slots=True)
 class TableUse(ParameterUse):
-    """Rows of a table by their indices."""
+    """Rows of a table by their indices. A row has a place along each of the first ``depth`` axes."""
 
     ids: Tensor
     skip: int | None
+    depth: int = 1
 
     def accepts(self, axis: BatchAxis, out: Shape, own: Shape) -> bool:
-        return axis.dim < self.ids.dim() and out == (*self.ids.shape, *own[1:])
+        return axis.dim < self.ids.dim() and out == (*self.ids.shape, *own[self.depth :])
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
         leading = self.ids.dim()
         ids = axis.split_rows(self.ids, leading, batch)
         rows = axis.split_rows(gradient.reshape(*self.ids.shape, -1), leading, batch)
-        shape = torch.Size((own[0], rows.shape[2]))
+        shape = torch.Size((math.prod(own[: self.depth]), rows.shape[2]))
         form = EmbeddingForm(ids, OutputGradient(rows, own=False), shape, self.skip)
         return form if own == shape else RearrangedForm(form, shape, lambda t: t.reshape(len(t), *own))
 
@@ -234,13 +236,18 @@ def _read_embedding(node: Node, position: int) -> ParameterUse | None:
 
 
 def _read_index(node: Node, position: int) -> ParameterUse | None:
-    """w[ids], along the first axis only."""
+    """w[i], w[i, j] and so on: integers along the first axes only."""
     indices = read_saved(node, "indices")
-    if position or indices[0] is None or any(index is not None for index in indices[1:]):
+    given = [index for index in indices if index is not None]
+    if position or not given or any(index is None for index in indices[: len(given)]):
         return None
-    if indices[0].dtype not in (torch.int64, torch.int32):
+    if any(index.dtype not in (torch.int64, torch.int32) for index in given):
         return None
-    return TableUse(indices[0] % int(read_saved(node, "self_sym_sizes")[0]), None)
+    sizes = [int(size) for size in read_saved(node, "self_sym_sizes")[: len(given)]]
+    rows = given[0] % sizes[0]
+    for index, size in zip(given[1:], sizes[1:], strict=True):
+        rows = rows * size + index % size
+    return TableUse(rows.to(torch.int64), None, len(given))
 
 
 def _read_index_select(node: Node, position: int) -> ParameterUse | None:
