@@ -137,7 +137,7 @@ def _next_words():
 
 
 def _make(transformers, name, settings):
-    kind = re.sub("(For[A-Z][A-Za-z]*|LMHeadModel|MTModel)$", "", name)
+    kind = re.sub("(For[A-Z][A-Za-z]*|LMHeadModel|MTModel|Model)$", "", name)
     config = getattr(transformers, f"{kind}Config")(**settings)
     return getattr(transformers, name)(config)
 
@@ -216,6 +216,16 @@ def _questions_on_pictures():
     return _text() | {"pixel_values": torch.randn(COUNT, 3, 16, 16), "labels": torch.rand(COUNT, LABELS)}
 
 
+def _reader(packages):
+    """An encoder of pictures and a decoder of text, put together as for reading scans."""
+    transformers = packages.transformers
+    encoder = _make(transformers, "ViTModel", PICTURE)
+    decoder = _make(transformers, "GPT2LMHeadModel", GPT | {"add_cross_attention": True})
+    model = transformers.VisionEncoderDecoderModel(encoder=encoder, decoder=decoder)
+    model.config.pad_token_id, model.config.decoder_start_token_id = 0, 1
+    return model, {"pixel_values": torch.randn(COUNT, 3, 16, 16), "labels": _tokens(5)}
+
+
 def _adapted(name, settings, adapter, data):
     def make(packages):
         config = getattr(packages.peft, adapter[0])(**adapter[1])
@@ -268,6 +278,7 @@ MODELS = {
         ),
         _spectra(),
     ),
+    "ViT reads, GPT-2 writes": _reader,
     "Vilt, answers from a list": lambda packages: (
         _make(packages.transformers, "ViltForQuestionAnswering", SMALL | PICTURE),
         _questions_on_pictures(),

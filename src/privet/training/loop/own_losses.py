@@ -45,7 +45,7 @@ _HEADS = {
     r"For(MultipleChoice|NextSentencePrediction)$": "choices",
     r"For(TokenClassification|MaskedLM)$": "tokens",
     r"(ForCausalLM|LMHeadModel)$": "next tokens",
-    r"(ForConditionalGeneration|MTModel)$": "answers",
+    r"(ForConditionalGeneration|MTModel|EncoderDecoderModel)$": "answers",
     r"ForQuestionAnswering$": "spans",
     r"ForCTC$": "letters",
 }

@@ -10,7 +10,7 @@ parameter is left to brute force.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ from privet.training.per_example.graph.layer_uses import (
 )
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
-from privet.training.per_example.taps.tape import BatchAxis
+from privet.training.per_example.taps.tape import BatchAxis, RowOwners
 
 __all__ = ["MatrixUse", "read_use"]
 
@@ -158,6 +158,8 @@ class VectorUse(ParameterUse):
 class TableUse(ParameterUse):
     """Rows of a table by their indices. A row has a place along each of the first ``depth`` axes."""
 
+    takes_owners: ClassVar[bool] = True
+
     ids: Tensor
     skip: int | None
     depth: int = 1
@@ -169,6 +171,14 @@ class TableUse(ParameterUse):
         leading = self.ids.dim()
         ids = axis.split_rows(self.ids, leading, batch)
         rows = axis.split_rows(gradient.reshape(*self.ids.shape, -1), leading, batch)
+        return self._build_table_form(ids, rows, own)
+
+    def build_owned_form(self, gradient: Tensor, owners: RowOwners, batch: int, own: Shape) -> GradientForm:
+        ids = owners.split_rows(self.ids, 1, batch).flatten(1)
+        rows = owners.split_rows(gradient.reshape(*self.ids.shape, -1), 1, batch)
+        return self._build_table_form(ids, rows.reshape(*ids.shape, -1), own)
+
+    def _build_table_form(self, ids: Tensor, rows: Tensor, own: Shape) -> GradientForm:
         shape = torch.Size((math.prod(own[: self.depth]), rows.shape[2]))
         form = EmbeddingForm(ids, OutputGradient(rows, own=False), shape, self.skip)
         return form if own == shape else RearrangedForm(form, shape, lambda t: t.reshape(len(t), *own))
