@@ -102,7 +102,7 @@ class OwnLoss:
             outputs = outputs.float()  # as the models do
         match self.kind:
             case None:
-                return outputs
+                return outputs  # type: ignore[no-any-return]
             case "classes":
                 return _compare_classes(outputs, targets, getattr(self._base, "config", None))
             case "choices":
@@ -117,7 +117,8 @@ class OwnLoss:
                 )
                 return losses.view(-1, 2).mean(1)
             case "letters":
-                return _align_letters(*outputs, targets, self._base.config)
+                letters, frames = outputs
+                return _align_letters(letters, frames, targets, self._base.config)
             case "next tokens":
                 if outputs.shape[1] > targets.shape[1]:  # virtual tokens of a prompt
                     targets = F.pad(targets, (outputs.shape[1] - targets.shape[1], 0), value=_IGNORED)
