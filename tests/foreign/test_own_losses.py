@@ -157,6 +157,100 @@ def test_a_subclass_with_another_loss_is_found_by_the_first_lot(packages):
     assert not gradient._sums.brute_forced
 
 
+PAIR = {
+    "vocab_size": WORDS,
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 32,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+@pytest.mark.parametrize("kind", ["Blenderbot", "M2M100"])
+def test_answers_are_shifted_where_the_model_has_no_method_for_it(kind, packages):
+    """The table of all words would be written out for each example otherwise."""
+    transformers = packages.transformers
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(
+        getattr(transformers, f"{kind}Config")(**PAIR)
+    )
+    answers = torch.randint(3, WORDS, (COUNT, 5))
+    answers[:, 3:] = -100
+    data = text(labels=answers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradient = collect(model, data)
+    assert torch.allclose(gradient.buffer, loop(model, data), atol=1e-5)
+    assert not gradient._sums.brute_forced
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_speech_is_aligned_example_by_example(reduction, masked, packages):
+    transformers = packages.transformers
+    config = transformers.Wav2Vec2Config(
+        vocab_size=WORDS,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+        conv_dim=[8, 8],
+        conv_stride=[4, 2],
+        conv_kernel=[5, 3],
+        num_conv_pos_embeddings=4,
+        num_conv_pos_embedding_groups=2,
+        feat_extract_norm="layer",
+        apply_spec_augment=False,
+        ctc_loss_reduction=reduction,
+        pad_token_id=0,
+    )
+    model = transformers.Wav2Vec2ForCTC(config).eval()
+    letters = torch.randint(3, WORDS, (COUNT, 4))
+    letters[::3, 1] = -100  # also in the middle
+    letters[1] = -100
+    data = {"input_values": torch.randn(COUNT, 120), "labels": letters}
+    if masked:
+        data["attention_mask"] = (torch.arange(120) < torch.randint(60, 121, (COUNT, 1))).long()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The model is in evaluation mode")
+        gradient = collect(model, data)
+    assert torch.allclose(gradient.buffer, loop(model, data), atol=1e-5)
+    assert not gradient._sums.brute_forced
+
+
+def test_a_model_that_answers_from_a_list_has_labels_and_no_spans(packages):
+    transformers = packages.transformers
+    config = transformers.ViltConfig(
+        vocab_size=WORDS,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=32,
+        image_size=16,
+        patch_size=4,
+        num_labels=3,
+    )
+    model = transformers.ViltForQuestionAnswering(config)
+    data = text(pixel_values=torch.randn(COUNT, 3, 16, 16), labels=torch.rand(COUNT, 3))
+    with pytest.warns(UserWarning, match="goes through the model alone"):
+        gradient = collect(model, data)
+    assert torch.allclose(gradient.buffer, loop(model, data), atol=1e-5)
+
+
 def test_a_long_example_does_not_shrink_the_others(packages):
     """The model's own loss of a batch averages over all tokens. Ours is a mean for each example."""
     transformers = packages.transformers
@@ -243,3 +337,22 @@ def test_what_a_tokenizer_returns_is_taken_as_it_is(packages):
     assert torch.allclose(collect(model, rows).buffer, wanted, atol=1e-6)
     examples, _ = prepare_data(model, rows, None, collate=stack)
     assert torch.equal(examples.take(torch.arange(COUNT))[0], data["input_ids"])
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float32])
+def test_adapters_of_a_model_in_lower_precision_keep_the_usual_loss(low, packages):
+    """The models compute their losses in float32, whatever the precision of the logits is."""
+    transformers, peft = packages.transformers, packages.peft
+    base = transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL)).to(low)
+    options = {"task_type": "CAUSAL_LM", "r": 2, "target_modules": ["c_attn"], "fan_in_fan_out": True}
+    model = peft.get_peft_model(base, peft.LoraConfig(**options))
+    data = text()
+    data["labels"] = data["input_ids"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message="The model is in evaluation mode")
+        gradient = collect(model, data)
+    assert gradient.buffer.dtype == torch.float32
+    assert bool(gradient.buffer.norm() > 0)
+    assert not gradient._sums.brute_forced

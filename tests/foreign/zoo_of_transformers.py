@@ -82,6 +82,19 @@ SEQUENCES = {
     "Bart": PAIR,
     "Pegasus": PAIR,
     "MBart": PAIR,
+    "M2M100": PAIR,  # no method of theirs shifts the answers
+    "Blenderbot": PAIR,
+}
+SPEECH = {
+    "conv_dim": [8, 8],
+    "conv_stride": [4, 2],
+    "conv_kernel": [5, 3],
+    "num_feat_extract_layers": 2,
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+    "feat_extract_norm": "layer",
+    "apply_spec_augment": False,
+    "ctc_loss_reduction": "mean",
 }
 PICTURES = {
     "ViT": PICTURE,
@@ -124,7 +137,7 @@ def _next_words():
 
 
 def _make(transformers, name, settings):
-    kind = re.sub("(For[A-Z][A-Za-z]*|LMHeadModel|MTModel)$", "", name)
+    kind = re.sub("(For[A-Z][A-Za-z]*|LMHeadModel|MTModel|Model)$", "", name)
     config = getattr(transformers, f"{kind}Config")(**settings)
     return getattr(transformers, name)(config)
 
@@ -187,6 +200,32 @@ def _sequence(kind, settings):
     return make
 
 
+def _recordings():
+    """Samples of sound of different lengths, and the letters in them."""
+    mask = (torch.arange(200) < torch.randint(100, 201, (COUNT, 1))).long()
+    letters = torch.randint(3, 20, (COUNT, 4))
+    letters[::2, 2:] = -100
+    return {"input_values": torch.randn(COUNT, 200), "attention_mask": mask, "labels": letters}
+
+
+def _spectra():
+    return {"input_features": torch.randn(COUNT, 8, 20), "labels": _tokens(5)}
+
+
+def _questions_on_pictures():
+    return _text() | {"pixel_values": torch.randn(COUNT, 3, 16, 16), "labels": torch.rand(COUNT, LABELS)}
+
+
+def _reader(packages):
+    """An encoder of pictures and a decoder of text, put together as for reading scans."""
+    transformers = packages.transformers
+    encoder = _make(transformers, "ViTModel", PICTURE)
+    decoder = _make(transformers, "GPT2LMHeadModel", GPT | {"add_cross_attention": True})
+    model = transformers.VisionEncoderDecoderModel(encoder=encoder, decoder=decoder)
+    model.config.pad_token_id, model.config.decoder_start_token_id = 0, 1
+    return model, {"pixel_values": torch.randn(COUNT, 3, 16, 16), "labels": _tokens(5)}
+
+
 def _adapted(name, settings, adapter, data):
     def make(packages):
         config = getattr(packages.peft, adapter[0])(**adapter[1])
@@ -226,6 +265,23 @@ MODELS = {
     "MarianMTModel": lambda packages: (
         _make(packages.transformers, "MarianMTModel", PAIR),
         _text(labels=_tokens(5)),
+    ),
+    "Wav2Vec2ForCTC": lambda packages: (
+        _make(packages.transformers, "Wav2Vec2ForCTC", SMALL | SPEECH),
+        _recordings(),
+    ),
+    "Whisper": lambda packages: (
+        _make(
+            packages.transformers,
+            "WhisperForConditionalGeneration",
+            PAIR | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 20},
+        ),
+        _spectra(),
+    ),
+    "ViT reads, GPT-2 writes": _reader,
+    "Vilt, answers from a list": lambda packages: (
+        _make(packages.transformers, "ViltForQuestionAnswering", SMALL | PICTURE),
+        _questions_on_pictures(),
     ),
     "GPT-2, ragged": lambda packages: (_make(packages.transformers, "GPT2LMHeadModel", GPT), _ragged()),
     "GPT-2 with LoRA of peft": _adapted(

@@ -144,6 +144,7 @@ class Grouped(nn.Module):
         self.before, self.head, self.gated = nn.Linear(WIDTH, 8), nn.Linear(8, 3), gated
         self.gate = nn.Linear(8, TOKENS)
         self.up, self.down = (nn.Parameter(0.3 * torch.randn(TOKENS, 8, 8)) for _ in range(2))
+        self.shift = nn.Parameter(0.3 * torch.randn(TOKENS, 8))
 
     def forward(self, x):
         flat = self.before(x).flatten(0, 1).tanh()
@@ -151,7 +152,8 @@ class Grouped(nn.Module):
         expert = weights.argmax(1) if self.gated else torch.arange(TOKENS).repeat(len(x))
         order = expert.argsort(stable=True)
         ends = torch.bincount(expert, minlength=TOKENS).cumsum(0).to(torch.int32)
-        y = F.grouped_mm(flat[order], self.up.transpose(1, 2), offs=ends).tanh()
+        y = F.grouped_mm(flat[order], self.up.transpose(1, 2), offs=ends)
+        y = (y + self.shift[expert[order]]).tanh()
         y = F.grouped_mm(y, self.down, offs=ends)[order.argsort()]
         return self.head((flat + y * weights.gather(1, expert.unsqueeze(1))).view(len(x), TOKENS, 8).mean(1))
 

@@ -245,6 +245,11 @@ EMBEDDINGS = {
     "indexed": ({"t": (WORDS, WIDTH)}, lambda s, ids: s.t[ids]),
     "indexed numbers": ({"t": (WORDS,)}, lambda s, ids: s.t[ids]),
     "indexed matrices": ({"t": (WORDS, 2, 3)}, lambda s, ids: s.t[ids - WORDS]),
+    "a table for each place": (
+        {"t": (TOKENS, WORDS, WIDTH)},
+        lambda s, ids: s.t[torch.arange(TOKENS), ids - WORDS],
+    ),
+    "a number for each pair": ({"t": (WORDS, WORDS)}, lambda s, ids: s.t[ids, ids.flip(1).int()]),
     "selected": ({"t": (WORDS, WIDTH)}, lambda s, ids: s.t.index_select(0, ids[:, 1])),
     "transposed": ({"t": (WIDTH, WORDS)}, lambda s, ids: F.embedding(ids, s.t.t())),
     "part": ({"t": (WORDS + 3, WIDTH)}, lambda s, ids: F.embedding(ids, s.t[3:])),

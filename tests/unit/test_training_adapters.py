@@ -161,3 +161,32 @@ def test_refusals():
         LoRA(rank=0)
     with pytest.raises(InvalidArgument, match="got none"):
         last_layer(nn.ReLU())
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_changes_to_a_layer_in_lower_precision_are_float32(low):
+    """Noise and small updates would be lost in 8 bits. Frozen weights stay as they are."""
+    model = LoRA(rank=2).apply_to(network().to(low))
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
+    assert {p.dtype for p in model.parameters() if not p.requires_grad} == {low}
+    inputs = torch.randn(5, 6).to(low)
+    assert model(inputs).dtype == low
+    start = [p.detach().clone() for p in model.parameters()]
+    private = quick(nn.Sequential(_Rounded(low), model)).model
+    assert all(bool(p.isfinite().all()) for p in private.parameters())
+    moved = [not torch.equal(a, b) for a, b in zip(start, private.parameters(), strict=True)]
+    assert moved == [p.requires_grad for p in private.parameters()]
+    merged = merge_adapters(private)
+    assert {p.dtype for p in merged.parameters()} == {low}
+    assert torch.allclose(merged(inputs.float()).float(), private(inputs.float()).float(), rtol=0.05)
+    precise = LoRA(rank=2).apply_to(network().double())
+    assert {p.dtype for p in precise.parameters()} == {torch.float64}
+
+
+class _Rounded(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x):
+        return x.to(self.kind)

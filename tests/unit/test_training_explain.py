@@ -1,11 +1,14 @@
 """``explain``: how each parameter is handled, and why."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
 
 from privet.errors import InvalidArgument
 from privet.training import Flat, make_private
+from privet.training.per_example import ClippedSums, per_example_loss
 from privet.training.per_example.taps import registered
 
 
@@ -73,3 +76,28 @@ def test_a_registered_rule_shows(monkeypatch):
     explanation = private.explain()
     assert [p.name for p in explanation if p.is_brute_force] == ["odd"]
     assert explanation.written_out == 4 * (8 + 8 + 8)
+
+
+class Codes(nn.Module):
+    """Distances to a codebook of 1 MB, in a way that no rule knows."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.book, self.out = nn.Parameter(torch.randn(4096, width)), nn.Linear(4096, 2)
+
+    def forward(self, x):
+        return self.out(torch.cdist(x, self.book))
+
+
+@pytest.mark.parametrize(("width", "warned"), [(64, True), (32, False)])
+def test_a_large_parameter_is_never_written_out_silently(width, warned):
+    sums = ClippedSums(Codes(width), per_example_loss(nn.CrossEntropyLoss()), Flat(1.0))
+    x, y = torch.randn(3, width), torch.tensor([0, 1, 0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):  # once, and not in every lot
+            sums.add((x,), y, sums.layout.zeros())
+    said = [str(w.message) for w in caught]
+    assert sums.brute_forced
+    assert len(said) == int(warned)
+    assert all("gradient of book is written out for every example, 1 MB" in words for words in said)

@@ -512,3 +512,33 @@ def test_rare_randomness_is_not_taken_for_a_dependence_on_other_examples(seed):
         model = RareDropPath()
         torch.manual_seed(seed)
         train(model, (X, Y), **settings(epochs=2))
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_a_model_in_lower_precision_is_refused_in_our_words(low):
+    model = nn.Linear(3, 2).to(low)
+    with pytest.raises(InvalidArgument, match=r"float32 or float64, got torch\.b?float16.*torch\.autocast"):
+        train(model, (torch.randn(COUNT, 3), torch.randint(0, 2, (COUNT,))), **settings())
+
+
+class LooksForTheEnd(nn.Module):
+    """Takes the output at the last token of a text, as heads for classification do; refuses texts without one."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = type("Config", (), {"eos_token_id": 7, "pad_token_id": 0})()
+        self.words, self.head = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+    def forward(self, ids):
+        end = ids == 7
+        if not bool(end.any(1).all()):
+            raise ValueError("Each example must contain at least one <eos> token.")
+        last = end.shape[1] - 1 - end.int().flip(1).argmax(1)
+        return self.head(self.words(ids)[torch.arange(len(ids)), last])
+
+
+def test_a_model_that_looks_for_the_end_of_a_text_is_tried_on_one():
+    ids = torch.randint(1, 7, (COUNT, 5))
+    ids[torch.arange(COUNT), torch.randint(0, 5, (COUNT,))] = 7
+    trained = train(LooksForTheEnd(), (ids, torch.randint(0, 2, (COUNT,))), **settings())
+    assert trained.plan.steps

@@ -27,19 +27,26 @@ __all__ = ["LoRA", "LoRALinear", "last_layer", "merge_adapters"]
 
 @final
 class LoRALinear(nn.Module):
-    """y = W x + b + scale · B A x: a frozen linear layer with a trainable low-rank change, zero at first."""
+    """y = W x + b + scale · B A x: a frozen linear layer with a trainable low-rank change, zero at first.
+
+    The change is float32 if the layer is in lower precision, because noise and updates need the digits.
+    """
 
     def __init__(self, layer: nn.Linear, rank: int, scale: float) -> None:
         super().__init__()
         self.layer, self.scale = layer.requires_grad_(False), scale
-        options = {"device": layer.weight.device, "dtype": layer.weight.dtype}
+        frozen = layer.weight
+        precise = torch.promote_types(frozen.dtype, torch.float32)  # float64 stays
+        options = {"device": frozen.device, "dtype": precise}
         self.down = nn.Linear(layer.in_features, rank, bias=False, **options)
         self.up = nn.Linear(rank, layer.out_features, bias=False, **options)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer and its change."""
-        return self.layer(x) + self.up(self.down(x)) * self.scale  # type: ignore[no-any-return]
+        y = self.layer(x)
+        change = self.up(self.down(x.to(self.down.weight.dtype))) * self.scale
+        return y + change.to(y.dtype)  # type: ignore[no-any-return]
 
     def merge(self) -> nn.Linear:
         """Make one linear layer that computes the same."""

@@ -9,7 +9,8 @@ only. For the heads of transformers it is computed from the logits of a whole ba
   tokens, without label −100. (In a batch the model would average over the tokens of all examples, so that a
   long example shrinks the share of the others. That is no bounded contribution.)
 - causal language models: the same, and the output at each token is compared with the next token;
-- question answering: the mean of the cross entropies of start and end; positions outside do not count.
+- question answering: the mean of the cross entropies of start and end; positions outside do not count;
+- speech recognition (``ForCTC``): connectionist temporal classification, with the reduction of the config.
 
 On the first lot a few examples are put through the model alone. If its loss differs from the rule, or if
 there is no rule, each example goes through the model alone in every step, which is slow, and a warning says
@@ -36,14 +37,17 @@ __all__ = ["OwnLoss", "has_own_loss"]
 _IGNORED = -100
 _TRIED = 3  # examples of the first lot that go through the model alone
 _TOLERANCE = 1e-3
+_LOW = (torch.bfloat16, torch.float16)
+_LOW_TOLERANCE = 2e-2  # of losses that a model computes in these
 
 _HEADS = {
     r"For(Sequence|Image|Video|Audio)Classification$": "classes",
     r"For(MultipleChoice|NextSentencePrediction)$": "choices",
     r"For(TokenClassification|MaskedLM)$": "tokens",
     r"(ForCausalLM|LMHeadModel)$": "next tokens",
-    r"(ForConditionalGeneration|MTModel)$": "answers",
+    r"(ForConditionalGeneration|MTModel|EncoderDecoderModel)$": "answers",
     r"ForQuestionAnswering$": "spans",
+    r"ForCTC$": "letters",
 }
 """The ends of the names of classes in transformers, and what their labels are."""
 
@@ -75,10 +79,7 @@ class OwnLoss:
             )
         self._model, self._names = model, names
         self._base = get_base_model(model)
-        kind = _find_head(self._base)
-        if kind == "answers" and not hasattr(self._base, "prepare_decoder_input_ids_from_labels"):
-            kind = None
-        self._use_kind(kind)
+        self._use_kind(_find_head(self._base))
         self.is_checked = False
 
     def _use_kind(self, kind: str | None) -> None:
@@ -92,15 +93,16 @@ class OwnLoss:
         if self.kind is None:
             return (*inputs, targets)
         if self.kind == "answers" and not (self._names and "decoder_input_ids" in self._names):
-            shifted = self._base.prepare_decoder_input_ids_from_labels(labels=targets)  # type: ignore[operator]
-            return (*inputs, shifted)
+            return (*inputs, _shift_answers(self._base, targets))
         return inputs
 
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """One loss for each example."""
+    def loss(self, outputs: Any, targets: Tensor) -> Tensor:  # noqa: ANN401 - of the module
+        """One loss for each example, in float32 or more."""
+        if isinstance(outputs, Tensor) and outputs.dtype in _LOW:
+            outputs = outputs.float()  # as the models do
         match self.kind:
             case None:
-                return outputs
+                return outputs  # type: ignore[no-any-return]
             case "classes":
                 return _compare_classes(outputs, targets, getattr(self._base, "config", None))
             case "choices":
@@ -114,6 +116,9 @@ class OwnLoss:
                     reduction="none",
                 )
                 return losses.view(-1, 2).mean(1)
+            case "letters":
+                letters, frames = outputs
+                return _align_letters(letters, frames, targets, self._base.config)
             case "next tokens":
                 if outputs.shape[1] > targets.shape[1]:  # virtual tokens of a prompt
                     targets = F.pad(targets, (outputs.shape[1] - targets.shape[1], 0), value=_IGNORED)
@@ -135,7 +140,8 @@ class OwnLoss:
                 if not bool(own.isfinite()):
                     continue  # an example without labels
                 rule = self.loss(self.module(*self.extend(one, target)), target)
-                if rule.shape != (1,) or abs(float(rule) - float(own)) > _TOLERANCE * (1 + abs(float(own))):
+                allowed = (_LOW_TOLERANCE if own.dtype in _LOW else _TOLERANCE) * (1 + abs(float(own)))
+                if rule.shape != (1,) or abs(float(rule) - float(own)) > allowed:
                     self._warn("has a loss that differs from the usual one of such models")
                     self._use_kind(None)
                     return
@@ -158,8 +164,8 @@ class _Logits(nn.Module):
         self.training = model.training
         self._takes_cache = "use_cache" in get_parameters(model)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Logits; those of start and end together are [examples, 2, tokens]."""
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """Logits; those of start and end are [examples, 2, tokens], and those of speech have lengths."""
         names, more = self._names, {}
         if self._kind == "answers" and not (names and "decoder_input_ids" in names):
             *rest, shifted = inputs
@@ -170,7 +176,10 @@ class _Logits(nn.Module):
         outputs = self.model(*(inputs if names is None else ()), **keywords, **more)
         if self._kind == "spans":
             return torch.stack((outputs.start_logits, outputs.end_logits), 1)
-        return find_logits(outputs)  # type: ignore[no-any-return]
+        logits = find_logits(outputs)
+        if self._kind == "letters":
+            return logits, _count_frames(self.model, names or (), inputs)
+        return logits  # type: ignore[no-any-return]
 
 
 @final
@@ -216,10 +225,47 @@ def _call_with_labels(
 
 
 def _find_head(base: nn.Module) -> str | None:
+    """What the labels of the model are; None if there is no rule for its loss."""
     for kind in type(base).__mro__:
         if kind.__module__.startswith("transformers."):
-            return next((head for end, head in _HEADS.items() if re.search(end, kind.__name__)), None)
+            found = next((head for end, head in _HEADS.items() if re.search(end, kind.__name__)), None)
+            return found if found is None or _has_what_it_takes(base, found) else None
     return None
+
+
+def _has_what_it_takes(base: nn.Module, head: str) -> bool:
+    match head:
+        case "spans":  # a model that answers from a list has labels instead
+            return all(name in get_parameters(base) for name in SPANS)
+        case "answers":
+            config = getattr(base, "config", None)
+            ends = (getattr(config, name, None) for name in ("decoder_start_token_id", "pad_token_id"))
+            own = getattr(base, "prepare_decoder_input_ids_from_labels", None)
+            return own is not None or None not in ends
+        case "letters":
+            return getattr(base, "_get_feat_extract_output_lengths", None) is not None
+        case _:
+            return True
+
+
+def _shift_answers(base: nn.Module, answers: Tensor) -> Tensor:
+    """What the decoder reads: the answer behind its start token. Many models have a method for this."""
+    own = getattr(base, "prepare_decoder_input_ids_from_labels", None)
+    if own is not None:
+        return own(labels=answers)  # type: ignore[no-any-return]
+    config: Any = base.config
+    shifted = F.pad(answers[:, :-1], (1, 0), value=config.decoder_start_token_id)
+    return shifted.masked_fill(shifted == _IGNORED, config.pad_token_id)
+
+
+def _count_frames(model: nn.Module, names: tuple[str, ...], inputs: tuple[Tensor, ...]) -> Tensor:
+    """The outputs that each recording has, without those of its padding."""
+    base: Any = get_base_model(model)
+    if "attention_mask" in names:
+        samples = inputs[names.index("attention_mask")].sum(1)
+    else:
+        samples = torch.full((len(inputs[0]),), inputs[0].shape[1], device=inputs[0].device)
+    return base._get_feat_extract_output_lengths(samples).to(torch.int64)  # type: ignore[no-any-return]
 
 
 def _compare_classes(logits: Tensor, targets: Tensor, config: Any) -> Tensor:  # noqa: ANN401 - of transformers
@@ -240,6 +286,24 @@ def _compare_classes(logits: Tensor, targets: Tensor, config: Any) -> Tensor:  #
     if kind == "regression":
         return (logits - numbers).square().mean(1)
     return F.binary_cross_entropy_with_logits(logits, numbers, reduction="none").mean(1)
+
+
+def _align_letters(logits: Tensor, frames: Tensor, labels: Tensor, config: Any) -> Tensor:  # noqa: ANN401
+    """Connectionist temporal classification; negative labels do not count."""
+    require_labels(labels.clamp(min=0), logits[:, 0], _IGNORED)
+    ignored = labels < 0
+    order = ignored.sort(dim=1, stable=True).indices  # the letters first
+    counts = (~ignored).sum(1)
+    losses = F.ctc_loss(
+        logits.log_softmax(2).transpose(0, 1),
+        labels.clamp(min=0).gather(1, order),
+        frames,
+        counts,
+        blank=config.pad_token_id,
+        reduction="none",
+        zero_infinity=config.ctc_zero_infinity,
+    )
+    return losses / counts.clamp(min=1) if config.ctc_loss_reduction == "mean" else losses
 
 
 def _compare_tokens(logits: Tensor, labels: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Run a model on made-up rows before the first lot, so that what does not fit is refused in our words.
 
-No data are used. Integer inputs are zeros, or ones for a model that refuses zeros, as one that takes lengths
-of sequences does.
+No data are used. Integer inputs are zeros; ones for a model that refuses zeros, as one that takes lengths of
+sequences does; or the last token of a text for a model that looks for it.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,7 @@ SPREAD = 1e-3
 """Outputs that differ by less are constant, as those of a head that starts at zero, and show nothing."""
 
 _FILLS = (0, 1)
+_LOW = (torch.bfloat16, torch.float16)
 _FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 
 
@@ -103,7 +104,8 @@ def _run(model: nn.Module, empty: tuple[Tensor, ...]) -> tuple[Any, int]:
     """The outputs, and the integer that the model took."""
     kinds = ", ".join(f"{x.dtype} {list(x.shape[1:])}" for x in empty)
     failures: list[Exception] = []
-    for fill in _FILLS:
+    _require_precision(model)
+    for fill in _list_fills(model):
         try:
             with torch.no_grad(), _restore_buffers(model):
                 return model(*_make_rows(empty, fill)), fill
@@ -117,6 +119,24 @@ def _run(model: nn.Module, empty: tuple[Tensor, ...]) -> tuple[Any, int]:
         f"{type(first).__name__}: {str(first).splitlines()[0] if str(first) else ''!s}. Convert "
         "one of them."
     ) from first
+
+
+def _list_fills(model: nn.Module) -> tuple[int, ...]:
+    """The integers to try: those of every model, and the end of a text if the model has a name for it."""
+    configs = (getattr(module, "config", None) for module in model.modules())
+    ends = {getattr(config, "eos_token_id", None) for config in configs if config is not None}
+    return (*_FILLS, *sorted(end for end in ends if isinstance(end, int) and end not in _FILLS))
+
+
+def _require_precision(model: nn.Module) -> None:
+    """Refuse a model in lower precision before it is called with float32."""
+    low = next((p.dtype for p in model.parameters() if p.requires_grad and p.dtype in _LOW), None)
+    if low is not None:
+        raise InvalidArgument(
+            f"'model' must have trainable parameters in float32 or float64, got {low}, which has too few "
+            "digits for the noise. Call model.float(), and train under torch.autocast for the speed of lower "
+            "precision."
+        )
 
 
 @contextmanager

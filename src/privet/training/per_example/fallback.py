@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from privet.callers import level_of_caller
 from privet.torch_internals import get_parameters
 from privet.training.per_example.losses import LossFunction
 
@@ -24,6 +25,8 @@ __all__ = ["BruteForce", "count_at_once"]
 
 CHUNK = 1 << 25
 """Numbers of written-out gradients that are made at a time."""
+LARGE = 1 << 20
+"""Bytes of a parameter that is never written out without a warning."""
 
 
 def count_at_once(numbers: int) -> int:
@@ -50,12 +53,12 @@ class _ModelWithLoss(nn.Module):
 class BruteForce:
     """Written-out gradients of the named parameters."""
 
-    __slots__ = ("_loss", "_model", "_needs_loop")
+    __slots__ = ("_loss", "_model", "_needs_loop", "_warned")
 
     def __init__(self, model: nn.Module, loss: LossFunction) -> None:
         self._model = model
         self._loss = loss
-        self._needs_loop = False
+        self._needs_loop = self._warned = False
 
     @property
     def needs_loop(self) -> bool:
@@ -64,6 +67,8 @@ class BruteForce:
 
     def gradients(self, names: list[str], inputs: tuple[Tensor, ...], targets: Tensor) -> list[Tensor]:
         """[examples, *shape] for each name."""
+        if not self._warned:
+            self._warn_of_memory(names)
         if not self._needs_loop:
             try:
                 with warnings.catch_warnings():
@@ -74,6 +79,21 @@ class BruteForce:
                 # for every lot. If the model itself is at fault, the loop raises the error again.
                 self._needs_loop = True
         return self._loop_over_examples(names, inputs, targets)
+
+    def _warn_of_memory(self, names: list[str]) -> None:
+        """Say once which parameters are large."""
+        parameters = dict(self._model.named_parameters())
+        large = [n for n in names if parameters[n].numel() * parameters[n].element_size() >= LARGE]
+        if not large:
+            return
+        self._warned = True
+        more = f" and {len(large) - 3} more" if len(large) > 3 else ""
+        warnings.warn(
+            f"The gradient of {', '.join(large[:3])}{more} is written out for every example, 1 MB or more "
+            "each, because it is not known how the model uses the parameter. That costs memory and time. "
+            "explain() of the private loop says why, and what would make it faster.",
+            stacklevel=level_of_caller(),
+        )
 
     def _map_examples(self, names: list[str], inputs: tuple[Tensor, ...], targets: Tensor) -> list[Tensor]:
         whole = _ModelWithLoss(self._model, self._loss)

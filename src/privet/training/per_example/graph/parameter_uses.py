@@ -7,9 +7,10 @@ place of all others, go through the operation's own derivative. An operation in 
 parameter is left to brute force.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from privet.training.per_example.graph.layer_uses import (
 )
 from privet.training.per_example.graph.shared_steps import Shape, read_signed
 from privet.training.per_example.graph.uses import ParameterUse
-from privet.training.per_example.taps.tape import BatchAxis
+from privet.training.per_example.taps.tape import BatchAxis, RowOwners
 
 __all__ = ["MatrixUse", "read_use"]
 
@@ -155,19 +156,30 @@ class VectorUse(ParameterUse):
 @final
 @dataclass(frozen=True, slots=True)
 class TableUse(ParameterUse):
-    """Rows of a table by their indices."""
+    """Rows of a table by their indices. A row has a place along each of the first ``depth`` axes."""
+
+    takes_owners: ClassVar[bool] = True
 
     ids: Tensor
     skip: int | None
+    depth: int = 1
 
     def accepts(self, axis: BatchAxis, out: Shape, own: Shape) -> bool:
-        return axis.dim < self.ids.dim() and out == (*self.ids.shape, *own[1:])
+        return axis.dim < self.ids.dim() and out == (*self.ids.shape, *own[self.depth :])
 
     def build_form(self, gradient: Tensor, axis: BatchAxis, batch: int, own: Shape) -> GradientForm:
         leading = self.ids.dim()
         ids = axis.split_rows(self.ids, leading, batch)
         rows = axis.split_rows(gradient.reshape(*self.ids.shape, -1), leading, batch)
-        shape = torch.Size((own[0], rows.shape[2]))
+        return self._build_table_form(ids, rows, own)
+
+    def build_owned_form(self, gradient: Tensor, owners: RowOwners, batch: int, own: Shape) -> GradientForm:
+        ids = owners.split_rows(self.ids, 1, batch).flatten(1)
+        rows = owners.split_rows(gradient.reshape(*self.ids.shape, -1), 1, batch)
+        return self._build_table_form(ids, rows.reshape(*ids.shape, -1), own)
+
+    def _build_table_form(self, ids: Tensor, rows: Tensor, own: Shape) -> GradientForm:
+        shape = torch.Size((math.prod(own[: self.depth]), rows.shape[2]))
         form = EmbeddingForm(ids, OutputGradient(rows, own=False), shape, self.skip)
         return form if own == shape else RearrangedForm(form, shape, lambda t: t.reshape(len(t), *own))
 
@@ -234,13 +246,18 @@ def _read_embedding(node: Node, position: int) -> ParameterUse | None:
 
 
 def _read_index(node: Node, position: int) -> ParameterUse | None:
-    """w[ids], along the first axis only."""
+    """w[i], w[i, j] and so on: integers along the first axes only."""
     indices = read_saved(node, "indices")
-    if position or indices[0] is None or any(index is not None for index in indices[1:]):
+    given = [index for index in indices if index is not None]
+    if position or not given or any(index is None for index in indices[: len(given)]):
         return None
-    if indices[0].dtype not in (torch.int64, torch.int32):
+    if any(index.dtype not in (torch.int64, torch.int32) for index in given):
         return None
-    return TableUse(indices[0] % int(read_saved(node, "self_sym_sizes")[0]), None)
+    sizes = [int(size) for size in read_saved(node, "self_sym_sizes")[: len(given)]]
+    rows = given[0] % sizes[0]
+    for index, size in zip(given[1:], sizes[1:], strict=True):
+        rows = rows * size + index % size
+    return TableUse(rows.to(torch.int64), None, len(given))
 
 
 def _read_index_select(node: Node, position: int) -> ParameterUse | None:
