@@ -2,10 +2,10 @@
 
     python bench/defences/memguard_curve.py
 
-The setting of Jia et al. 2019 as their program has it: a network with four hidden layers on 1,000 members, trained by SGD
-at 0.01 for 200 epochs; an attacker's network of three hidden layers on a shadow model without the defence, trained by SGD
-for 400 epochs; balanced members and others; the share of right answers over the defence's own coins. Deviations: the rate
-does not fall after 150 epochs, and the shadow model has 1,000 records too.
+The setting of Jia et al. 2019 as their program has it: a network with four hidden layers on 1,000 members, trained by
+SGD at 0.01; an attacker's network of three hidden layers on a shadow model without the defence, trained by SGD at 0.01;
+balanced members and others; the share of right answers over the defence's own coins. Deviations:
+a momentum of 0.9 and a tenth of the epochs (20 in place of 200, 40 of 400), and a shadow model of 1,000 records.
 
 Beside it: the label-only gap attack, which the defence cannot change, and an attacker whose shadow model uses MemGuard too.
 """
@@ -27,7 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "shared" / "data"))
 def _model() -> nn.Module:
     sizes = (446, 1024, 512, 256, 128)
     layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*layers, nn.Linear(128, 30))
+    network = nn.Sequential(*layers, nn.Linear(128, 30))
+    for layer in network:
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    return network
 
 
 def _learn_attack(members: np.ndarray, others: np.ndarray, seed: int):
@@ -39,8 +44,8 @@ def _learn_attack(members: np.ndarray, others: np.ndarray, seed: int):
     sizes = (rows.shape[1], 512, 256, 128)
     layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
     network = nn.Sequential(*layers, nn.Linear(128, 1))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-    for _ in range(400):
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+    for _ in range(40):
         for batch in torch.randperm(len(rows), generator=generator).split(64):
             odds = network(rows[batch])[:, 0]
             optimizer.zero_grad()
@@ -65,7 +70,7 @@ def main(runs: int = 2) -> None:
     data = load("location30")
     x, y = data["x"].astype(np.float32), data["y"].astype(np.int64)
     y = y - y.min()
-    recipe = TorchRecipe(model=_model, epochs=200, batch_size=64, learning_rate=0.01, optimizer=SGD(momentum=0.0))
+    recipe = TorchRecipe(model=_model, epochs=20, batch_size=64, learning_rate=0.01, optimizer=SGD())
     budgets = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
     found, adapted, gaps, accuracy = np.zeros((runs, 6)), np.zeros((runs, 6)), [], []
     for run in range(runs):
