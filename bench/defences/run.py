@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from privet.attacks.shadows import TorchRecipe
+from privet.attacks.shadows import Cosine, TorchRecipe
 from privet.defending import (
     HAMP,
     SELENA,
@@ -42,6 +42,8 @@ from privet.scores import Records
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "shared" / "data"))
 
+# 250 canaries of a kind and 8 models are 1,000 that were left out: one false alarm is 0.1 %.
+FPR = {"cifar10": 0.001, "location30": 0.01, "retail600": 0.01}
 ANSWERS = (HardLabels(), RoundedAnswers(1), TopAnswers(1), Temperature(5.0), NoisyAnswers(1.0), MemGuard(1.0))
 
 
@@ -54,9 +56,8 @@ def _mlp(inputs: int, classes: int):
 
 def _cnn() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1),
+        nn.Conv2d(3, 16, 3, stride=2, padding=1),
         nn.ReLU(),
-        nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
@@ -77,8 +78,8 @@ def prepare(name: str):
         y = np.concatenate([data["y_train"], data["y_test"][:2000]]).astype(np.int64)
         rows, recipe, canaries, models = (
             8000,
-            TorchRecipe(model=_cnn, epochs=20, batch_size=32, learning_rate=0.03),
-            80,
+            TorchRecipe(model=_cnn, epochs=12, batch_size=32, learning_rate=0.02, schedule=Cosine()),
+            250,
             8,
         )
     elif name == "location30":
@@ -110,11 +111,15 @@ def prepare(name: str):
 
 def defences(name: str):
     private = {"lot_size": 256, "epochs": 20 if name == "cifar10" else 30}
+    high = PrivateTraining(epsilon=1000.0, delta=1e-5, **private)
+    if name == "cifar10":
+        # The best of six settings by test accuracy, on another split of the same pictures.
+        high = PrivateTraining(epsilon=1000.0, delta=1e-5, lot_size=256, epochs=20, learning_rate=0.5)
     found = [
         NoDefence(),
         *(ANSWERS if name != "cifar10" else (HardLabels(), MemGuard(1.0))),
         PrivateTraining(epsilon=8.0, delta=1e-5, **private),
-        PrivateTraining(epsilon=1000.0, delta=1e-5, **private),
+        high,
         AdversarialRegularization(3.0),
         *(AdversarialRegularization(weight) for weight in (0.1, 0.3, 1.0) if name == "retail600"),
         RelaxLoss(1.0),
@@ -150,7 +155,7 @@ def main() -> None:
             recipe,
             game,
             models=models,
-            fpr=0.01,
+            fpr=FPR[name],
             cache=path.with_suffix(".cache"),
             answers=plain if shares else None,
             progress=False,

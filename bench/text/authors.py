@@ -4,7 +4,7 @@
 
 240 users, half of them in by a coin, twenty messages each; an LSTM learns them. The adversary has 1, 5 or 20 of the trained messages,
 or 30 other messages of the same user. The reference, which is the shadow model of the rank histogram too, was trained the same
-way on other users. AUC as means over seeds with their range; the 95 % interval is that of the first seed. ``--lira N`` trains N
+way on other users; beside it stands a trigram model of public messages. AUC as means over seeds with their range; the 95 % interval is that of the first seed. ``--lira N`` trains N
 reference models on halves of the users, for LiRA with the author as the unit, on the first seed.
 """
 
@@ -25,6 +25,7 @@ from privet.attacks.text import (
     AuthorShadow,
     AuthorSplit,
     LSTMLanguageModel,
+    NGramModel,
     RankHistogram,
     ReferencedAuthors,
     TextRecipe,
@@ -56,7 +57,8 @@ def run(seed, references):
     sizes = public.groupby("sender").size()
     shadow_people = [one for one in people if sizes[one] >= TRAINED][:USERS]
     own = public[public.sender.isin(shadow_people)].groupby("sender").head(TRAINED)
-    encoder = WordEncoder(public_words(public.words[~public.sender.isin(shadow_people)], WORDS))
+    elsewhere = public.words[~public.sender.isin(shadow_people)]
+    encoder = WordEncoder(public_words(elsewhere, WORDS))
     recipe = TextRecipe(
         model=lambda: LSTMLanguageModel(encoder.vocabulary, embedding=64, width=128),
         epochs=EPOCHS, batch_size=16, learning_rate=5e-3, end=encoder.end,
@@ -69,6 +71,11 @@ def run(seed, references):
     )
     target = train(recipe, authors, members, seed)
     shadow = train(recipe, shadow_authors, shadow_members, seed + 1000)
+    open_texts = [*own.words, *elsewhere[:20_000]]
+    trigrams = NGramModel(
+        encode_texts(encoder, open_texts, end=encoder.end, longest=LONGEST),
+        vocabulary=encoder.vocabulary, order=3, end=encoder.end,
+    )  # fmt: skip
     grouped = None
     if references:
         study_of = Authors(
@@ -95,6 +102,9 @@ def run(seed, references):
             attacks += [ReferencedAuthors(LiRA(compared)), ReferencedAuthors(OfflineLiRA(compared))]
         for scores in run_authors(attacks, target, asked, members):
             results[name, scores.attack] = measure(scores)
+        for compared_with, views in (("trigrams", [trigrams]), ("shadow and trigrams", [shadow, trigrams])):
+            (scores,) = run_authors([AuthorRatio(views)], target, asked, members)
+            results[name, f"{scores.attack}, {compared_with}"] = measure(scores)
     said = [f"{asked}, {name} {one.auc.value:.3f}" for (asked, name), one in results.items()]
     print(f"seed {seed}: {'; '.join(said)}", flush=True)
     joined = mine.groupby(mine.sender.astype(str)).words.agg(" ".join).loc[authors.names].tolist()

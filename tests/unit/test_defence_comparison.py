@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import privet
+from privet.attacks.shadows import TorchRecipe
 from privet.attacks.shadows.recipe import CallableRecipe, ScikitRecipe
-from privet.defending import HardLabels, NoDefence
+from privet.defending import EarlyStop, HardLabels, NoDefence
 from privet.errors import InvalidArgument, ProgramFailed
 from privet.pipeline.comparison_progress import ComparisonProgress
 from privet.reporting import DefenceComparison
 
 naive_bayes = pytest.importorskip("sklearn.naive_bayes")
+nn = pytest.importorskip("torch.nn")
 FEW: dict[str, Any] = {"references": 4, "canaries": 5, "progress": False}
 
 
@@ -114,6 +116,19 @@ def test_a_recipe_that_fails_is_named() -> None:
 
     with pytest.raises(ProgramFailed, match="'b' must train every model.*no such layer"):
         privet.compare({"a": bayes(1.0), "b": fail}, people(), **FEW)
+
+
+def test_a_module_that_cannot_be_made_is_named_too() -> None:
+    def make() -> Any:
+        raise RuntimeError("no such layer")
+
+    with pytest.raises(ProgramFailed, match="'none' must train every model.*no such layer"):
+        privet.compare([NoDefence(), EarlyStop()], people(), recipe=TorchRecipe(model=make, epochs=1), **FEW)
+
+
+def test_data_without_labels_are_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match="'data' must have labels"):
+        privet.compare({"a": bayes(1.0), "b": bayes(2.0)}, (people()[0],), **FEW)
 
 
 class _NoArray:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, one_hot
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from privet.arguments import open_fraction, positive, whole
 from privet.attacks.shadows.torch_recipe import seeded_weights
@@ -21,20 +21,23 @@ _STREAM = 61
 @final
 @dataclass(frozen=True)
 class AdversarialRegularization(LossDefence):
-    """min over classifiers, max over attackers: loss + λ · gain of the attacker.
+    """min over classifiers, max over attackers: loss + λ · mean probability of membership of the batch.
 
-    The attacker sees a confidence vector and the label, and tells members from a part of the model's own
-    records that is kept apart. Each step trains the attacker ``attacker_steps`` times, then the classifier
-    once. In the first epoch the classifier learns alone.
+    The attacker sees the logarithms of a confidence vector and the label, and tells members from a part of
+    the model's own records that is kept apart. Each step trains the attacker ``attacker_steps`` times, on
+    records drawn anew, then the classifier once. In the first epoch the classifier learns alone.
 
     *Reference*: Nasr, Shokri & Houmansadr 2018, equation 6 and algorithm 1; their inference network (figure
-    3) with two branches. Deviations: smaller layers; the attacker's records are a ``share`` of the members
-    (the paper has a separate reference set), who stay members for the evaluation.
+    3) with two branches. Deviations: the classifier lowers the attacker's probability, as the authors'
+    program does, and not its logarithm, as equation 6 says. The logarithm has no lower bound: at the paper's
+    λ = 3 the classifier forgot its task to look like a non-member. Smaller layers. The attacker's records
+    are a ``share`` of the members (the paper has a separate reference set), who stay members for the
+    evaluation.
     """
 
     weight: float = 3.0
     share: float = 0.3
-    attacker_steps: int = 1
+    attacker_steps: int = 3
 
     def __post_init__(self) -> None:
         positive("weight", self.weight)
@@ -49,40 +52,44 @@ class AdversarialRegularization(LossDefence):
         return np.sort(_shuffle(records, seed)[_count_apart(records, self.share) :])
 
     def begin(self, run: LossRun) -> BatchLoss:
-        apart = torch.from_numpy(
-            _shuffle(len(run.labels), run.seed)[: _count_apart(len(run.labels), self.share)].copy()
-        )
+        shuffled = torch.from_numpy(_shuffle(len(run.labels), run.seed))
+        first = _count_apart(len(run.labels), self.share)
+        apart, trained = shuffled[:first], shuffled[first:]
         with seeded_weights(run.seed):
             attacker = _InferenceNetwork(run.classes)
         optimizer = torch.optim.Adam(attacker.parameters(), lr=1e-3)
         generator = np.random.default_rng([run.seed, _STREAM, 1])
 
-        def teach(module: nn.Module, batch: LossBatch) -> None:
-            drawn = apart[torch.from_numpy(generator.integers(0, len(apart), len(batch.labels)))]
+        def teach(module: nn.Module, count: int) -> None:
+            members, others = (
+                places[torch.from_numpy(generator.integers(0, len(places), count))]
+                for places in (trained, apart)
+            )
+            drawn = torch.cat([members, others])
             with torch.no_grad():
-                answers = module(torch.cat([batch.inputs, run.inputs[drawn]])).softmax(dim=1)
-            labels = torch.cat([batch.labels, run.labels[drawn]])
-            coin = torch.cat([torch.ones(len(batch.labels)), torch.zeros(len(drawn))])
-            gain = binary_cross_entropy_with_logits(attacker(answers, labels), coin)
+                answers = module(run.inputs[drawn]).log_softmax(dim=1)
+            coin = torch.cat([torch.ones(count), torch.zeros(count)])
+            gain = binary_cross_entropy_with_logits(attacker(answers, run.labels[drawn]), coin)
             optimizer.zero_grad(set_to_none=True)
             gain.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
 
         def loss(module: nn.Module, batch: LossBatch) -> Tensor:
             for _ in range(self.attacker_steps):
-                teach(module, batch)
+                teach(module, len(batch.labels))
             output = module(batch.inputs)
             plain: Tensor = cross_entropy(output, batch.labels)
             if batch.epoch == 0:
                 return plain
-            return plain + self.weight * logsigmoid(attacker(output.softmax(dim=1), batch.labels)).mean()
+            odds = attacker(output.log_softmax(dim=1), batch.labels)
+            return plain + self.weight * torch.sigmoid(odds).mean()
 
         return loss
 
 
 @final
 class _InferenceNetwork(nn.Module):
-    """The ln odds of membership from a confidence vector and a label."""
+    """The ln odds of membership from the logarithms of a confidence vector and a label."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -91,9 +98,9 @@ class _InferenceNetwork(nn.Module):
         self._labels = nn.Sequential(nn.Linear(classes, 64), nn.ReLU())
         self._joint = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
 
-    def forward(self, confidences: Tensor, labels: Tensor) -> Tensor:
-        tags = one_hot(labels, self._classes).to(confidences.dtype)
-        both = torch.cat([self._answers(confidences), self._labels(tags)], dim=1)
+    def forward(self, log_confidences: Tensor, labels: Tensor) -> Tensor:
+        tags = one_hot(labels, self._classes).to(log_confidences.dtype)
+        both = torch.cat([self._answers(log_confidences), self._labels(tags)], dim=1)
         odds: Tensor = self._joint(both)[:, 0]
         return odds
 

@@ -7,7 +7,8 @@ interruption wherever the seed decides the training; the noise of DP-SGD is fres
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, final
@@ -145,26 +146,32 @@ class _ComparisonRun:
         results: list[DefenceResult] = []
         shared: ModelAnswers | None = None
         for defence in defences:
-            done = self._read(defence)
-            bar.begin(defence.name, reused=done is not None)
-            if done is None:
-                try:
+            with self._name_failures(defence):
+                done = self._read(defence)
+                bar.begin(defence.name, reused=done is not None)
+                if done is None:
                     is_plain = isinstance(defence, AnswerDefence | NoDefence)
                     if is_plain and shared is None:
                         shared = self._collect(NoDefence())
                     done = self._evaluate(defence, shared if is_plain else self._collect(defence))
-                except (PrivetError, MemoryError):
-                    raise
-                except Exception as failed:
-                    raise ProgramFailed(
-                        f"The defence {defence.name!r} must train every model, and failed with "
-                        f"{type(failed).__name__}: {str(failed)[:200]}. Mend it or leave it out; what is "
-                        f"finished {'is kept in the cache' if self.cache else 'is lost without a cache'}."
-                    ) from failed
-                self._write(defence, done)
+                    self._write(defence, done)
+                results.append(done)
             bar.end()
-            results.append(done)
         return results
+
+    @contextmanager
+    def _name_failures(self, defence: Defence) -> Iterator[None]:
+        """An error of the user's own code says which defence it came from, and nothing of Privet's insides."""
+        try:
+            yield
+        except (PrivetError, MemoryError):
+            raise
+        except Exception as failed:
+            raise ProgramFailed(
+                f"The defence {defence.name!r} must train every model, and failed with "
+                f"{type(failed).__name__}: {str(failed)[:200]}. Mend it or leave it out; what is "
+                f"finished {'is kept in the cache' if self.cache else 'is lost without a cache'}."
+            ) from failed
 
     def _collect(self, defence: Defence) -> ModelAnswers:
         return collect_answers(
@@ -261,12 +268,12 @@ def _first_recipe(defences: Sequence[Defence]) -> Recipe:
 
 
 def _read_data(data: object, test: object, seed: int) -> tuple[Records, Records]:
-    records = read_records("data", data)
+    records = _read_labelled("data", data)
     if test is None:
         whole("seed", seed, least=0)
         kept = np.random.default_rng([seed, 31]).random(len(records)) >= _TEST_SHARE
         return records.take(kept), records.take(~kept)
-    held_out = read_records("test", test)
+    held_out = _read_labelled("test", test)
     shared = int(np.isin(held_out.hashes, records.hashes).sum())
     if shared:
         raise InvalidArgument(
@@ -274,6 +281,16 @@ def _read_data(data: object, test: object, seed: int) -> tuple[Records, Records]
             "'data'. Take them out of one of the two."
         )
     return records, held_out
+
+
+def _read_labelled(name: str, value: object) -> Records:
+    records = read_records(name, value)
+    if records.labels is None:
+        raise InvalidArgument(
+            f"'{name}' must have labels, and has inputs alone. Give (inputs, labels): a defence is judged by its "
+            "accuracy, and attacks read the label."
+        )
+    return records
 
 
 def _to_facts(result: DefenceResult) -> ComparedDefence:
