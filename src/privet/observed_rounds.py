@@ -2,6 +2,9 @@
 
 A *server* sees every message that reaches it. A *participant* sees the global model of each round. What a
 defence hides is not here: a masked or encrypted message has no update, only its size.
+
+An active server changes what it sends (``alter``). An active participant changes what its own client sends
+(``contribute``). Nobody changes what an honest client computes from the weights that it got.
 """
 
 from abc import ABC, abstractmethod
@@ -46,7 +49,9 @@ class ObservedRound:
     """One round: the model that was sent out, what came back, and the sum that the server learned.
 
     ``total`` is the sum of the updates over ``participants`` before the server adds noise of its own. It is
-    None for an observer who does not learn it. ``messages`` is empty for a participant.
+    None for an observer who does not learn it. ``messages`` is empty for a participant, and so is
+    ``participants`` unless the cohort is public: amplification by sampling holds only against those who do
+    not see who was drawn. ``weights`` is empty where the observer cannot read the model itself.
     """
 
     number: int
@@ -71,3 +76,15 @@ class RoundObserver(ABC):
     def alter(self, round_number: int, client: int, weights: Weights) -> Weights:
         """The weights that are sent to a client in place of ``weights``; asked of a server only."""
         return weights
+
+    @property
+    def client(self) -> int | None:
+        """Which client a participant is; None for a server, and for a participant who only looks."""
+        return None
+
+    def contribute(self, round_number: int, weights: Weights, update: Weights) -> Weights:
+        """The update that ``client`` sends in place of its honest one; asked of a participant only.
+
+        It takes the path of every other update: the protocol may still clip it.
+        """
+        return update
