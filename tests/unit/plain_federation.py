@@ -1,6 +1,7 @@
 """A federated run without an engine, so that attacks on rounds are tested by themselves: clients take full-batch steps,
 the server averages, and observers see what the defence leaves open."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,8 @@ def run_rounds(
 ):
     """Federated averaging; ``noise`` is the server's on the mean, relative to the clip, ``local_noise`` each client's."""
     draws = experiment(seed)
-    weights = {name: value.detach().double().numpy() for name, value in module.named_parameters()}
+    module = copy.deepcopy(module)
+    weights = {name: value.detach().double().numpy().copy() for name, value in module.named_parameters()}
     for number in range(rounds):
         updates = {}
         for client in range(population.number):

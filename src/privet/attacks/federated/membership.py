@@ -3,9 +3,6 @@
 An attack gets ``RoundSignals``, never the coin; ``run`` joins the coin to the scores afterwards, as with every
 attack. A signal is put on one scale in each round and averaged over the rounds in which the record's client
 was in a step.
-
-A server that opens messages compares the client with the other clients of the round (``contrast``): a record
-that every model finds easy is no member for that.
 """
 
 from abc import ABC, abstractmethod
@@ -76,18 +73,15 @@ class RoundConfidence(RoundAttack):
     *Adversary*: a server or a participant; sees models and updates as far as the defence leaves them open;
     knows the record and whose it would be; wants to know whether the client trained on it.
 
-    *Reference*: the loss of Nasr, Shokri & Houmansadr 2019, section III, over several rounds. Deviations: φ in
-    place of the loss; the other clients of the round serve as reference models.
+    *Reference*: the loss of Nasr, Shokri & Houmansadr 2019, section III, over several rounds. Deviation: φ in
+    place of the loss.
     """
-
-    contrast: bool = True
 
     name = "confidence over rounds"
     adversary = _ADVERSARY
 
     def score(self, signals: RoundSignals) -> Numbers:
-        less = signals.others_confidence if self.contrast else None
-        return signals.average(signals.standardise(signals.confidence, less=less))
+        return signals.average(signals.standardise(signals.confidence))
 
 
 @final
@@ -135,18 +129,14 @@ class RoundAlignment(RoundAttack):
     is one of them.
 
     *Reference*: Li, Li & Ribeiro 2023, "Effective passive membership inference attacks in federated learning
-    against overparameterized models" (the cosine attack). Deviation: the mean cosine with the other clients'
-    updates of the round is subtracted where they are seen.
+    against overparameterized models" (the cosine attack).
     """
-
-    contrast: bool = True
 
     name = "alignment over rounds"
     adversary = _ADVERSARY
 
     def score(self, signals: RoundSignals) -> Numbers:
-        less = signals.others_alignment if self.contrast else None
-        return signals.average(signals.standardise(signals.alignment, less=less))
+        return signals.average(signals.standardise(signals.alignment))
 
 
 @final
@@ -222,9 +212,4 @@ def _describe(signals: RoundSignals) -> Numbers:
 
 def _list_signals(signals: RoundSignals) -> Sequence[Numbers]:
     plain = [signals.confidence, signals.gain, signals.slope, signals.alignment]
-    answer = [signals.standardise(values) for values in plain]
-    if signals.others_confidence is not None:
-        answer.append(signals.standardise(signals.confidence, less=signals.others_confidence))
-    if signals.others_alignment is not None:
-        answer.append(signals.standardise(signals.alignment, less=signals.others_alignment))
-    return answer
+    return [signals.standardise(values) for values in plain]

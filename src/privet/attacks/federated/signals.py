@@ -3,8 +3,7 @@ update points along the record's own gradient.
 
 A client descends the loss of its own records. So after its step a record that it holds has a higher
 confidence and a smaller gradient than one that it does not, and the update points against the record's
-gradient. The other clients' steps of the same round say how hard the record is for models that were not
-trained on it: they are free reference models, which a server that opens messages has in every round.
+gradient.
 """
 
 import copy
@@ -21,12 +20,13 @@ from privet.attacks.inversion.gradients.public_model import PublicModel
 from privet.attacks.outputs import Outputs, log_confidences_of_logits, log_confidences_of_probabilities
 from privet.errors import InvalidArgument
 from privet.observed_rounds import Weights
-from privet.scores import Bits
+from privet.scores import Bits, Records
 from privet.views import Labels, Numbers, Rows, confidence_logits
 
-__all__ = ["RoundSignals", "load_weights", "measure_rounds"]
+__all__ = ["RoundSignals", "list_gradients", "load_weights", "measure_rounds"]
 
 _LEAST = 1e-30
+_FARTHEST = 6.0  # of a standardised signal, so that one record does not decide the scale of a round
 
 
 @final
@@ -37,8 +37,7 @@ class RoundSignals:
     ``seen`` is False where no step of the round may hold the record's client; the other arrays are 0 there.
     ``confidence`` is φ = ln(p/(1−p)) of the true label after the step, ``gain`` how much the step raised it,
     ``slope`` −ln of the gradient's norm after the step, ``alignment`` the cosine between the update and the
-    direction that lowers the record's loss. Where single clients are seen, the mean over the other clients'
-    steps of the round is in ``others_confidence`` and ``others_alignment``; else they are None.
+    direction that lowers the record's loss.
     """
 
     rounds: tuple[int, ...]
@@ -47,8 +46,6 @@ class RoundSignals:
     gain: Numbers
     slope: Numbers
     alignment: Numbers
-    others_confidence: Numbers | None = None
-    others_alignment: Numbers | None = None
 
     def __len__(self) -> int:
         """How many records."""
@@ -58,20 +55,19 @@ class RoundSignals:
         """The same signals, where only some rounds count for a record: rounds × records."""
         return replace(self, seen=self.seen & which)
 
-    def standardise(self, values: Numbers, *, less: Numbers | None = None) -> Numbers:
+    def standardise(self, values: Numbers) -> Numbers:
         """A signal on one scale in all rounds: minus its mean and divided by its spread over the records.
 
-        ``less`` is subtracted before. Rounds in which nothing was seen, or all is alike, are 0.
+        Rounds in which nothing was seen, or all is alike, are 0.
         """
-        raw = values if less is None else values - less
-        answer = np.zeros_like(raw)
+        answer = np.zeros_like(values)
         for place, seen in enumerate(self.seen):
             if seen.sum() < 2:
                 continue
-            part = raw[place, seen]
+            part = values[place, seen]
             spread = float(part.std())
             if spread > 1e-12 * max(1.0, float(np.abs(part).max())):
-                answer[place, seen] = np.clip((part - part.mean()) / spread, -6.0, 6.0)
+                answer[place, seen] = np.clip((part - part.mean()) / spread, -_FARTHEST, _FARTHEST)
         return answer
 
     def average(self, standard: Numbers, rounds: slice = slice(None)) -> Numbers:  # noqa: B008
@@ -89,49 +85,27 @@ def measure_rounds(module: nn.Module, steps: Sequence[ObservedStep], targets: Cl
     shape = (len(numbers), len(targets))
     seen = np.zeros(shape, dtype=np.bool_)
     confidence, gain, slope, alignment = (np.zeros(shape) for _ in range(4))
-    others_confidence, others_alignment = np.zeros(shape), np.zeros(shape)
-    contrasted = bool(steps) and all(step.isolated for step in steps)
     for place, number in enumerate(numbers):
         group = [step for step in steps if step.round_number == number]
-        alone = contrasted and len({step.clients for step in group}) > 1
-        contrasted = contrasted and alone
-        sums = np.zeros((2, len(targets)))
-        for before, part in _by_start(group):
+        for before, part in _group_by_start(group):
             start = load_weights(module, before, inputs.shape[1:])
             along, sizes = _align(start, part, inputs, labels)
             first = _confidences(start, inputs, labels)
             for row, step in enumerate(part):
-                own = np.array([step.may_hold(int(home)) for home in targets.homes])
-                which = np.flatnonzero(own)
-                if not alone and not len(which):
+                which = np.flatnonzero([step.may_hold(int(home)) for home in targets.homes])
+                if not len(which):
                     continue
                 after = load_weights(module, step.after, inputs.shape[1:])
-                last = _confidences(after, inputs, labels)
-                cosine = along[:, row] / np.maximum(sizes * _norm(start, step.update), _LEAST)
-                sums += np.where(own, 0.0, np.stack([last, cosine]))
-                if len(which):
-                    seen[place, which] = True
-                    confidence[place, which] = last[which]
-                    gain[place, which] = (last - first)[which]
-                    alignment[place, which] = cosine[which]
-                    slope[place, which] = -np.log(
-                        np.maximum(_gradient_norms(after, inputs[which], labels[which]), _LEAST)
-                    )
-        if alone:
-            count = len(group) - np.array(
-                [sum(step.may_hold(int(home)) for step in group) for home in targets.homes]
-            )
-            others_confidence[place] = sums[0] / np.maximum(count, 1)
-            others_alignment[place] = sums[1] / np.maximum(count, 1)
+                last = _confidences(after, inputs[which], labels[which])
+                lengths = np.maximum(sizes[which] * _norm(start, step.update), _LEAST)
+                seen[place, which] = True
+                confidence[place, which] = last
+                gain[place, which] = last - first[which]
+                alignment[place, which] = along[which, row] / lengths
+                norms = _gradient_norms(after, inputs[which], labels[which])
+                slope[place, which] = -np.log(np.maximum(norms, _LEAST))
     return RoundSignals(
-        rounds=tuple(numbers),
-        seen=seen,
-        confidence=confidence,
-        gain=gain,
-        slope=slope,
-        alignment=alignment,
-        others_confidence=others_confidence if contrasted else None,
-        others_alignment=others_alignment if contrasted else None,
+        rounds=tuple(numbers), seen=seen, confidence=confidence, gain=gain, slope=slope, alignment=alignment
     )
 
 
@@ -153,7 +127,12 @@ def load_weights(module: nn.Module, weights: Weights, shape: Sequence[int]) -> P
     return PublicModel(model, shape=[int(size) for size in shape])
 
 
-def _by_start(group: Sequence[ObservedStep]) -> list[tuple[Weights, list[ObservedStep]]]:
+def list_gradients(model: PublicModel, records: Records) -> Tensor:
+    """The gradient of each record's loss as one row of all parameters, in the order of ``model.weights``."""
+    return torch.cat(list(_rows_of_gradients(model, records.inputs, records.known_labels)))
+
+
+def _group_by_start(group: Sequence[ObservedStep]) -> list[tuple[Weights, list[ObservedStep]]]:
     """Steps from the same weights together, because gradients there are computed once."""
     parts: dict[int, tuple[Weights, list[ObservedStep]]] = {}
     for step in group:
