@@ -5,7 +5,6 @@ Flower looks for; ``run`` runs both in this process. The same file serves all th
 """
 
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +15,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from torch import nn
 
-from privet.accounting import account
 from privet.arguments import format_value, positive, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.federated.client_work import ClientData, ClientWork
 from privet.federated.collecting import Collector
+from privet.federated.federated_plan import FederatedPlan
 from privet.federated.in_process_grid import InProcessGrid
 from privet.federated.local_training import FedAvg, LocalTraining
 from privet.federated.model_layout import ModelLayout
@@ -29,6 +28,7 @@ from privet.federated.nodes import connect_clients
 from privet.federated.outcome import Federated
 from privet.federated.plain_sum import PlainSum
 from privet.federated.privacy import CentralNoise, FederatedPrivacy, RunSize
+from privet.federated.rounds import take_rounds
 from privet.federated.server_optimizers import ServerOptimizer, ServerSGD
 from privet.federated.server_run import ServerRun
 from privet.federated.sum_protocols import SumProtocol
@@ -36,9 +36,9 @@ from privet.federated.terms import Terms
 from privet.guarantees import delta_warning
 from privet.observed_rounds import Observer, RoundObserver
 from privet.randomness import NoiseSource, SecureNoise
-from privet.training.clipping import Adaptive
+from privet.training.loop.checkpoint import Checkpoint
 from privet.training.loop.losses import TorchLoss
-from privet.training.loop.progress import TrainingProgress, catch_interrupt
+from privet.training.loop.setup import renew_seed
 
 __all__ = ["FederatedApp"]
 
@@ -153,54 +153,66 @@ class FederatedApp:
 
     def run(self, grid: Grid | None = None) -> Federated:
         """Run the server on a grid of Flower; without one, server and clients run in this process."""
-        terms = self.terms
-        caveats = self._caveats()
-        if grid is None:
-            grid = InProcessGrid(self.client_app, self.population)
+        terms, caveats = self.terms, self._caveats()
+        if self._checkpoint is None:
+            return self._run(grid, terms, None, caveats)
+        checkpoint = Checkpoint(
+            self._checkpoint,
+            self._plan,
+            ahead=1,
+            epsilon=self._epsilon,
+            delta=self._delta,
+            caveats=caveats,
+        )
+        with checkpoint:
+            return self._run(grid, terms, checkpoint, caveats)
+
+    def _run(
+        self, grid: Grid | None, terms: Terms, checkpoint: Checkpoint | None, caveats: frozenset[Caveat]
+    ) -> Federated:
+        noise = renew_seed(self._noise, checkpoint)
         server = ServerRun(
             self._model,
             terms,
             self.population,
             self._optimizer,
             self._weights,
-            self._noise,
+            noise,
             self._observers,
             self._watch,
         )
+        if checkpoint is not None and checkpoint.state is not None:
+            server.resume(checkpoint.state)
+        if grid is None:
+            grid = InProcessGrid(self.client_app, self.population)
         nodes = connect_clients(grid, self.population, self._wait)
-        collector = Collector(grid, nodes, terms.protocol(self._sums), secrets.token_hex(16), self._timeout)
-        interrupted = self._take_rounds(server, collector, terms)
+        protocol = terms.protocol(self._sums)
+        collector = Collector(grid, nodes, protocol, secrets.token_hex(16), self._timeout)
+        interrupted = take_rounds(server, collector, terms, checkpoint, self._delta)
         model = server.load()
         model.eval()
+        lost = () if checkpoint is None else checkpoint.progress()[2].abandoned
+        again = sum(stop - start for start, stop in lost)
         return Federated(
             model,
-            terms.ledger(server.rounds_done, caveats=caveats),
+            terms.final_ledger(server.rounds_done, server.times_asked, lost, caveats),
             tuple(server.history),
             terms,
             interrupted,
+            terms.client_ledgers(server.times_asked, again, caveats),
+            0 if interrupted else terms.rounds - server.rounds_done,
         )
 
-    def _take_rounds(self, server: ServerRun, collector: Collector, terms: Terms) -> bool:
-        """Take the remaining rounds. Return whether somebody ended them early."""
-        interrupted = False
-        with (
-            catch_interrupt() as interruption,
-            TrainingProgress(
-                terms.rounds, self._epsilon_after(terms), title="federated training", unit="rounds"
-            ) as progress,
-        ):
-            progress.begin(server.rounds_done)
-            while server.rounds_done < terms.rounds and not interrupted:
-                start = time.monotonic()
-                cohort = server.draw_cohort()
-                collected = server.collect(collector, cohort)
-                before = server.vector.clone()
-                server.step(collected, time.monotonic() - start, len(cohort))
-                server.show(before, collected, cohort)
-                server.watch()
-                progress.show(server.rounds_done)
-                interrupted = interruption.requested
-        return interrupted and server.rounds_done < terms.rounds
+    @cached_property
+    def _plan(self) -> FederatedPlan:
+        parts = {
+            "training": self._training,
+            "optimizer": self._optimizer,
+            "sums": type(self._sums).__name__,
+            "weights": self._weights,
+            "seed": self._seed,
+        }
+        return FederatedPlan(self.terms, self.population, self._layout.size, parts)
 
     @cached_property
     def _work(self) -> ClientWork:
@@ -221,17 +233,6 @@ class FederatedApp:
         """The caveats of the noise, and of a large δ, of which ``settle`` has warned."""
         small = frozenset() if self._delta is None else delta_warning(self._delta, self.population)
         return self._noise.caveats | small
-
-    def _epsilon_after(self, terms: Terms) -> Callable[[int], float] | None:
-        delta = self._delta
-        if delta is None:
-            return None
-
-        def epsilon_after(rounds: int) -> float:
-            ledger = terms.ledger(rounds)
-            return 0.0 if ledger is None else account(ledger).epsilon(delta=delta)
-
-        return epsilon_after
 
 
 def _read_clients(clients: Sequence[object] | ClientData, population: int | None) -> tuple[ClientData, int]:

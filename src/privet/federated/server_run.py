@@ -6,8 +6,8 @@ next round.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import final
+from dataclasses import asdict, replace
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from privet.federated.server_optimizers import ServerOptimizer
 from privet.federated.terms import Terms
 from privet.observed_rounds import ObservedMessage, ObservedRound, Observer, RoundObserver, Weights
 from privet.randomness import NoiseSource
-from privet.training.sampling.batch_sampler import BatchSampler
+from privet.training.sampling.batch_sampler import BatchSampler, ShuffledBatchSampler
 
 __all__ = ["ServerRun"]
 
@@ -66,12 +66,15 @@ class ServerRun:
         self.optimizer_state = optimizer.make_state(self.layout.size)
         self.noise = ServerNoise(terms, self.layout.size, noise)
         self.sampler: BatchSampler = terms.sampling.make_sampler(population, noise)
+        self.times_asked = torch.zeros(population, dtype=torch.int64)
         self.rounds_done = 0
         self.history: list[RoundRecord] = []
 
     def draw_cohort(self) -> list[int]:
         """The clients of the next round. *Leaks*: they must stay secret if the sampling amplifies."""
-        cohort: list[int] = self.sampler.draw().tolist()
+        drawn = self.sampler.draw()
+        self.times_asked[drawn] += 1
+        cohort: list[int] = drawn.tolist()
         return cohort
 
     def collect(self, collector: Collector, cohort: Sequence[int]) -> Collected:
@@ -112,6 +115,39 @@ class ServerRun:
                 seconds=seconds,
             )
         )
+
+    @property
+    def can_save(self) -> bool:
+        """Whether a run can resume from here: shuffled cohorts only where a new shuffle begins."""
+        sampler = self.sampler
+        return not isinstance(sampler, ShuffledBatchSampler) or self.rounds_done % sampler.lots_per_epoch == 0
+
+    def state(self) -> dict[str, Any]:
+        """Everything that ``resume`` needs. Keep it as secret as what a server knows."""
+        stream = self.noise.stream
+        return {
+            "weights": self.vector,
+            "optimizer": self.optimizer_state,
+            "bound": self.noise.bound,
+            "noise": None if stream is None else stream.state(),
+            "rounds": self.rounds_done,
+            "sampler": self.sampler.state(),
+            "times_asked": self.times_asked,
+            "history": [asdict(record) for record in self.history],
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state``."""
+        self.vector = state["weights"]
+        self.optimizer_state = state["optimizer"]
+        self.noise.resume(state["bound"])
+        if self.noise.stream is not None:
+            self.noise.stream.resume(state["noise"])
+        self.rounds_done = state["rounds"]
+        self.sampler.resume(self.rounds_done)
+        self.sampler.restore(state["sampler"])
+        self.times_asked = state["times_asked"]
+        self.history = [RoundRecord(**row) for row in state["history"]]
 
     def load(self) -> nn.Module:
         """The model with the present weights."""

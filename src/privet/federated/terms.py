@@ -8,16 +8,26 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import final
 
+from torch import Tensor
+
 from privet.adjacency import Unit, ZeroOut
 from privet.caveats import Caveat
-from privet.events import Compose, Poisson, Repeat
+from privet.events import Gaussian, Repeat
 from privet.federated.sum_protocols import NoisySumProtocol, SumProtocol
 from privet.ledger import Entry, Ledger
 from privet.training.clipping import Clip, Flat
 from privet.training.plan import TrainingPlan
 from privet.training.sampling.schemes import Sampling
 
-__all__ = ["CentralTerms", "DistributedTerms", "LocalTerms", "LostRounds", "OpenTerms", "Terms"]
+__all__ = [
+    "CentralTerms",
+    "DistributedTerms",
+    "LocalTerms",
+    "LostRounds",
+    "OpenTerms",
+    "Terms",
+    "name_rounds",
+]
 
 LostRounds = tuple[
     tuple[int, int], ...
@@ -57,6 +67,21 @@ class Terms(ABC):
     ) -> Ledger | None:
         """What these rounds have spent, with those that ran again after a crash; None if nothing is proved."""
 
+    def final_ledger(
+        self, rounds: int, times_asked: Tensor, lost: LostRounds, caveats: frozenset[Caveat]
+    ) -> Ledger | None:
+        """The ledger of a run that has ended, with an entry for each round where rounds are independent."""
+        del times_asked
+        ledger = self.ledger(rounds, lost=lost, caveats=caveats)
+        return None if ledger is None else name_rounds(ledger, rounds + _count(lost))
+
+    def client_ledgers(
+        self, times_asked: Tensor, again: int, caveats: frozenset[Caveat]
+    ) -> dict[int, Ledger]:
+        """What each client has spent by itself: nothing, unless clients add noise alone."""
+        del times_asked, again, caveats
+        return {}
+
 
 @final
 class CentralTerms(Terms):
@@ -74,7 +99,7 @@ class CentralTerms(Terms):
         self, rounds: int, *, lost: LostRounds = (), caveats: frozenset[Caveat] = _NO_CAVEATS
     ) -> Ledger:
         assert self.plan is not None
-        return _name_rounds(self.plan.ledger(rounds, abandoned=lost, caveats=caveats))
+        return self.plan.ledger(rounds, abandoned=lost, caveats=caveats)
 
 
 @final
@@ -90,9 +115,33 @@ class LocalTerms(Terms):
     def ledger(
         self, rounds: int, *, lost: LostRounds = (), caveats: frozenset[Caveat] = _NO_CAVEATS
     ) -> Ledger:
-        """The ledger of a client that took part in this number of rounds."""
+        """The ledger of a client that was asked in each of these rounds."""
         assert self.plan is not None
-        return _name_rounds(self.plan.ledger(rounds, abandoned=lost, caveats=caveats))
+        return self.plan.ledger(rounds, abandoned=lost, caveats=caveats)
+
+    def final_ledger(
+        self, rounds: int, times_asked: Tensor, lost: LostRounds, caveats: frozenset[Caveat]
+    ) -> Ledger:
+        """The ledger of the client that was asked most often."""
+        del rounds
+        return self._client_ledger(int(times_asked.max()), _count(lost), caveats)
+
+    def client_ledgers(
+        self, times_asked: Tensor, again: int, caveats: frozenset[Caveat]
+    ) -> dict[int, Ledger]:
+        """The ledger of each client. A round that a crash lost counts for all, because nobody knows its cohort."""
+        return {
+            client: self._client_ledger(times, again, caveats)
+            for client, times in enumerate(times_asked.tolist())
+        }
+
+    def _client_ledger(self, times: int, again: int, caveats: frozenset[Caveat]) -> Ledger:
+        assert self.plan is not None
+        ledger = Ledger(self.plan.adjacency, caveats=caveats)
+        event = Gaussian(self.plan.noise_multiplier)
+        for number in range(1, times + again + 1):
+            ledger = ledger.spend(f"update {number}", event)
+        return ledger
 
 
 @final
@@ -126,7 +175,7 @@ class DistributedTerms(Terms):
         ledger = Ledger(ZeroOut(Unit.CLIENT), caveats=caveats | stopped)
         if not rounds + again:
             return ledger
-        return _name_rounds(ledger.spend("", Repeat(event, rounds + again)))
+        return ledger.spend(f"private training, {rounds + again} steps", Repeat(event, rounds + again))
 
 
 @final
@@ -140,16 +189,20 @@ class OpenTerms(Terms):
         del rounds, lost, caveats
 
 
-def _name_rounds(ledger: Ledger) -> Ledger:
-    """The same ledger with an entry for each round, where rounds are independent; otherwise one for all."""
-    rows: list[Entry] = []
-    for entry in ledger:
-        parts = entry.event.parts if isinstance(entry.event, Compose) else (entry.event,)
-        for event in parts:
-            if isinstance(event, Repeat):
-                rows += [
-                    Entry(f"federated round {len(rows) + 1 + k}", event.inner) for k in range(event.times)
-                ]
-            else:
-                rows.append(Entry(entry.label.replace("private training", "federated rounds"), event))
-    return replace(ledger, entries=tuple(rows))
+def _count(lost: LostRounds) -> int:
+    return sum(stop - start for start, stop in lost)
+
+
+def name_rounds(ledger: Ledger, rounds: int) -> Ledger:
+    """The same ledger with an entry for each of these rounds, where rounds cost the same each and independently.
+
+    Elsewhere, as with correlated noise, one entry covers all rounds.
+    """
+    entries = list(ledger)
+    if len(entries) != 1:
+        return ledger
+    event, label = entries[0].event, entries[0].label.replace("private training", "federated training")
+    if isinstance(event, Repeat) and event.times == rounds:
+        rows = tuple(Entry(f"federated round {number}", event.inner) for number in range(1, rounds + 1))
+        return replace(ledger, entries=rows)
+    return replace(ledger, entries=(Entry(label.replace("steps", "rounds"), event),))
