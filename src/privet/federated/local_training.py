@@ -1,6 +1,7 @@
 """What a client does with the model that it was sent: some steps on its own data.
 
-The order of the examples, and a dropout, come from a public seed, the round and the client, so the same run
+The steps are written out here: torch.optim imports for seconds, and a client of Flower is a new process for
+every message. The order of the examples, and a dropout, come from a public seed, the round and the client, so the same run
 gives the same weights in one process and on many machines.
 """
 
@@ -93,16 +94,16 @@ class FedAvg(LocalTraining):
     def train(self, model: nn.Module, objective: LocalObjective, generator: np.random.Generator) -> None:
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         before = [parameter.detach().clone() for parameter in trainable] if self.proximal else []
-        optimizer = torch.optim.SGD(trainable, lr=self.learning_rate, momentum=self.momentum)
+        velocities = [torch.zeros_like(parameter) for parameter in trainable] if self.momentum else []
         for batch in self._batches(len(objective), generator):
-            optimizer.zero_grad(set_to_none=True)
-            objective.mean_loss(model, batch).backward()  # type: ignore[no-untyped-call]
+            gradients = _compute_gradients(objective.mean_loss(model, batch), trainable)
             with torch.no_grad():
-                for parameter, start in zip(trainable, before, strict=False):
-                    if parameter.grad is not None:
-                        parameter.grad.add_(parameter - start, alpha=self.proximal)
-            optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+                for number, (parameter, gradient) in enumerate(zip(trainable, gradients, strict=True)):
+                    if self.proximal:
+                        gradient = gradient + self.proximal * (parameter - before[number])
+                    if self.momentum:
+                        gradient = velocities[number].mul_(self.momentum).add_(gradient)
+                    parameter.sub_(gradient, alpha=self.learning_rate)
 
     def _batches(self, count: int, generator: np.random.Generator) -> Iterator[Tensor]:
         for _ in range(self.epochs):
@@ -125,11 +126,15 @@ class FedSGD(LocalTraining):
     def train(self, model: nn.Module, objective: LocalObjective, generator: np.random.Generator) -> None:
         del generator
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.SGD(trainable, lr=self.learning_rate)
-        optimizer.zero_grad(set_to_none=True)
-        objective.mean_loss(model, torch.arange(len(objective))).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        loss = objective.mean_loss(model, torch.arange(len(objective)))
+        with torch.no_grad():
+            for parameter, gradient in zip(trainable, _compute_gradients(loss, trainable), strict=True):
+                parameter.sub_(gradient, alpha=self.learning_rate)
+
+
+def _compute_gradients(loss: Tensor, trainable: list[nn.Parameter]) -> tuple[Tensor, ...]:
+    """The gradient of each parameter; 0 for one that the loss does not depend on."""
+    return torch.autograd.grad(loss, trainable, allow_unused=True, materialize_grads=True)
 
 
 def train_with_seed(training: Callable[[np.random.Generator], None], seed: tuple[int, ...]) -> None:

@@ -130,18 +130,14 @@ class LocalTerms(Terms):
         self, times_asked: Tensor, again: int, caveats: frozenset[Caveat]
     ) -> dict[int, Ledger]:
         """The ledger of each client. A round that a crash lost counts for all, because nobody knows its cohort."""
-        return {
-            client: self._client_ledger(times, again, caveats)
-            for client, times in enumerate(times_asked.tolist())
-        }
+        ledgers = {times: self._client_ledger(times, again, caveats) for times in set(times_asked.tolist())}
+        return {client: ledgers[times] for client, times in enumerate(times_asked.tolist())}
 
     def _client_ledger(self, times: int, again: int, caveats: frozenset[Caveat]) -> Ledger:
         assert self.plan is not None
-        ledger = Ledger(self.plan.adjacency, caveats=caveats)
         event = Gaussian(self.plan.noise_multiplier)
-        for number in range(1, times + again + 1):
-            ledger = ledger.spend(f"update {number}", event)
-        return ledger
+        entries = tuple(Entry(f"update {number}", event) for number in range(1, times + again + 1))
+        return Ledger(self.plan.adjacency, entries, caveats)
 
 
 @final
