@@ -2,9 +2,6 @@
 
 A *server* sees every message that reaches it. A *participant* sees the global model of each round. What a
 defence hides is not here: a masked or encrypted message has no update, only its size.
-
-An active server changes what it sends (``alter``). An active participant changes what its own client sends
-(``contribute``). Nobody changes what an honest client computes from the weights that it got.
 """
 
 from abc import ABC, abstractmethod
@@ -50,8 +47,7 @@ class ObservedRound:
 
     ``total`` is the sum of the updates over ``participants`` before the server adds noise of its own. It is
     None for an observer who does not learn it. ``messages`` is empty for a participant, and so is
-    ``participants`` unless the cohort is public: amplification by sampling holds only against those who do
-    not see who was drawn. ``weights`` is empty where the observer cannot read the model itself.
+    ``participants``: amplification by sampling holds only against those who do not see who was drawn.
     """
 
     number: int
@@ -78,13 +74,16 @@ class RoundObserver(ABC):
         return weights
 
     @property
-    def client(self) -> int | None:
-        """Which client a participant is; None for a server, and for a participant who only looks."""
-        return None
+    def controls(self) -> frozenset[int]:
+        """The clients that the adversary controls: a participant sees the rounds that these are in.
 
-    def contribute(self, round_number: int, weights: Weights, update: Weights) -> Weights:
-        """The update that ``client`` sends in place of its honest one; asked of a participant only.
+        A participant that controls none sees the model of every round.
+        """
+        return frozenset()
 
-        It takes the path of every other update: the protocol may still clip it.
+    def replace_update(self, round_number: int, client: int, weights: Weights, update: Weights) -> Weights:
+        """The update that a controlled client makes in place of ``update``, before its clip and noise.
+
+        ``weights`` are those that the client was sent.
         """
         return update

@@ -70,8 +70,8 @@ def run_rounds(
                     sent = observer.alter(number, client, sent)
             update = _train(module, sent, *population.clients[client], steps, rate)
             for observer in observers:
-                if observer.client == client:
-                    update = observer.contribute(number, sent, update)
+                if client in observer.controls:
+                    update = observer.replace_update(number, client, sent, update)
             updates[client] = _privatise(update, clip, local_noise, draws)
         total = {name: sum(update[name] for update in updates.values()) for name in weights}
         everybody = tuple(updates)

@@ -9,12 +9,13 @@ process, on Ray, and over sockets.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
+from privet.events import Event
 from privet.views import Numbers
 
-__all__ = ["Messages", "SumProtocol", "SumResult"]
+__all__ = ["Messages", "NoisySumProtocol", "SumProtocol", "SumResult"]
 
 Messages = Mapping[int, bytes]  # by client
 
@@ -24,6 +25,8 @@ Messages = Mapping[int, bytes]  # by client
 class SumResult:
     """The sum over ``contributors``; ``dropped`` were asked and are not in it.
 
+    ``refused`` are those of the dropped whose reply could not be used, each with one sentence that says why
+    and does not depend on private data. A bad reply is refused and never raises: the round goes on.
     ``opened`` holds single vectors that the server could read on the way: all of them for a plain sum, none
     for a secure one. It is what an adversary at the server sees.
     """
@@ -32,6 +35,7 @@ class SumResult:
     contributors: tuple[int, ...]
     dropped: tuple[int, ...] = ()
     opened: Mapping[int, Numbers] | None = None
+    refused: Mapping[int, str] = field(default_factory=dict)
 
 
 class SumProtocol(ABC):
@@ -56,3 +60,20 @@ class SumProtocol(ABC):
 
         ``state`` is empty at the first message of a round. ``vector`` is called at most once a round.
         """
+
+
+class NoisySumProtocol(SumProtocol):
+    """A sum whose noise the clients add together. The server must not add any of its own."""
+
+    @property
+    @abstractmethod
+    def clip_bound(self) -> float:
+        """The largest norm of a vector that the noise hides."""
+
+    @abstractmethod
+    def with_noise(self, noise_multiplier: float) -> "NoisySumProtocol":
+        """The same protocol with another standard deviation of the whole noise over the clip bound."""
+
+    @abstractmethod
+    def event(self, *, length: int, contributors: int) -> Event:
+        """What one round releases of a contributor if this number of clients, or more, are in the sum."""

@@ -86,8 +86,8 @@ class GradientAscent(RoundObserver):
         return Observer.SERVER if self._client is None else Observer.PARTICIPANT
 
     @property
-    def client(self) -> int | None:
-        return self._client
+    def controls(self) -> frozenset[int]:
+        return frozenset() if self._client is None else frozenset({self._client})
 
     def alter(self, round_number: int, client: int, weights: Weights) -> Weights:
         held = np.flatnonzero(self._targets.homes == client)
@@ -101,7 +101,7 @@ class GradientAscent(RoundObserver):
         self._raised[round_number, client] = chosen
         return altered
 
-    def contribute(self, round_number: int, weights: Weights, update: Weights) -> Weights:
+    def replace_update(self, round_number: int, client: int, weights: Weights, update: Weights) -> Weights:
         if round_number < self._start:
             return update
         everything = np.arange(len(self._targets))
