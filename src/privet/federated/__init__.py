@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privet.federated.in_process_grid import InProcessGrid
     from privet.federated.local_training import FedAvg, FedSGD
     from privet.federated.outcome import Federated
+    from privet.federated.partitions import partition, partition_by_label
     from privet.federated.plain_sum import PlainSum
     from privet.federated.privacy import CentralNoise, DistributedNoise, LocalNoise, NoNoise
     from privet.federated.server_optimizers import ServerAdam, ServerSGD
@@ -42,6 +43,8 @@ _MODULES = {
     "SumProtocol": "sum_protocols",
     "SumResult": "sum_protocols",
     "federate": "federating",
+    "partition": "partitions",
+    "partition_by_label": "partitions",
 }
 
 __all__ = [
@@ -62,6 +65,8 @@ __all__ = [
     "SumProtocol",
     "SumResult",
     "federate",
+    "partition",
+    "partition_by_label",
 ]
 
 

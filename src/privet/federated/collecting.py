@@ -20,6 +20,7 @@ from privet.views import Numbers
 __all__ = ["Collected", "Collector", "VectorLimits"]
 
 _SLACK = 1 + 1e-9  # of float64: a client clips to a little below the bound
+_LARGEST = 1e6  # of an update without a clip: weights of a model that is of use do not move so far
 
 
 @final
@@ -27,7 +28,7 @@ _SLACK = 1 + 1e-9  # of float64: a client clips to a little below the bound
 class VectorLimits:
     """What a single vector must keep to: a norm for the update, and ±½ for the number after it.
 
-    ``norm`` is the clip bound; None for no limit. ``size`` is the length of the update. ``weights`` are the
+    ``norm`` is the clip bound; None where there is none, and then the limit is one million. ``size`` is the length of the update. ``weights`` are the
     public weights of the clients.
     """
 
@@ -40,10 +41,13 @@ class VectorLimits:
         update, rest = vector[: self.size], vector[self.size :]
         if not np.isfinite(vector).all():
             return "The vector must have finite numbers, and has others. Lower the client's learning rate."
-        if self.norm is not None:
-            most = self.norm * (1.0 if self.weights is None else self.weights[client])
-            if float(np.linalg.norm(update)) > most * _SLACK:
-                return f"The update must have a norm of at most {most:g}, and has a larger one. Clip it."
+        most = _LARGEST if self.norm is None else self.norm
+        if self.weights is not None:
+            most *= self.weights[client]
+        if float(np.linalg.norm(update)) > most * _SLACK:
+            return f"The update must have a norm of at most {most:g}, and has a larger one. Clip it."
+        if update.size > 1 and update[0] != 0 and np.all(update == update[0]):
+            return "The update must come from training, and is one number everywhere. Send what training gives."
         if np.any(np.abs(rest) != 0.5):
             return "The count of the adaptive clip must be ½ or −½, and is not. Run the same app."
         return None

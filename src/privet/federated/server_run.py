@@ -5,6 +5,7 @@ is drawn. The new weights are on disk before they leave: to observers, to ``watc
 next round.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, final
@@ -82,7 +83,7 @@ class ServerRun:
         number, bound = self.rounds_done + 1, self.noise.bound
         limits = VectorLimits(
             size=self.layout.size,
-            norm=None if self._terms.local_deviation else bound,
+            norm=math.inf if self._terms.local_deviation else bound,
             weights=self._client_weights,
         )
         return collector.collect(
