@@ -1,0 +1,19 @@
+"""Sums of vectors that nobody opens one by one: masks, shares between aggregators, encryption, and their noise."""
+
+from privet.federated.sums.encoding import Encoding, FixedPoint
+from privet.federated.sums.keys import Identities
+from privet.federated.sums.plain import PlainSum
+from privet.federated.sums.secure import SecureSum
+from privet.federated.sums.threats import GraphPlan, HonestServer, MaliciousServer, ServerThreat
+
+__all__ = [
+    "Encoding",
+    "FixedPoint",
+    "GraphPlan",
+    "HonestServer",
+    "Identities",
+    "MaliciousServer",
+    "PlainSum",
+    "SecureSum",
+    "ServerThreat",
+]
