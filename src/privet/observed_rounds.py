@@ -71,3 +71,15 @@ class RoundObserver(ABC):
     def alter(self, round_number: int, client: int, weights: Weights) -> Weights:
         """The weights that are sent to a client in place of ``weights``; asked of a server only."""
         return weights
+
+    @property
+    def controls(self) -> frozenset[int]:
+        """The clients that the adversary controls: a participant sees the rounds that these are in.
+
+        A participant that controls none sees the model of every round.
+        """
+        return frozenset()
+
+    def replace_update(self, round_number: int, client: int, update: Weights) -> Weights:
+        """The update that a controlled client makes in place of ``update``, before its clip and noise."""
+        return update

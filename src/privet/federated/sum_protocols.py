@@ -17,7 +17,7 @@ from privet.errors import PrivetError
 from privet.events import Event
 from privet.views import Numbers
 
-__all__ = ["MessageRefused", "Messages", "SumFailed", "SumProtocol", "SumResult"]
+__all__ = ["MessageRefused", "Messages", "NoisySumProtocol", "SumFailed", "SumProtocol", "SumResult"]
 
 Messages = Mapping[int, bytes]  # by client
 
@@ -27,7 +27,7 @@ class MessageRefused(PrivetError):
 
 
 class SumFailed(PrivetError):
-    """A round ends without a sum: too few clients are left. Nothing was opened."""
+    """A round ends without a sum: too few clients are left, or too few of them help to open it."""
 
 
 @final
@@ -35,7 +35,9 @@ class SumFailed(PrivetError):
 class SumResult:
     """The sum over ``contributors``; ``dropped`` were asked and are not in it.
 
-    ``refused`` says in one sentence for each client whose reply was refused why; these are among ``dropped``.
+    ``refused`` are those whose reply could not be used, each with one sentence that says why and does not
+    depend on private data. A bad reply is refused and never raises: the round goes on. Whoever was refused
+    before its vector arrived is among the dropped.
     ``opened`` holds single vectors that the server could read on the way: all of them for a plain sum, none
     for a secure one. It is what an adversary at the server sees. ``error_bound`` is how far a number of
     ``total`` may be from the true sum (and its noise) because numbers were encoded. ``event`` is what noise
@@ -45,8 +47,8 @@ class SumResult:
     total: Numbers
     contributors: tuple[int, ...]
     dropped: tuple[int, ...] = ()
-    refused: Mapping[int, str] = field(default_factory=dict)
     opened: Mapping[int, Numbers] | None = None
+    refused: Mapping[int, str] = field(default_factory=dict)
     error_bound: float = 0.0
     event: Event | None = None
     caveats: frozenset[Caveat] = frozenset()
@@ -72,6 +74,24 @@ class SumProtocol(ABC):
     ) -> tuple[bytes, bytes]:
         """The client's part: the reply, and its new state. Raises ``MessageRefused`` and changes nothing.
 
-        ``state`` is what the last call returned, also across rounds, so that an old round is refused; it is
-        empty at the very first message. ``vector`` is called at most once a round.
+        ``state`` is what the last call returned. A caller that keeps it across rounds has old rounds refused;
+        one that refuses them itself may begin each round with an empty state. ``vector`` is called at most
+        once a round.
         """
+
+
+class NoisySumProtocol(SumProtocol):
+    """A sum whose noise the clients add together. The server must not add any of its own."""
+
+    @property
+    @abstractmethod
+    def clip_bound(self) -> float:
+        """The largest norm of a vector that the noise hides."""
+
+    @abstractmethod
+    def with_noise(self, noise_multiplier: float) -> "NoisySumProtocol":
+        """The same protocol with another standard deviation of the whole noise over the clip bound."""
+
+    @abstractmethod
+    def event(self, *, length: int, contributors: int) -> Event:
+        """What one round releases of a contributor if this number of clients, or more, are in the sum."""

@@ -4,7 +4,7 @@ from privet.federated.sums.distributed_gaussian import DistributedGaussian
 from privet.federated.sums.encoding import Encoding, FixedPoint
 from privet.federated.sums.in_process import sum_in_process
 from privet.federated.sums.keys import Identities
-from privet.federated.sums.plain import PlainSum
+from privet.federated.plain_sum import PlainSum
 from privet.federated.sums.secure import SecureSum
 from privet.federated.sums.threats import GraphPlan, HonestServer, MaliciousServer, ServerThreat
 

@@ -1,0 +1,258 @@
+"""What one client does with an instruction: check it, train, clip, add its own noise, and answer the protocol.
+
+A client keeps four things between messages, in the context that Flower stores for it: where it is in a round,
+the state of the sum protocol, the weights until they are used, and in how many rounds it has given a vector.
+An instruction that is not the next one is refused. So a server cannot have a second answer to one exchange,
+which would be a second look at the data.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from flwr.app import ConfigRecord, Context, Message
+from torch import Tensor, nn
+
+from privet.arguments import whole
+from privet.errors import BudgetExceeded, InvalidArgument, PrivetError, Unreadable
+from privet.federated.local_training import (
+    LocalObjective,
+    LocalTraining,
+    require_examples,
+    train_with_seed,
+)
+from privet.federated.messages import Instruction, Reply, read_instruction, write_number, write_reply
+from privet.federated.model_layout import ModelLayout
+from privet.federated.sum_protocols import SumProtocol
+from privet.federated.terms import Terms
+from privet.observed_rounds import RoundObserver
+from privet.randomness import NoiseSource
+from privet.training.clipping import Adaptive, Clip
+from privet.training.loop.inputs import prepare_data
+from privet.training.loop.losses import TorchLoss
+from privet.training.noise.gradient_noise import add_gaussian_
+from privet.views import Numbers
+
+__all__ = ["ClientData", "ClientWork"]
+
+ClientData = Callable[[int], object]
+"""The data of the client with this number."""
+
+_MEMORY = "privet"
+
+
+@final
+@dataclass(frozen=True)
+class _Memory:
+    """What a client keeps between messages."""
+
+    run: str = ""
+    round: int = 0
+    exchange: int = 0
+    rounds_given: int = 0
+    state: bytes = b""
+    weights: bytes = b""
+
+    @staticmethod
+    def recall(context: Context) -> "_Memory":
+        """What the context has."""
+        record = context.state.get(_MEMORY)
+        return _Memory(**dict(record)) if isinstance(record, ConfigRecord) else _Memory()  # type: ignore[arg-type]
+
+    def keep(self, context: Context) -> None:
+        """Store it in the context."""
+        context.state[_MEMORY] = ConfigRecord(
+            {
+                "run": self.run,
+                "round": self.round,
+                "exchange": self.exchange,
+                "rounds_given": self.rounds_given,
+                "state": self.state,
+                "weights": self.weights,
+            }
+        )
+
+
+@final
+class ClientWork:
+    """The work of all clients of one process: they share a model, which each loads with its weights.
+
+    Args:
+        model: the model whose copy is trained.
+        data: the data of a client, by its number.
+        training: what a client does in a round.
+        loss: the loss, as for ``privet.train``.
+        terms: clip and noise.
+        protocol: how the sum is made.
+        weights: public weights of the clients, the largest being 1; None for all alike.
+        seed: the public seed of the order of examples.
+        noise: the source of the noise that a client adds.
+        observers: adversaries that control clients of this process.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: ClientData,
+        *,
+        training: LocalTraining,
+        loss: TorchLoss | None,
+        terms: Terms,
+        protocol: SumProtocol,
+        weights: Sequence[float] | None,
+        seed: int,
+        noise: NoiseSource,
+        observers: Sequence[RoundObserver] = (),
+    ) -> None:
+        self._model, self._layout = copy.deepcopy(model), ModelLayout(model)
+        if not model.training:
+            self._model.train()
+        self._counters = [
+            (buffer, buffer.clone()) for buffer in self._model.buffers() if not buffer.is_floating_point()
+        ]
+        self._data, self._training, self._loss = data, training, loss
+        self._terms, self._protocol, self._weights = terms, protocol, weights
+        self._seed, self._noise = seed, noise
+        self._observers = [observer for observer in observers if observer.controls]
+        self._objectives: dict[int, LocalObjective] = {}
+
+    def tell_number(self, message: Message, context: Context) -> Message:
+        """Answer which client this node has."""
+        return write_number(find_number(context), message)
+
+    def answer(self, message: Message, context: Context) -> Message:
+        """Answer an instruction. A refusal is an answer too."""
+        client, instruction = find_number(context), read_instruction(message)
+        reply = Reply(
+            run=instruction.run,
+            round=instruction.round,
+            exchange=instruction.exchange,
+            client=client,
+            message=b"",
+        )
+        try:
+            content = self._take_part(client, instruction, context)
+        except PrivetError as refusal:
+            return write_reply(replace(reply, refusal=str(refusal)), message)
+        return write_reply(replace(reply, message=content), message)
+
+    def _take_part(self, client: int, instruction: Instruction, context: Context) -> bytes:
+        memory = _Memory.recall(context)
+        _require_next(instruction, memory)
+        if instruction.exchange == 0:
+            state, weights = b"", _to_bytes(instruction.weights)
+        else:
+            state, weights = memory.state, memory.weights
+        memory = replace(
+            memory,
+            run=instruction.run,
+            round=instruction.round,
+            exchange=instruction.exchange,
+            state=state,
+            weights=weights,
+        )
+        memory.keep(context)  # before the work: an instruction that fails is not answered again
+        given = False
+
+        def make_vector() -> Numbers:
+            nonlocal given
+            if given or not weights:
+                raise InvalidArgument(
+                    "A client gives one vector a round, and was asked for another. Start again."
+                )
+            if self._terms.clients_count_rounds and memory.rounds_given >= self._terms.rounds:
+                raise BudgetExceeded(
+                    f"This client has taken part in all {self._terms.rounds} rounds of its plan. End the run."
+                )
+            given = True
+            replace(memory, rounds_given=memory.rounds_given + 1, weights=b"").keep(context)
+            return self._make_vector(client, instruction, _from_bytes(weights))
+
+        content, state = self._protocol.answer(
+            client=client, message=instruction.message, state=state, vector=make_vector
+        )
+        replace(_Memory.recall(context), state=state).keep(context)
+        return content
+
+    def _make_vector(self, client: int, instruction: Instruction, before: Tensor) -> Numbers:
+        """The clipped update, with what the protocol needs besides."""
+        objective = self._open(client)
+        self._layout.write(before, self._model)
+        for counter, start in self._counters:  # no client starts from the count of another
+            counter.copy_(start)
+        train_with_seed(
+            lambda generator: self._training.train(self._model, objective, generator),
+            (self._seed, instruction.round, client),
+        )
+        update = (self._layout.read(self._model) - before).double()
+        for observer in self._observers:
+            if client in observer.controls:
+                named = self._layout.name_weights(update)
+                replaced = observer.replace_update(instruction.round, client, named)
+                update = torch.from_numpy(self._layout.join_weights(replaced))
+        vector = self._clip(update, instruction.bound)
+        if self._terms.local_deviation:
+            noisy = vector.float()
+            add_gaussian_(noisy, self._terms.local_deviation, self._noise)
+            vector = noisy.double()
+        if self._weights is not None:
+            vector[: self._layout.size] *= self._weights[client]
+        numbers: Numbers = vector.numpy()
+        return numbers
+
+    def _clip(self, update: Tensor, bound: float) -> Tensor:
+        """The update within the bound, with a last number for the adaptive clip: ½ if it was within, or −½."""
+        clip: Clip | None = self._terms.clip
+        squared = update.square().sum()
+        if not bool(torch.isfinite(squared)):
+            raise InvalidArgument("The update must be finite, and is not. Lower the client's learning rate.")
+        if clip is None:
+            return update
+        if isinstance(clip, Adaptive):
+            clip = clip.with_bound(bound)
+            count = clip.count(squared.reshape(1))
+            return torch.cat([update * clip.factors(squared.reshape(1)), torch.tensor([count]).double()])
+        return update * clip.factors(squared.reshape(1))
+
+    def _open(self, client: int) -> LocalObjective:
+        """The examples of a client, read once."""
+        if client not in self._objectives:
+            examples, loss = prepare_data(self._model, self._data(client), self._loss)
+            self._objectives[client] = require_examples(LocalObjective(examples, loss))
+        return self._objectives[client]
+
+
+def find_number(context: Context) -> int:
+    """The number of the client of a node, which its configuration has."""
+    number = context.node_config.get("partition-id")
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise Unreadable(
+            "A node must have the number of its client, and has not. Start it with --node-config 'partition-id=0'."
+        )
+    return whole("partition-id", number, least=0)
+
+
+def _require_next(instruction: Instruction, memory: _Memory) -> None:
+    same_run = instruction.run == memory.run
+    if same_run and instruction.exchange:
+        fits = (instruction.round, instruction.exchange) == (memory.round, memory.exchange + 1)
+    else:
+        fits = instruction.exchange == 0 and (not same_run or instruction.round > memory.round)
+    if not fits:
+        raise InvalidArgument(
+            f"Exchange {instruction.exchange} of round {instruction.round} is not the next one for this client. "
+            "Ask each client once."
+        )
+    if instruction.exchange == 0 and instruction.weights is None:
+        raise Unreadable("The first instruction of a round must have the weights, and has not. Send them.")
+
+
+def _to_bytes(weights: Tensor | None) -> bytes:
+    return b"" if weights is None else weights.numpy().tobytes()
+
+
+def _from_bytes(weights: bytes) -> Tensor:
+    return torch.from_numpy(np.frombuffer(weights, dtype=np.float32).copy())
