@@ -1,0 +1,120 @@
+"""The defences of a federated run that attacks are compared under, and against whom each proves something."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import final
+
+from privet.accounting import account
+from privet.adjacency import ReplaceOne, Unit
+from privet.errors import NotProved
+from privet.federated import (
+    CentralNoise,
+    DistributedNoise,
+    Federated,
+    LocalNoise,
+    NoNoise,
+    SumProtocol,
+)
+from privet.federated.privacy import FederatedPrivacy
+from privet.federated.sums import FixedPoint, HonestServer, SecureSum
+from privet.guarantees import Guarantee
+from privet.observed_rounds import Observer
+
+__all__ = ["FederatedDefence", "list_federated_defences", "prove_for_record"]
+
+_LARGEST = 64.0  # of a number in an update that nobody clipped; a larger one is refused
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FederatedDefence:
+    """How a run is protected: who adds noise, and what of a client's update the server can read.
+
+    ``sums`` makes the protocol for so many clients; None is a plain sum, which opens every message.
+    ``epsilon`` and ``delta`` are left out where nobody adds noise.
+    """
+
+    name: str
+    words: str
+    privacy: FederatedPrivacy
+    sums: Callable[[int], SumProtocol] | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def covers(self, observer: Observer) -> bool:
+        """Whether the proof holds against this observer.
+
+        Noise that the server adds is behind its back: it protects from those who see models, not from the
+        server.
+        """
+        if isinstance(self.privacy, CentralNoise):
+            return observer is Observer.PARTICIPANT
+        return isinstance(self.privacy, LocalNoise | DistributedNoise)
+
+    @property
+    def covered(self) -> str:
+        """Against whom the proof holds, in words."""
+        covered = [observer for observer in Observer if self.covers(observer)]
+        return " and ".join(f"{observer}s" if observer is Observer.PARTICIPANT else "the server" for observer in covered) or (
+            "nobody"
+        )
+
+
+def list_federated_defences(
+    *, epsilon: float, delta: float, clip: float, everything: bool = True
+) -> tuple[FederatedDefence, ...]:
+    """No defence, clipping + noise, secure aggregation, both; with ``everything`` also noise of each client and
+    homomorphic encryption, where its package is installed.
+    """
+    noisy = CentralNoise(clip=clip)
+    defences = [
+        FederatedDefence(
+            name="no defence",
+            words="The server reads every update.",
+            privacy=NoNoise(),
+        ),
+        FederatedDefence(
+            name="clipping + noise",
+            words="The server clips, sums, and adds noise to the sum before anybody sees a model.",
+            privacy=noisy,
+            epsilon=epsilon,
+            delta=delta,
+        ),
+        FederatedDefence(
+            name="secure aggregation",
+            words="Masks hide every update; the server reads the exact sum.",
+            privacy=NoNoise(),
+            sums=lambda clients: _mask(clients, _LARGEST),
+        ),
+        FederatedDefence(
+            name="both",
+            words="Masks hide every update, and the server adds noise to the sum.",
+            privacy=noisy,
+            sums=lambda clients: _mask(clients, clip),
+            epsilon=epsilon,
+            delta=delta,
+        ),
+    ]
+    return tuple(defences)
+
+
+def prove_for_record(run: Federated) -> Guarantee:
+    """What a run proves for a record or a property that comes or goes within one client.
+
+    A client with other data is another client: it is exchanged. Where the ledger's events have no bound under
+    exchange, the guarantee for two units is used: the client goes, and the other one comes.
+    """
+    if run.ledger is None:
+        return run.guarantee()  # raises NotProved, and says what to do
+    if isinstance(run.ledger.adjacency, ReplaceOne):
+        return run.guarantee()
+    try:
+        return account(replace(run.ledger, adjacency=ReplaceOne(Unit.CLIENT)))
+    except NotProved:
+        return run.guarantee().group(size=2)
+
+
+def _mask(clients: int, largest: float) -> SecureSum:
+    return SecureSum.for_one_process(
+        range(clients), encoding=FixedPoint(largest=largest), threat=HonestServer(colluding=0.1, dropouts=0.1)
+    )
