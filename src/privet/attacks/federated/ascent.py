@@ -28,7 +28,7 @@ from privet.views import Numbers
 __all__ = ["GradientAscent"]
 
 _LEAST = 1e-30
-_MOST_SPARED = 512  # gradients that are kept at once
+_MOST_SPARED = 32  # records: each costs a gradient for every model that is sent
 
 
 @final
@@ -46,7 +46,8 @@ class GradientAscent(RoundObserver):
 
     ``strength`` is the length of an ascent relative to the norm of the weights. ``spare`` are records whose
     loss should stay: public ones, or a participant's own. By default they are the targets of other clients,
-    and nothing for a participant, who has none left. ``ridge`` is λ.
+    and nothing for a participant, who has none left; a few dozen are enough, and no more are used. ``ridge``
+    is λ.
 
     *Reference*: Nasr, Shokri & Houmansadr 2019, section III-C (gradient ascent, isolation; global and local
     attacker). Deviations: a fixed length in place of a learning rate γ, so that the ascent is felt at any

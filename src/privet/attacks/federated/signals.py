@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privet.attacks.federated.steps import ClientRecords, ObservedStep
@@ -88,20 +89,24 @@ def measure_rounds(module: nn.Module, steps: Sequence[ObservedStep], targets: Cl
     for place, number in enumerate(numbers):
         group = [step for step in steps if step.round_number == number]
         for before, part in _group_by_start(group):
+            held = [_find_held(step, targets) for step in part]
+            asked = np.unique(np.concatenate(held))  # no gradients of records that no step is about
+            if not len(asked):
+                continue
             start = load_weights(module, before, inputs.shape[1:])
-            along, sizes = _align(start, part, inputs, labels)
-            first = _confidences(start, inputs, labels)
-            for row, step in enumerate(part):
-                which = np.flatnonzero([step.may_hold(int(home)) for home in targets.homes])
+            along, sizes = _align(start, part, inputs[asked], labels[asked])
+            first = _confidences(start, inputs[asked], labels[asked])
+            for column, (step, which) in enumerate(zip(part, held, strict=True)):
                 if not len(which):
                     continue
+                rows = np.searchsorted(asked, which)
                 after = load_weights(module, step.after, inputs.shape[1:])
                 last = _confidences(after, inputs[which], labels[which])
-                lengths = np.maximum(sizes[which] * _norm(start, step.update), _LEAST)
+                lengths = np.maximum(sizes[rows] * _norm(start, step.update), _LEAST)
                 seen[place, which] = True
                 confidence[place, which] = last
-                gain[place, which] = last - first[which]
-                alignment[place, which] = along[which, row] / lengths
+                gain[place, which] = last - first[rows]
+                alignment[place, which] = along[rows, column] / lengths
                 norms = _gradient_norms(after, inputs[which], labels[which])
                 slope[place, which] = -np.log(np.maximum(norms, _LEAST))
     return RoundSignals(
@@ -130,6 +135,11 @@ def load_weights(module: nn.Module, weights: Weights, shape: Sequence[int]) -> P
 def list_gradients(model: PublicModel, records: Records) -> Tensor:
     """The gradient of each record's loss as one row of all parameters, in the order of ``model.weights``."""
     return torch.cat(list(_rows_of_gradients(model, records.inputs, records.known_labels)))
+
+
+def _find_held(step: ObservedStep, targets: ClientRecords) -> NDArray[np.intp]:
+    """The places of the records whose client may be in the step."""
+    return np.flatnonzero([step.may_hold(int(home)) for home in targets.homes])
 
 
 def _group_by_start(group: Sequence[ObservedStep]) -> list[tuple[Weights, list[ObservedStep]]]:
