@@ -114,7 +114,9 @@ def test_a_classifier_learns_from_known_records():
     known = np.arange(len(population.coins)) % 2 == 0
     signals = measure_rounds(MODEL, steps, population.targets.take(known))
     judge = LearnedRounds(signals, population.coins[known])
-    scores = judge.run(measure_rounds(MODEL, steps, population.targets.take(~known)), population.coins[~known])
+    scores = judge.run(
+        measure_rounds(MODEL, steps, population.targets.take(~known)), population.coins[~known]
+    )
     assert measure(scores).auc.lower > 0.5
 
 
@@ -131,7 +133,14 @@ def private_runs(runs, place, multiplier, *, active):
     for seed in range(runs):
         population = federation.draw_population(clients=4, each=8, targets=8, seed=seed)
         scores = attack(
-            population, population.coins, rounds=_ROUNDS, place=place, active=active, clip=0.5, seed=seed, **noise
+            population,
+            population.coins,
+            rounds=_ROUNDS,
+            place=place,
+            active=active,
+            clip=0.5,
+            seed=seed,
+            **noise,
         )
         for name, each in scores.items():
             pooled[name].append(guess_higher_half(each, RoundGain.adversary))
@@ -214,7 +223,9 @@ def test_later_rounds_leak_more_than_earlier_ones():
         early, late = (
             measure(
                 RoundConfidence().run(
-                    measure_rounds(MODEL, [s for s in steps if s.round_number in numbers], population.targets),
+                    measure_rounds(
+                        MODEL, [s for s in steps if s.round_number in numbers], population.targets
+                    ),
                     population.coins,
                 )
             ).auc.value

@@ -54,8 +54,19 @@ def draw_population(clients=5, each=24, targets=16, width=30, classes=5, seed=0,
 
 
 def run_rounds(
-    module, population, observers, *, rounds=8, steps=5, rate=0.2, opened=True, summed=True,
-    clip=None, noise=0.0, local_noise=0.0, seed=0,
+    module,
+    population,
+    observers,
+    *,
+    rounds=8,
+    steps=5,
+    rate=0.2,
+    opened=True,
+    summed=True,
+    clip=None,
+    noise=0.0,
+    local_noise=0.0,
+    seed=0,
 ):
     """Federated averaging; ``noise`` is the server's on the mean, relative to the clip, ``local_noise`` each client's."""
     draws = experiment(seed)
@@ -78,17 +89,25 @@ def run_rounds(
         for observer in observers:
             if observer.place is Observer.SERVER:
                 messages = tuple(
-                    ObservedMessage(client=client, update=update if opened else None) for client, update in updates.items()
+                    ObservedMessage(client=client, update=update if opened else None)
+                    for client, update in updates.items()
                 )
                 observer.observe(
-                    ObservedRound(number=number, weights=weights, participants=everybody, messages=messages,
-                                  total=total if summed else None)
+                    ObservedRound(
+                        number=number,
+                        weights=weights,
+                        participants=everybody,
+                        messages=messages,
+                        total=total if summed else None,
+                    )
                 )
             else:
                 observer.observe(ObservedRound(number=number, weights=weights, participants=()))
         size = (clip or 0.0) * noise / population.number
         weights = {
-            name: weights[name] + total[name] / population.number + size * draws.standard_normal(weights[name].shape)
+            name: weights[name]
+            + total[name] / population.number
+            + size * draws.standard_normal(weights[name].shape)
             for name in weights
         }
     for observer in observers:
@@ -106,7 +125,9 @@ def _train(module, weights, inputs, labels, steps, rate):
         optimizer.zero_grad()
         nn.functional.cross_entropy(module(rows), classes).backward()
         optimizer.step()
-    return {name: value.detach().double().numpy() - weights[name] for name, value in module.named_parameters()}
+    return {
+        name: value.detach().double().numpy() - weights[name] for name, value in module.named_parameters()
+    }
 
 
 def _privatise(update, clip, local_noise, draws):
@@ -115,5 +136,6 @@ def _privatise(update, clip, local_noise, draws):
     norm = np.sqrt(sum(float(np.square(value).sum()) for value in update.values()))
     scale = min(1.0, clip / norm)
     return {
-        name: scale * value + clip * local_noise * draws.standard_normal(value.shape) for name, value in update.items()
+        name: scale * value + clip * local_noise * draws.standard_normal(value.shape)
+        for name, value in update.items()
     }

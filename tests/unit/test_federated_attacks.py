@@ -51,7 +51,11 @@ def weights(value):
 def test_opened_messages_are_steps_of_single_clients():
     messages = (ObservedMessage(client=4, update=weights(1)), ObservedMessage(client=7, update=weights(2)))
     (first, second) = list_steps(
-        [ObservedRound(number=1, weights=weights(0), participants=(4, 7), messages=messages, total=weights(3))]
+        [
+            ObservedRound(
+                number=1, weights=weights(0), participants=(4, 7), messages=messages, total=weights(3)
+            )
+        ]
     )
     assert (first.clients, second.clients) == ({4}, {7})
     assert first.isolated and first.may_hold(4) and not first.may_hold(7)
@@ -59,9 +63,16 @@ def test_opened_messages_are_steps_of_single_clients():
 
 
 def test_closed_messages_leave_one_step_of_all_participants():
-    messages = (ObservedMessage(client=4, update=None, payload=b"masked"), ObservedMessage(client=7, update=None))
+    messages = (
+        ObservedMessage(client=4, update=None, payload=b"masked"),
+        ObservedMessage(client=7, update=None),
+    )
     (step,) = list_steps(
-        [ObservedRound(number=1, weights=weights(0), participants=(4, 7), messages=messages, total=weights(3))]
+        [
+            ObservedRound(
+                number=1, weights=weights(0), participants=(4, 7), messages=messages, total=weights(3)
+            )
+        ]
     )
     assert step.clients == {4, 7}
     assert not step.isolated

@@ -79,9 +79,7 @@ def concentrate(event: DiscreteGaussianShares, adjacency: Adjacency) -> float:
             f"{event.scale:g}. Take a finer grid."
         )
     shift = _distance(event, adjacency) / (math.sqrt(event.shares) * event.scale)
-    tau = 10 * sum(
-        math.exp(-2 * math.pi**2 * event.scale**2 * k / (k + 1)) for k in range(1, event.shares)
-    )
+    tau = 10 * sum(math.exp(-2 * math.pi**2 * event.scale**2 * k / (k + 1)) for k in range(1, event.shares))
     squared = shift**2 + 0.5 * tau * event.coordinates
     summed = (shift + tau * math.sqrt(event.coordinates)) ** 2
     return 0.5 * min(squared, summed) * _ROUND_OFF

@@ -47,7 +47,9 @@ class VectorLimits:
         if float(np.linalg.norm(update)) > most * _SLACK:
             return f"The update must have a norm of at most {most:g}, and has a larger one. Clip it."
         if update.size > 1 and update[0] != 0 and np.all(update == update[0]):
-            return "The update must come from training, and is one number everywhere. Send what training gives."
+            return (
+                "The update must come from training, and is one number everywhere. Send what training gives."
+            )
         if np.any(np.abs(rest) != 0.5):
             return "The count of the adaptive clip must be ½ or −½, and is not. Run the same app."
         return None

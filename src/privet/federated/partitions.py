@@ -15,7 +15,9 @@ from privet.errors import InvalidArgument
 __all__ = ["partition", "partition_by_label"]
 
 
-def partition(*columns: ArrayLike, clients: int, generator: np.random.Generator) -> list[tuple[NDArray[np.generic], ...]]:
+def partition(
+    *columns: ArrayLike, clients: int, generator: np.random.Generator
+) -> list[tuple[NDArray[np.generic], ...]]:
     """Split columns into equal random parts, one for each client.
 
     >>> parts = partition(np.arange(10), clients=3, generator=np.random.default_rng(0))

@@ -187,9 +187,7 @@ def _train(
         observers=observers,
         seed=plan.seed,
     )
-    released = {
-        name: values.detach().double().cpu().numpy() for name, values in run.model.named_parameters()
-    }
+    released = {name: values.detach().double().cpu().numpy() for name, values in run.model.named_parameters()}
     for observer in observers:
         observer.observe(ObservedRound(number=plan.rounds + 1, weights=released, participants=()))
     return run

@@ -51,7 +51,10 @@ class MessageSight:
     def look(self, trial: FederatedTrial) -> ServerSight | None:
         """What the server read of one client in the last round that it saw; None if the client was in none."""
         seen = [
-            message for each in trial.recorder.rounds for message in each.messages if message.client == _CLIENT
+            message
+            for each in trial.recorder.rounds
+            for message in each.messages
+            if message.client == _CLIENT
         ]
         if not seen:
             return None

@@ -54,10 +54,8 @@ class FederatedDefence:
     @property
     def covered(self) -> str:
         """Against whom the proof holds, in words."""
-        covered = [observer for observer in Observer if self.covers(observer)]
-        return " and ".join(f"{observer}s" if observer is Observer.PARTICIPANT else "the server" for observer in covered) or (
-            "nobody"
-        )
+        words = {Observer.SERVER: "the server", Observer.PARTICIPANT: "participants"}
+        return " and ".join(words[place] for place in Observer if self.covers(place)) or "nobody"
 
 
 def list_federated_defences(

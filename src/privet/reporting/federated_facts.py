@@ -106,9 +106,7 @@ class FederatedContent:
             )
         names = [defence.name for defence in self.defences]
         if len(set(names)) < len(names):
-            raise InvalidArgument(
-                "'defences' must have names that differ, got one twice. Name each defence."
-            )
+            raise InvalidArgument("'defences' must have names that differ, got one twice. Name each defence.")
 
     @property
     def keys(self) -> tuple[str, ...]:

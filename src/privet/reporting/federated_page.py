@@ -22,7 +22,7 @@ from privet.reporting.whole_page import whole_page
 
 __all__ = ["federated_page"]
 
-_ROW = 34  # pixels of a row of the chart
+_ROW = 46  # pixels of a row of a chart
 
 
 def federated_page(content: FederatedContent) -> str:
@@ -72,8 +72,8 @@ def _defences(content: FederatedContent) -> Html:
     ]
     header = ["Defence", "What it does", "Test accuracy", "ε of a client", "Proved against", "Time of a run"]
     notes = [
-        f"ε of a client: all of a client's records together, over all rounds{_delta_words(content)}. The "
-        "table says under which adjacency in the machine-readable form. A smaller ε is a stronger proof.",
+        f"ε of a client: all of a client's records together, over all rounds{_delta_words(content)}. A "
+        "smaller ε is a stronger proof.",
         "Proved against: noise that the server adds hides a client from those who see models, and not from "
         "the server, which had the sum before the noise.",
     ]
@@ -85,34 +85,36 @@ def _defences(content: FederatedContent) -> Html:
 
 
 def _attacks(content: FederatedContent) -> Html:
+    charts = [_chart(content, place, key) for place, key in enumerate(content.keys, start=1)]
+    return section("attacks", "Attack by defence", [_overview(content), *charts])
+
+
+def _chart(content: FederatedContent, place: int, key: str) -> Html:
+    """One attack under every defence."""
     rows = [
-        SuccessRow(f"{key}: {defence.name}", found.baseline, found.success, found.sure_ceiling, "left out")
-        for key in content.keys
+        SuccessRow(defence.name, found.baseline, found.success, found.sure_ceiling, "left out")
         for defence in content.defences
         if (found := defence.find(key)) is not None
     ]
+    in_words = "; ".join(
+        f"{row.name}, {percent(row.success.value)} against {percent(row.baseline.value)}" for row in rows
+    )
     chart = chart_figure(
-        "success",
+        f"success-{place}",
         success_chart(rows),
         caption=(
-            "Each line is one attack under one defence: the baseline among targets that were left out, the "
-            "measured success with its interval, and the proved ceiling where a proof covers the observer."
+            f"{key[:1].upper()}{key[1:]}: the baseline among targets that were left out, the success with its "
+            "interval, and the proved ceiling where a proof covers the observer."
         ),
-        description="Success of each attack under each defence: "
-        + "; ".join(
-            f"{row.name}, {percent(row.success.value)} against {percent(row.baseline.value)}" for row in rows
-        )
-        + ".",
-        height=140 + _ROW * len(rows),
-        numbers=_numbers(content),
+        description=f"Success of {key} under each defence: {in_words}.",
+        height=130 + _ROW * len(rows),
+        numbers=_rows_of_numbers(content, key),
     )
-    return section("attacks", "Attack by defence", [_overview(content), chart])
+    return join_html([element("h3", text(f"{key[:1].upper()}{key[1:]}")), chart])
 
 
 def _overview(content: FederatedContent) -> Html:
-    rows = [
-        [text(key), *(_cell(defence.find(key)) for defence in content.defences)] for key in content.keys
-    ]
+    rows = [[text(key), *(_cell(defence.find(key)) for defence in content.defences)] for key in content.keys]
     header = ["Attack", *(defence.name for defence in content.defences)]
     caption = (
         "Success and its interval, against the baseline; below it the most that any attack can reach, where "
@@ -128,8 +130,7 @@ def _cell(attack: FederatedAttack | None) -> Html:
     ceiling = (
         "no ceiling"
         if attack.sure_ceiling is None
-        else f"at most {percent_at_most(attack.sure_ceiling)}"
-        + (" – exceeded" if attack.exceeded else "")
+        else f"at most {percent_at_most(attack.sure_ceiling)}" + (" – exceeded" if attack.exceeded else "")
     )
     return join_html(
         [
@@ -143,11 +144,10 @@ def _cell(attack: FederatedAttack | None) -> Html:
     )
 
 
-def _numbers(content: FederatedContent) -> Html:
+def _rows_of_numbers(content: FederatedContent, key: str) -> Html:
     rows = [
         [
             text(defence.name),
-            text(attack.key),
             text(f"{percent(attack.success.value)} ({rate_range(attack.success)})"),
             text(f"{percent(attack.baseline.value)} ({rate_range(attack.baseline)})"),
             text(f"{attack.leak.value:.3f} ({attack.leak.lower:.3f} to {attack.leak.upper:.3f})"),
@@ -155,12 +155,11 @@ def _numbers(content: FederatedContent) -> Html:
             text(count(attack.targets)),
         ]
         for defence in content.defences
-        for attack in defence.attacks
+        if (attack := defence.find(key)) is not None
     ]
-    header = ["Defence", "Attack", "Success", "Baseline", "Leak", "Ceiling", "Targets"]
-    return table(
-        f"Figures with intervals, each at {percent(content.confidence)} confidence", header, rows
-    )
+    header = ["Defence", "Success", "Baseline", "Leak", "Ceiling", "Targets"]
+    caption = f"Figures with intervals, each at {percent(content.confidence)} confidence"
+    return table(caption, header, rows)
 
 
 def _sight(content: FederatedContent) -> list[Html]:
@@ -170,7 +169,8 @@ def _sight(content: FederatedContent) -> list[Html]:
         return []
     items = []
     if content.truths:
-        items.append(_pictures("The client's own records", "These are what nobody should see.", content.truths))
+        words = "What nobody else should see."
+        items.append(_pictures("The client's own records", words, content.truths))
     for defence in shown:
         sight = defence.sight
         if sight is not None:
@@ -218,10 +218,10 @@ def _how(content: FederatedContent) -> Html:
     wants = {attack.key: attack.wants for defence in content.defences for attack in defence.attacks}
     observers = {attack.observer for defence in content.defences for attack in defence.attacks}
     sentences = [
-        *(f"{key[:1].upper()}{key[1:]}: the adversary wants to know {want}." for key, want in wants.items()),
+        *(f"{key[:1].upper()}{key[1:]}: the adversary wants {want}." for key, want in wants.items()),
         *(observer_words(observer) for observer in sorted(observers)),
-        "Every attack ran on a live run, through an observer of its messages. An active adversary changes the "
-        "run, so it has a run of its own.",
+        "Every attack ran on a live run, through an observer of its messages. An active adversary changes "
+        "the run, so it has a run of its own.",
         "Success is the share of targets in the data that the attack names; the baseline is the share among "
         "targets that the coin left out. An attack without information has the same share of both.",
         f"Intervals hold at {percent(content.confidence)} confidence, each by itself. What is measured is a "

@@ -6,8 +6,8 @@ from privet.reporting.numbers import percent
 __all__ = ["federated_sentence", "observer_words"]
 
 _OBSERVERS = {
-    "server": "The server sees every message that reaches it, as far as the defence leaves it open, and the sum.",
-    "participant": "A participant sees the model of each round, and nothing of a single client.",
+    "server": "The server sees the sum, and every message as far as the defence leaves it open.",
+    "participant": "A participant sees the model of each round, and no message of another client.",
 }
 
 

@@ -138,9 +138,7 @@ class PropertyInference:
             self._simulate(model, self.examples.draw(self.simulations, generator, with_property=coin))
             for coin in (True, False)
         ]
-        return self.classifier.learn(
-            np.concatenate(directions), np.repeat([True, False], self.simulations)
-        )
+        return self.classifier.learn(np.concatenate(directions), np.repeat([True, False], self.simulations))
 
     def _simulate(self, model: PublicModel, records: Records) -> Numbers:
         """The directions of the updates of made-up clients, clients × parameters."""

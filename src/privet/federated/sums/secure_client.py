@@ -12,7 +12,14 @@ from typing import final
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused
 from privet.federated.sums.encoding import Encoding
-from privet.federated.sums.keys import Identities, PairKeys, agree, draw_exchange_key, exchange_public_key, pair_keys
+from privet.federated.sums.keys import (
+    Identities,
+    PairKeys,
+    agree,
+    draw_exchange_key,
+    exchange_public_key,
+    pair_keys,
+)
 from privet.federated.sums.masks import Masker, write_words
 from privet.federated.sums.secure_rounds import (
     ROUND_KEYS_BYTES,
@@ -91,7 +98,9 @@ class SecureClient:
                 "upwards, also after a restart."
             )
         if self.client not in cohort:
-            raise MessageRefused(f"Client {self.client} is not in the cohort that it was invited to. Name it.")
+            raise MessageRefused(
+                f"Client {self.client} is not in the cohort that it was invited to. Name it."
+            )
         plan = self._plan(len(cohort))
         try:
             self.encoding.check_cohort(len(cohort), length)
@@ -165,7 +174,9 @@ class SecureClient:
         pairs, masks = self._pairs(kept), kept.table("masks", SECRET_BYTES)
         peers = asked.wholes("peers")
         if not set(peers) <= set(masks):
-            raise MessageRefused("A client must be told of its neighbours only. Send each client its own list.")
+            raise MessageRefused(
+                "A client must be told of its neighbours only. Send each client its own list."
+            )
         holders = [holder for holder in kept.wholes("holders") if holder in peers]
         self._need(len(holders), kept.whole("threshold"))
         shares = {}
@@ -185,7 +196,12 @@ class SecureClient:
                 masker.add(masks[peer])
             else:
                 masker.subtract(masks[peer])
-        state = {"round": round_number, "threshold": kept.whole("threshold"), "holders": holders, "peers": peers}
+        state = {
+            "round": round_number,
+            "threshold": kept.whole("threshold"),
+            "holders": holders,
+            "peers": peers,
+        }
         held = {"pairs": kept.table("pairs"), "shares": shares}
         return write_message("masked", {"round": round_number}, write_words(masker.words)), write_message(
             "confirm", {**state, **held}
@@ -216,7 +232,11 @@ class SecureClient:
         """One share for each dealer, once enough holders have confirmed that this client is in the sum."""
         pairs, alive = self._pairs(kept), set(kept.wholes("alive"))
         tags = asked.table("tags", SECRET_BYTES)
-        confirmed = [holder for holder in kept.wholes("holders") if holder in tags and pairs[holder].confirms(tags[holder])]
+        confirmed = [
+            holder
+            for holder in kept.wholes("holders")
+            if holder in tags and pairs[holder].confirms(tags[holder])
+        ]
         if len(confirmed) < kept.whole("threshold"):
             raise MessageRefused(
                 f"At least {kept.whole('threshold')} neighbours must confirm that client {self.client} is in "

@@ -133,7 +133,9 @@ class SecureRound:
         for client, others in peers.items():
             keys = {other: self._keys[other].to_bytes() for other in others}
             dealers = [other for other in others if client in self._holders[other]]
-            messages[client] = write_message("deal", {"round": self.round_number, "keys": keys, "dealers": dealers})
+            messages[client] = write_message(
+                "deal", {"round": self.round_number, "keys": keys, "dealers": dealers}
+            )
         replies = yield from self._exchange("shares", messages)
         sealed: dict[int, dict[int, bytes]] = {}
         for client, fields in replies.items():
@@ -156,7 +158,9 @@ class SecureRound:
         messages = {}
         for client, others in peers.items():
             mine = {other: sealed[other][client] for other in others if client in sealed[other]}
-            messages[client] = write_message("mask", {"round": self.round_number, "peers": others, "sealed": mine})
+            messages[client] = write_message(
+                "mask", {"round": self.round_number, "peers": others, "sealed": mine}
+            )
         replies = yield from self._exchange("masked", messages)
         vectors = {}
         for client, fields in replies.items():
@@ -193,7 +197,10 @@ class SecureRound:
                 self.refused[holder] = str(wrong)
         replies = yield from self._exchange(
             "opened",
-            {c: write_message("open", {"round": self.round_number, "tags": found}) for c, found in tags.items()},
+            {
+                c: write_message("open", {"round": self.round_number, "tags": found})
+                for c, found in tags.items()
+            },
         )
         opened = {}
         for holder, fields in replies.items():
@@ -252,7 +259,11 @@ class SecureRound:
 
     def _fits(self, client: int, name: str, secret: bytes) -> bool:
         keys = self._keys[client]
-        return commit(secret) == keys.commitment if name == "own" else exchange_public_key(secret) == keys.masking
+        return (
+            commit(secret) == keys.commitment
+            if name == "own"
+            else exchange_public_key(secret) == keys.masking
+        )
 
     def _need(self, clients: int) -> None:
         if clients < self.least_contributors:

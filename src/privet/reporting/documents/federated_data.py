@@ -42,9 +42,7 @@ def federated_json(content: FederatedContent) -> str:
 def federated_markdown(content: FederatedContent) -> str:
     """The table of attacks and defences."""
     header = ["Attack", *(defence.name for defence in content.defences)]
-    rows = [
-        [key, *(cell_words(defence.find(key)) for defence in content.defences)] for key in content.keys
-    ]
+    rows = [[key, *(cell_words(defence.find(key)) for defence in content.defences)] for key in content.keys]
     rows.append(["test accuracy", *(percent(defence.test_accuracy.value) for defence in content.defences)])
     rows.append(["ε of a client", *(_epsilon_words(defence) for defence in content.defences)])
     return "\n\n".join(
