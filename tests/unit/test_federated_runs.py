@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("flwr", reason="federated training needs Flower")
-torch = pytest.importorskip("torch", reason="federated training needs torch")
-
+import torch
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from torch import nn
 
@@ -68,7 +65,9 @@ def weights_of(result):
 
 def run_faulty(change, *, clients=4, before=None, **arguments):
     """A run whose replies go through ``change``."""
-    app = FederatedApp(make_model(), make_clients(clients), **{"rounds": 1, "privacy": NoNoise(), **arguments})
+    app = FederatedApp(
+        make_model(), make_clients(clients), **{"rounds": 1, "privacy": NoNoise(), **arguments}
+    )
     grid = FaultyGrid(InProcessGrid(app.client_app, clients), change, before=before)
     return app.run(grid), grid
 
@@ -448,7 +447,10 @@ def test_updates_are_clipped_and_a_client_that_is_not_is_refused():
         return [message]
 
     result, _ = run_faulty(change, epsilon=5, delta=DELTA, privacy=CentralNoise(clip=0.01))
-    assert result.history[0].refused[1] == "The update must have a norm of at most 0.01, and has a larger one. Clip it."
+    assert (
+        result.history[0].refused[1]
+        == "The update must have a norm of at most 0.01, and has a larger one. Clip it."
+    )
 
 
 def test_weights_keep_the_clip_and_the_divisor_is_public():
@@ -545,7 +547,12 @@ def test_a_server_sees_messages_and_a_participant_sees_models():
 def test_a_participant_sees_the_rounds_of_the_clients_that_it_controls():
     spy = Spy(Observer.PARTICIPANT, controls=frozenset({0}))
     server = Spy(Observer.SERVER)
-    run(rounds=12, privacy=NoNoise(sampling=FixedSizeSampling(1)), observers=[spy, server], noise=SeededNoise(1))
+    run(
+        rounds=12,
+        privacy=NoNoise(sampling=FixedSizeSampling(1)),
+        observers=[spy, server],
+        noise=SeededNoise(1),
+    )
     asked = [seen.number for seen in server.seen if 0 in seen.participants]
     assert [seen.number for seen in spy.seen] == asked
     assert 0 < len(asked) < 12
@@ -589,7 +596,11 @@ REFUSALS = [
     ({"weights": [1.0]}, InvalidArgument, "'weights' must have a number for each of the 4"),
     ({"weights": [1.0, 2.0, 0.0, 1.0]}, InvalidArgument, "'weights' must be above 0"),
     ({"timeout": 0.0}, InvalidArgument, "'timeout' must be above 0"),
-    ({"privacy": CentralNoise(clip=PerLayer(1.0)), "epsilon": 1, "delta": 0.01}, InvalidArgument, "whole update"),
+    (
+        {"privacy": CentralNoise(clip=PerLayer(1.0)), "epsilon": 1, "delta": 0.01},
+        InvalidArgument,
+        "whole update",
+    ),
     (
         {"privacy": CentralNoise(adjacency=ZeroOut()), "epsilon": 1, "delta": 0.01},
         InvalidArgument,
