@@ -74,7 +74,7 @@ class FederatedApp:
         timeout: float | None = None,
         seed: int = 0,
         noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
-        wait: float = 60.0,
+        wait: float = 300.0,
         deliver: Callable[[Federated], None] | None = None,
     ) -> None:
         self._model = model
