@@ -1,4 +1,4 @@
-"""All parties of a sum in one process: for examples, tests and measurements. A grid does the same over a net."""
+"""All parties of a sum in one process: for examples, tests and measurements."""
 
 from collections.abc import Collection, Mapping, MutableMapping
 

@@ -1,10 +1,10 @@
 """What both ends of secure aggregation know of a round: its numbers, and the forms of its messages.
 
-The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal`` (the
-keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived; answered by
-the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each), ``open`` (the
-confirmations; answered by one share for each neighbour: of its own mask if its vector arrived, of its mask key
-if not).
+The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal``
+(the keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived;
+answered by the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each),
+``open`` (the confirmations; answered by one share for each neighbour: of its own mask if its vector
+arrived, of its mask key if not).
 """
 
 import hashlib
@@ -56,13 +56,17 @@ class RoundKeys:
     def from_bytes(octets: bytes) -> "RoundKeys":
         """What ``to_bytes`` wrote; exactly ``SIZE`` bytes."""
         ends = (KEY_BYTES, 2 * KEY_BYTES, 2 * KEY_BYTES + SECRET_BYTES)
-        return RoundKeys(octets[: ends[0]], octets[ends[0] : ends[1]], octets[ends[1] : ends[2]], octets[ends[2] :])
+        return RoundKeys(
+            octets[: ends[0]], octets[ends[0] : ends[1]], octets[ends[1] : ends[2]], octets[ends[2] :]
+        )
 
 
 ROUND_KEYS_BYTES = 2 * KEY_BYTES + SECRET_BYTES + SIGNATURE_BYTES
 
 
-def bind_round(*, round_number: int, length: int, bits: int, cohort: Sequence[int], identities: Identities) -> bytes:
+def bind_round(
+    *, round_number: int, length: int, bits: int, cohort: Sequence[int], identities: Identities
+) -> bytes:
     """A hash of all that a round is about; what is signed or derived in another round does not fit."""
     digest = hashlib.sha256(b"privet secure sum 1" + identities.digest)
     digest.update(struct.pack(">QQQQ", round_number, length, bits, len(cohort)))
