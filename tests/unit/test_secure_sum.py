@@ -7,7 +7,8 @@ pytest.importorskip("cryptography", reason="secure aggregation needs the package
 
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused, SumFailed
-from privet.federated.sums import FixedPoint, HonestServer, Identities, MaliciousServer, PlainSum, SecureSum
+from privet.federated.plain_sum import PlainSum
+from privet.federated.sums import FixedPoint, HonestServer, Identities, MaliciousServer, SecureSum
 from privet.federated.sums.in_process import sum_in_process
 from privet.federated.sums.wire import read_message, write_message
 
