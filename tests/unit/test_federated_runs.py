@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("flwr", reason="federated training needs Flower")
-torch = pytest.importorskip("torch", reason="federated training needs torch")
-
+import torch
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from torch import nn
 
@@ -30,6 +27,7 @@ from privet.federated import (
     ServerAdam,
     ServerSGD,
 )
+from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
 from privet.observed_rounds import Observer
 from privet.randomness import SeededNoise
@@ -67,7 +65,9 @@ def weights_of(result):
 
 def run_faulty(change, *, clients=4, before=None, **arguments):
     """A run whose replies go through ``change``."""
-    app = FederatedApp(make_model(), make_clients(clients), **{"rounds": 1, "privacy": NoNoise(), **arguments})
+    app = FederatedApp(
+        make_model(), make_clients(clients), **{"rounds": 1, "privacy": NoNoise(), **arguments}
+    )
     grid = FaultyGrid(InProcessGrid(app.client_app, clients), change, before=before)
     return app.run(grid), grid
 
@@ -385,9 +385,16 @@ def test_a_client_whose_data_fail_is_dropped():
     assert "must have examples" in record.refused[1]
 
 
+class Diverging(LocalTraining):
+    """Ends with weights that are no numbers, as training with too high a learning rate does."""
+
+    def train(self, model, objective, generator):
+        with torch.no_grad():
+            model.bias.fill_(float("nan"))
+
+
 def test_a_client_that_diverges_is_dropped():
-    clients = [(inputs * 1e20, labels) for inputs, labels in make_clients(3)]
-    record = run(clients, rounds=1, training=FedAvg(epochs=9, learning_rate=1e30)).history[0]
+    record = run(rounds=1, training=Diverging()).history[0]
     assert record.contributors == 0
     assert "must be finite" in record.refused[0]
 
@@ -440,7 +447,10 @@ def test_updates_are_clipped_and_a_client_that_is_not_is_refused():
         return [message]
 
     result, _ = run_faulty(change, epsilon=5, delta=DELTA, privacy=CentralNoise(clip=0.01))
-    assert result.history[0].refused[1] == "The update must have a norm of at most 0.01, and has a larger one. Clip it."
+    assert (
+        result.history[0].refused[1]
+        == "The update must have a norm of at most 0.01, and has a larger one. Clip it."
+    )
 
 
 def test_weights_keep_the_clip_and_the_divisor_is_public():
@@ -537,7 +547,12 @@ def test_a_server_sees_messages_and_a_participant_sees_models():
 def test_a_participant_sees_the_rounds_of_the_clients_that_it_controls():
     spy = Spy(Observer.PARTICIPANT, controls=frozenset({0}))
     server = Spy(Observer.SERVER)
-    run(rounds=12, privacy=NoNoise(sampling=FixedSizeSampling(1)), observers=[spy, server], noise=SeededNoise(1))
+    run(
+        rounds=12,
+        privacy=NoNoise(sampling=FixedSizeSampling(1)),
+        observers=[spy, server],
+        noise=SeededNoise(1),
+    )
     asked = [seen.number for seen in server.seen if 0 in seen.participants]
     assert [seen.number for seen in spy.seen] == asked
     assert 0 < len(asked) < 12
@@ -581,7 +596,11 @@ REFUSALS = [
     ({"weights": [1.0]}, InvalidArgument, "'weights' must have a number for each of the 4"),
     ({"weights": [1.0, 2.0, 0.0, 1.0]}, InvalidArgument, "'weights' must be above 0"),
     ({"timeout": 0.0}, InvalidArgument, "'timeout' must be above 0"),
-    ({"privacy": CentralNoise(clip=PerLayer(1.0)), "epsilon": 1, "delta": 0.01}, InvalidArgument, "whole update"),
+    (
+        {"privacy": CentralNoise(clip=PerLayer(1.0)), "epsilon": 1, "delta": 0.01},
+        InvalidArgument,
+        "whole update",
+    ),
     (
         {"privacy": CentralNoise(adjacency=ZeroOut()), "epsilon": 1, "delta": 0.01},
         InvalidArgument,

@@ -1,4 +1,5 @@
-"""What one client does with an instruction: check it, train, clip, add its own noise, and answer the protocol.
+"""What one client does with an instruction: check it, train, clip, add its own noise, and answer the
+protocol.
 
 A client keeps four things between messages, in the context that Flower stores for it: where it is in a round,
 the state of the sum protocol, the weights until they are used, and in how many rounds it has given a vector.
@@ -9,7 +10,7 @@ which would be a second look at the data.
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -60,7 +61,17 @@ class _Memory:
     def recall(context: Context) -> "_Memory":
         """What the context has."""
         record = context.state.get(_MEMORY)
-        return _Memory(**dict(record)) if isinstance(record, ConfigRecord) else _Memory()  # type: ignore[arg-type]
+        if not isinstance(record, ConfigRecord):
+            return _Memory()
+        fields: dict[str, Any] = dict(record)
+        return _Memory(
+            fields["run"],
+            fields["round"],
+            fields["exchange"],
+            fields["rounds_given"],
+            fields["state"],
+            fields["weights"],
+        )
 
     def keep(self, context: Context) -> None:
         """Store it in the context."""
@@ -204,7 +215,7 @@ class ClientWork:
         return numbers
 
     def _clip(self, update: Tensor, bound: float) -> Tensor:
-        """The update within the bound, with a last number for the adaptive clip: ½ if it was within, or −½."""
+        """The update within the bound, and for the adaptive clip a last number: ½ if it was within, or −½."""
         clip: Clip | None = self._terms.clip
         squared = update.square().sum()
         if not bool(torch.isfinite(squared)):
@@ -230,7 +241,8 @@ def find_number(context: Context) -> int:
     number = context.node_config.get("partition-id")
     if isinstance(number, bool) or not isinstance(number, int):
         raise Unreadable(
-            "A node must have the number of its client, and has not. Start it with --node-config 'partition-id=0'."
+            "A node must have the number of its client, and has not. Start it with --node-config "
+            "'partition-id=0'."
         )
     return whole("partition-id", number, least=0)
 
@@ -243,8 +255,8 @@ def _require_next(instruction: Instruction, memory: _Memory) -> None:
         fits = instruction.exchange == 0 and (not same_run or instruction.round > memory.round)
     if not fits:
         raise InvalidArgument(
-            f"Exchange {instruction.exchange} of round {instruction.round} is not the next one for this client. "
-            "Ask each client once."
+            f"Exchange {instruction.exchange} of round {instruction.round} is not the next one for this "
+            "client. Ask each client once."
         )
     if instruction.exchange == 0 and instruction.weights is None:
         raise Unreadable("The first instruction of a round must have the weights, and has not. Send them.")

@@ -4,7 +4,7 @@ A reply is used if it comes from a node that was asked, answers this run, round 
 one. Every other reply is refused with one sentence. A refusal never ends a round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -28,8 +28,8 @@ _LARGEST = 1e6  # of an update without a clip: weights of a model that is of use
 class VectorLimits:
     """What a single vector must keep to: a norm for the update, and ±½ for the number after it.
 
-    ``norm`` is the clip bound; None where there is none, and then the limit is one million. ``size`` is the length of the update. ``weights`` are the
-    public weights of the clients.
+    ``norm`` is the clip bound; None where there is none, and then the limit is one million. ``size`` is the
+    length of the update. ``weights`` are the public weights of the clients.
     """
 
     size: int
@@ -47,7 +47,9 @@ class VectorLimits:
         if float(np.linalg.norm(update)) > most * _SLACK:
             return f"The update must have a norm of at most {most:g}, and has a larger one. Clip it."
         if update.size > 1 and update[0] != 0 and np.all(update == update[0]):
-            return "The update must come from training, and is one number everywhere. Send what training gives."
+            return (
+                "The update must come from training, and is one number everywhere. Send what training gives."
+            )
         if np.any(np.abs(rest) != 0.5):
             return "The count of the adaptive clip must be ½ or −½, and is not. Run the same app."
         return None
@@ -145,14 +147,14 @@ class Collector:
 
     def _read(
         self,
-        messages: Sequence[Message] | object,
+        messages: Iterable[Message],
         instruction: Instruction,
         asked: set[int],
         refused: dict[int, str],
     ) -> dict[int, bytes]:
         clients = {node: client for client, node in self._nodes.items()}
         replies: dict[int, bytes] = {}
-        for message in messages:  # type: ignore[attr-defined]
+        for message in messages:
             client = clients.get(message.metadata.src_node_id)
             if client is None or client not in asked:
                 refused.setdefault(
@@ -184,8 +186,8 @@ class Collector:
             instruction.exchange,
         ):
             return (
-                f"The reply must be to exchange {instruction.exchange} of round {instruction.round}, and is to "
-                "another. It is stale or was replayed."
+                f"The reply must be to exchange {instruction.exchange} of round {instruction.round}, and is "
+                "to another. It is stale or was replayed."
             )
         return reply.refusal or None
 

@@ -63,7 +63,7 @@ class ModelLayout:
         """Give these weights to a model. A variance that noise made negative becomes 0."""
         with torch.no_grad():
             tensors = self._find_tensors(model)
-            for target, part in zip(tensors, vector.split(self._counts), strict=True):
+            for target, part in zip(tensors, torch.split(vector, self._counts), strict=True):
                 target.copy_(part.view(target.shape))
             for module in model.modules():
                 if isinstance(module, _BatchNorm) and module.running_var is not None:
@@ -84,13 +84,13 @@ class ModelLayout:
             np.shape(weights[name]) != shape for name, shape in zip(self.names, self.shapes, strict=True)
         ):
             raise InvalidArgument(
-                f"'weights' must have the names and shapes of the model, got {format_value(sorted(weights))}. "
-                "Give an array for each name that was shown."
+                f"'weights' must have the names and shapes of the model, got "
+                f"{format_value(sorted(weights))}. Give an array for each name that was shown."
             )
         return np.concatenate([np.asarray(weights[name], dtype=np.float64).ravel() for name in self.names])
 
     def _find_tensors(self, model: nn.Module) -> list[Tensor]:
-        known = dict(model.named_parameters())
+        known: dict[str, Tensor] = dict(model.named_parameters())
         known.update(model.named_buffers())
         try:
             return [known[name].detach() for name in self.names]
