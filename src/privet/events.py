@@ -34,6 +34,7 @@ __all__ = [
     "BestOfPoisson",
     "Compose",
     "DiscreteGaussian",
+    "DiscreteGaussianShares",
     "DiscreteLaplace",
     "Event",
     "ExponentialMechanism",
@@ -116,6 +117,32 @@ class DiscreteLaplace(Event):
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         halves("contribution", self.contribution, most=MOST_COUNTED)
+
+
+@final
+@dataclass(frozen=True)
+class DiscreteGaussianShares(Event):
+    """A vector of whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each number.
+
+    One unit moves the vector, of ``coordinates`` whole numbers, by an ℓ₂ norm of at most ``contribution``.
+    Each share is the noise of one party, so the sum of the shares is close to a discrete Gaussian of scale
+    √shares · scale, but is not one. Whoever sees the sum may also see who contributed, so an absent unit is
+    not the same as a zeroed one: it has no share, either.
+
+    Reference: Kairouz, Liu & Steinke 2021, "The Distributed Discrete Gaussian Mechanism for Federated
+    Learning with Secure Aggregation".
+    """
+
+    scale: float
+    shares: int
+    contribution: float
+    coordinates: int
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        whole("shares", self.shares, most=10**6)
+        positive("contribution", self.contribution)
+        whole("coordinates", self.coordinates, most=MOST_COUNTED)
 
 
 @final
