@@ -154,5 +154,3 @@ def test_poisson_cohorts_are_independent_coins():
         counts = taking_part.sum(axis=axis)
         assert np.abs(counts - 0.3 * trials).max() < 5 * math.sqrt(trials * 0.21)
     assert counts.std() > 0
-
-

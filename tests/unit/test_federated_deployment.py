@@ -123,7 +123,13 @@ def test_a_server_and_clients_over_tls_give_the_same_bits(tmp_path):
     )
     link = (
         *("flower-superlink", "--ssl-ca-certfile", made / "ca.crt", "--ssl-certfile", made / "server.crt"),
-        *("--ssl-keyfile", made / "server.key", "--port", str(port), "--disable-runtime-dependency-installation"),
+        *(
+            "--ssl-keyfile",
+            made / "server.key",
+            "--port",
+            str(port),
+            "--disable-runtime-dependency-installation",
+        ),
     )
     with ExitStack() as stack:
         stack.enter_context(started(tmp_path, "server", *link))

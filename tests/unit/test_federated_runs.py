@@ -14,6 +14,7 @@ from torch import nn
 import privet
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
 from privet.errors import BudgetExceeded, InvalidArgument, NotProved
+from privet.events import Gaussian
 from privet.federated import (
     CentralNoise,
     DistributedNoise,
@@ -22,6 +23,7 @@ from privet.federated import (
     FedSGD,
     InProcessGrid,
     LocalNoise,
+    NoisySumProtocol,
     NoNoise,
     PlainSum,
     ServerAdam,
@@ -29,6 +31,7 @@ from privet.federated import (
 )
 from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
+from privet.federated.sums import DistributedGaussian, DistributedSum, FixedPoint, HonestServer, SecureSum
 from privet.observed_rounds import Observer
 from privet.randomness import SeededNoise
 from privet.training import (
@@ -658,3 +661,103 @@ def test_the_way_in_needs_no_more_than_a_name():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(rounds=1)
+
+
+# Sums that hide single vectors
+
+THREAT = HonestServer(colluding=0.2, dropouts=0.3)
+
+
+def test_a_masked_sum_gives_the_model_of_a_plain_sum_and_shows_no_update():
+    spy = Spy(Observer.SERVER)
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+    clients = make_clients(12)
+    result = run(clients, sums=masked, observers=[spy])
+    torch.testing.assert_close(weights_of(result), weights_of(run(clients)), rtol=1e-6, atol=1e-6)
+    for message in spy.seen[0].messages:
+        assert message.update is None
+        assert len(message.payload) > 0
+    assert spy.seen[0].total is not None
+
+
+def test_dropouts_of_a_masked_sum_do_not_end_the_round():
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+
+    def change(message):
+        record = message.content.get("privet", {}) if message.has_content() else {}
+        late = record.get("exchange", 0) >= 2 and record.get("client") in (3, 7)
+        return [] if late else [message]
+
+    result, _ = run_faulty(change, clients=12, sums=masked)
+    record = result.history[0]
+    assert record.failure == ""
+    assert record.dropped == (3, 7)
+    assert record.contributors == 10
+
+
+def test_a_round_with_too_few_clients_fails_and_the_run_goes_on():
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+
+    def change(message):
+        record = message.content.get("privet", {}) if message.has_content() else {}
+        return [] if record.get("round") == 1 and record.get("client", 0) > 3 else [message]
+
+    result, _ = run_faulty(change, clients=12, sums=masked, rounds=2)
+    assert result.history[0].failure
+    assert result.history[0].contributors == 0
+    assert result.history[1].contributors == 12
+
+
+def test_the_clients_add_the_noise_together_and_the_server_none():
+    clients, rounds = 40, 2
+    plan = THREAT.plan(clients)
+    encoding = DistributedGaussian.fit(
+        clip=0.1, noise_multiplier=1.0, shares=plan.together, clients=clients, length=8
+    )
+    noisy = DistributedSum(SecureSum.for_one_process(range(clients), encoding=encoding, threat=THREAT))
+    spy = Spy(Observer.SERVER)
+    result = run(
+        make_clients(clients),
+        rounds=rounds,
+        epsilon=3.0,
+        delta=DELTA,
+        privacy=DistributedNoise(least_contributors=plan.together),
+        sums=noisy,
+        observers=[spy],
+    )
+    assert 2.5 < result.epsilon(delta=DELTA) <= 3.0
+    assert len(result.ledger) == rounds
+    moved = spy.seen[1].weights["weight"] - spy.seen[0].weights["weight"]
+    np.testing.assert_allclose(moved, spy.seen[0].total["weight"] / clients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("privacy", [NoNoise(), CentralNoise(), LocalNoise(clip=1.0)])
+def test_noise_of_a_protocol_is_not_added_to_other_noise(privacy):
+    encoding = DistributedGaussian.fit(clip=0.1, noise_multiplier=1.0, shares=20, clients=40, length=8)
+    noisy = DistributedSum(SecureSum.for_one_process(range(40), encoding=encoding, threat=THREAT))
+    with pytest.raises(InvalidArgument, match="must be a protocol without noise"):
+        run(make_clients(40), epsilon=3.0, delta=DELTA, privacy=privacy, sums=noisy)
+
+
+class WeakSum(NoisySumProtocol):
+    """Opens sums with too little noise, as a protocol must not."""
+
+    threat_model, clip_bound = "nobody", 1.0
+
+    def with_noise(self, noise_multiplier):
+        self.noise_multiplier = noise_multiplier
+        return self
+
+    def event(self, *, length, contributors):
+        return Gaussian(self.noise_multiplier)
+
+    def serve(self, *, round_number, clients, length):
+        return PlainSum().serve(round_number=round_number, clients=clients[:1], length=length)
+
+    def answer(self, *, client, message, state, vector):
+        return PlainSum().answer(client=client, message=message, state=state, vector=vector)
+
+
+def test_a_sum_with_too_little_noise_ends_the_run():
+    with pytest.raises(NotProved, match="with 1 contributors, and its noise needs 3"):
+        run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())

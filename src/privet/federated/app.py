@@ -191,6 +191,7 @@ class FederatedApp:
         interrupted = take_rounds(server, collector, terms, checkpoint, self._delta)
         model = server.load()
         model.eval()
+        caveats |= server.caveats
         lost = () if checkpoint is None else checkpoint.progress()[2].abandoned
         again = sum(stop - start for start, stop in lost)
         return Federated(

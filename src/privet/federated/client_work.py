@@ -202,7 +202,8 @@ class ClientWork:
         for observer in self._observers:
             if client in observer.controls:
                 named = self._layout.name_weights(update)
-                replaced = observer.replace_update(instruction.round, client, named)
+                sent = self._layout.name_weights(before)
+                replaced = observer.replace_update(instruction.round, client, sent, named)
                 update = torch.from_numpy(self._layout.join_weights(replaced))
         vector = self._clip(update, instruction.bound)
         if self._terms.local_deviation:
