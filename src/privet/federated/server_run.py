@@ -105,8 +105,8 @@ class ServerRun:
         contributors = () if result is None else result.contributors
         if result is not None and len(contributors) < self._terms.least_contributors:
             raise NotProved(
-                f"The protocol opened the sum of round {number} with {len(contributors)} contributors, and its "
-                f"noise needs {self._terms.least_contributors}. The ledger does not cover this round; use a "
+                f"The protocol opened the sum of round {number} with {len(contributors)} contributors, and "
+                f"its noise needs {self._terms.least_contributors}. The ledger does not cover this round; use a "
                 "protocol that opens no such sum."
             )
         self.rounds_done = number
