@@ -1,6 +1,7 @@
 """Federated runs in one process: what they compute, what they refuse, and what a round survives."""
 
 import importlib.util
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -76,12 +77,26 @@ def run_faulty(change, *, clients=4, before=None, **arguments):
 
 
 def is_training(message):
-    return "message" in message.content.get("privet", {}) if message.has_content() else False
+    return message.metadata.message_type == "train"
+
+
+FIELDS = ("version", "run", "round", "exchange", "client", "refusal")
+
+
+def field_of(message, name):
+    """A field of a reply to an instruction."""
+    return dict(zip(FIELDS, json.loads(message.content["privet"]["head"]), strict=False)).get(name)
 
 
 def with_field(message, name, value):
     """The same reply with another value in its record."""
-    record = dict(message.content["privet"]) | {name: value}
+    record = dict(message.content["privet"])
+    if name == "message":
+        record["message"] = value
+    else:
+        fields = json.loads(record["head"])
+        fields[FIELDS.index(name) if is_training(message) else 1] = value
+        record["head"] = json.dumps(fields)
     changed = Message(RecordDict({"privet": ConfigRecord(record)}), reply_to=message)
     changed.metadata.__dict__.update(message.metadata.__dict__)
     return changed
@@ -91,7 +106,7 @@ def with_field(message, name, value):
 
 
 def plain_loop(clients, *, rounds, epochs=1, batch_size=32, learning_rate=0.1, proximal=0.0, seed=0):
-    """Federated averaging without an engine, by torch's own optimiser."""
+    """Federated averaging without an engine."""
     model = make_model()
     for number in range(1, rounds + 1):
         start = [parameter.detach().clone() for parameter in model.parameters()]
@@ -100,17 +115,18 @@ def plain_loop(clients, *, rounds, epochs=1, batch_size=32, learning_rate=0.1, p
             with torch.no_grad():
                 for parameter, value in zip(model.parameters(), start, strict=True):
                     parameter.copy_(value)
-            optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
             generator = np.random.default_rng(np.random.SeedSequence((seed, number, client)))
             for _ in range(epochs):
                 for batch in torch.from_numpy(generator.permutation(len(inputs))).split(batch_size):
-                    optimizer.zero_grad()
+                    model.zero_grad()
                     loss = nn.functional.cross_entropy(model(inputs[batch]), labels[batch])
                     distance = sum(
                         ((p - value) ** 2).sum() for p, value in zip(model.parameters(), start, strict=True)
                     )
                     (loss + proximal / 2 * distance).backward()
-                    optimizer.step()
+                    with torch.no_grad():
+                        for parameter in model.parameters():
+                            parameter -= learning_rate * parameter.grad
             for sum_of, parameter, value in zip(total, model.parameters(), start, strict=True):
                 sum_of.add_(parameter.detach() - value)
         with torch.no_grad():
@@ -255,7 +271,7 @@ def test_a_bad_vector_is_refused_and_the_round_goes_on(kind):
     make, said = BAD_VECTORS[kind]
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, "message", make(vector_of(message)).tobytes())]
         return [message]
 
@@ -285,7 +301,8 @@ BAD_FIELDS = {
     "another exchange": ("exchange", 7, "stale or was replayed"),
     "another client": ("client", 3, "names another"),
     "another version": ("version", 99, "same version"),
-    "a wrong type": ("message", "text", "'message' as bytes"),
+    "a wrong type": ("message", "text", "the fields of its kind"),
+    "a wrong number": ("round", "one", "the fields of its kind"),
 }
 
 
@@ -294,7 +311,7 @@ def test_a_bad_reply_is_refused_and_the_round_goes_on(kind):
     name, value, said = BAD_FIELDS[kind]
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, name, value)]
         return [message]
 
@@ -305,7 +322,7 @@ def test_a_bad_reply_is_refused_and_the_round_goes_on(kind):
 
 def test_a_wrong_key_is_refused_and_the_round_goes_on():
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             changed = Message(RecordDict({"other": message.content["privet"]}), reply_to=message)
             changed.metadata.__dict__.update(message.metadata.__dict__)
             return [changed]
@@ -318,9 +335,9 @@ def test_a_wrong_key_is_refused_and_the_round_goes_on():
 
 def test_dropouts_and_failures_do_not_end_a_round():
     def change(message):
-        client = message.content["privet"]["client"] if message.has_content() else None
         if not is_training(message):
             return [message]
+        client = field_of(message, "client")
         if client == 0:
             return []
         if client == 1:
@@ -346,7 +363,7 @@ def test_a_replayed_message_of_an_earlier_round_is_refused():
     kept = []
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 2:
+        if is_training(message) and field_of(message, "client") == 2:
             kept.append(message)
             return [kept[0]]
         return [message]
@@ -359,7 +376,7 @@ def test_a_replayed_message_of_an_earlier_round_is_refused():
 
 def test_a_reply_of_an_unknown_node_is_refused():
     def change(message):
-        if not is_training(message) or message.content["privet"]["client"] != 1:
+        if not is_training(message) or field_of(message, "client") != 1:
             return [message]
         stranger = with_field(message, "client", 1)
         stranger.metadata.__dict__["_src_node_id"] = 999
@@ -445,7 +462,7 @@ def test_updates_are_clipped_and_a_client_that_is_not_is_refused():
         assert 0.0099 < norm <= 0.01
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, "message", (vector_of(message) * 1.01).tobytes())]
         return [message]
 
@@ -477,7 +494,7 @@ def test_the_adaptive_bound_follows_the_norms_and_a_false_count_is_refused():
     assert result.epsilon(delta=1e-5) <= 20
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             vector = vector_of(message)
             vector[-1] = 40.0
             return [with_field(message, "message", vector.tobytes())]
@@ -684,8 +701,9 @@ def test_dropouts_of_a_masked_sum_do_not_end_the_round():
     masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
 
     def change(message):
-        record = message.content.get("privet", {}) if message.has_content() else {}
-        late = record.get("exchange", 0) >= 2 and record.get("client") in (3, 7)
+        if not is_training(message):
+            return [message]
+        late = field_of(message, "exchange") >= 2 and field_of(message, "client") in (3, 7)
         return [] if late else [message]
 
     result, _ = run_faulty(change, clients=12, sums=masked)
@@ -699,8 +717,9 @@ def test_a_round_with_too_few_clients_fails_and_the_run_goes_on():
     masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
 
     def change(message):
-        record = message.content.get("privet", {}) if message.has_content() else {}
-        return [] if record.get("round") == 1 and record.get("client", 0) > 3 else [message]
+        if not is_training(message):
+            return [message]
+        return [] if field_of(message, "round") == 1 and field_of(message, "client") > 3 else [message]
 
     result, _ = run_faulty(change, clients=12, sums=masked, rounds=2)
     assert result.history[0].failure
