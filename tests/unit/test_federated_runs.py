@@ -126,7 +126,7 @@ def plain_loop(clients, *, rounds, epochs=1, batch_size=32, learning_rate=0.1, p
                     (loss + proximal / 2 * distance).backward()
                     with torch.no_grad():
                         for parameter in model.parameters():
-                            parameter -= learning_rate * parameter.grad
+                            parameter.sub_(parameter.grad, alpha=learning_rate)
             for sum_of, parameter, value in zip(total, model.parameters(), start, strict=True):
                 sum_of.add_(parameter.detach() - value)
         with torch.no_grad():

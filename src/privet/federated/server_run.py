@@ -106,8 +106,8 @@ class ServerRun:
         if result is not None and len(contributors) < self._terms.least_contributors:
             raise NotProved(
                 f"The protocol opened the sum of round {number} with {len(contributors)} contributors, and "
-                f"its noise needs {self._terms.least_contributors}. The ledger does not cover this round; use "
-                "a protocol that opens no such sum."
+                f"its noise needs {self._terms.least_contributors}. The ledger does not cover this round. "
+                "Use a protocol that opens no such sum."
             )
         self.rounds_done = number
         if result is not None:
