@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 
-from privet.federated import CentralNoise, FedAvg, FederatedApp, NoNoise
+from privet.federated import CentralNoise, FedAvg, Federated, FederatedApp, NoNoise
 
 CLIENTS = int(os.environ.get("CLIENTS", "3"))
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
@@ -24,14 +24,14 @@ PRIVATE = os.environ.get("PRIVATE") == "1"
 RESULT = Path(os.environ.get("RESULT", "digits_model.pt"))
 
 
-def read_client(number):
+def read_client(number: int) -> tuple[Tensor, Tensor]:
     """The digits of one client: here every CLIENTS-th one, in a real deployment its own files."""
     digits = load_digits()
     rows = slice(number, 1500, CLIENTS)
     return torch.tensor(digits.data[rows] / 16, dtype=torch.float32), torch.tensor(digits.target[rows])
 
 
-def measure_accuracy(model):
+def measure_accuracy(model: nn.Module) -> float:
     """The share of right answers on digits that no client has. They are public."""
     digits = load_digits()
     pictures = torch.tensor(digits.data[1500:] / 16, dtype=torch.float32)
@@ -40,18 +40,20 @@ def measure_accuracy(model):
     return float((answers == torch.tensor(digits.target[1500:])).float().mean())
 
 
-def deliver(result):
+def deliver(result: Federated) -> None:
     """Called at the server when the run has ended."""
     torch.save(result.model.state_dict(), RESULT)
     last = result.history[-1]
-    print(f"{len(result.history)} rounds, {last.contributors} clients in the last one, accuracy {last.watched:.3f}")
+    print(
+        f"{len(result.history)} rounds, {last.contributors} clients in the last one, accuracy {last.watched:.3f}"
+    )
     if result.ledger is None:
         print("no noise, so no guarantee")
     else:
         print(f"epsilon {result.epsilon(delta=1e-3):.2f} at delta 0.001 for each client")
 
 
-def build_app():
+def build_app() -> FederatedApp:
     """What server and clients agree on."""
     torch.manual_seed(0)  # the same first weights wherever this file is loaded
     return FederatedApp(
@@ -74,7 +76,7 @@ client_app = app.client_app
 
 if __name__ == "__main__":
     if "--ray" in sys.argv:
-        from flwr.simulation import run_simulation
+        from flwr.simulation import run_simulation  # needs the package ray
 
         run_simulation(server_app, client_app, num_supernodes=CLIENTS)
     else:

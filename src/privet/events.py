@@ -122,15 +122,15 @@ class DiscreteLaplace(Event):
 @final
 @dataclass(frozen=True)
 class DiscreteGaussianShares(Event):
-    """A vector of whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each coordinate.
+    """A vector of whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each number.
 
     One unit moves the vector, of ``coordinates`` whole numbers, by an ℓ₂ norm of at most ``contribution``.
     Each share is the noise of one party, so the sum of the shares is close to a discrete Gaussian of scale
     √shares · scale, but is not one. Whoever sees the sum may also see who contributed, so an absent unit is
     not the same as a zeroed one: it has no share, either.
 
-    Reference: Kairouz, Liu & Steinke 2021, "The Distributed Discrete Gaussian Mechanism for Federated Learning
-    with Secure Aggregation".
+    Reference: Kairouz, Liu & Steinke 2021, "The Distributed Discrete Gaussian Mechanism for Federated
+    Learning with Secure Aggregation".
     """
 
     scale: float

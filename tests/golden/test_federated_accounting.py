@@ -5,18 +5,20 @@ import math
 import pytest
 from scipy.stats import norm
 
-pytest.importorskip("flwr", reason="federated training needs Flower")
-pytest.importorskip("torch", reason="federated training needs torch")
-
 from privet.accounting import Renyi, account
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
 from privet.errors import InvalidArgument, NotProved
 from privet.events import Gaussian, Poisson, Repeat, classic_gaussian
-from privet.federated.privacy import CentralNoise, LocalNoise, RunSize
 from privet.federated.plain_sum import PlainSum
+from privet.federated.privacy import CentralNoise, LocalNoise, RunSize
 from privet.federated.terms import CentralTerms
 from privet.training import Flat, TrainingPlan
-from privet.training.sampling.schemes import CyclicSampling, FixedSizeSampling, PoissonSampling, ShuffledSampling
+from privet.training.sampling.schemes import (
+    CyclicSampling,
+    FixedSizeSampling,
+    PoissonSampling,
+    ShuffledSampling,
+)
 
 CLIENT = ZeroOut(Unit.CLIENT)
 EXACT = 2.12451517112012
@@ -76,10 +78,14 @@ def test_shuffled_cohorts_have_no_epsilon_where_places_move():
 def test_the_noise_is_that_of_the_exact_gaussian_and_not_of_the_classic_one(epsilon):
     """One round of everybody. δ of a Gaussian is known in closed form (Balle & Wang 2018, Theorem 8)."""
     size = RunSize(population=50, rounds=1, length=3, epsilon=epsilon, delta=1e-5)
-    noise = CentralNoise(clip=1.0, sampling=PoissonSampling(1.0)).settle(size, PlainSum()).plan.noise_multiplier
+    noise = (
+        CentralNoise(clip=1.0, sampling=PoissonSampling(1.0)).settle(size, PlainSum()).plan.noise_multiplier
+    )
 
     def delta_of(sigma):
-        return norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma)
+        return norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * norm.cdf(
+            -0.5 / sigma - epsilon * sigma
+        )
 
     assert delta_of(noise) <= 1e-5 * (1 + 1e-9)
     assert delta_of(noise * 0.999) > 1e-5

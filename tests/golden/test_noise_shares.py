@@ -77,7 +77,13 @@ def test_many_shares_on_a_fine_grid_cost_what_one_gaussian_costs():
 
 @pytest.mark.parametrize(
     ("scale", "shares", "contribution", "coordinates"),
-    [(20.0, 100, 150.0, 131_072), (1.0, 10, 5.0, 1000), (0.7, 50, 3.0, 64), (0.5, 2, 1.0, 1), (3.0, 1, 2.0, 10)],
+    [
+        (20.0, 100, 150.0, 131_072),
+        (1.0, 10, 5.0, 1000),
+        (0.7, 50, 3.0, 64),
+        (0.5, 2, 1.0, 1),
+        (3.0, 1, 2.0, 10),
+    ],
 )
 def test_concentrated_dp_is_that_of_the_published_theorem(scale, shares, contribution, coordinates):
     event = DiscreteGaussianShares(scale, shares, contribution, coordinates)
@@ -119,7 +125,9 @@ def test_an_exchanged_client_costs_twice_the_contribution():
 
 def test_more_shares_cost_less():
     found = [
-        account(Repeat(DiscreteGaussianShares(5.0, shares, 8.0, 100), 10), adjacency=CLIENTS).epsilon(delta=1e-6)
+        account(Repeat(DiscreteGaussianShares(5.0, shares, 8.0, 100), 10), adjacency=CLIENTS).epsilon(
+            delta=1e-6
+        )
         for shares in (5, 6, 50)
     ]
     assert found == sorted(found, reverse=True)
@@ -155,9 +163,13 @@ def test_mutations_are_found(mutation, setting, monkeypatch):
     def wrong(event, adjacency):
         match mutation:
             case "half of the noise":
-                event = DiscreteGaussianShares(event.scale, 2 * event.shares, event.contribution, event.coordinates)
+                event = DiscreteGaussianShares(
+                    event.scale, 2 * event.shares, event.contribution, event.coordinates
+                )
             case "a contribution of half its size":
-                event = DiscreteGaussianShares(event.scale, event.shares, event.contribution / 2, event.coordinates)
+                event = DiscreteGaussianShares(
+                    event.scale, event.shares, event.contribution / 2, event.coordinates
+                )
             case "no price of the shares":
                 return account_as_one(event)
         return real(event, adjacency)
@@ -166,7 +178,9 @@ def test_mutations_are_found(mutation, setting, monkeypatch):
         """Real Gaussian noise of the same variance, at a scale at which the shares are far from it."""
         from privet.accounting.pairs import FinitePair, GaussianPair
 
-        return GaussianPair(event.contribution / (math.sqrt(event.shares) * event.scale)), FinitePair((0.0,), (1.0,))
+        return GaussianPair(event.contribution / (math.sqrt(event.shares) * event.scale)), FinitePair(
+            (0.0,), (1.0,)
+        )
 
     monkeypatch.setattr("privet.accounting.privacy_loss.dominate_shares", wrong)
     with pytest.raises(AssertionError):

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("torch", reason="sampling needs torch")
-
 from privet import events
 from privet.accounting import account
 from privet.accounting.correlated import banded_sensitivity, tree_sensitivity

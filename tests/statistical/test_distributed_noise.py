@@ -16,8 +16,11 @@ from privet.adjacency import Unit, ZeroOut
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.events import Gaussian
+from privet.federated.sum_protocols import MessageRefused
 from privet.federated.sums import (
     DistributedGaussian,
+    DistributedSum,
+    FixedPoint,
     HonestServer,
     SecureSum,
     distributed_gaussian,
@@ -92,7 +95,7 @@ def test_the_norm_is_that_of_the_event_whatever_the_vector_is(size):
         rotation = PublicRotation(size, seed=made.seed, round_number=number)
         norm = max(float(np.linalg.norm(vector)), 1.0)
         rounded = made._round(rotation.turn(vector / norm) / made.granularity, made._largest_square(size))
-        assert math.sqrt(int(rounded @ rounded)) <= made.describe_noise(5, size).contribution
+        assert math.sqrt(int(rounded @ rounded)) <= made.describe_noise(size).contribution
 
 
 def test_a_coarse_grid_rounds_without_bias_and_within_its_bound():
@@ -123,11 +126,15 @@ def test_rotation_is_undone_and_keeps_norms():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InvalidArgument, match="would leave words of 16 bits"):
-        DistributedGaussian(clip=1.0, noise_multiplier=1.0, shares=5, granularity=1e-6, bits=16).check_cohort(10, 100)
+        DistributedGaussian(clip=1.0, noise_multiplier=1.0, shares=5, granularity=1e-6, bits=16).check_cohort(
+            10, 100
+        )
     with pytest.raises(InvalidArgument, match="is too few for the sum"):
         encoding(clients=40_000, bits=16)
     with pytest.raises(InvalidArgument, match="too fine"):
-        DistributedGaussian(clip=1.0, noise_multiplier=1.0, shares=5, granularity=1e-11, bits=64).check_cohort(3, 9)
+        DistributedGaussian(
+            clip=1.0, noise_multiplier=1.0, shares=5, granularity=1e-11, bits=64
+        ).check_cohort(3, 9)
 
 
 # Mutations
@@ -136,7 +143,9 @@ def test_what_does_not_fit_is_refused():
 def test_half_of_the_noise_is_found(monkeypatch):
     real = distributed_gaussian.discrete_gaussian
     monkeypatch.setattr(
-        distributed_gaussian, "discrete_gaussian", lambda scale, size, source: real(scale / math.sqrt(2), size, source)
+        distributed_gaussian,
+        "discrete_gaussian",
+        lambda scale, size, source: real(scale / math.sqrt(2), size, source),
     )
     assert not has_its_noise(encoding())
 
@@ -168,17 +177,17 @@ def test_noise_that_is_added_twice_is_found(monkeypatch):
     assert not has_its_noise(encoding())
 
 
-def test_shares_of_dropped_clients_that_are_counted_are_found():
-    """An event with a share of everybody who was invited claims more noise than there is."""
-
-    class Everybody:
-        def __init__(self, made):
-            self.made = made
-
-        def __getattr__(self, name):
-            return getattr(self.made, name)
-
-        def describe_noise(self, honest, length):
-            return self.made.describe_noise(CLIENTS, length)
-
-    assert not has_its_noise(Everybody(encoding()), leaving={2: {1, 5, 7}})
+def test_noise_that_counts_on_dropped_or_colluding_clients_is_refused():
+    """A share of everybody who was invited would be more noise than a sum over those who stay has."""
+    numbers = {client: np.zeros(LENGTH) for client in range(CLIENTS)}
+    with pytest.raises(InvalidArgument, match=f"planned for sums over {CLIENTS} honest clients"):
+        sum_in_process(secure(encoding(shares=CLIENTS)), numbers)
+    lenient, strict = secure(encoding()), secure(encoding(shares=CLIENTS))
+    invitation = next(lenient.serve(round_number=1, clients=list(range(CLIENTS)), length=LENGTH))[0]
+    with pytest.raises(MessageRefused, match="the protocol guarantees 7"):
+        strict.answer(client=0, message=invitation, state=b"", vector=lambda: numbers[0])
+    made = DistributedSum(lenient).with_noise(3.0)
+    assert made.inner.encoding.noise_multiplier == 3.0
+    assert made.event(length=LENGTH, contributors=99).shares == TOGETHER
+    with pytest.raises(InvalidArgument, match="which adds no noise"):
+        DistributedSum(secure(FixedPoint(largest=1.0)))

@@ -10,7 +10,14 @@ from scipy.stats import chi2
 
 pytest.importorskip("cryptography", reason="secure aggregation needs the package cryptography")
 
-from privet.federated.sums import FixedPoint, HonestServer, MaliciousServer, SecureSum, secure_client, secure_server
+from privet.federated.sums import (
+    FixedPoint,
+    HonestServer,
+    MaliciousServer,
+    SecureSum,
+    secure_client,
+    secure_server,
+)
 from privet.federated.sums.in_process import sum_in_process
 from privet.federated.sums.masks import Masker, read_words
 from privet.federated.sums.shamir import open_secret, share_secret
@@ -43,7 +50,10 @@ def masked_vectors(secure, numbers, round_number=1):
         seeds = {c: read_message(states[c]) for c in states}
         for client, message in messages.items():
             replies[client], states[client] = secure.answer(
-                client=client, message=message, state=states.get(client, b""), vector=lambda c=client: numbers[c]
+                client=client,
+                message=message,
+                state=states.get(client, b""),
+                vector=lambda c=client: numbers[c],
             )
         if "masked" in {read_message(reply).step for reply in replies.values()}:
             break

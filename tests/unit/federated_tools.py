@@ -39,7 +39,9 @@ class FaultyGrid(Grid):
     ``sent`` has every message that was sent, in order.
     """
 
-    def __init__(self, grid: Grid, change: Reply, *, before: Callable[[list[Message]], None] | None = None) -> None:
+    def __init__(
+        self, grid: Grid, change: Reply, *, before: Callable[[list[Message]], None] | None = None
+    ) -> None:
         self._grid, self._change, self._before = grid, change, before
         self.sent: list[Message] = []
 
@@ -51,7 +53,12 @@ class FaultyGrid(Grid):
         return self._grid.run
 
     def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
     ) -> Message:
         return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
 
@@ -133,7 +140,7 @@ class ActiveParticipant(RoundObserver):
     def observe(self, seen: ObservedRound) -> None:
         pass
 
-    def replace_update(self, round_number: int, client: int, update: Weights) -> Weights:
+    def replace_update(self, round_number: int, client: int, weights: Weights, update: Weights) -> Weights:
         assert client == self._client
         changed = {name: array * 0 + self._number for name, array in update.items()}
         changed["bias"][0] *= 2

@@ -1,5 +1,6 @@
 """A server that is killed anywhere resumes, and its journal never has less than it may have spent."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -9,17 +10,21 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("flwr", reason="federated training needs Flower")
-torch = pytest.importorskip("torch", reason="federated training needs torch")
-
-import importlib.util
+import torch
 
 import privet
 from privet.accounting import account
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
-from privet.federated import CentralNoise, FederatedApp, InProcessGrid, LocalNoise, NoNoise, rounds, server_run
+from privet.federated import (
+    CentralNoise,
+    FederatedApp,
+    InProcessGrid,
+    LocalNoise,
+    NoNoise,
+    rounds,
+    server_run,
+)
 from privet.federated.model_layout import ModelLayout
 from privet.ledger import Ledger
 from privet.observed_rounds import Observer

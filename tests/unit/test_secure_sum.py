@@ -7,7 +7,8 @@ pytest.importorskip("cryptography", reason="secure aggregation needs the package
 
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused, SumFailed
-from privet.federated.sums import FixedPoint, HonestServer, Identities, MaliciousServer, PlainSum, SecureSum
+from privet.federated.plain_sum import PlainSum
+from privet.federated.sums import FixedPoint, HonestServer, Identities, MaliciousServer, SecureSum
 from privet.federated.sums.in_process import sum_in_process
 from privet.federated.sums.wire import read_message, write_message
 
@@ -193,7 +194,9 @@ def test_a_server_that_hides_a_neighbour_gets_nothing():
         talk.step()
 
     def leave_out(client, message):
-        return write_message("confirm", {"round": 1, "alive": read_message(message).wholes("alive")[1:], "dropped": []})
+        return write_message(
+            "confirm", {"round": 1, "alive": read_message(message).wholes("alive")[1:], "dropped": []}
+        )
 
     assert talk.replies(leave_out) == {}
 
@@ -211,7 +214,8 @@ def test_different_lists_open_no_single_vector():
         alive = fields.wholes("alive")
         if client % 2 and client != 0:
             return write_message(
-                "confirm", {"round": 1, "alive": [c for c in alive if c], "dropped": [0, *fields.wholes("dropped")]}
+                "confirm",
+                {"round": 1, "alive": [c for c in alive if c], "dropped": [0, *fields.wholes("dropped")]},
             )
         return message
 
@@ -254,7 +258,9 @@ def test_keys_that_were_changed_on_their_way_are_refused():
 def test_a_small_cohort_is_refused_by_the_client():
     secure = protocol()
     wary = SecureSum(identities=secure.identities, encoding=secure.encoding, threat=CURIOUS, least_clients=10)
-    invitation = write_message("invite", {"round": 1, "length": 4, "cohort": [0, 1, 2, 3], "neighbours": [1, 2, 3]})
+    invitation = write_message(
+        "invite", {"round": 1, "length": 4, "cohort": [0, 1, 2, 3], "neighbours": [1, 2, 3]}
+    )
     with pytest.raises(MessageRefused, match="at least 10 clients, and has 4"):
         wary.answer(client=0, message=invitation, state=b"", vector=lambda: np.zeros(4))
 
@@ -280,7 +286,9 @@ def test_a_wrong_key_is_refused_and_the_others_go_on():
 
 
 @pytest.mark.parametrize("exchange", range(5))
-@pytest.mark.parametrize("garbage", [b"", b"\x00" * 40, b"\xff\xff\xff\xff{}", write_message("keys", {"round": 9})])
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\x00" * 40, b"\xff\xff\xff\xff{}", write_message("keys", {"round": 9})]
+)
 def test_garbage_from_one_client_stops_nobody(exchange, garbage):
     talk = Talk(protocol(), vectors())
     for _ in range(exchange):
@@ -361,15 +369,16 @@ def test_impossible_rounds_are_refused_before_anything_is_sent():
     with pytest.raises(InvalidArgument, match="does not fit into 32 bits"):
         next(tight.serve(round_number=1, clients=list(CLIENTS), length=3))
     with pytest.raises(InvalidArgument, match="stands 60% of them colluding"):
-        next(protocol(MaliciousServer(colluding=0.6, dropouts=0.3)).serve(round_number=1, clients=CLIENTS, length=3))
+        next(
+            protocol(MaliciousServer(colluding=0.6, dropouts=0.3)).serve(
+                round_number=1, clients=CLIENTS, length=3
+            )
+        )
 
 
 def test_plain_sum_opens_everything_and_refuses_the_same():
     numbers = {**vectors(range(4)), 2: np.full(LENGTH, np.inf)}
-    states = {}
-    result = sum_in_process(PlainSum(), numbers, states=states)
+    result = sum_in_process(PlainSum(), numbers)
     assert result.contributors == (0, 1, 3)
     assert set(result.opened) == {0, 1, 3}
     assert np.allclose(result.total, numbers[0] + numbers[1] + numbers[3], atol=1e-12)
-    with pytest.raises(SumFailed, match="no client answered"):
-        sum_in_process(PlainSum(), numbers, states=states)

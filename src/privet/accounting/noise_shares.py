@@ -1,16 +1,17 @@
 """Noise in shares: what a sum of independent discrete Gaussians proves.
 
-Let p be the law of x + Z₁ + … + Zₙ with Zᵢ ~ N_ℤ(0, v) and a whole number x. Write ρ_w(z) = exp(−z²/2w). Two of
-them convolve on the whole numbers to
+Let p be the law of x + Z₁ + … + Zₙ with Zᵢ ~ N_ℤ(0, v) and a whole number x. Write ρ_w(z) = exp(−z²/2w).
+Two of them convolve on the whole numbers to
 
     Σₖ ρ_v(k) ρ_w(z − k) = ρ_{v+w}(z) Σₖ exp(−(k − zv/(v+w))²/2u),    u = vw/(v+w),
 
-and by Poisson summation the sum on the right is √(2πu) (1 + e), |e| ≤ η(u) = 2 Σ_{m≥1} exp(−2π²um²), wherever its
-centre lies. Merging n shares one by one, with u = v k/(k+1) for k = 1 … n−1, gives p(z) ∝ ρ_{nv}(z − x) times a
-factor within Π (1 ± η(vk/(k+1))).
+and by Poisson summation the sum on the right is √(2πu) (1 + e), |e| ≤ η(u) = 2 Σ_{m≥1} exp(−2π²um²),
+wherever its centre lies. Merging n shares one by one, with u = v k/(k+1) for k = 1 … n−1, gives p(z) ∝
+ρ_{nv}(z − x) times a factor within Π (1 ± η(vk/(k+1))).
 
-Let q be the law of a discrete Gaussian N_ℤ(Y, r²) whose centre is Y ~ N(x, s²), a real number, with s² + r² = nv.
-The same two steps give q(z) ∝ ρ_{nv}(z − x) times a factor within 1/(1 ± η(r²)). Both laws sum to 1, so
+Let q be the law of a discrete Gaussian N_ℤ(Y, r²) whose centre is Y ~ N(x, s²), a real number, with s² + r²
+= nv. The same two steps give q(z) ∝ ρ_{nv}(z − x) times a factor within 1/(1 ± η(r²)). Both laws sum to 1,
+so
 
     p(z) ≥ exp(−T) q(z),    T = Σ_{k<n} ln (1 + η(vk/(k+1)))/(1 − η(vk/(k+1))) + ln (1 + η(r²))/(1 − η(r²)).
 
@@ -18,15 +19,16 @@ On d coordinates p ≥ exp(−dT) q. For neighbours x, x′ and each y ≥ 0
 
     1 − H_y(p_x ‖ p_x′) = Σ min(p_x, y p_x′) ≥ exp(−dT) Σ min(q_x, y q_x′) = exp(−dT) (1 − H_y(q_x ‖ q_x′)),
 
-and q is post-processing of Y. So with a = 1 − exp(−dT), H_y(p_x ‖ p_x′) ≤ a + (1 − a) H_y(N(x, s²) ‖ N(x′, s²)). That is
-the profile of a Gaussian pair with μ = ‖x − x′‖/s, composed with a loss that is infinite with probability a. The
-price of the shares is r² of nv in variance and a in δ; both fall as the grid of the whole numbers gets finer.
+and q is post-processing of Y. So with a = 1 − exp(−dT), H_y(p_x ‖ p_x′) ≤ a + (1 − a) H_y(N(x, s²) ‖ N(x′,
+s²)). That is the profile of a Gaussian pair with μ = ‖x − x′‖/s, composed with a loss that is infinite with
+probability a. The price of the shares is r² of nv in variance and a in δ; both fall as the grid of the
+whole numbers gets finer.
 
 The noise on each coordinate is that of the shares of honest parties. More shares are more noise, which is
 post-processing: the bound for ``shares`` of them holds for every larger number.
 
-The theorem that was published says less about δ: ``concentrate``. It is what the accountant of concentrated DP
-uses.
+The theorem that was published says less about δ: ``concentrate``. It is what the accountant of concentrated
+DP uses.
 """
 
 import math
@@ -59,9 +61,9 @@ def dominate_shares(event: DiscreteGaussianShares, adjacency: Adjacency) -> tupl
     gap = _gap(rounding) + sum(_gap(event.scale**2 * k / (k + 1)) for k in range(1, event.shares))
     if not square > 2 * rounding or not gap * event.coordinates < 0.5:
         raise NotProved(
-            f"Shares of noise of scale {event.scale:g} are too small on a grid of whole numbers to be accounted "
-            f"for {event.shares} shares and {event.coordinates} coordinates. Take a finer grid, on which the "
-            "same noise has a larger scale."
+            f"Shares of noise of scale {event.scale:g} are too small on a grid of whole numbers to be "
+            f"accounted for {event.shares} shares and {event.coordinates} coordinates. Take a finer grid, "
+            "on which the same noise has a larger scale."
         )
     normal = gaussian_pair(distance / math.sqrt(square - rounding) * _ROUND_OFF)
     leak = -math.expm1(-max(event.coordinates * gap * _ROUND_OFF, _SMALLEST))
@@ -69,7 +71,9 @@ def dominate_shares(event: DiscreteGaussianShares, adjacency: Adjacency) -> tupl
 
 
 def concentrate(event: DiscreteGaussianShares, adjacency: Adjacency) -> float:
-    """ρ = ε²/2 of concentrated DP: ε = min(√(Δ²/nσ² + τd/2), Δ/(√n σ) + τ√d), τ = 10 Σ_{k<n} exp(−2π²σ² k/(k+1)).
+    """ρ = ε²/2 of concentrated DP.
+
+    ε = min(√(Δ²/nσ² + τd/2), Δ/(√n σ) + τ√d) with τ = 10 Σ_{k<n} exp(−2π²σ² k/(k+1)).
 
     Reference: Kairouz, Liu & Steinke 2021, Theorem 1 and Proposition 14, which needs σ ≥ ½.
     """
@@ -88,8 +92,9 @@ def concentrate(event: DiscreteGaussianShares, adjacency: Adjacency) -> float:
 def _distance(event: DiscreteGaussianShares, adjacency: Adjacency) -> float:
     if isinstance(adjacency, AddRemove):
         raise NotProved(
-            "Noise in shares has no guarantee under add-remove adjacency, because a unit that is absent adds no "
-            "share, and because it is seen who contributed. Account under zero-out or replace-one adjacency."
+            "Noise in shares has no guarantee under add-remove adjacency, because a unit that is absent "
+            "adds no share, and because it is seen who contributed. Account under zero-out or replace-one "
+            "adjacency."
         )
     return adjacency.contribution_distance * event.contribution
 

@@ -1,8 +1,8 @@
 """Federated training: rounds over clients, on an existing engine, with every round in a ledger.
 
 ``federate`` does it all in one process. ``FederatedApp`` is the same run as a pair of Flower apps, for a
-simulation on Ray and for servers and clients over TLS. ``privacy`` says who adds noise, ``sum_protocols`` how the
-server learns a sum, and ``observed_rounds`` what an adversary sees.
+simulation on Ray and for servers and clients over TLS. ``privacy`` says who adds noise, ``sum_protocols`` how
+the server learns a sum, and ``observed_rounds`` what an adversary sees.
 
 Names are loaded when they are first used, so that the import loads neither torch nor Flower.
 """

@@ -48,8 +48,8 @@ class FederatedApp:
     """A federated run: what server and clients agree on. The arguments are those of ``federate``, and:
 
     Args:
-        wait: how many seconds the server waits until all clients are connected. Then it begins with those that
-            are; the others count as dropped.
+        wait: how many seconds the server waits until all clients are connected. Then it begins with those
+            that are; the others count as dropped.
         deliver: a function that gets the result at the server, for runs that Flower starts.
     """
 
@@ -74,7 +74,7 @@ class FederatedApp:
         timeout: float | None = None,
         seed: int = 0,
         noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
-        wait: float = 60.0,
+        wait: float = 300.0,
         deliver: Callable[[Federated], None] | None = None,
     ) -> None:
         self._model = model
@@ -127,11 +127,11 @@ class FederatedApp:
         """The app of the clients. A node's ``partition-id`` is the number of its client."""
         app = ClientApp()
 
-        @app.train()  # type: ignore[untyped-decorator]
+        @app.train()
         def train(message: Message, context: Context) -> Message:
             return self._work.answer(message, context)
 
-        @app.query()  # type: ignore[untyped-decorator]
+        @app.query()
         def query(message: Message, context: Context) -> Message:
             return self._work.tell_number(message, context)
 
@@ -142,7 +142,7 @@ class FederatedApp:
         """The app of the server."""
         app = ServerApp()
 
-        @app.main()  # type: ignore[untyped-decorator]
+        @app.main()
         def main(grid: Grid, context: Context) -> None:
             del context
             result = self.run(grid)
@@ -191,6 +191,7 @@ class FederatedApp:
         interrupted = take_rounds(server, collector, terms, checkpoint, self._delta)
         model = server.load()
         model.eval()
+        caveats |= server.caveats
         lost = () if checkpoint is None else checkpoint.progress()[2].abandoned
         again = sum(stop - start for start, stop in lost)
         return Federated(
@@ -237,11 +238,7 @@ class FederatedApp:
 
 def _read_clients(clients: Sequence[object] | ClientData, population: int | None) -> tuple[ClientData, int]:
     """The data of a client by its number, and how many clients there are."""
-    if (
-        isinstance(clients, Mapping)
-        or isinstance(clients, str)
-        or not (callable(clients) or isinstance(clients, Sequence))
-    ):
+    if isinstance(clients, Mapping | str) or not (callable(clients) or isinstance(clients, Sequence)):
         raise InvalidArgument(
             f"'clients' must be a list with the data of each client, or a function of a client's number, got "
             f"{type(clients).__name__}. privet.federated.partition makes the list from one data set."
@@ -249,8 +246,8 @@ def _read_clients(clients: Sequence[object] | ClientData, population: int | None
     if isinstance(clients, Sequence):
         if not clients or population not in (None, len(clients)):
             raise InvalidArgument(
-                f"'clients' must have the data of {'at least one' if not clients else population} clients, got "
-                f"{len(clients)}. Leave out 'population' for a list."
+                f"'clients' must have the data of {'at least one' if not clients else population} clients, "
+                f"got {len(clients)}. Leave out 'population' for a list."
             )
         listed = clients
         return (lambda number: listed[number]), len(listed)
@@ -265,8 +262,8 @@ def _scale_weights(weights: Sequence[float], population: int) -> list[float]:
     """The weights over their largest: then a clipped update times its weight keeps the clip bound."""
     if len(weights) != population:
         raise InvalidArgument(
-            f"'weights' must have a number for each of the {population} clients, got {len(weights)}. Give public "
-            "numbers."
+            f"'weights' must have a number for each of the {population} clients, got {len(weights)}. Give "
+            "public numbers."
         )
     largest = max(float(positive("weights", weight)) for weight in weights)
     return [float(weight) / largest for weight in weights]

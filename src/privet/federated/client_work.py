@@ -1,4 +1,5 @@
-"""What one client does with an instruction: check it, train, clip, add its own noise, and answer the protocol.
+"""What one client does with an instruction: check it, train, clip, add its own noise, and answer the
+protocol.
 
 A client keeps four things between messages, in the context that Flower stores for it: where it is in a round,
 the state of the sum protocol, the weights until they are used, and in how many rounds it has given a vector.
@@ -7,11 +8,11 @@ which would be a second look at the data.
 """
 
 import copy
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import dataclass
+from typing import Any, final
 
-import numpy as np
 import torch
 from flwr.app import ConfigRecord, Context, Message
 from torch import Tensor, nn
@@ -24,7 +25,14 @@ from privet.federated.local_training import (
     require_examples,
     train_with_seed,
 )
-from privet.federated.messages import Instruction, Reply, read_instruction, write_number, write_reply
+from privet.federated.messages import (
+    Instruction,
+    Reply,
+    read_instruction,
+    read_weights,
+    write_number,
+    write_reply,
+)
 from privet.federated.model_layout import ModelLayout
 from privet.federated.sum_protocols import SumProtocol
 from privet.federated.terms import Terms
@@ -60,20 +68,16 @@ class _Memory:
     def recall(context: Context) -> "_Memory":
         """What the context has."""
         record = context.state.get(_MEMORY)
-        return _Memory(**dict(record)) if isinstance(record, ConfigRecord) else _Memory()  # type: ignore[arg-type]
+        if not isinstance(record, ConfigRecord):
+            return _Memory()
+        fields: dict[str, Any] = dict(record)
+        run, number, exchange, given = json.loads(fields["head"])
+        return _Memory(run, number, exchange, given, fields["state"], fields["weights"])
 
     def keep(self, context: Context) -> None:
         """Store it in the context."""
-        context.state[_MEMORY] = ConfigRecord(
-            {
-                "run": self.run,
-                "round": self.round,
-                "exchange": self.exchange,
-                "rounds_given": self.rounds_given,
-                "state": self.state,
-                "weights": self.weights,
-            }
-        )
+        head = json.dumps([self.run, self.round, self.exchange, self.rounds_given])
+        context.state[_MEMORY] = ConfigRecord({"head": head, "state": self.state, "weights": self.weights})
 
 
 @final
@@ -126,35 +130,28 @@ class ClientWork:
     def answer(self, message: Message, context: Context) -> Message:
         """Answer an instruction. A refusal is an answer too."""
         client, instruction = find_number(context), read_instruction(message)
+        content, refusal = b"", ""
+        try:
+            content = self._take_part(client, instruction, context)
+        except PrivetError as refused:
+            refusal = str(refused)
         reply = Reply(
             run=instruction.run,
             round=instruction.round,
             exchange=instruction.exchange,
             client=client,
-            message=b"",
+            message=content,
+            refusal=refusal,
         )
-        try:
-            content = self._take_part(client, instruction, context)
-        except PrivetError as refusal:
-            return write_reply(replace(reply, refusal=str(refusal)), message)
-        return write_reply(replace(reply, message=content), message)
+        return write_reply(reply, message)
 
     def _take_part(self, client: int, instruction: Instruction, context: Context) -> bytes:
+        """Answer the protocol. What the client remembers is stored in any case: it does not answer twice."""
         memory = _Memory.recall(context)
         _require_next(instruction, memory)
-        if instruction.exchange == 0:
-            state, weights = b"", _to_bytes(instruction.weights)
-        else:
-            state, weights = memory.state, memory.weights
-        memory = replace(
-            memory,
-            run=instruction.run,
-            round=instruction.round,
-            exchange=instruction.exchange,
-            state=state,
-            weights=weights,
-        )
-        memory.keep(context)  # before the work: an instruction that fails is not answered again
+        is_first = instruction.exchange == 0
+        state = b"" if is_first else memory.state
+        weights = (instruction.weights or b"") if is_first else memory.weights
         given = False
 
         def make_vector() -> Numbers:
@@ -168,13 +165,22 @@ class ClientWork:
                     f"This client has taken part in all {self._terms.rounds} rounds of its plan. End the run."
                 )
             given = True
-            replace(memory, rounds_given=memory.rounds_given + 1, weights=b"").keep(context)
-            return self._make_vector(client, instruction, _from_bytes(weights))
+            return self._make_vector(client, instruction, read_weights(weights))
 
-        content, state = self._protocol.answer(
-            client=client, message=instruction.message, state=state, vector=make_vector
-        )
-        replace(_Memory.recall(context), state=state).keep(context)
+        content = b""
+        try:
+            content, state = self._protocol.answer(
+                client=client, message=instruction.message, state=state, vector=make_vector
+            )
+        finally:
+            _Memory(
+                instruction.run,
+                instruction.round,
+                instruction.exchange,
+                memory.rounds_given + given,
+                state,
+                b"" if given else weights,
+            ).keep(context)
         return content
 
     def _make_vector(self, client: int, instruction: Instruction, before: Tensor) -> Numbers:
@@ -205,7 +211,7 @@ class ClientWork:
         return numbers
 
     def _clip(self, update: Tensor, bound: float) -> Tensor:
-        """The update within the bound, with a last number for the adaptive clip: ½ if it was within, or −½."""
+        """The update within the bound, and for the adaptive clip a last number: ½ if it was within, or −½."""
         clip: Clip | None = self._terms.clip
         squared = update.square().sum()
         if not bool(torch.isfinite(squared)):
@@ -231,7 +237,8 @@ def find_number(context: Context) -> int:
     number = context.node_config.get("partition-id")
     if isinstance(number, bool) or not isinstance(number, int):
         raise Unreadable(
-            "A node must have the number of its client, and has not. Start it with --node-config 'partition-id=0'."
+            "A node must have the number of its client, and has not. Start it with --node-config "
+            "'partition-id=0'."
         )
     return whole("partition-id", number, least=0)
 
@@ -244,16 +251,8 @@ def _require_next(instruction: Instruction, memory: _Memory) -> None:
         fits = instruction.exchange == 0 and (not same_run or instruction.round > memory.round)
     if not fits:
         raise InvalidArgument(
-            f"Exchange {instruction.exchange} of round {instruction.round} is not the next one for this client. "
-            "Ask each client once."
+            f"Exchange {instruction.exchange} of round {instruction.round} is not the next one for this "
+            "client. Ask each client once."
         )
     if instruction.exchange == 0 and instruction.weights is None:
         raise Unreadable("The first instruction of a round must have the weights, and has not. Send them.")
-
-
-def _to_bytes(weights: Tensor | None) -> bytes:
-    return b"" if weights is None else weights.numpy().tobytes()
-
-
-def _from_bytes(weights: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(weights, dtype=np.float32).copy())

@@ -1,4 +1,4 @@
-"""A federated run as a plan that a checkpoint keeps: its terms, and everything else that must stay the same."""
+"""A federated run as a plan that a checkpoint keeps: its terms, and what else must stay the same."""
 
 import json
 from typing import Any, final

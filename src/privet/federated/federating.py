@@ -44,9 +44,9 @@ def federate(
 ) -> Federated:
     """Train a model over clients that keep their data, with the least noise for (ε, δ).
 
-    *Guarantee*: with ``CentralNoise``, the default, the models of all rounds are (ε, δ)-differentially private
-    for a client with all of its data. With ``LocalNoise`` and ``DistributedNoise`` this holds against the server
-    too. ``NoNoise`` proves nothing.
+    *Guarantee*: with ``CentralNoise``, the default, the models of all rounds are (ε, δ)-differentially
+    private for a client with all of its data. With ``LocalNoise`` and ``DistributedNoise`` this holds against
+    the server too. ``NoNoise`` proves nothing.
 
     *Leaks*: the history, and with ``CentralNoise`` what the sum protocol shows the server. An update is not
     private by itself: without noise, and without a protocol that hides it, the server reads it.
@@ -55,8 +55,8 @@ def federate(
 
     Args:
         model: the model, which is trained in place.
-        clients: the data of each client, as for ``privet.train``; or a function of a client's number, which is
-            called where the client runs.
+        clients: the data of each client, as for ``privet.train``; or a function of a client's number, which
+            is called where the client runs.
         rounds: the number of rounds.
         epsilon: the ε that the whole run must not exceed; left out with ``NoNoise``.
         delta: the δ of ``epsilon``; below 1/(10 · number of clients).
@@ -71,12 +71,12 @@ def federate(
         weights: public weights of the clients, such as the size of their regions. They must not come from the
             data. The default weighs all alike.
         observers: adversaries who see the rounds.
-        watch: a function that gets the model after each round and returns a number for the history. It must use
-            public data only.
+        watch: a function that gets the model after each round and returns a number for the history. It must
+            use public data only.
         checkpoint: a folder. A run that was ended or killed resumes from there.
         timeout: how many seconds to wait for the answers of clients; None waits for all.
-        seed: the public seed of the order of examples. The same seed gives the same weights wherever the run is,
-            apart from noise and cohorts.
+        seed: the public seed of the order of examples. The same seed gives the same weights wherever the run
+            is, apart from noise and cohorts.
         noise: the source of cohorts and noise. ``SeededNoise`` is for tests only.
         grid: a grid of Flower; the default runs all clients in this process.
 

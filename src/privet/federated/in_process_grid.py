@@ -1,4 +1,4 @@
-"""A grid of Flower in one process: each message is answered at once, by a function call. No Ray, no sockets."""
+"""A grid of Flower in one process: a message is answered at once, by a function call. No Ray, no sockets."""
 
 from collections.abc import Iterable
 from logging import Logger, getLogger
@@ -96,7 +96,7 @@ class InProcessGrid(Grid):
 
 
 def _set_identity() -> None:
-    """Give this process the identity of a server, without which Flower makes no message, unless it has one."""
+    """Give this process the identity of a server if it has none. Flower makes no message without one."""
     try:
         _ = TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id
     except RuntimeError:

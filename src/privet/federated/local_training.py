@@ -1,8 +1,8 @@
 """What a client does with the model that it was sent: some steps on its own data.
 
 The steps are written out here: torch.optim imports for seconds, and a client of Flower is a new process for
-every message. The order of the examples, and a dropout, come from a public seed, the round and the client, so the same run
-gives the same weights in one process and on many machines.
+every message. The order of the examples, and a dropout, come from a public seed, the round and the client, so
+the same run gives the same weights in one process and on many machines.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,14 @@ from privet.training.loop.losses import TorchLoss, as_per_example_loss, find_log
 from privet.training.loop.model_calls import call_model
 from privet.training.sampling.examples import Examples
 
-__all__ = ["FedAvg", "FedSGD", "LocalObjective", "LocalTraining"]
+__all__ = [
+    "FedAvg",
+    "FedSGD",
+    "LocalObjective",
+    "LocalTraining",
+    "require_examples",
+    "train_with_seed",
+]
 
 
 @final
@@ -98,16 +105,17 @@ class FedAvg(LocalTraining):
         for batch in self._batches(len(objective), generator):
             gradients = _compute_gradients(objective.mean_loss(model, batch), trainable)
             with torch.no_grad():
-                for number, (parameter, gradient) in enumerate(zip(trainable, gradients, strict=True)):
+                for number, parameter in enumerate(trainable):
+                    step = gradients[number]
                     if self.proximal:
-                        gradient = gradient + self.proximal * (parameter - before[number])
+                        step = step + self.proximal * (parameter - before[number])
                     if self.momentum:
-                        gradient = velocities[number].mul_(self.momentum).add_(gradient)
-                    parameter.sub_(gradient, alpha=self.learning_rate)
+                        step = velocities[number].mul_(self.momentum).add_(step)
+                    parameter.sub_(step, alpha=self.learning_rate)
 
     def _batches(self, count: int, generator: np.random.Generator) -> Iterator[Tensor]:
         for _ in range(self.epochs):
-            yield from torch.from_numpy(generator.permutation(count)).split(self.batch_size)
+            yield from torch.split(torch.from_numpy(generator.permutation(count)), self.batch_size)
 
 
 @final
@@ -140,9 +148,12 @@ def _compute_gradients(loss: Tensor, trainable: list[nn.Parameter]) -> tuple[Ten
 def train_with_seed(training: Callable[[np.random.Generator], None], seed: tuple[int, ...]) -> None:
     """Run this with torch's random numbers, and a generator, that follow from the seed. Then restore them."""
     sequence = np.random.SeedSequence(seed)
-    with torch.random.fork_rng(devices=()):
-        torch.random.default_generator.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+    try:
         training(np.random.default_rng(sequence))
+    finally:
+        torch.set_rng_state(before)
 
 
 def require_examples(objective: LocalObjective) -> LocalObjective:

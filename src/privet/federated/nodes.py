@@ -41,8 +41,8 @@ def connect_clients(grid: Grid, population: int, wait: float) -> dict[int, int]:
         time.sleep(_BETWEEN_ASKS)
     if not nodes:
         raise InvalidArgument(
-            f"At least one of the {population} clients must be connected, and none was after {wait:g} s. Start the "
-            "nodes with --node-config 'partition-id=…'."
+            f"At least one of the {population} clients must be connected, and none was after {wait:g} s. "
+            "Start the nodes with --node-config 'partition-id=…'."
         )
     warnings.warn(
         f"{population - len(nodes)} of {population} clients are not connected and count as dropped.",

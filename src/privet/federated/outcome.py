@@ -21,11 +21,11 @@ __all__ = ["Federated"]
 class Federated:
     """A model that was trained over clients, with what is known about the run.
 
-    ``model`` is the given model, now in evaluation mode. ``ledger`` covers the models of all rounds; under local
-    noise, what the client that took part most often has sent; None if nobody added noise. ``history`` has a
-    record for each round. ``interrupted`` says that somebody ended the run early. ``client_ledgers`` has what each
-    client has spent under local noise. ``rounds_cut`` is the number of rounds that were not run, because rounds
-    that a crash lost had used up their cost.
+    ``model`` is the given model, now in evaluation mode. ``ledger`` covers the models of all rounds; under
+    local noise, what the client that took part most often has sent; None if nobody added noise. ``history``
+    has a record for each round. ``interrupted`` says that somebody ended the run early. ``client_ledgers``
+    has what each client has spent under local noise. ``rounds_cut`` is the number of rounds that were not
+    run, because rounds that a crash lost had used up their cost.
     """
 
     model: nn.Module

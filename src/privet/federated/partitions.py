@@ -35,8 +35,8 @@ def partition_by_label(
     """Split columns so that each client has its own shares of the labels, which are the last column.
 
     The shares of each label over the clients are drawn from a Dirichlet distribution. A small
-    ``concentration``, such as 0.1, gives most clients few labels; a large one gives equal parts. A client that
-    gets nothing takes one row from the largest part.
+    ``concentration``, such as 0.1, gives most clients few labels; a large one gives equal parts. A client
+    that gets nothing takes one row from the largest part.
 
     Reference: Hsu, Qi & Brown 2019.
 
@@ -66,8 +66,8 @@ def _read_columns(columns: Sequence[ArrayLike], clients: int) -> list[NDArray[np
     arrays = [np.asarray(column) for column in columns]
     if not arrays or any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
         raise InvalidArgument(
-            "'columns' must be arrays of one length, got other lengths. Give inputs and labels: partition(x, y, "
-            "clients=10, generator=…)."
+            "'columns' must be arrays of one length, got other lengths. Give inputs and labels: partition(x, "
+            "y, clients=10, generator=…)."
         )
     if whole("clients", clients) > len(arrays[0]):
         raise InvalidArgument(

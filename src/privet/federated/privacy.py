@@ -1,7 +1,7 @@
 """Who adds noise in a federated run, and what that proves: the server, each client alone, or nobody.
 
-A rule is a frozen value of public parameters. ``settle`` turns it into the terms of a run: the noise for (ε, δ),
-the clip, and the ledger of any number of rounds. The noise of clients who add it together is that of a
+A rule is a frozen value of public parameters. ``settle`` turns it into the terms of a run: the noise for (ε,
+δ), the clip, and the ledger of any number of rounds. The noise of clients who add it together is that of a
 ``NoisySumProtocol``.
 """
 
@@ -53,23 +53,23 @@ class CentralNoise(FederatedPrivacy):
     """The server clips and adds noise to each sum: client-level differential privacy of every model.
 
     *Guarantee*: all models of the run together are (ε, δ)-differentially private for a client and all of its
-    data, under ``adjacency``. *Leaks*: the server itself sees what the sum protocol shows it, without noise. The
-    cohorts must stay secret if the sampling amplifies.
+    data, under ``adjacency``. *Leaks*: the server itself sees what the sum protocol shows it, without noise.
+    The cohorts must stay secret if the sampling amplifies.
 
     Args:
         clip: the clipping rule for whole updates; a number C means ``Flat(C)``. The default is
             ``Adaptive(0.5)``, which follows the median norm and pays for that.
         sampling: which clients are in a round. The default draws Poisson cohorts of 100 clients on average,
-            or all clients if there are no more. ``FixedSizeSampling`` and ``ShuffledSampling`` are accounted as
-            what they are.
+            or all clients if there are no more. ``FixedSizeSampling`` and ``ShuffledSampling`` are accounted
+            as what they are.
         adjacency: which groups of clients are neighbours. The default is ``ZeroOut``: one client contributes
             nothing, and the number of clients is public, as it is to a server that knows its clients.
         correlation: how the noise of different rounds is correlated. It needs sampling that limits how often,
             and at what distance, a client takes part.
         size_is_public: whether the number of clients was known before; for add-remove adjacency.
 
-    Reference: McMahan, Ramage, Talwar & Zhang 2018; Andrew et al. 2021 for the adaptive clip; Kairouz et al. 2021
-    (DP-FTRL) for correlated noise.
+    Reference: McMahan, Ramage, Talwar & Zhang 2018; Andrew et al. 2021 for the adaptive clip; Kairouz et al.
+        2021 (DP-FTRL) for correlated noise.
     """
 
     clip: Clip | float | None = None
@@ -110,12 +110,13 @@ class CentralNoise(FederatedPrivacy):
 @final
 @dataclass(frozen=True, kw_only=True)
 class LocalNoise(FederatedPrivacy):
-    """Each client clips its update and adds Gaussian noise before it sends it: the server need not be trusted.
+    """Each client clips its update and adds Gaussian noise before it sends it: the server need not be
+    trusted.
 
     *Guarantee*: everything that a client sends in the run is (ε, δ)-differentially private for that client's
     data as a whole, replaced by any other data, whoever sees the messages and whatever the server asks. A
-    client takes part in no more than the planned number of rounds, and counts them itself. *Leaks*: which client
-    takes part, and when.
+    client takes part in no more than the planned number of rounds, and counts them itself. *Leaks*: which
+    client takes part, and when.
 
     Args:
         clip: the fixed clipping rule; a number C means ``Flat(C)``.
@@ -133,8 +134,8 @@ class LocalNoise(FederatedPrivacy):
         clip = _whole_update_clip(self.clip)
         if isinstance(clip, Adaptive):
             raise NotProved(
-                "Local noise is proved for a fixed clip bound, and an adaptive one would come from the server. "
-                "Give a fixed clip: clip=1.0."
+                "Local noise is proved for a fixed clip bound, and an adaptive one would come from the "
+                "server. Give a fixed clip: clip=1.0."
             )
         target = _require_target(size)
         plan = TrainingPlan.calibrated(
@@ -173,8 +174,8 @@ class DistributedNoise(FederatedPrivacy):
     def settle(self, size: RunSize, protocol: SumProtocol) -> Terms:
         if not isinstance(protocol, NoisySumProtocol):
             raise InvalidArgument(
-                f"'sums' must be a protocol with noise for DistributedNoise, got {type(protocol).__name__}. Give "
-                "a NoisySumProtocol, or use CentralNoise."
+                f"'sums' must be a protocol with noise for DistributedNoise, got {type(protocol).__name__}. "
+                "Give a NoisySumProtocol, or use CentralNoise."
             )
         if self.least_contributors > size.population:
             raise InvalidArgument(
@@ -257,6 +258,6 @@ def _require_target(size: RunSize) -> EpsilonTarget:
 def _refuse_noisy(protocol: SumProtocol, rule: str) -> None:
     if isinstance(protocol, NoisySumProtocol):
         raise InvalidArgument(
-            f"'sums' must be a protocol without noise for {rule}, got {type(protocol).__name__}, whose clients "
-            "add it. Use DistributedNoise with it."
+            f"'sums' must be a protocol without noise for {rule}, got {type(protocol).__name__}, whose "
+            "clients add it. Use DistributedNoise with it."
         )

@@ -1,7 +1,8 @@
 """The loop over rounds, with its checkpoint, its progress bar and its interruption.
 
 A round is reserved in the journal before anything is asked of clients. Its new weights are on disk before
-anybody sees them. So a server that is killed at any point has written down every round that it may have spent.
+anybody sees them. So a server that is killed at any point has written down every round that it may have
+spent.
 """
 
 import time

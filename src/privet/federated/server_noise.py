@@ -17,10 +17,11 @@ __all__ = ["ServerNoise"]
 
 @final
 class ServerNoise:
-    """Turns sums into noisy means, and follows the clip bound. Under terms without central noise it adds none.
+    """Turns sums into noisy means, and follows the clip bound. Under terms without central noise it adds
+    none.
 
-    ``bound`` is the clip bound of the next round, None for none. ``extra_numbers`` is how many numbers a vector
-    has after the update.
+    ``bound`` is the clip bound of the next round, None for none. ``extra_numbers`` is how many numbers a
+    vector has after the update.
     """
 
     def __init__(self, terms: Terms, size: int, source: NoiseSource) -> None:
@@ -66,7 +67,8 @@ class ServerNoise:
 
     def _adapt(self, clip: Adaptive, count: float) -> None:
         """The rule of the next round, from the noisy count of updates within the bound."""
-        assert self._plan is not None and self._plan.adaptive is not None
+        assert self._plan is not None
+        assert self._plan.adaptive is not None
         noisy = torch.tensor([count])  # a multiple of ½, exact in float32
         add_gaussian_(noisy, self._plan.adaptive.count_deviation, self._source)
         self._clip = clip.adapt(float(noisy[0]) / self._plan.expected_lot + 0.5)

@@ -41,7 +41,8 @@ class Terms(ABC):
 
     ``plan`` is the plan that is accounted, where there is one. ``clip`` is the rule of the first round.
     ``local_deviation`` is the standard deviation of the noise that each client adds by itself.
-    ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server says.
+    ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server
+    says.
     """
 
     plan: TrainingPlan | None = None
@@ -65,7 +66,7 @@ class Terms(ABC):
     def ledger(
         self, rounds: int, *, lost: LostRounds = (), caveats: frozenset[Caveat] = _NO_CAVEATS
     ) -> Ledger | None:
-        """What these rounds have spent, with those that ran again after a crash; None if nothing is proved."""
+        """What these rounds have spent, with those that ran again after a crash; None if it is unbounded."""
 
     def final_ledger(
         self, rounds: int, times_asked: Tensor, lost: LostRounds, caveats: frozenset[Caveat]
@@ -129,7 +130,7 @@ class LocalTerms(Terms):
     def client_ledgers(
         self, times_asked: Tensor, again: int, caveats: frozenset[Caveat]
     ) -> dict[int, Ledger]:
-        """The ledger of each client. A round that a crash lost counts for all, because nobody knows its cohort."""
+        """The ledger of each client. A round that a crash lost counts for all: its cohort is not known."""
         ledgers = {times: self._client_ledger(times, again, caveats) for times in set(times_asked.tolist())}
         return {client: ledgers[times] for client, times in enumerate(times_asked.tolist())}
 
@@ -190,7 +191,8 @@ def _count(lost: LostRounds) -> int:
 
 
 def name_rounds(ledger: Ledger, rounds: int) -> Ledger:
-    """The same ledger with an entry for each of these rounds, where rounds cost the same each and independently.
+    """The same ledger with an entry for each of these rounds, where rounds cost the same each and
+    independently.
 
     Elsewhere, as with correlated noise, one entry covers all rounds.
     """

@@ -11,7 +11,7 @@ from privet.arguments import open_fraction, positive, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.events import DiscreteGaussianShares
-from privet.federated.sums.encoding import Encoding, check_vector
+from privet.federated.sums.encoding import WordEncoding, check_vector
 from privet.federated.sums.masks import Words, word_type
 from privet.federated.sums.rotation import PublicRotation, padded_size
 from privet.mechanisms.sampling import discrete_gaussian
@@ -30,19 +30,19 @@ Integers = NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class DistributedGaussian(Encoding):
+class DistributedGaussian(WordEncoding):
     """Vectors clipped to ``clip``, rotated, rounded to multiples of ``granularity``, with a share of noise.
 
-    A share is a discrete Gaussian of standard deviation noise_multiplier · clip / √shares on each number, so
-    that ``shares`` of them make up Gaussian noise of noise_multiplier · clip. ``shares`` is the smallest
-    number of honest clients that a sum is opened over: ``threat.plan(cohort).together``. What colluding
-    clients add is known to them, and what dropped clients would have added is missing.
+    A share is a discrete Gaussian of standard deviation noise_multiplier · clip / √shares on each number,
+    so that ``shares`` of them make up Gaussian noise of noise_multiplier · clip. ``shares`` is the smallest
+    number of honest clients that a sum is opened over, such as ``threat.plan(cohort).together``: what
+    colluding clients add is known to them, and what dropped clients would have added is missing. Clients
+    refuse a cohort for which the protocol guarantees fewer.
 
-    Guarantee: a client's rounded vector has an ℓ₂ norm of at most Δ (``contribution``), which is checked after
-    the rounding, on whole numbers. A sum over s honest clients is the event ``DiscreteGaussianShares(scale, s,
-    contribution, coordinates)``, under zero-out or replace-one adjacency of clients; ``describe_noise`` gives
-    it with the s that the protocol guarantees. Sampling is exact. The rotation comes before, the reduction
-    modulo 2^bits and all of the decoding after, so they cost nothing.
+    Guarantee: a client's rounded vector has an ℓ₂ norm of at most Δ (``contribution``), which is checked
+    after the rounding, on whole numbers. A sum is the event ``DiscreteGaussianShares(scale, shares,
+    contribution, coordinates)``, under zero-out or replace-one adjacency of clients. Sampling is exact. The
+    rotation comes before, the reduction modulo 2^bits and all of the decoding after, so they cost nothing.
 
     Adversary: whoever learns the sum, with all of the protocol's randomness but the honest clients' own.
 
@@ -54,8 +54,8 @@ class DistributedGaussian(Encoding):
     n·granularity with probability 1 − 2 exp(−k²/2), over N rotated numbers and the signs.
 
     Reference: Kairouz, Liu & Steinke 2021, Algorithms 1 and 2 (conditional randomised rounding, with the
-    probability β = exp(−½) to draw again). Deviation: after 200 draws a vector is rounded towards 0, whose norm
-    is smaller. The proof of the noise is that of ``privet.accounting.noise_shares``.
+    probability β = exp(−½) to draw again). Deviation: after 200 draws a vector is rounded towards 0, whose
+    norm is smaller. The proof of the noise is that of ``privet.accounting.noise_shares``.
     """
 
     clip: float
@@ -86,7 +86,7 @@ class DistributedGaussian(Encoding):
         seed: int = 0,
         source: NoiseSource | None = None,
     ) -> "DistributedGaussian":
-        """The finest grid on which a sum of ``clients`` wraps around with a probability of at most ``wrapping``.
+        """The finest grid on which a sum of ``clients`` wraps around with a probability below ``wrapping``.
 
         >>> fitted = DistributedGaussian.fit(
         ...     clip=1.0, noise_multiplier=1.0, clients=100, shares=50, length=3_000, bits=16
@@ -138,8 +138,8 @@ class DistributedGaussian(Encoding):
     def check_cohort(self, clients: int, length: int) -> None:
         if (self.clip / self.granularity + math.sqrt(padded_size(length))) ** 2 > _LARGEST_SQUARE:
             raise InvalidArgument(
-                f"'granularity' = {self.granularity:g} is too fine for vectors of norm {self.clip:g}. Take it "
-                "from DistributedGaussian.fit."
+                f"'granularity' = {self.granularity:g} is too fine for vectors of norm {self.clip:g}. "
+                "Take it from DistributedGaussian.fit."
             )
         reach = _reach(
             clip=self.clip,
@@ -194,9 +194,13 @@ class DistributedGaussian(Encoding):
         tails = 2 * padded_size(length) * contributors / (_RARE * (1 - _RETRY))
         return contributors * self.granularity * math.sqrt(0.5 * math.log(tails))
 
-    def describe_noise(self, honest: int, length: int) -> DiscreteGaussianShares:
-        """The event of a sum over so many honest clients."""
-        return DiscreteGaussianShares(self.scale, honest, self.contribution(length), padded_size(length))
+    @property
+    def least_honest(self) -> int:
+        return self.shares
+
+    def describe_noise(self, length: int) -> DiscreteGaussianShares:
+        """The event of one sum."""
+        return DiscreteGaussianShares(self.scale, self.shares, self.contribution(length), padded_size(length))
 
     @property
     def caveats(self) -> frozenset[Caveat]:

@@ -15,10 +15,10 @@ from privet.federated.sum_protocols import MessageRefused
 from privet.federated.sums.masks import Words, word_type
 from privet.views import Numbers
 
-__all__ = ["Encoding", "FixedPoint", "check_vector"]
+__all__ = ["FixedPoint", "WordEncoding", "check_vector", "require_honest"]
 
 
-class Encoding(ABC):
+class WordEncoding(ABC):
     """How a client's numbers become words, and a sum of words becomes numbers again."""
 
     bits: int
@@ -43,9 +43,15 @@ class Encoding(ABC):
     def bound_error(self, contributors: int, length: int) -> float:
         """How far a decoded number may be from the sum of what was encoded."""
 
-    def describe_noise(self, honest: int, length: int) -> Event | None:
-        """What the noise of so many honest contributors proves for one client; None without noise."""
-        del honest, length
+    @property
+    def least_honest(self) -> int:
+        """How many honest clients a sum must be over. A protocol that does not guarantee it is refused."""
+        return 0
+
+    def describe_noise(self, length: int) -> Event | None:
+        """What the noise of ``least_honest`` contributors proves for one client; None without noise."""
+        del length
+        return None
 
     @property
     def caveats(self) -> frozenset[Caveat]:
@@ -55,7 +61,7 @@ class Encoding(ABC):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FixedPoint(Encoding):
+class FixedPoint(WordEncoding):
     """Multiples of 2^−fraction_bits, each of absolute value at most ``largest``, modulo 2^bits.
 
     Guarantee: for n clients with n · largest · 2^fraction_bits < 2^(bits−1) the sum is the exact sum of the
@@ -128,12 +134,22 @@ def check_vector(vector: Numbers, length: int) -> Numbers:
     numbers = np.asarray(vector, dtype=np.float64)
     if numbers.shape != (length,):
         raise MessageRefused(
-            f"A vector to be summed must have {length} numbers, and has another shape. Send all parameters of "
-            "the model of this round."
+            f"A vector to be summed must have {length} numbers, and has another shape. Send all "
+            "parameters of the model of this round."
         )
     if not np.isfinite(numbers).all():
         raise MessageRefused(
-            "A vector to be summed must be finite, and has NaN or infinity in it. Lower the learning rate, or "
-            "leave this round out."
+            "A vector to be summed must be finite, and has NaN or infinity in it. Lower the learning "
+            "rate, or leave this round out."
         )
     return numbers
+
+
+def require_honest(together: int, least_honest: int) -> None:
+    """Refuse a protocol that may open a sum with less noise than is planned."""
+    if together < least_honest:
+        raise InvalidArgument(
+            f"The noise is planned for sums over {least_honest} honest clients or more, and for this "
+            f"cohort the protocol guarantees {together}. Invite more clients, or plan the noise for fewer "
+            "shares."
+        )

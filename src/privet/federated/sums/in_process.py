@@ -1,4 +1,4 @@
-"""All parties of a sum in one process: for examples, tests and measurements. A grid does the same over a net."""
+"""All parties of a sum in one process: for examples, tests and measurements."""
 
 from collections.abc import Collection, Mapping, MutableMapping
 
@@ -24,7 +24,7 @@ def sum_in_process(
     ``leaving`` says which clients are gone from which exchange on, counted from 0. ``states`` keeps what the
     clients remember from round to round. A client that refuses a message is gone for the round.
 
-    >>> from privet.federated.sums import PlainSum
+    >>> from privet.federated.plain_sum import PlainSum
     >>> sum_in_process(PlainSum(), {0: [1.0, 2.0], 1: [3.0, 4.0]}).total
     array([4., 6.])
     """

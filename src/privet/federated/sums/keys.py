@@ -1,8 +1,8 @@
 """Who is who, and keys for two: long-term identities that sign, and keys of one round that two clients share.
 
-Identities are Ed25519 keys that every client knows beforehand; that the list is right is assumed (a public-key
-infrastructure). Keys of a round are X25519 keys, drawn afresh and signed; what two of them have in common goes
-through HKDF-SHA256, with the round in its salt, and so never serves twice.
+Identities are Ed25519 keys that every client knows beforehand; that the list is right is assumed (a
+public-key infrastructure). Keys of a round are X25519 keys, drawn afresh and signed; what two of them have
+in common goes through HKDF-SHA256, with the round in its salt, and so never serves twice.
 """
 
 import hashlib
@@ -79,8 +79,8 @@ class Identities:
         """The client's signature."""
         if client not in self.private:
             raise MessageRefused(
-                f"There is no private key of client {client} here, so it cannot sign. Give the client its own "
-                "identity."
+                f"There is no private key of client {client} here, so it cannot sign. Give the client its "
+                "own identity."
             )
         return Ed25519PrivateKey.from_private_bytes(self.private[client]).sign(statement)
 
@@ -123,7 +123,7 @@ def agree(private: bytes, public: bytes, *, purpose: bytes, salt: bytes, size: i
 @final
 @dataclass(frozen=True, repr=False)
 class PairKeys:
-    """What client ``own`` and one neighbour share in one round: a key for each direction, and one for tags."""
+    """What two clients share in one round: a key for each direction, and one for tags."""
 
     own: int
     other: int
@@ -139,7 +139,8 @@ class PairKeys:
             return AESGCM(self._sealing_key(self.other, self.own)).decrypt(_NONCE, sealed, None)
         except InvalidTag:
             raise MessageRefused(
-                f"What client {self.other} sealed cannot be opened, so it was changed on its way. Leave it out."
+                f"What client {self.other} sealed cannot be opened, so it was changed on its way. Leave "
+                "it out."
             ) from None
 
     def tag(self) -> bytes:

@@ -37,7 +37,8 @@ def read_words(octets: bytes, *, bits: int, size: int) -> Words:
     kind = word_type(bits)
     if len(octets) != size * kind.itemsize:
         raise MessageRefused(
-            f"A vector must have {size} words of {bits} bits, and has another length. Send what was asked for."
+            f"A vector must have {size} words of {bits} bits, and has another length. Send what was asked "
+            "for."
         )
     return np.frombuffer(octets, dtype=kind)
 

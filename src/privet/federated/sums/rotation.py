@@ -1,7 +1,7 @@
 """A public random rotation: no number of a rotated vector is much larger than the others.
 
-x becomes H D x/√n, with H the Hadamard matrix of ±1 and D random signs, so each number of it is sub-Gaussian with
-variance ‖x‖²/n, whatever x is. Lengths are filled up with zeros to a power of two.
+x becomes H D x/√n, with H the Hadamard matrix of ±1 and D random signs, so each number of it is
+sub-Gaussian with variance ‖x‖²/n, whatever x is. Lengths are filled up with zeros to a power of two.
 """
 
 import numpy as np
@@ -43,4 +43,5 @@ def _multiply_hadamard(vector: Numbers) -> Numbers:
         pairs = vector.reshape(-1, 2, half)
         vector = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).ravel()
         half *= 2
-    return vector / np.sqrt(size)
+    turned: Numbers = vector / np.sqrt(size)
+    return turned

@@ -1,18 +1,19 @@
 """Secure aggregation: the server learns the sum, and no single vector."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from privet.arguments import whole
 from privet.errors import InvalidArgument
-from privet.federated.sum_protocols import Messages, SumProtocol, SumResult
-from privet.federated.sums.encoding import Encoding
+from privet.federated.sum_protocols import Messages, SumResult
+from privet.federated.sums.encoding import WordEncoding, require_honest
 from privet.federated.sums.keys import Identities
 from privet.federated.sums.secure_client import SecureClient
 from privet.federated.sums.secure_rounds import plan_graph
 from privet.federated.sums.secure_server import SecureRound
 from privet.federated.sums.threats import ServerThreat
+from privet.federated.sums.word_sums import WordSum
 from privet.views import Numbers
 
 __all__ = ["SecureSum"]
@@ -20,7 +21,7 @@ __all__ = ["SecureSum"]
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SecureSum(SumProtocol):
+class SecureSum(WordSum):
     """The sum of all vectors, by masks that cancel in it.
 
     Client i sends x_i + F(b_i) + Σ_{i<j} F(s_ij) − Σ_{j<i} F(s_ij) modulo 2^bits: F is the key stream of AES,
@@ -29,9 +30,9 @@ class SecureSum(SumProtocol):
     after it dealt its shares they open the key, so that its masks are taken out of the others' vectors. Both
     together would open x_i, so no neighbour ever gives both.
 
-    Guarantee: that of the ``threat``: ``HonestServer`` or ``MaliciousServer``. The sum is exact modulo 2^bits.
-    Dropouts at any moment are survived up to ``threat.dropouts``; beyond that the round fails and nothing is
-    opened.
+    Guarantee: that of the ``threat``: ``HonestServer`` or ``MaliciousServer``. The sum is exact modulo
+    2^bits. Dropouts at any moment are survived up to ``threat.dropouts``; beyond that the round fails and
+    nothing is opened.
 
     Adversary: the server and the colluding clients see all messages, and know all of the protocol. They want
     a single vector, or a sum over few clients.
@@ -49,7 +50,7 @@ class SecureSum(SumProtocol):
     """
 
     identities: Identities
-    encoding: Encoding
+    encoding: WordEncoding
     threat: ServerThreat
     least_clients: int
 
@@ -58,7 +59,9 @@ class SecureSum(SumProtocol):
         plan_graph(self.threat, self.least_clients)
 
     @staticmethod
-    def for_one_process(clients: Iterable[int], *, encoding: Encoding, threat: ServerThreat) -> "SecureSum":
+    def for_one_process(
+        clients: Iterable[int], *, encoding: WordEncoding, threat: ServerThreat
+    ) -> "SecureSum":
         """Everybody in one process, with new identities, and cohorts from 3 clients on: for simulations.
 
         Where parties are apart, each is given its own part of the identities instead (``Identities.only``).
@@ -71,6 +74,9 @@ class SecureSum(SumProtocol):
     def threat_model(self) -> str:
         return self.threat.description
 
+    def with_encoding(self, encoding: WordEncoding) -> "SecureSum":
+        return replace(self, encoding=encoding)
+
     def serve(
         self, *, round_number: int, clients: Sequence[int], length: int
     ) -> Generator[Messages, Messages, SumResult]:
@@ -79,8 +85,8 @@ class SecureSum(SumProtocol):
         strangers = [client for client in clients if client not in self.identities.public]
         if strangers or len(set(clients)) < len(clients):
             raise InvalidArgument(
-                "'clients' must be different clients with an identity, and one is missing or stands twice. Add "
-                "its public key to the identities."
+                "'clients' must be different clients with an identity, and one is missing or stands "
+                "twice. Add its public key to the identities."
             )
         if len(clients) < self.least_clients:
             raise InvalidArgument(
@@ -88,6 +94,7 @@ class SecureSum(SumProtocol):
             )
         self.encoding.check_cohort(len(clients), length)
         plan = plan_graph(self.threat, len(clients))
+        require_honest(plan.together, self.encoding.least_honest)
         current = SecureRound(
             round_number=round_number,
             cohort=clients,
@@ -107,7 +114,7 @@ class SecureSum(SumProtocol):
             dropped=tuple(client for client in clients if client not in staying),
             refused=current.refused,
             error_bound=self.encoding.bound_error(len(staying), length),
-            event=self.encoding.describe_noise(plan.together, length),
+            event=self.encoding.describe_noise(length),
             caveats=self.encoding.caveats,
         )
 

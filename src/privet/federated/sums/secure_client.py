@@ -11,7 +11,7 @@ from typing import final
 
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused
-from privet.federated.sums.encoding import Encoding
+from privet.federated.sums.encoding import WordEncoding, require_honest
 from privet.federated.sums.keys import (
     Identities,
     PairKeys,
@@ -33,7 +33,7 @@ from privet.federated.sums.secure_rounds import (
 )
 from privet.federated.sums.shamir import KEY_PRIME, share_secret
 from privet.federated.sums.threats import GraphPlan, ServerThreat
-from privet.federated.sums.wire import Fields, read_message, write_message
+from privet.federated.sums.wire import Fields, Values, read_message, write_message
 from privet.views import Numbers
 
 __all__ = ["SecureClient"]
@@ -48,7 +48,7 @@ class SecureClient:
 
     client: int
     identities: Identities
-    encoding: Encoding
+    encoding: WordEncoding
     threat: ServerThreat
     least_clients: int
 
@@ -85,17 +85,19 @@ class SecureClient:
                 f"A cohort must have at least {self.least_clients} clients, and has {cohort}. Invite more."
             )
         try:
-            return plan_graph(self.threat, cohort)
+            plan = plan_graph(self.threat, cohort)
+            require_honest(plan.together, self.encoding.least_honest)
         except InvalidArgument as impossible:
             raise MessageRefused(str(impossible)) from None
+        return plan
 
     def _give_keys(self, asked: Fields, kept: Fields) -> Answer:
         """New keys for a new round; whatever an earlier round left is forgotten."""
         round_number, length, cohort = asked.whole("round"), asked.whole("length"), asked.wholes("cohort")
         if round_number <= kept.whole("round"):
             raise MessageRefused(
-                f"A round must be after round {kept.whole('round')}, and is round {round_number}. Number rounds "
-                "upwards, also after a restart."
+                f"A round must be after round {kept.whole('round')}, and is round {round_number}. Number "
+                "rounds upwards, also after a restart."
             )
         if self.client not in cohort:
             raise MessageRefused(
@@ -126,8 +128,13 @@ class SecureClient:
         keys = RoundKeys(exchange_public_key(sealing), exchange_public_key(masking), commit(seed))
         signed = keys.sign(self.client, binding, self.identities)
         reply = write_message("keys", {"round": round_number, "keys": signed.to_bytes(), "holders": holders})
-        state = {"round": round_number, "length": length, "threshold": plan.threshold, "binding": binding}
-        secret = {"sealing": sealing, "masking": masking, "seed": seed, "holders": holders}
+        state: Values = {
+            "round": round_number,
+            "length": length,
+            "threshold": plan.threshold,
+            "binding": binding,
+        }
+        secret: Values = {"sealing": sealing, "masking": masking, "seed": seed, "holders": holders}
         return reply, write_message("deal", {**state, **secret})
 
     def _deal_shares(self, asked: Fields, kept: Fields) -> Answer:
@@ -157,15 +164,15 @@ class SecureClient:
             holder: pairs[holder].seal(_to_octets(own[holder + 1]) + _to_octets(key[holder + 1]))
             for holder in holders
         }
-        state = {name: kept.whole(name) for name in ("round", "length", "threshold")}
-        held = {
+        state: Values = {name: kept.whole(name) for name in ("round", "length", "threshold")}
+        held: Values = {
             "seed": kept.octets("seed"),
             "holders": holders,
             "dealers": dealers,
             "pairs": {other: pair.material for other, pair in pairs.items()},
             "masks": masks,
         }
-        return write_message("shares", {"round": state["round"], "sealed": sealed}), write_message(
+        return write_message("shares", {"round": kept.whole("round"), "sealed": sealed}), write_message(
             "mask", {**state, **held}
         )
 
@@ -196,13 +203,13 @@ class SecureClient:
                 masker.add(masks[peer])
             else:
                 masker.subtract(masks[peer])
-        state = {
+        state: Values = {
             "round": round_number,
             "threshold": kept.whole("threshold"),
             "holders": holders,
             "peers": peers,
         }
-        held = {"pairs": kept.table("pairs"), "shares": shares}
+        held: Values = {"pairs": kept.table("pairs"), "shares": shares}
         return write_message("masked", {"round": round_number}, write_words(masker.words)), write_message(
             "confirm", {**state, **held}
         )
@@ -222,9 +229,9 @@ class SecureClient:
             )
         pairs, shares = self._pairs(kept), kept.table("shares")
         tags = {dealer: pairs[dealer].tag() for dealer in shares if dealer in alive}
-        state = {name: kept.whole(name) for name in ("round", "threshold")}
-        held = {name: kept.table(name) for name in ("pairs", "shares")}
-        return write_message("confirmed", {"round": state["round"], "tags": tags}), write_message(
+        state: Values = {name: kept.whole(name) for name in ("round", "threshold")}
+        held: Values = {name: kept.table(name) for name in ("pairs", "shares")}
+        return write_message("confirmed", {"round": kept.whole("round"), "tags": tags}), write_message(
             "open", {**state, **held, "holders": kept.wholes("holders"), "alive": alive}
         )
 
@@ -254,8 +261,8 @@ class SecureClient:
     def _need(self, holders: int, threshold: int) -> None:
         if holders < threshold:
             raise MessageRefused(
-                f"At least {threshold} neighbours must hold shares of client {self.client}, and {holders} are "
-                "left. Begin a new round."
+                f"At least {threshold} neighbours must hold shares of client {self.client}, and {holders} "
+                "are left. Begin a new round."
             )
 
     def _pairs(self, kept: Fields) -> dict[int, PairKeys]:

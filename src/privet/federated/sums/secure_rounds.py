@@ -1,10 +1,10 @@
 """What both ends of secure aggregation know of a round: its numbers, and the forms of its messages.
 
-The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal`` (the
-keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived; answered by
-the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each), ``open`` (the
-confirmations; answered by one share for each neighbour: of its own mask if its vector arrived, of its mask key
-if not).
+The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal``
+(the keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived;
+answered by the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each),
+``open`` (the confirmations; answered by one share for each neighbour: of its own mask if its vector
+arrived, of its mask key if not).
 """
 
 import hashlib

@@ -23,7 +23,7 @@ from privet.federated.sums.secure_rounds import (
 )
 from privet.federated.sums.shamir import KEY_PRIME, open_secret
 from privet.federated.sums.threats import GraphPlan
-from privet.federated.sums.wire import Fields, read_message, write_message
+from privet.federated.sums.wire import Fields, Values, read_message, write_message
 
 __all__ = ["SecureRound"]
 
@@ -84,8 +84,8 @@ class SecureRound:
                 fields = read_message(reply, step)
                 if fields.whole("round") != self.round_number:
                     raise MessageRefused(
-                        f"A reply must be of round {self.round_number}, and is of another. Answer each message "
-                        "once, in its round."
+                        f"A reply must be of round {self.round_number}, and is of another. Answer each "
+                        "message once, in its round."
                     )
                 read[client] = fields
             except MessageRefused as wrong:
@@ -94,7 +94,7 @@ class SecureRound:
 
     def _collect_keys(self) -> Generator[Messages, Messages, None]:
         seats = {} if self.clients_choose else seat_clients(self.cohort, self.plan.neighbours)
-        common = {"round": self.round_number, "length": self.length, "cohort": self.cohort}
+        common: Values = {"round": self.round_number, "length": self.length, "cohort": self.cohort}
         replies = yield from self._exchange(
             "keys",
             {c: write_message("invite", {**common, "neighbours": seats.get(c, [])}) for c in self.cohort},
@@ -107,8 +107,8 @@ class SecureRound:
                 holders = fields.wholes("holders")
                 if len(holders) != self.plan.neighbours or not set(holders) <= known - {client}:
                     raise MessageRefused(
-                        f"Client {client} must name {self.plan.neighbours} neighbours of the cohort, and named "
-                        "others. Plan for the same threat at both ends."
+                        f"Client {client} must name {self.plan.neighbours} neighbours of the cohort, and "
+                        "named others. Plan for the same threat at both ends."
                     )
             except MessageRefused as wrong:
                 self.refused[client] = str(wrong)
@@ -143,8 +143,8 @@ class SecureRound:
                 found = fields.table("sealed")
                 if set(found) != set(self._holders[client]) & set(peers):
                     raise MessageRefused(
-                        f"Client {client} must seal a share for each of its neighbours, and did not. Run the same "
-                        "version at both ends."
+                        f"Client {client} must seal a share for each of its neighbours, and did not. Run "
+                        "the same version at both ends."
                     )
                 sealed[client] = found
             except MessageRefused as wrong:
@@ -252,9 +252,9 @@ class SecureRound:
                     if self._fits(client, name, octets):
                         return octets
         raise SumFailed(
-            f"Round {self.round_number} has no sum: {len(shares)} of {self.plan.threshold} neighbours that are "
-            f"needed gave a right share of a secret of client {client}. Begin a new round, and plan for more "
-            "dropouts."
+            f"Round {self.round_number} has no sum: {len(shares)} of {self.plan.threshold} neighbours "
+            f"that are needed gave a right share of a secret of client {client}. Begin a new round, and "
+            "plan for more dropouts."
         )
 
     def _fits(self, client: int, name: str, secret: bytes) -> bool:
@@ -268,8 +268,9 @@ class SecureRound:
     def _need(self, clients: int) -> None:
         if clients < self.least_contributors:
             raise SumFailed(
-                f"Round {self.round_number} has no sum: {clients} clients are left and {self.least_contributors} "
-                "are needed. Nothing was opened; begin a new round, and plan for more dropouts."
+                f"Round {self.round_number} has no sum: {clients} clients are left and "
+                f"{self.least_contributors} are needed. Nothing was opened; begin a new round, and plan "
+                "for more dropouts."
             )
 
 

@@ -43,8 +43,8 @@ def share_secret(
     _check_holders(holders, prime)
     if not 1 <= threshold <= len(holders):
         raise InvalidArgument(
-            f"'threshold' must be between 1 and the number of holders, {len(holders)}, got {threshold}. Give a "
-            "number of holders that can come together."
+            f"'threshold' must be between 1 and the number of holders, {len(holders)}, got {threshold}. "
+            "Give a number of holders that can come together."
         )
     coefficients = [draw(prime) for _ in range(threshold - 1)]
     shares = {}

@@ -30,9 +30,9 @@ _MOST_CLIENTS = 100_000
 class GraphPlan:
     """The graph of one round.
 
-    Each client gives shares of its secrets to ``neighbours`` others; ``threshold`` of them open one. No sum is
-    opened over fewer than ``together`` honest clients, except with probability 2^``log2_leak``. A round with
-    no more dropouts than planned fails with probability at most 2^``log2_failure``.
+    Each client gives shares of its secrets to ``neighbours`` others; ``threshold`` of them open one. No sum
+    is opened over fewer than ``together`` honest clients, except with probability 2^``log2_leak``. A round
+    with no more dropouts than planned fails with probability at most 2^``log2_failure``.
     """
 
     clients: int
@@ -173,7 +173,7 @@ class HonestServer(ServerThreat):
 @final
 @dataclass(frozen=True, kw_only=True)
 class MaliciousServer(ServerThreat):
-    """The server may send anything to anybody, together with colluding clients, who were corrupted beforehand.
+    """The server may send anything to anybody, together with clients that were corrupted beforehand.
 
     Each client draws k neighbours of the whole cohort itself and gives its shares to them only.
 

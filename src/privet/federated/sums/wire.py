@@ -1,7 +1,7 @@
 """Messages as bytes: a short head of names and numbers, and a tail of words. What does not fit is refused.
 
-The head is JSON; bytes in it are hexadecimal. A reader asks for each field by its kind, so that a message from
-a stranger is never trusted to have a shape.
+The head is JSON; bytes in it are hexadecimal. A reader asks for each field by its kind, so that a message
+from a stranger is never trusted to have a shape.
 """
 
 import json
@@ -12,15 +12,16 @@ from typing import final
 
 from privet.federated.sum_protocols import MessageRefused
 
-__all__ = ["Fields", "read_message", "write_message"]
+__all__ = ["Fields", "Values", "read_message", "write_message"]
 
 _LENGTH = struct.Struct("<I")
 _LARGEST_NUMBER = 2**62
 
-Value = int | str | bytes | Sequence[int] | Mapping[int, bytes]
+Value = int | bytes | Sequence[int] | Mapping[int, bytes]
+Values = dict[str, Value]
 
 
-def write_message(step: str, fields: Mapping[str, Value], tail: bytes = b"") -> bytes:
+def write_message(step: str, fields: Values, tail: bytes = b"") -> bytes:
     """The bytes of one message."""
     head = json.dumps({"step": step, **{name: _plain(value) for name, value in fields.items()}}).encode()
     return b"".join((_LENGTH.pack(len(head)), head, tail))
@@ -31,7 +32,7 @@ def _plain(value: Value) -> object:
         return value.hex()
     if isinstance(value, Mapping):
         return {str(key): part.hex() for key, part in value.items()}
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return list(value) if isinstance(value, Sequence) else value
 
 
 @final
@@ -82,7 +83,8 @@ def read_message(message: bytes, step: str | None = None) -> Fields:
         raise _malformed("'step'")
     if step is not None and head["step"] != step:
         raise MessageRefused(
-            f"A message must be of the step '{step}' now, and is of another. Send each step once, in its order."
+            f"A message must be of the step '{step}' now, and is of another. Send each step once, in its "
+            "order."
         )
     return Fields(head["step"], head, message[_LENGTH.size + length :])
 

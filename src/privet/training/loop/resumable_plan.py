@@ -1,4 +1,4 @@
-"""A plan whose run a checkpoint can keep, other than a ``TrainingPlan``: what it costs, and how to know it again."""
+"""A plan, other than a ``TrainingPlan``, whose run a checkpoint can keep."""
 
 from abc import ABC, abstractmethod
 from typing import Any

@@ -1,4 +1,5 @@
-"""Separated sampling: an example waits a number of steps before it takes part again, and takes part so often at most.
+"""Separated sampling: an example waits a number of steps before it takes part again, and takes part so often
+at most.
 
 This is for federated runs in which clients come and go, so that nobody can promise independent coins. Nothing
 is amplified. Correlated noise makes up for it: it needs to know only how often, and at what distance, an
@@ -64,7 +65,8 @@ class SeparatedBatchSampler(BatchSampler):
 @final
 @dataclass(frozen=True)
 class SeparatedSampling(Sampling):
-    """At most ``size`` examples a step, each at least ``separation`` steps apart and ``participations`` times.
+    """At most ``size`` examples a step, each at least ``separation`` steps apart and ``participations``
+    times.
 
     *Guarantee*: without amplification, for neighbours that have the same examples in the same lots (zero-out
     and replace-one). Who is in a lot depends on who was in earlier ones, and never on the data.
@@ -99,8 +101,8 @@ class SeparatedSampling(Sampling):
         del population
         if isinstance(adjacency, AddRemove):
             raise NotProved(
-                "Separated lots have no proved ε under add-remove adjacency, because an example that is there takes "
-                "the place of another. Use ZeroOut() or ReplaceOne() adjacency."
+                "Separated lots have no proved ε under add-remove adjacency, because an example that is "
+                "there takes the place of another. Use ZeroOut() or ReplaceOne() adjacency."
             )
         turns = self._turns(steps)
         match correlation:
