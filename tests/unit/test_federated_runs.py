@@ -1,6 +1,7 @@
 """Federated runs in one process: what they compute, what they refuse, and what a round survives."""
 
 import importlib.util
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import nn
 import privet
 from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
 from privet.errors import BudgetExceeded, InvalidArgument, NotProved
+from privet.events import Gaussian
 from privet.federated import (
     CentralNoise,
     DistributedNoise,
@@ -22,6 +24,7 @@ from privet.federated import (
     FedSGD,
     InProcessGrid,
     LocalNoise,
+    NoisySumProtocol,
     NoNoise,
     PlainSum,
     ServerAdam,
@@ -29,6 +32,7 @@ from privet.federated import (
 )
 from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
+from privet.federated.sums import DistributedGaussian, DistributedSum, FixedPoint, HonestServer, SecureSum
 from privet.observed_rounds import Observer
 from privet.randomness import SeededNoise
 from privet.training import (
@@ -73,12 +77,26 @@ def run_faulty(change, *, clients=4, before=None, **arguments):
 
 
 def is_training(message):
-    return "message" in message.content.get("privet", {}) if message.has_content() else False
+    return message.metadata.message_type == "train"
+
+
+FIELDS = ("version", "run", "round", "exchange", "client", "refusal")
+
+
+def field_of(message, name):
+    """A field of a reply to an instruction."""
+    return dict(zip(FIELDS, json.loads(message.content["privet"]["head"]), strict=False)).get(name)
 
 
 def with_field(message, name, value):
     """The same reply with another value in its record."""
-    record = dict(message.content["privet"]) | {name: value}
+    record = dict(message.content["privet"])
+    if name == "message":
+        record["message"] = value
+    else:
+        fields = json.loads(record["head"])
+        fields[FIELDS.index(name) if is_training(message) else 1] = value
+        record["head"] = json.dumps(fields)
     changed = Message(RecordDict({"privet": ConfigRecord(record)}), reply_to=message)
     changed.metadata.__dict__.update(message.metadata.__dict__)
     return changed
@@ -88,7 +106,7 @@ def with_field(message, name, value):
 
 
 def plain_loop(clients, *, rounds, epochs=1, batch_size=32, learning_rate=0.1, proximal=0.0, seed=0):
-    """Federated averaging without an engine, by torch's own optimiser."""
+    """Federated averaging without an engine."""
     model = make_model()
     for number in range(1, rounds + 1):
         start = [parameter.detach().clone() for parameter in model.parameters()]
@@ -97,17 +115,18 @@ def plain_loop(clients, *, rounds, epochs=1, batch_size=32, learning_rate=0.1, p
             with torch.no_grad():
                 for parameter, value in zip(model.parameters(), start, strict=True):
                     parameter.copy_(value)
-            optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
             generator = np.random.default_rng(np.random.SeedSequence((seed, number, client)))
             for _ in range(epochs):
                 for batch in torch.from_numpy(generator.permutation(len(inputs))).split(batch_size):
-                    optimizer.zero_grad()
+                    model.zero_grad()
                     loss = nn.functional.cross_entropy(model(inputs[batch]), labels[batch])
                     distance = sum(
                         ((p - value) ** 2).sum() for p, value in zip(model.parameters(), start, strict=True)
                     )
                     (loss + proximal / 2 * distance).backward()
-                    optimizer.step()
+                    with torch.no_grad():
+                        for parameter in model.parameters():
+                            parameter.sub_(parameter.grad, alpha=learning_rate)
             for sum_of, parameter, value in zip(total, model.parameters(), start, strict=True):
                 sum_of.add_(parameter.detach() - value)
         with torch.no_grad():
@@ -252,7 +271,7 @@ def test_a_bad_vector_is_refused_and_the_round_goes_on(kind):
     make, said = BAD_VECTORS[kind]
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, "message", make(vector_of(message)).tobytes())]
         return [message]
 
@@ -282,7 +301,8 @@ BAD_FIELDS = {
     "another exchange": ("exchange", 7, "stale or was replayed"),
     "another client": ("client", 3, "names another"),
     "another version": ("version", 99, "same version"),
-    "a wrong type": ("message", "text", "'message' as bytes"),
+    "a wrong type": ("message", "text", "the fields of its kind"),
+    "a wrong number": ("round", "one", "the fields of its kind"),
 }
 
 
@@ -291,7 +311,7 @@ def test_a_bad_reply_is_refused_and_the_round_goes_on(kind):
     name, value, said = BAD_FIELDS[kind]
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, name, value)]
         return [message]
 
@@ -302,7 +322,7 @@ def test_a_bad_reply_is_refused_and_the_round_goes_on(kind):
 
 def test_a_wrong_key_is_refused_and_the_round_goes_on():
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             changed = Message(RecordDict({"other": message.content["privet"]}), reply_to=message)
             changed.metadata.__dict__.update(message.metadata.__dict__)
             return [changed]
@@ -315,9 +335,9 @@ def test_a_wrong_key_is_refused_and_the_round_goes_on():
 
 def test_dropouts_and_failures_do_not_end_a_round():
     def change(message):
-        client = message.content["privet"]["client"] if message.has_content() else None
         if not is_training(message):
             return [message]
+        client = field_of(message, "client")
         if client == 0:
             return []
         if client == 1:
@@ -343,7 +363,7 @@ def test_a_replayed_message_of_an_earlier_round_is_refused():
     kept = []
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 2:
+        if is_training(message) and field_of(message, "client") == 2:
             kept.append(message)
             return [kept[0]]
         return [message]
@@ -356,7 +376,7 @@ def test_a_replayed_message_of_an_earlier_round_is_refused():
 
 def test_a_reply_of_an_unknown_node_is_refused():
     def change(message):
-        if not is_training(message) or message.content["privet"]["client"] != 1:
+        if not is_training(message) or field_of(message, "client") != 1:
             return [message]
         stranger = with_field(message, "client", 1)
         stranger.metadata.__dict__["_src_node_id"] = 999
@@ -442,7 +462,7 @@ def test_updates_are_clipped_and_a_client_that_is_not_is_refused():
         assert 0.0099 < norm <= 0.01
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             return [with_field(message, "message", (vector_of(message) * 1.01).tobytes())]
         return [message]
 
@@ -474,7 +494,7 @@ def test_the_adaptive_bound_follows_the_norms_and_a_false_count_is_refused():
     assert result.epsilon(delta=1e-5) <= 20
 
     def change(message):
-        if is_training(message) and message.content["privet"]["client"] == 1:
+        if is_training(message) and field_of(message, "client") == 1:
             vector = vector_of(message)
             vector[-1] = 40.0
             return [with_field(message, "message", vector.tobytes())]
@@ -658,3 +678,105 @@ def test_the_way_in_needs_no_more_than_a_name():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(rounds=1)
+
+
+# Sums that hide single vectors
+
+THREAT = HonestServer(colluding=0.2, dropouts=0.3)
+
+
+def test_a_masked_sum_gives_the_model_of_a_plain_sum_and_shows_no_update():
+    spy = Spy(Observer.SERVER)
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+    clients = make_clients(12)
+    result = run(clients, sums=masked, observers=[spy])
+    torch.testing.assert_close(weights_of(result), weights_of(run(clients)), rtol=1e-6, atol=1e-6)
+    for message in spy.seen[0].messages:
+        assert message.update is None
+        assert len(message.payload) > 0
+    assert spy.seen[0].total is not None
+
+
+def test_dropouts_of_a_masked_sum_do_not_end_the_round():
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+
+    def change(message):
+        if not is_training(message):
+            return [message]
+        late = field_of(message, "exchange") >= 2 and field_of(message, "client") in (3, 7)
+        return [] if late else [message]
+
+    result, _ = run_faulty(change, clients=12, sums=masked)
+    record = result.history[0]
+    assert record.failure == ""
+    assert record.dropped == (3, 7)
+    assert record.contributors == 10
+
+
+def test_a_round_with_too_few_clients_fails_and_the_run_goes_on():
+    masked = SecureSum.for_one_process(range(12), encoding=FixedPoint(largest=10.0), threat=THREAT)
+
+    def change(message):
+        if not is_training(message):
+            return [message]
+        return [] if field_of(message, "round") == 1 and field_of(message, "client") > 3 else [message]
+
+    result, _ = run_faulty(change, clients=12, sums=masked, rounds=2)
+    assert result.history[0].failure
+    assert result.history[0].contributors == 0
+    assert result.history[1].contributors == 12
+
+
+def test_the_clients_add_the_noise_together_and_the_server_none():
+    clients, rounds = 40, 2
+    plan = THREAT.plan(clients)
+    encoding = DistributedGaussian.fit(
+        clip=0.1, noise_multiplier=1.0, shares=plan.together, clients=clients, length=8
+    )
+    noisy = DistributedSum(SecureSum.for_one_process(range(clients), encoding=encoding, threat=THREAT))
+    spy = Spy(Observer.SERVER)
+    result = run(
+        make_clients(clients),
+        rounds=rounds,
+        epsilon=3.0,
+        delta=DELTA,
+        privacy=DistributedNoise(least_contributors=plan.together),
+        sums=noisy,
+        observers=[spy],
+    )
+    assert 2.5 < result.epsilon(delta=DELTA) <= 3.0
+    assert len(result.ledger) == rounds
+    moved = spy.seen[1].weights["weight"] - spy.seen[0].weights["weight"]
+    np.testing.assert_allclose(moved, spy.seen[0].total["weight"] / clients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("privacy", [NoNoise(), CentralNoise(), LocalNoise(clip=1.0)])
+def test_noise_of_a_protocol_is_not_added_to_other_noise(privacy):
+    encoding = DistributedGaussian.fit(clip=0.1, noise_multiplier=1.0, shares=20, clients=40, length=8)
+    noisy = DistributedSum(SecureSum.for_one_process(range(40), encoding=encoding, threat=THREAT))
+    with pytest.raises(InvalidArgument, match="must be a protocol without noise"):
+        run(make_clients(40), epsilon=3.0, delta=DELTA, privacy=privacy, sums=noisy)
+
+
+class WeakSum(NoisySumProtocol):
+    """Opens sums with too little noise, as a protocol must not."""
+
+    threat_model, clip_bound = "nobody", 1.0
+
+    def with_noise(self, noise_multiplier):
+        self.noise_multiplier = noise_multiplier
+        return self
+
+    def event(self, *, length, contributors):
+        return Gaussian(self.noise_multiplier)
+
+    def serve(self, *, round_number, clients, length):
+        return PlainSum().serve(round_number=round_number, clients=clients[:1], length=length)
+
+    def answer(self, *, client, message, state, vector):
+        return PlainSum().answer(client=client, message=message, state=state, vector=vector)
+
+
+def test_a_sum_with_too_little_noise_ends_the_run():
+    with pytest.raises(NotProved, match="with 1 contributors, and its noise needs 3"):
+        run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())

@@ -74,7 +74,7 @@ class FederatedApp:
         timeout: float | None = None,
         seed: int = 0,
         noise: NoiseSource = SecureNoise(),  # noqa: B008 - frozen
-        wait: float = 60.0,
+        wait: float = 300.0,
         deliver: Callable[[Federated], None] | None = None,
     ) -> None:
         self._model = model
@@ -191,6 +191,7 @@ class FederatedApp:
         interrupted = take_rounds(server, collector, terms, checkpoint, self._delta)
         model = server.load()
         model.eval()
+        caveats |= server.caveats
         lost = () if checkpoint is None else checkpoint.progress()[2].abandoned
         again = sum(stop - start for start, stop in lost)
         return Federated(

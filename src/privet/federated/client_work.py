@@ -8,11 +8,11 @@ which would be a second look at the data.
 """
 
 import copy
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
 import torch
 from flwr.app import ConfigRecord, Context, Message
 from torch import Tensor, nn
@@ -25,7 +25,14 @@ from privet.federated.local_training import (
     require_examples,
     train_with_seed,
 )
-from privet.federated.messages import Instruction, Reply, read_instruction, write_number, write_reply
+from privet.federated.messages import (
+    Instruction,
+    Reply,
+    read_instruction,
+    read_weights,
+    write_number,
+    write_reply,
+)
 from privet.federated.model_layout import ModelLayout
 from privet.federated.sum_protocols import SumProtocol
 from privet.federated.terms import Terms
@@ -64,27 +71,13 @@ class _Memory:
         if not isinstance(record, ConfigRecord):
             return _Memory()
         fields: dict[str, Any] = dict(record)
-        return _Memory(
-            fields["run"],
-            fields["round"],
-            fields["exchange"],
-            fields["rounds_given"],
-            fields["state"],
-            fields["weights"],
-        )
+        run, number, exchange, given = json.loads(fields["head"])
+        return _Memory(run, number, exchange, given, fields["state"], fields["weights"])
 
     def keep(self, context: Context) -> None:
         """Store it in the context."""
-        context.state[_MEMORY] = ConfigRecord(
-            {
-                "run": self.run,
-                "round": self.round,
-                "exchange": self.exchange,
-                "rounds_given": self.rounds_given,
-                "state": self.state,
-                "weights": self.weights,
-            }
-        )
+        head = json.dumps([self.run, self.round, self.exchange, self.rounds_given])
+        context.state[_MEMORY] = ConfigRecord({"head": head, "state": self.state, "weights": self.weights})
 
 
 @final
@@ -137,35 +130,28 @@ class ClientWork:
     def answer(self, message: Message, context: Context) -> Message:
         """Answer an instruction. A refusal is an answer too."""
         client, instruction = find_number(context), read_instruction(message)
+        content, refusal = b"", ""
+        try:
+            content = self._take_part(client, instruction, context)
+        except PrivetError as refused:
+            refusal = str(refused)
         reply = Reply(
             run=instruction.run,
             round=instruction.round,
             exchange=instruction.exchange,
             client=client,
-            message=b"",
+            message=content,
+            refusal=refusal,
         )
-        try:
-            content = self._take_part(client, instruction, context)
-        except PrivetError as refusal:
-            return write_reply(replace(reply, refusal=str(refusal)), message)
-        return write_reply(replace(reply, message=content), message)
+        return write_reply(reply, message)
 
     def _take_part(self, client: int, instruction: Instruction, context: Context) -> bytes:
+        """Answer the protocol. What the client remembers is stored in any case: it does not answer twice."""
         memory = _Memory.recall(context)
         _require_next(instruction, memory)
-        if instruction.exchange == 0:
-            state, weights = b"", _to_bytes(instruction.weights)
-        else:
-            state, weights = memory.state, memory.weights
-        memory = replace(
-            memory,
-            run=instruction.run,
-            round=instruction.round,
-            exchange=instruction.exchange,
-            state=state,
-            weights=weights,
-        )
-        memory.keep(context)  # before the work: an instruction that fails is not answered again
+        is_first = instruction.exchange == 0
+        state = b"" if is_first else memory.state
+        weights = (instruction.weights or b"") if is_first else memory.weights
         given = False
 
         def make_vector() -> Numbers:
@@ -179,13 +165,22 @@ class ClientWork:
                     f"This client has taken part in all {self._terms.rounds} rounds of its plan. End the run."
                 )
             given = True
-            replace(memory, rounds_given=memory.rounds_given + 1, weights=b"").keep(context)
-            return self._make_vector(client, instruction, _from_bytes(weights))
+            return self._make_vector(client, instruction, read_weights(weights))
 
-        content, state = self._protocol.answer(
-            client=client, message=instruction.message, state=state, vector=make_vector
-        )
-        replace(_Memory.recall(context), state=state).keep(context)
+        content = b""
+        try:
+            content, state = self._protocol.answer(
+                client=client, message=instruction.message, state=state, vector=make_vector
+            )
+        finally:
+            _Memory(
+                instruction.run,
+                instruction.round,
+                instruction.exchange,
+                memory.rounds_given + given,
+                state,
+                b"" if given else weights,
+            ).keep(context)
         return content
 
     def _make_vector(self, client: int, instruction: Instruction, before: Tensor) -> Numbers:
@@ -202,7 +197,8 @@ class ClientWork:
         for observer in self._observers:
             if client in observer.controls:
                 named = self._layout.name_weights(update)
-                replaced = observer.replace_update(instruction.round, client, named)
+                sent = self._layout.name_weights(before)
+                replaced = observer.replace_update(instruction.round, client, sent, named)
                 update = torch.from_numpy(self._layout.join_weights(replaced))
         vector = self._clip(update, instruction.bound)
         if self._terms.local_deviation:
@@ -260,11 +256,3 @@ def _require_next(instruction: Instruction, memory: _Memory) -> None:
         )
     if instruction.exchange == 0 and instruction.weights is None:
         raise Unreadable("The first instruction of a round must have the weights, and has not. Send them.")
-
-
-def _to_bytes(weights: Tensor | None) -> bytes:
-    return b"" if weights is None else weights.numpy().tobytes()
-
-
-def _from_bytes(weights: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(weights, dtype=np.float32).copy())

@@ -148,9 +148,12 @@ def _compute_gradients(loss: Tensor, trainable: list[nn.Parameter]) -> tuple[Ten
 def train_with_seed(training: Callable[[np.random.Generator], None], seed: tuple[int, ...]) -> None:
     """Run this with torch's random numbers, and a generator, that follow from the seed. Then restore them."""
     sequence = np.random.SeedSequence(seed)
-    with torch.random.fork_rng(devices=()):
-        torch.default_generator.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+    try:
         training(np.random.default_rng(sequence))
+    finally:
+        torch.set_rng_state(before)
 
 
 def require_examples(objective: LocalObjective) -> LocalObjective:

@@ -5,8 +5,10 @@ repeats the three, and has what the sum protocol says. So a reply to another rou
 this round, whoever sends it again.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -25,17 +27,18 @@ __all__ = [
     "read_instruction",
     "read_number",
     "read_reply",
+    "read_weights",
     "write_instruction",
     "write_number",
     "write_reply",
 ]
 
 TRAIN, ASK_NUMBER = "train", "query"
-_NAME, _WEIGHTS = "privet", "weights"
+_NAME, _HEAD, _CONTENT, _WEIGHTS = "privet", "head", "message", "weights"
+_STORED_AS = "privet.float32"  # little-endian numbers, without the header of a file of numpy
 _VERSION = 1
 _FLOAT = np.dtype("<f4")
 _LONGEST_REFUSAL = 300
-_Value = TypeVar("_Value", str, int, float, bytes)
 
 
 @final
@@ -43,7 +46,7 @@ _Value = TypeVar("_Value", str, int, float, bytes)
 class Instruction:
     """What the server asks of a client.
 
-    ``bound`` is the clip bound of this round, 0 for none. ``weights`` are float32 numbers, empty after the
+    ``bound`` is the clip bound of this round, 0 for none. ``weights`` are float32 numbers, None after the
     first exchange of a round.
     """
 
@@ -52,7 +55,7 @@ class Instruction:
     exchange: int
     bound: float
     message: bytes
-    weights: Tensor | None = None
+    weights: bytes | None = None
 
 
 @final
@@ -74,25 +77,20 @@ class WeightsRecord:
 
     def __init__(self, weights: Tensor) -> None:
         numbers = np.ascontiguousarray(weights.numpy(), dtype=_FLOAT)
-        self.record = ArrayRecord({_WEIGHTS: Array(numbers)})
+        self.record = ArrayRecord(
+            {_WEIGHTS: Array("float32", (numbers.size,), _STORED_AS, numbers.tobytes())}
+        )
 
 
 def write_instruction(instruction: Instruction, node: int, weights: WeightsRecord | None) -> Message:
     """The message for a node."""
-    content = RecordDict(
-        {
-            _NAME: ConfigRecord(
-                {
-                    "version": _VERSION,
-                    "run": instruction.run,
-                    "round": instruction.round,
-                    "exchange": instruction.exchange,
-                    "bound": instruction.bound,
-                    "message": instruction.message,
-                }
-            )
-        }
-    )
+    head: Sequence[str | float] = [
+        instruction.run,
+        instruction.round,
+        instruction.exchange,
+        float(instruction.bound),
+    ]
+    content = RecordDict({_NAME: _make_record(head, instruction.message)})
     if weights is not None:
         content[_WEIGHTS] = weights.record
     return Message(content, node, TRAIN, group_id=str(instruction.round))
@@ -100,83 +98,84 @@ def write_instruction(instruction: Instruction, node: int, weights: WeightsRecor
 
 def read_instruction(message: Message) -> Instruction:
     """The instruction of a message."""
-    record = _open(message)
+    (run, number, exchange, bound), content = _open(message, (str, int, int, float))
     weights = None
     if _WEIGHTS in message.content:
         arrays = message.content[_WEIGHTS]
-        if not isinstance(arrays, ArrayRecord) or _WEIGHTS not in arrays:
+        array = arrays.get(_WEIGHTS) if isinstance(arrays, ArrayRecord) else None
+        if array is None or array.stype != _STORED_AS or len(array.data) % _FLOAT.itemsize:
             raise Unreadable("An instruction must have an array 'weights', and has not. Update the server.")
-        weights = torch.from_numpy(arrays[_WEIGHTS].numpy().astype(np.float32))
+        weights = array.data
     return Instruction(
-        run=_take(record, "run", str),
-        round=_take(record, "round", int),
-        exchange=_take(record, "exchange", int),
-        bound=_take(record, "bound", float),
-        message=_take(record, "message", bytes),
-        weights=weights,
+        run=run, round=number, exchange=exchange, bound=bound, message=content, weights=weights
     )
+
+
+def read_weights(weights: bytes) -> Tensor:
+    """The weights of an instruction."""
+    return torch.from_numpy(np.frombuffer(weights, dtype=_FLOAT).astype(np.float32))
 
 
 def write_reply(reply: Reply, to: Message) -> Message:
     """The message that answers ``to``."""
-    record = ConfigRecord(
-        {
-            "version": _VERSION,
-            "run": reply.run,
-            "round": reply.round,
-            "exchange": reply.exchange,
-            "client": reply.client,
-            "message": reply.message,
-            "refusal": reply.refusal,
-        }
-    )
-    return Message(RecordDict({_NAME: record}), reply_to=to)
+    head: Sequence[str | float] = [reply.run, reply.round, reply.exchange, reply.client, reply.refusal]
+    return Message(RecordDict({_NAME: _make_record(head, reply.message)}), reply_to=to)
 
 
 def read_reply(message: Message) -> Reply:
     """The reply of a message."""
-    record = _open(message)
+    (run, number, exchange, client, refusal), content = _open(message, (str, int, int, int, str))
     return Reply(
-        run=_take(record, "run", str),
-        round=_take(record, "round", int),
-        exchange=_take(record, "exchange", int),
-        client=_take(record, "client", int),
-        message=_take(record, "message", bytes),
-        refusal=" ".join(_take(record, "refusal", str).split())[:_LONGEST_REFUSAL],
+        run=run,
+        round=number,
+        exchange=exchange,
+        client=client,
+        message=content,
+        refusal=" ".join(refusal.split())[:_LONGEST_REFUSAL],
     )
-
-
-def write_number(number: int, to: Message) -> Message:
-    """The answer of a client that is asked for its number."""
-    return Message(RecordDict({_NAME: ConfigRecord({"version": _VERSION, "client": number})}), reply_to=to)
-
-
-def read_number(message: Message) -> int:
-    """The number of a client."""
-    return _take(_open(message), "client", int)
 
 
 def ask_number(node: int) -> Message:
     """The message that asks a node for its client's number."""
-    return Message(RecordDict({_NAME: ConfigRecord({"version": _VERSION})}), node, ASK_NUMBER)
+    return Message(RecordDict({_NAME: _make_record([], b"")}), node, ASK_NUMBER)
 
 
-def _open(message: Message) -> ConfigRecord:
-    if message.has_error() or _NAME not in message.content:
+def write_number(number: int, to: Message) -> Message:
+    """The answer of a client that is asked for its number."""
+    return Message(RecordDict({_NAME: _make_record([number], b"")}), reply_to=to)
+
+
+def read_number(message: Message) -> int:
+    """The number of a client."""
+    (number,), _ = _open(message, (int,))
+    found: int = number
+    return found
+
+
+def _make_record(head: Sequence[str | float], content: bytes) -> ConfigRecord:
+    """Two fields only: Flower checks every field of every message."""
+    return ConfigRecord({_HEAD: json.dumps([_VERSION, *head]), _CONTENT: content})
+
+
+def _open(message: Message, kinds: tuple[type, ...]) -> tuple[list[Any], bytes]:
+    """The head of a message, whose parts are of these types, and its content."""
+    record = message.content.get(_NAME) if message.has_content() else None
+    if not isinstance(record, ConfigRecord):
         raise Unreadable(
             f"A message must have the record {_NAME!r}, and has not. Run the same app everywhere."
         )
-    record = message.content[_NAME]
-    if not isinstance(record, ConfigRecord) or record.get("version") != _VERSION:
+    try:
+        version, *head = json.loads(str(record.get(_HEAD)))
+    except (ValueError, TypeError):
+        version, head = None, []
+    if version != _VERSION:
         raise Unreadable(
             f"A message must have version {_VERSION} of the record {_NAME!r}, and has another. Run the same "
             "version of Privet everywhere."
         )
-    return record
-
-
-def _take(record: ConfigRecord, name: str, kind: type[_Value]) -> _Value:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise Unreadable(f"A message must have {name!r} as {kind.__name__}, and has not. Run the same app.")
-    return value
+    content = record.get(_CONTENT)
+    if not isinstance(content, bytes) or [type(part) for part in head] != list(kinds):
+        raise Unreadable(
+            "A message must have the fields of its kind, and has others. Run the same app everywhere."
+        )
+    return head, content

@@ -6,6 +6,8 @@ inside of the vector would be the largest number in it, and a clip would leave n
 parameters stay where they are too, so server and clients must start from the same ones.
 """
 
+import weakref
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -47,6 +49,8 @@ class ModelLayout:
             )
         buffers = {name for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.names = tuple(sorted(trainable | buffers))
+        self._model: Callable[[], nn.Module | None] = lambda: None
+        self._owners: list[tuple[nn.Module, str]] = []
         tensors = self._find_tensors(model)
         self.shapes = tuple(tuple(tensor.shape) for tensor in tensors)
         self._counts = [tensor.numel() for tensor in tensors]
@@ -90,12 +94,23 @@ class ModelLayout:
         return np.concatenate([np.asarray(weights[name], dtype=np.float64).ravel() for name in self.names])
 
     def _find_tensors(self, model: nn.Module) -> list[Tensor]:
-        known: dict[str, Tensor] = dict(model.named_parameters())
-        known.update(model.named_buffers())
-        try:
-            return [known[name].detach() for name in self.names]
-        except KeyError as missing:
-            raise InvalidArgument(
-                f"'model' must have the weights of the first model, and has no {missing.args[0]!r}. Build "
-                "the same model everywhere."
-            ) from missing
+        """The tensors of a model in the order of the vector. The owners of the last model are kept."""
+        if self._model() is not model:
+            self._owners = [_find_owner(model, name) for name in self.names]
+            self._model = weakref.ref(model)
+        return [getattr(owner, leaf).detach() for owner, leaf in self._owners]
+
+
+def _find_owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+    """The part of a model that has this weight, and its name there."""
+    path, _, leaf = name.rpartition(".")
+    try:
+        owner = model.get_submodule(path)
+        if isinstance(getattr(owner, leaf), Tensor):
+            return owner, leaf
+    except AttributeError:
+        pass
+    raise InvalidArgument(
+        f"'model' must have the weights of the first model, and has no {name!r}. Build the same model "
+        "everywhere."
+    )

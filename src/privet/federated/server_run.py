@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privet.caveats import Caveat
+from privet.errors import NotProved
 from privet.federated.collecting import Collected, Collector, VectorLimits
 from privet.federated.history import RoundRecord
 from privet.federated.messages import WeightsRecord
@@ -70,6 +72,7 @@ class ServerRun:
         self.times_asked = torch.zeros(population, dtype=torch.int64)
         self.rounds_done = 0
         self.history: list[RoundRecord] = []
+        self.caveats: frozenset[Caveat] = frozenset()  # of the sum protocol
 
     def draw_cohort(self) -> list[int]:
         """The clients of the next round. *Leaks*: they must stay secret if the sampling amplifies."""
@@ -99,8 +102,16 @@ class ServerRun:
         """Add the noise, and change the weights. What this costs must have been written down before."""
         number, result = self.rounds_done + 1, collected.result
         bound = self.noise.bound
-        self.rounds_done = number
         contributors = () if result is None else result.contributors
+        if result is not None and len(contributors) < self._terms.least_contributors:
+            raise NotProved(
+                f"The protocol opened the sum of round {number} with {len(contributors)} contributors, and "
+                f"its noise needs {self._terms.least_contributors}. The ledger does not cover this round. "
+                "Use a protocol that opens no such sum."
+            )
+        self.rounds_done = number
+        if result is not None:
+            self.caveats |= result.caveats
         if result is not None and (contributors or self.noise.is_central):
             update = self.noise.release(result.total, self._divide_by(contributors))
             self._optimizer.apply(self.vector, update, self.optimizer_state, number)
@@ -134,6 +145,7 @@ class ServerRun:
             "rounds": self.rounds_done,
             "sampler": self.sampler.state(),
             "times_asked": self.times_asked,
+            "caveats": sorted(caveat.code for caveat in self.caveats),
             "history": [asdict(record) for record in self.history],
         }
 
@@ -148,6 +160,7 @@ class ServerRun:
         self.sampler.resume(self.rounds_done)
         self.sampler.restore(state["sampler"])
         self.times_asked = state["times_asked"]
+        self.caveats = frozenset(Caveat[code] for code in state["caveats"])
         self.history = [RoundRecord(**row) for row in state["history"]]
 
     def load(self) -> nn.Module:
