@@ -11,8 +11,8 @@ from typing import final
 
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused
-from privet.federated.sums.encoding import WordEncoding, require_honest
-from privet.federated.sums.keys import (
+from privet.federated.sums.word_encoding import WordEncoding, require_honest
+from privet.federated.sums.identities import (
     Identities,
     PairKeys,
     agree,

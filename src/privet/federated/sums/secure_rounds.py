@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
 
-from privet.federated.sums.keys import KEY_BYTES, SIGNATURE_BYTES, Identities
+from privet.federated.sums.identities import KEY_BYTES, SIGNATURE_BYTES, Identities
 from privet.federated.sums.threats import GraphPlan, ServerThreat
 
 __all__ = ["RoundKeys", "bind_round", "draw_neighbours", "plan_graph", "seat_clients"]

@@ -10,7 +10,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from privet.federated.sum_protocols import MessageRefused, Messages, SumFailed
-from privet.federated.sums.keys import Identities, agree, exchange_public_key
+from privet.federated.sums.identities import Identities, agree, exchange_public_key
 from privet.federated.sums.masks import Masker, Words, read_words, word_type
 from privet.federated.sums.secure_rounds import (
     ROUND_KEYS_BYTES,
