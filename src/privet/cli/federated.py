@@ -28,7 +28,12 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     out = report_file(arguments.out)
     import privet.federated.app  # noqa: F401 - says what to install where Flower or torch is missing
     from privet.cli.demo_models import one_thread
-    from privet.cli.federated_demo import draw_digits_game, make_digits_sight, plan_digits_attacks
+    from privet.cli.federated_demo import (
+        CLIENTS,
+        draw_digits_game,
+        make_digits_sight,
+        plan_digits_attacks,
+    )
     from privet.pipeline.federated_comparison import compare_federated
     from privet.pipeline.federated_defences import list_federated_defences
 
@@ -37,7 +42,9 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         comparison = compare_federated(
             plan_digits_attacks(_SEED),
             draw_digits_game(_SEED),
-            list_federated_defences(epsilon=arguments.epsilon, delta=arguments.delta, clip=_CLIP),
+            list_federated_defences(
+                clients=CLIENTS, epsilon=arguments.epsilon, delta=arguments.delta, clip=_CLIP
+            ),
             sight=make_digits_sight(),
             tell=lambda words: write_progress(f"{words} …"),
             command="privet federated demo",
@@ -103,8 +110,8 @@ def _blocks(comparison: FederatedComparison) -> list[str]:
     )
     return [
         paragraph(
-            f"{comparison.clients} clients with {comparison.records} handwritten digits each train a network "
-            f"in {comparison.rounds} rounds. A fair coin for each of four targets of a client decided whether "
+            f"{comparison.clients} clients with {comparison.records} handwritten digits each train a "
+            f"network in {comparison.rounds} rounds. A fair coin for each of four targets of a client decided whether "
             "the client holds it. The server and a participant guess the coins."
         ),
         table(["attack", *(defence.name for defence in defences)], rows),

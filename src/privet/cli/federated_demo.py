@@ -16,8 +16,8 @@ __all__ = ["CLIENTS", "draw_digits_game", "make_digits_sight", "plan_digits_atta
 
 CLIENTS = 50
 _OWN, _SLOTS = 6, 4
-_SIDE, _HIDDEN, _CLASSES = 8, 64, 10
-_ROUNDS, _LEARNING_RATE = 12, 0.5
+_SIDE, _HIDDEN, _CLASSES = 8, 48, 10
+_ROUNDS, _LEARNING_RATE = 10, 1.0
 
 
 def draw_digits_game(seed: int) -> FederatedGame:
@@ -40,12 +40,12 @@ def draw_digits_game(seed: int) -> FederatedGame:
 
 
 def plan_digits_attacks(seed: int) -> FederatedAttackPlan:
-    """Twelve rounds of one step each, with every attack."""
+    """Ten rounds of one step each, with every attack."""
     return FederatedAttackPlan(
         make_model=_make_model,
         rounds=_ROUNDS,
         training=FedAvg(epochs=1, batch_size=_OWN + _SLOTS, learning_rate=_LEARNING_RATE),
-        watched=6,
+        watched=5,
         active_from=_ROUNDS // 2,
         simulations=40,
         seed=seed,

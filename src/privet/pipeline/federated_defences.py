@@ -16,13 +16,21 @@ from privet.federated import (
     SumProtocol,
 )
 from privet.federated.privacy import FederatedPrivacy
-from privet.federated.sums import FixedPoint, HonestServer, SecureSum
+from privet.federated.sums import (
+    DistributedGaussian,
+    DistributedSum,
+    EncryptedSum,
+    FixedPoint,
+    HonestServer,
+    SecureSum,
+)
 from privet.guarantees import Guarantee
 from privet.observed_rounds import Observer
 
 __all__ = ["FederatedDefence", "list_federated_defences", "prove_for_record"]
 
 _LARGEST = 64.0  # of a number in an update that nobody clipped; a larger one is refused
+_THREAT = HonestServer(colluding=0.1, dropouts=0.1)
 
 
 @final
@@ -59,41 +67,64 @@ class FederatedDefence:
 
 
 def list_federated_defences(
-    *, epsilon: float, delta: float, clip: float, everything: bool = True
+    *, clients: int, epsilon: float, delta: float, clip: float, everything: bool = False
 ) -> tuple[FederatedDefence, ...]:
-    """No defence, clipping + noise, secure aggregation, both; with ``everything`` also noise of each client and
-    homomorphic encryption, where its package is installed.
+    """No defence, clipping + noise, secure aggregation, and both.
+
+    With ``everything`` also noise that each client adds alone, noise that the clients add together behind
+    masks, and homomorphic encryption (package tenseal). All noise is the least for the same ε and δ of a
+    client.
     """
-    noisy = CentralNoise(clip=clip)
-    defences = [
-        FederatedDefence(
-            name="no defence",
-            words="The server reads every update.",
-            privacy=NoNoise(),
-        ),
-        FederatedDefence(
-            name="clipping + noise",
-            words="The server clips, sums, and adds noise to the sum before anybody sees a model.",
-            privacy=noisy,
-            epsilon=epsilon,
-            delta=delta,
-        ),
+    central = FederatedDefence(
+        name="clipping + noise",
+        words="The server clips, sums, and adds noise to the sum before anybody sees a model.",
+        privacy=CentralNoise(clip=clip),
+        epsilon=epsilon,
+        delta=delta,
+    )
+    defences = (
+        FederatedDefence(name="no defence", words="The server reads every update.", privacy=NoNoise()),
+        central,
         FederatedDefence(
             name="secure aggregation",
             words="Masks hide every update; the server reads the exact sum.",
             privacy=NoNoise(),
-            sums=lambda clients: _mask(clients, _LARGEST),
+            sums=lambda count: _mask(count, _LARGEST),
         ),
-        FederatedDefence(
+        replace(
+            central,
             name="both",
             words="Masks hide every update, and the server adds noise to the sum.",
-            privacy=noisy,
-            sums=lambda clients: _mask(clients, clip),
+            sums=lambda count: _mask(count, clip),
+        ),
+    )
+    if not everything:
+        return defences
+    honest = _THREAT.plan(clients).together
+    return (
+        *defences,
+        FederatedDefence(
+            name="noise of each client",
+            words="Each client clips its update and adds noise before it is sent.",
+            privacy=LocalNoise(clip=clip),
             epsilon=epsilon,
             delta=delta,
         ),
-    ]
-    return tuple(defences)
+        FederatedDefence(
+            name="masks + shared noise",
+            words="Masks hide every update, and the clients add the noise of the sum together.",
+            privacy=DistributedNoise(least_contributors=honest),
+            sums=lambda count: _share_noise(count, clip),
+            epsilon=epsilon,
+            delta=delta,
+        ),
+        FederatedDefence(
+            name="homomorphic encryption",
+            words="Updates are added under encryption; the server and the key holder read the sum.",
+            privacy=NoNoise(),
+            sums=lambda count: EncryptedSum.for_one_process(largest=_LARGEST, clients=count),
+        ),
+    )
 
 
 def prove_for_record(run: Federated) -> Guarantee:
@@ -113,6 +144,14 @@ def prove_for_record(run: Federated) -> Guarantee:
 
 
 def _mask(clients: int, largest: float) -> SecureSum:
-    return SecureSum.for_one_process(
-        range(clients), encoding=FixedPoint(largest=largest), threat=HonestServer(colluding=0.1, dropouts=0.1)
+    return SecureSum.for_one_process(range(clients), encoding=FixedPoint(largest=largest), threat=_THREAT)
+
+
+def _share_noise(clients: int, clip: float) -> DistributedSum:
+    encoding = DistributedGaussian(
+        clip=clip,
+        noise_multiplier=1.0,  # the run puts that of its ε here
+        shares=_THREAT.plan(clients).together,
+        granularity=clip * 2.0**-16,
     )
+    return DistributedSum(SecureSum.for_one_process(range(clients), encoding=encoding, threat=_THREAT))

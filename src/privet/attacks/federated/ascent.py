@@ -4,8 +4,8 @@ A client that holds the record descends its loss, which is suddenly large; anoth
 attack changes only what the adversary may change: a server the weights that it sends, a participant the
 update of its own client.
 
-*The direction.* Along the plain gradient of a record's loss the loss of everything like it rises too, and then
-every client brings it down. So the part of the gradient that other records share is taken out: with the
+*The direction.* Along the plain gradient of a record's loss the loss of everything like it rises too, and
+then every client brings it down. So the part of the gradient that other records share is taken out: with the
 gradients g of the records to spare as rows of G, each of norm 1, the ascent goes along
 g − Gᵀ (G Gᵀ + λ 1)⁻¹ G g. That is the residual of a ridge regression of the record's gradient on the others.
 """
@@ -41,8 +41,8 @@ class GradientAscent(RoundObserver):
     A server sends each client a model on which the loss of that client's own targets was raised, all of them
     or ``at_once`` in turn. Where it can open messages it *isolates* each client: the model that it sends is
     what the client made of the last one, never an average, so nothing fades. A participant adds to its
-    update what raises the loss of all targets in the next global model; ``boost`` is the number of clients whose
-    average dilutes it.
+    update what raises the loss of all targets in the next global model; ``boost`` is the number of clients
+    whose average dilutes it.
 
     ``strength`` is the length of an ascent relative to the norm of the weights. ``spare`` are records whose
     loss should stay: public ones, or a participant's own. By default they are the targets of other clients,

@@ -71,7 +71,7 @@ class RoundSignals:
                 answer[place, seen] = np.clip((part - part.mean()) / spread, -_FARTHEST, _FARTHEST)
         return answer
 
-    def average(self, standard: Numbers, rounds: slice = slice(None)) -> Numbers:  # noqa: B008
+    def average(self, standard: Numbers, rounds: slice = slice(None)) -> Numbers:
         """The mean of a standardised signal over the rounds in which each record was seen; 0 where never."""
         seen = self.seen[rounds]
         answer: Numbers = np.where(seen, standard[rounds], 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
