@@ -103,6 +103,7 @@ def _without_gaps(text):
     "name",
     [
         "learning",
+        "federated",
         "attacks-linkage",
         "your-model",
         "attacks-reconstruction",
