@@ -6,6 +6,7 @@ from typing import final
 
 from privet.accounting import account
 from privet.adjacency import ReplaceOne, Unit
+from privet.arguments import open_fraction, positive, whole
 from privet.errors import NotProved
 from privet.federated import (
     CentralNoise,
@@ -75,6 +76,10 @@ def list_federated_defences(
     masks, and homomorphic encryption (package tenseal). All noise is the least for the same ε and δ of a
     client.
     """
+    whole("clients", clients, least=3)
+    positive("epsilon", epsilon)
+    open_fraction("delta", delta)
+    positive("clip", clip)
     central = FederatedDefence(
         name="clipping + noise",
         words="The server clips, sums, and adds noise to the sum before anybody sees a model.",
