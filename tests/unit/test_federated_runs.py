@@ -400,9 +400,43 @@ def test_a_node_that_claims_the_number_of_another_does_not_count_twice():
 def test_a_client_whose_data_fail_is_dropped():
     clients = make_clients(3)
     clients[1] = (clients[1][0][:0], clients[1][1][:0])
-    record = run(clients, rounds=1).history[0]
+    record = run(lambda number: clients[number], population=3, rounds=1).history[0]
     assert record.contributors == 2
     assert "must have examples" in record.refused[1]
+
+
+def test_data_in_this_process_are_checked_before_anything_is_spent(tmp_path):
+    clients = make_clients(3)
+    clients[2] = (clients[2][0][:, :2], clients[2][1])
+    with pytest.raises(InvalidArgument):
+        run(clients, epsilon=3, delta=DELTA, privacy=CentralNoise(), checkpoint=tmp_path)
+    assert not (tmp_path / "state.pt").exists()
+    assert not json.loads((tmp_path / "spent.json").read_text())["reserved"]
+
+
+PRIVATE = [CentralNoise(clip=1.0), CentralNoise(), LocalNoise(clip=1.0)]
+
+
+@pytest.mark.parametrize("privacy", PRIVATE, ids=["flat", "adaptive", "local"])
+def test_where_noise_hides_the_data_no_answer_tells_that_a_client_cannot_train(privacy, caplog):
+    """Its answer has the form of the others: it contributes an update of 0, and its own log says why."""
+    spy = Spy(Observer.SERVER)
+    clients = make_clients(3)
+    clients[1] = (clients[1][0][:0], clients[1][1][:0])
+    record = run(
+        lambda number: clients[number],
+        population=3,
+        rounds=1,
+        epsilon=5,
+        delta=DELTA,
+        privacy=privacy,
+        observers=[spy],
+    ).history[0]
+    assert (record.contributors, record.refused, record.failure) == (3, {}, "")
+    assert len({len(message.payload) for message in spy.seen[0].messages}) == 1
+    assert "Client 1 contributes nothing to round 1" in caplog.text
+    silent = spy.seen[0].messages[1].update["weight"]
+    assert bool(silent.any()) == isinstance(privacy, LocalNoise)
 
 
 class Diverging(LocalTraining):

@@ -80,6 +80,7 @@ class FederatedApp:
         self._model = model
         self._layout = ModelLayout(model)
         self._data, self.population = _read_clients(clients, population)
+        self._is_listed = isinstance(clients, Sequence)
         self._rounds = whole("rounds", rounds)
         self._epsilon, self._delta = epsilon, delta
         self._privacy, self._training, self._optimizer = privacy, training, optimizer
@@ -184,7 +185,7 @@ class FederatedApp:
         if checkpoint is not None and checkpoint.state is not None:
             server.resume(checkpoint.state)
         if grid is None:
-            grid = InProcessGrid(self.client_app, self.population)
+            grid = self._open_grid()
         nodes = connect_clients(grid, self.population, self._wait)
         protocol = terms.protocol(self._sums)
         collector = Collector(grid, nodes, protocol, secrets.token_hex(16), self._timeout)
@@ -203,6 +204,15 @@ class FederatedApp:
             terms.client_ledgers(server.times_asked, again, caveats),
             0 if interrupted else terms.rounds - server.rounds_done,
         )
+
+    def _open_grid(self) -> InProcessGrid:
+        """The grid of this process. Data that the model cannot take are refused before anything is spent.
+
+        Data that are read by a function may be many, so only those of the first client are tried.
+        """
+        for client in range(self.population if self._is_listed else 1):
+            self._work.open(client)
+        return InProcessGrid(self.client_app, self.population)
 
     @cached_property
     def _plan(self) -> FederatedPlan:

@@ -11,6 +11,7 @@ import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Any, final
 
 import torch
@@ -49,7 +50,9 @@ __all__ = ["ClientData", "ClientWork"]
 ClientData = Callable[[int], object]
 """The data of the client with this number."""
 
+_LOGGER = getLogger(__name__)
 _MEMORY = "privet"
+_MOST_KEPT = 4096
 
 
 @final
@@ -184,8 +187,40 @@ class ClientWork:
         return content
 
     def _make_vector(self, client: int, instruction: Instruction, before: Tensor) -> Numbers:
-        """The clipped update, with what the protocol needs besides."""
-        objective = self._open(client)
+        """The clipped update with the client's noise, and its count for the adaptive clip."""
+        vector = self._clip(self._make_update(client, instruction, before), instruction.bound)
+        if self._terms.local_deviation:
+            noisy = vector.float()
+            add_gaussian_(noisy, self._terms.local_deviation, self._noise)
+            vector = noisy.double()
+        if self._weights is not None:
+            vector[: self._layout.size] *= self._weights[client]
+        numbers: Numbers = vector.numpy()
+        return numbers
+
+    def _make_update(self, client: int, instruction: Instruction, before: Tensor) -> Tensor:
+        """What training changes; nothing if it fails in a run with noise.
+
+        That a client cannot train depends on its data. Where noise hides these, no answer may tell of it: the
+        client takes part with an update of 0, and only its own log says why.
+        """
+        try:
+            update = self._train(client, instruction, before)
+            if not bool(torch.isfinite(update).all()):
+                raise InvalidArgument(
+                    "The update must be finite, and is not. Lower the client's learning rate."
+                )
+        except Exception as failure:
+            if not self._terms.hides_failures:
+                raise
+            _LOGGER.warning(
+                "Client %d contributes nothing to round %d: %s", client, instruction.round, failure
+            )
+            return torch.zeros(self._layout.size, dtype=torch.float64)
+        return update
+
+    def _train(self, client: int, instruction: Instruction, before: Tensor) -> Tensor:
+        objective = self.open(client)
         self._layout.write(before, self._model)
         for counter, start in self._counters:  # no client starts from the count of another
             counter.copy_(start)
@@ -200,22 +235,12 @@ class ClientWork:
                 sent = self._layout.name_weights(before)
                 replaced = observer.replace_update(instruction.round, client, sent, named)
                 update = torch.from_numpy(self._layout.join_weights(replaced))
-        vector = self._clip(update, instruction.bound)
-        if self._terms.local_deviation:
-            noisy = vector.float()
-            add_gaussian_(noisy, self._terms.local_deviation, self._noise)
-            vector = noisy.double()
-        if self._weights is not None:
-            vector[: self._layout.size] *= self._weights[client]
-        numbers: Numbers = vector.numpy()
-        return numbers
+        return update
 
     def _clip(self, update: Tensor, bound: float) -> Tensor:
         """The update within the bound, and for the adaptive clip a last number: ½ if it was within, or −½."""
         clip: Clip | None = self._terms.clip
         squared = update.square().sum()
-        if not bool(torch.isfinite(squared)):
-            raise InvalidArgument("The update must be finite, and is not. Lower the client's learning rate.")
         if clip is None:
             return update
         if isinstance(clip, Adaptive):
@@ -224,9 +249,11 @@ class ClientWork:
             return torch.cat([update * clip.factors(squared.reshape(1)), torch.tensor([count]).double()])
         return update * clip.factors(squared.reshape(1))
 
-    def _open(self, client: int) -> LocalObjective:
-        """The examples of a client, read once."""
+    def open(self, client: int) -> LocalObjective:
+        """The examples of a client. The last ones are kept."""
         if client not in self._objectives:
+            if len(self._objectives) >= _MOST_KEPT:
+                del self._objectives[next(iter(self._objectives))]
             examples, loss = prepare_data(self._model, self._data(client), self._loss)
             self._objectives[client] = require_examples(LocalObjective(examples, loss))
         return self._objectives[client]

@@ -41,6 +41,7 @@ class Terms(ABC):
 
     ``plan`` is the plan that is accounted, where there is one. ``clip`` is the rule of the first round.
     ``local_deviation`` is the standard deviation of the noise that each client adds by itself.
+    ``hides_failures`` says that noise hides the data, so that no answer may tell that a client cannot train.
     ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server
     says.
     """
@@ -50,6 +51,7 @@ class Terms(ABC):
     local_deviation: float = 0.0
     least_contributors: int = 0
     clients_count_rounds: bool = False
+    hides_failures: bool = True
     rounds: int
     sampling: Sampling
 
@@ -178,6 +180,8 @@ class DistributedTerms(Terms):
 @final
 class OpenTerms(Terms):
     """Nobody adds noise."""
+
+    hides_failures = False
 
     def __init__(self, rounds: int, clip: Clip | None, sampling: Sampling) -> None:
         self.rounds, self.clip, self.sampling = rounds, clip, sampling
