@@ -105,6 +105,7 @@ def _without_gaps(text):
         "learning",
         "federated",
         "attacks-linkage",
+        "federated-sums",
         "your-model",
         "attacks-reconstruction",
         "from-opacus",

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("cryptography", reason="secure aggregation needs the package cryptography")
 
 from privet.errors import InvalidArgument
-from privet.federated.sum_protocols import MessageRefused, SumFailed
 from privet.federated.plain_sum import PlainSum
+from privet.federated.sum_protocols import MessageRefused, SumFailed
 from privet.federated.sums import FixedPoint, HonestServer, Identities, MaliciousServer, SecureSum
 from privet.federated.sums.in_process import sum_in_process
 from privet.federated.sums.wire import read_message, write_message

@@ -16,15 +16,15 @@ from privet.public_calls import check_public_calls
 if TYPE_CHECKING:
     from privet.federated.sums.aggregators import Aggregator, LocalAggregator
     from privet.federated.sums.distributed_gaussian import DistributedGaussian
-    from privet.federated.sums.word_encoding import FixedPoint, WordEncoding
     from privet.federated.sums.encrypted import EncryptedSum, KeyHolder, LocalKeyHolder
     from privet.federated.sums.encrypted_scoring import EncryptedScorer, ReadScore, RowOwner
-    from privet.federated.sums.in_process import sum_in_process
     from privet.federated.sums.identities import Identities
+    from privet.federated.sums.in_process import sum_in_process
     from privet.federated.sums.private_arithmetic import PrivateArithmetic, simulate_view
     from privet.federated.sums.secure import SecureSum
     from privet.federated.sums.shared import SharedSum
     from privet.federated.sums.threats import GraphPlan, HonestServer, MaliciousServer, ServerThreat
+    from privet.federated.sums.word_encoding import FixedPoint, WordEncoding
     from privet.federated.sums.word_sums import DistributedSum, WordSum
 
 _MODULES = {

@@ -11,7 +11,6 @@ from typing import final
 
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused
-from privet.federated.sums.word_encoding import WordEncoding, require_honest
 from privet.federated.sums.identities import (
     Identities,
     PairKeys,
@@ -34,6 +33,7 @@ from privet.federated.sums.secure_rounds import (
 from privet.federated.sums.shamir import KEY_PRIME, share_secret
 from privet.federated.sums.threats import GraphPlan, ServerThreat
 from privet.federated.sums.wire import Fields, Values, read_message, write_message
+from privet.federated.sums.word_encoding import WordEncoding, require_honest
 from privet.views import Numbers
 
 __all__ = ["SecureClient"]
