@@ -63,7 +63,7 @@ def plan_attacks(records):
         rounds=ROUNDS,
         training=FedAvg(epochs=1, batch_size=OWN + SLOTS, learning_rate=RATE),
         watched=5,
-        active_from=ROUNDS // 2,
+        active_from=2,
         simulations=40,
         tolerance=0.1,
         seed=SEED,

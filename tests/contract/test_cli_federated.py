@@ -13,9 +13,9 @@ from privet.cli import federated_demo, main  # noqa: E402
 
 @pytest.fixture
 def small(monkeypatch):
-    """Eight clients and two rounds, so that the command is quick."""
+    """Eight clients and three rounds, so that the command is quick."""
     monkeypatch.setattr(federated_demo, "CLIENTS", 8)
-    monkeypatch.setattr(federated_demo, "_ROUNDS", 2)
+    monkeypatch.setattr(federated_demo, "_ROUNDS", 3)
     monkeypatch.setattr(federated_demo, "_HIDDEN", 8)
 
 

@@ -46,7 +46,7 @@ def plan_digits_attacks(seed: int) -> FederatedAttackPlan:
         rounds=_ROUNDS,
         training=FedAvg(epochs=1, batch_size=_OWN + _SLOTS, learning_rate=_LEARNING_RATE),
         watched=5,
-        active_from=_ROUNDS // 2,
+        active_from=2,
         simulations=40,
         seed=seed,
     )

@@ -21,7 +21,6 @@ from privet.attacks.federated import (
     PropertyInference,
     RoundAlignment,
     RoundAttack,
-    RoundGain,
     RoundRecorder,
     guess_higher_half,
     list_steps,
@@ -62,8 +61,8 @@ class FederatedAttackPlan:
     training: FedAvg
     watched: int = 8
     passive: RoundAttack = field(default_factory=RoundAlignment)
-    active: RoundAttack = field(default_factory=RoundGain)
-    active_from: int = 3
+    active: RoundAttack = field(default_factory=RoundAlignment)
+    active_from: int = 1
     strength: float = 0.05
     participant_strength: float = 0.01
     simulations: int = 60
