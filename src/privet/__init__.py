@@ -40,6 +40,7 @@ _MODULES = {
     "audit_text": "pipeline.text_audit",
     "compare": "pipeline.defence_comparison",
     "rehearse": "pipeline.rehearsal",
+    "federate": "federated.federating",
     "Report": "reporting",
     "train": "training",
     "tune": "training",
@@ -48,6 +49,7 @@ _MODULES = {
     "auditing": "",
     "defending": "",
     "events": "",
+    "federated": "",
     "errors": "",
     "learning": "",
     "mechanisms": "",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         defending,
         errors,
         events,
+        federated,
         mechanisms,
         releasing,
         reporting,
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
     from privet.caveats import Caveat
     from privet.events import dp_sgd
+    from privet.federated.federating import federate as federate
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores
@@ -92,8 +96,8 @@ if TYPE_CHECKING:
     from privet.training import train as train
     from privet.training import tune as tune
 
-# A star-import must not import torch or scikit-learn, so ``learning``, ``train``, ``training`` and ``tune``
-# are not here.
+# A star-import must not import torch, scikit-learn or Flower, so ``federate``, ``learning``, ``train``,
+# ``training`` and ``tune`` are not here.
 # ``dir(privet)`` lists them if their package is installed.
 __all__ = [
     "AddRemove",
@@ -124,6 +128,7 @@ __all__ = [
     "dp_sgd",
     "errors",
     "events",
+    "federated",
     "mechanisms",
     "rehearse",
     "release",
@@ -133,5 +138,13 @@ __all__ = [
 
 
 __getattr__, __dir__ = load_lazily(
-    __name__, _MODULES, needs={"learning": "sklearn", "train": "torch", "training": "torch", "tune": "torch"}
+    __name__,
+    _MODULES,
+    needs={
+        "federate": "flwr",
+        "learning": "sklearn",
+        "train": "torch",
+        "training": "torch",
+        "tune": "torch",
+    },
 )

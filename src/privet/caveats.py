@@ -70,6 +70,14 @@ class Caveat(Enum):
         "Of a random number of runs only the best is shown: this ε holds if the number of runs, the other "
         "runs and all other scores stay secret."
     )
+    ONE_KEY_HOLDER = (
+        "One party holds the secret key: whatever is encrypted under its public key, single vectors too, "
+        "it can open if it gets hold of it."
+    )
+    APPROXIMATE_DECRYPTION = (
+        "A decrypted CKKS answer has an error that depends on the secret key: handed to others without added "
+        "noise that drowns the error, it can give the key away (IND-CPA-D)."
+    )
     UNVETTED = "The privacy proof of a part has not been vetted."
 
     @property

@@ -26,6 +26,7 @@ _KINDS: dict[str, type[Event]] = {
     "gaussian": events.Gaussian,
     "laplace": events.Laplace,
     "discrete-gaussian": events.DiscreteGaussian,
+    "discrete-gaussian-shares": events.DiscreteGaussianShares,
     "discrete-laplace": events.DiscreteLaplace,
     "randomized-response": events.RandomizedResponse,
     "exponential-mechanism": events.ExponentialMechanism,

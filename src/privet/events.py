@@ -25,6 +25,7 @@ from privet.event_arguments import (
     check_mean,
     check_parts,
     check_shape,
+    check_shares,
 )
 from privet.public_calls import check_public_calls
 
@@ -34,6 +35,7 @@ __all__ = [
     "BestOfPoisson",
     "Compose",
     "DiscreteGaussian",
+    "DiscreteGaussianShares",
     "DiscreteLaplace",
     "Event",
     "ExponentialMechanism",
@@ -116,6 +118,23 @@ class DiscreteLaplace(Event):
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         halves("contribution", self.contribution, most=MOST_COUNTED)
+
+
+@final
+@dataclass(frozen=True)
+class DiscreteGaussianShares(Event):
+    """Whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each coordinate.
+
+    One unit moves them by at most ``contribution`` in ℓ₂ norm. A share is one party's, and it is seen whose.
+    """
+
+    scale: float
+    shares: int
+    contribution: float
+    coordinates: int
+
+    def __post_init__(self) -> None:
+        check_shares(self.scale, self.shares, self.contribution, self.coordinates)
 
 
 @final

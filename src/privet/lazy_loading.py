@@ -15,7 +15,15 @@ from privet.errors import MissingPackage
 __all__ = ["load_lazily"]
 
 # The extra that installs each optional package.
-_EXTRAS = {"torch": "torch", "sklearn": "learn", "polars": "tables", "plotly": "report"}
+_EXTRAS = {
+    "cryptography": "federated",
+    "flwr": "federated",
+    "plotly": "report",
+    "polars": "tables",
+    "sklearn": "learn",
+    "tenseal": "encrypted",
+    "torch": "torch",
+}
 
 
 def load_lazily(

@@ -46,7 +46,8 @@ class ObservedRound:
     """One round: the model that was sent out, what came back, and the sum that the server learned.
 
     ``total`` is the sum of the updates over ``participants`` before the server adds noise of its own. It is
-    None for an observer who does not learn it. ``messages`` is empty for a participant.
+    None for an observer who does not learn it. ``messages`` is empty for a participant, and so is
+    ``participants``: amplification by sampling holds only against those who do not see who was drawn.
     """
 
     number: int
@@ -71,3 +72,18 @@ class RoundObserver(ABC):
     def alter(self, round_number: int, client: int, weights: Weights) -> Weights:
         """The weights that are sent to a client in place of ``weights``; asked of a server only."""
         return weights
+
+    @property
+    def controls(self) -> frozenset[int]:
+        """The clients that the adversary controls: a participant sees the rounds that these are in.
+
+        A participant that controls none sees the model of every round.
+        """
+        return frozenset()
+
+    def replace_update(self, round_number: int, client: int, weights: Weights, update: Weights) -> Weights:
+        """The update that a controlled client makes in place of ``update``, before its clip and noise.
+
+        ``weights`` are those that the client was sent.
+        """
+        return update

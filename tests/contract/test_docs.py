@@ -103,7 +103,9 @@ def _without_gaps(text):
     "name",
     [
         "learning",
+        "federated",
         "attacks-linkage",
+        "federated-sums",
         "your-model",
         "attacks-reconstruction",
         "from-opacus",

@@ -11,6 +11,7 @@ from privet.events import (
     BestOfPoisson,
     Compose,
     DiscreteGaussian,
+    DiscreteGaussianShares,
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSize,
@@ -37,6 +38,7 @@ _TABLE = [
     (BandedNoise(3.0, (1.0, 0.5, 0.25), 20, 4, 3), "LRCG", "LRCG", "LRCG"),
     (TreeNoise(3.0, 16, 4, 3), "LRCG", "LRCG", "LRCG"),
     (DiscreteGaussian(3.0), "LRC", "LRC", "LRC"),
+    (DiscreteGaussianShares(3.0, 5, 4.0, 10), "", "LRC", "LRC"),
     (Laplace(2.0), "LRCPBAO", "LRCPBAO", "LRCPBAO"),
     (DiscreteLaplace(2.0, 2), "LRCPBAO", "LRCPBAO", "LRCPBAO"),
     (RandomizedResponse(0.75), "", "LRCPBAO", "LRCPBAO"),
@@ -48,10 +50,12 @@ _TABLE = [
     (Opaque(epsilon=0.3, delta=1e-6), "LRBAO", "LRBAO", "LRBAO"),
     (Poisson(0.1, Gaussian(1.0)), "LR", "LR", "LR"),
     (Poisson(0.1, DiscreteGaussian(2.0)), "LR", "", "LR"),
+    (Poisson(0.1, DiscreteGaussianShares(3.0, 5, 4.0, 10)), "", "", "LR"),
     (Poisson(0.1, Laplace(1.0)), "LRPBAO", "", "LRPBAO"),
     (Poisson(0.1, RandomizedResponse(0.75)), "", "", "LRPBAO"),
     (Poisson(0.1, Opaque(epsilon=1.0, delta=1e-6)), "LRBAO", "", "LRBAO"),
     (FixedSize(10, 100, Gaussian(1.0)), "LR", "LR", "LR"),
+    (FixedSize(10, 100, DiscreteGaussianShares(3.0, 5, 4.0, 10)), "", "", "LR"),
     (FixedSize(10, 100, Laplace(1.0)), "LRPBAO", "LRPBAO", "LRPBAO"),
     (FixedSize(10, 100, RandomizedResponse(0.75)), "LRPBAO", "LRPBAO", "LRPBAO"),
     (Compose((Gaussian(2.0), Laplace(2.0))), "LRC", "LRC", "LRC"),
@@ -95,6 +99,8 @@ def _first_column(columns):
 
 
 _LONG = (  # 5-20 s each; the law below has them, too
+    Poisson(0.1, DiscreteGaussianShares(3.0, 5, 4.0, 10)),
+    FixedSize(10, 100, DiscreteGaussianShares(3.0, 5, 4.0, 10)),
     Parallel((Laplace(1.0), ExponentialMechanism(epsilon=0.5))),
     Poisson(0.1, RandomizedResponse(truth=0.75, categories=2)),
     Poisson(0.1, Opaque(epsilon=1.0, delta=1e-06)),

@@ -202,6 +202,8 @@ def _kinds(event: Event, relation: str, bins: int) -> list[Reader]:
             return [_lattice(lambda x: np.exp(-0.5 * (x / scale) ** 2), contribution, 9 * scale)]
         case events.DiscreteLaplace(scale, contribution):
             return [_lattice(lambda x: np.exp(-np.abs(x) / scale), contribution, 20 * scale)]
+        case events.DiscreteGaussianShares(scale, shares, contribution, 1):
+            return [_noisy_shares(scale, shares, contribution)]
         case events.TreeNoise(noise, steps, separation, participations):
             reach = max(map(_tree_norm(steps), _patterns(steps, separation, participations)))
             return [_sum(norm(scale=noise).cdf, reach, 7 * noise, bins)]
@@ -250,6 +252,24 @@ def _lattice(height: Callable[[Law], Law], contribution: float, reach: float) ->
     x = np.arange(-far, far + 1)
     total = height(np.arange(-4 * far, 4 * far + 1)).sum()
     return lambda database: height(x - contribution * _total(database)) / total
+
+
+def _noisy_shares(scale: float, shares: int, contribution: float) -> Reader:
+    """A sum of whole numbers with several discrete Gaussians, and the places of all who contributed."""
+    reach = math.ceil(9 * scale)
+    share = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
+    noise = np.ones(1)
+    for _ in range(shares):
+        noise = np.convolve(noise, share / share.sum())
+    step, far = int(contribution), PLACES * int(contribution)
+
+    def read(database: Database) -> Law:
+        law = np.zeros((2**PLACES, noise.size + 2 * far))
+        start = far + step * _total(database)
+        law[sum(1 << place for place, _ in database), start : start + noise.size] = noise
+        return law.ravel()
+
+    return read
 
 
 def _binary(p: Law, q: Law, relation: str) -> list[Reader]:

@@ -82,6 +82,11 @@ def leaf(event: Event, adjacency: Adjacency) -> Atom:
                 gaussian_pair(distance * lower / noise_multiplier),
                 frozenset({Caveat.IDEALISED_REALS, *loose}),
             )
+        case events.DiscreteGaussianShares():
+            raise NotProved(
+                "Noise in shares is accounted by the privacy-loss, the Rényi and the concentrated accountant "
+                "only. Use privet.accounting.PrivacyLoss."
+            )
     raise NotProved(
         f"No dominating pair is known for an event of type {type(event).__name__}. "
         f"Describe what ran with the events of privet.events."

@@ -18,6 +18,7 @@ from privet.errors import InvalidArgument, NotProved, OutOfReach
 from privet.events import (
     Compose,
     DiscreteGaussian,
+    DiscreteGaussianShares,
     Event,
     ExponentialMechanism,
     FixedSize,
@@ -77,7 +78,7 @@ def _account_with(
     if _largest_discrete(event) > 1e5:
         return account(spent, adjacency=adjacency, accountant=Concentrated())
     exact = account(spent, adjacency=adjacency, accountant=PrivacyLoss())
-    if not _chooses(event):
+    if not _has_own_moments(event):
         return exact
     try:
         moments = account(spent, adjacency=adjacency, accountant=Renyi())
@@ -207,8 +208,8 @@ def _leaves(event: Event) -> Iterator[Event]:
                 todo.append(part)
 
 
-def _chooses(event: Event) -> bool:
-    return any(isinstance(leaf, ExponentialMechanism) for leaf in _leaves(event))
+def _has_own_moments(event: Event) -> bool:
+    return any(isinstance(leaf, ExponentialMechanism | DiscreteGaussianShares) for leaf in _leaves(event))
 
 
 def _largest_discrete(event: Event) -> float:

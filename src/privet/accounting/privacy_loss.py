@@ -22,14 +22,22 @@ from privet.accounting.cumulant import Composition, derivatives
 from privet.accounting.envelopes import largest
 from privet.accounting.fold import Accountant, fold, require_costs
 from privet.accounting.lattice import Grid, compose
+from privet.accounting.noise_shares import dominate_shares
 from privet.accounting.pairs import FinitePair, Pair
 from privet.accounting.tabulated import TabulatedProfile
-from privet.accounting.zeroed import adds_contributions, answers_each, zeroed_is_absent
+from privet.accounting.zeroed import adds_contributions, answers_each, shows_who, zeroed_is_absent
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, ZeroOut
 from privet.bounds import Interval, enclosure
 from privet.caveats import Caveat
 from privet.errors import NotProved
-from privet.events import BestOfNegativeBinomial, BestOfPoisson, Event, FixedSize, Poisson
+from privet.events import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
+    DiscreteGaussianShares,
+    Event,
+    FixedSize,
+    Poisson,
+)
 from privet.guarantees import Curve, LossHistogram
 
 __all__ = ["PrivacyLoss", "PrivacyLossCurve", "Spent"]
@@ -66,6 +74,9 @@ class PrivacyLoss(Accountant[Spent]):
             case BestOfPoisson(candidates) | BestOfNegativeBinomial(candidates):
                 runs = self.worst_of([fold(self, run, adjacency) for run in dict.fromkeys(candidates)])
                 found = best_of(_as_atom(runs), law_of(event))
+            case DiscreteGaussianShares():
+                pairs = dominate_shares(event, adjacency)
+                return Spent(dict.fromkeys(pairs, 1), {}, frozenset({Caveat.LOOSE_LOWER_BOUND}))
             case _:
                 found = leaf(event, adjacency)
         return Spent({found.upper: 1}, {found.lower: 1}, found.caveats)
@@ -123,6 +134,11 @@ class PrivacyLoss(Accountant[Spent]):
         claims are those of the ledger. If each member of a sample gives an answer, it hides among the
         others' answers, so for several members no lower bound is known.
         """
+        if shows_who(inner) and not isinstance(adjacency, ZeroOut):
+            raise NotProved(
+                "Noise in shares shows who contributed, so a fixed-size sample hides nobody under "
+                f"{adjacency}. Account under zero-out adjacency, or without the sampling."
+            )
         exchange = ReplaceOne(adjacency.unit)
         if isinstance(adjacency, ReplaceOne):
             own = replaced = self._one(inner, exchange)

@@ -7,6 +7,7 @@ stays within a budget that was fixed in advance (``filtering``). The best order 
 takes, is not valid then.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -21,6 +22,7 @@ from privet.accounting.contour import chernoff_peak, solve
 from privet.accounting.cumulant import Composition, Derivatives, derivatives
 from privet.accounting.fold import Accountant
 from privet.accounting.gridded import loss_range
+from privet.accounting.noise_shares import concentrate
 from privet.accounting.pairs import GaussianPair, Pair
 from privet.accounting.privacy_loss import PrivacyLoss, Spent
 from privet.adjacency import Adjacency
@@ -122,6 +124,10 @@ class Renyi(Accountant[Spent]):
         if isinstance(event, events.ExponentialMechanism):
             # ε²/8-zCDP (Cesar & Rogers 2021, Theorem 1), which is a Gaussian pair with μ = ε/2
             return Spent({gaussian_pair(0.5 * event.epsilon): 1})
+        if isinstance(event, events.DiscreteGaussianShares):
+            # ρ-zCDP has the moments of a Gaussian pair with μ = √(2ρ)
+            concentrated = gaussian_pair(math.sqrt(2 * concentrate(event, adjacency)))
+            return Spent({concentrated: 1}, {}, frozenset({Caveat.LOOSE_LOWER_BOUND}))
         return PrivacyLoss().atom(event, adjacency)
 
     def join(self, first: Spent, second: Spent) -> Spent:
@@ -168,6 +174,8 @@ class Concentrated(Accountant[float]):
             case events.DiscreteGaussian(scale, contribution):
                 # Canonne, Kamath & Steinke 2020, Theorem 4
                 return 0.5 * gaussian_pair(lattice_shift(contribution, adjacency) / scale).mu ** 2
+            case events.DiscreteGaussianShares():
+                return concentrate(event, adjacency)
             case events.Poisson() | events.FixedSize():
                 raise NotProved(
                     "Concentrated DP is not amplified by sampling. Use the privacy-loss or the Rényi "

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from privet import events
 from privet.events import Event
 
-__all__ = ["adds_contributions", "answers_each", "zeroed_is_absent"]
+__all__ = ["adds_contributions", "answers_each", "shows_who", "zeroed_is_absent"]
 
 _AROUND = (events.Compose, events.Parallel, events.Poisson, events.FixedSize, events.Repeat)
 
@@ -27,6 +27,11 @@ def adds_contributions(event: Event) -> bool:
 def answers_each(event: Event) -> bool:
     """Whether the event releases one answer for each unit."""
     return any(isinstance(leaf, events.RandomizedResponse) for leaf in _leaves(event))
+
+
+def shows_who(event: Event) -> bool:
+    """Whether it is seen who contributed, so that a sample is no secret."""
+    return any(isinstance(leaf, events.DiscreteGaussianShares) for leaf in _leaves(event))
 
 
 def zeroed_is_absent(event: Event) -> bool:

@@ -19,7 +19,7 @@ from privet.accounting import (
 from privet.adjacency import Adjacency
 from privet.caveats import Caveat
 from privet.errors import NotProved
-from privet.events import Compose, Event, ExponentialMechanism, Parallel, Repeat
+from privet.events import Compose, DiscreteGaussianShares, Event, ExponentialMechanism, Parallel, Repeat
 from privet.guarantees import Guarantee
 from privet.testing.broken import at_delta, require_at_most
 
@@ -81,14 +81,14 @@ def _of_one_class(one: Accountant[Any], second: Guarantee, other: Accountant[Any
 def check_tightness(guarantees: Mapping[Accountant[Any], Guarantee], what: str, event: Event) -> None:
     """Privacy loss ≤ Rényi ≤ concentrated; privacy loss ≤ optimal ≤ advanced, basic; up to gaps.
 
-    Rényi and concentrated DP know the bounded range of an exponential mechanism, which the privacy-loss
-    distribution does not; they are left out where there is one.
+    Rényi and concentrated DP know the bounded range of an exponential mechanism, and a theorem of their own
+    about noise in shares; the privacy-loss distribution does not. They are left out where there is one.
     """
     by_type = {type(accountant): guarantee for accountant, guarantee in guarantees.items()}
     for tight, loose in _TIGHTER:
         if tight not in by_type or loose not in by_type:
             continue
-        if loose in (Renyi, Concentrated) and _chooses(event):
+        if loose in (Renyi, Concentrated) and _has_own_moments(event):
             continue
         for delta in _DELTAS:
             low, high = at_delta(by_type[tight], delta), at_delta(by_type[loose], delta)
@@ -98,12 +98,12 @@ def check_tightness(guarantees: Mapping[Accountant[Any], Guarantee], what: str, 
             require_at_most(low.upper, high.upper, law, slack=1e-9 + min(low.relative_gap, 1e-3))
 
 
-def _chooses(event: Event) -> bool:
+def _has_own_moments(event: Event) -> bool:
     match event:
-        case ExponentialMechanism():
+        case ExponentialMechanism() | DiscreteGaussianShares():
             return True
         case Compose(parts) | Parallel(parts):
-            return any(_chooses(part) for part in parts)
+            return any(_has_own_moments(part) for part in parts)
         case Repeat(inner, _):
-            return _chooses(inner)
+            return _has_own_moments(inner)
     return False

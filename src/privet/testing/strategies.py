@@ -10,6 +10,7 @@ from privet.events import (
     BandedNoise,
     Compose,
     DiscreteGaussian,
+    DiscreteGaussianShares,
     DiscreteLaplace,
     Event,
     ExponentialMechanism,
@@ -49,6 +50,9 @@ leaves: st.SearchStrategy[Event] = st.one_of(
     gaussians,
     laplaces,
     st.builds(DiscreteGaussian, st.floats(1.0, 20.0), st.integers(1, 3)),
+    st.builds(
+        DiscreteGaussianShares, st.floats(2.5, 20.0), st.integers(2, 8), st.floats(1.0, 9.0), st.just(100)
+    ),
     st.builds(DiscreteLaplace, st.floats(0.5, 20.0), st.integers(1, 4)),
     st.builds(RandomizedResponse, st.floats(0.55, 0.9), st.integers(2, 5)),
     st.builds(ExponentialMechanism, epsilon=_losses),

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         PoissonSampling,
         ShuffledSampling,
     )
+    from privet.training.sampling.separated import SeparatedSampling
     from privet.training.tuning.paid_models import ChosenModel, choose_model
     from privet.training.tuning.recipes import TuningRecipe, recipe_grid
     from privet.training.tuning.run_counts import NegativeBinomialCount, PoissonCount
@@ -118,6 +119,7 @@ _MODULES = {
     "ProcessFailed": "loop.distributed",
     "ProcessGroup": "loop.distributed",
     "SearchFailed": "tuning.search_failure",
+    "SeparatedSampling": "sampling.separated",
     "ShuffledSampling": "sampling.schemes",
     "Signs": "extras.encoding",
     "SingleProcess": "loop.distributed",
@@ -190,6 +192,7 @@ __all__ = [
     "ProcessFailed",
     "ProcessGroup",
     "SearchFailed",
+    "SeparatedSampling",
     "ShuffledSampling",
     "Signs",
     "SingleProcess",

@@ -53,7 +53,7 @@ from privet.durable_files import (
     replace_durably,
     unlock,
 )
-from privet.errors import BudgetExceeded, InvalidArgument, Unreadable
+from privet.errors import BudgetExceeded, InvalidArgument, NotProved, Unreadable
 from privet.ledger import Ledger
 from privet.training.loop.plan_documents import (
     differing_fields,
@@ -61,6 +61,7 @@ from privet.training.loop.plan_documents import (
     plan_to_plain,
     repr_of_0_1_0,
 )
+from privet.training.loop.resumable_plan import ResumablePlan
 from privet.training.plan import TrainingPlan
 
 __all__ = ["Checkpoint", "Journal"]
@@ -97,7 +98,7 @@ class Checkpoint:
 
     Args:
         folder: a folder for this run only.
-        plan: the plan of the run.
+        plan: the plan of the run, of this package or of another that takes rounds.
         ahead: how many steps to reserve at once. The default is one hundredth of the plan's steps, at most
             32. A kill loses up to this number of steps more than ran.
         epsilon: what the run must not exceed at ``delta``. The default is the plan's own ε at δ = 10⁻⁶. Then
@@ -113,7 +114,7 @@ class Checkpoint:
     def __init__(
         self,
         folder: str | Path,
-        plan: TrainingPlan,
+        plan: TrainingPlan | ResumablePlan,
         *,
         ahead: int | None = None,
         epsilon: float | None = None,
@@ -199,7 +200,7 @@ class Checkpoint:
                 "run": self._run,
                 "abandoned": len(self._journal.abandoned),
                 "step": step,
-                "plan": json.dumps(plan_to_plain(self._plan)),
+                "plan": json.dumps(self._plan_as_plain()),
                 "state": dict(state),
             }
             torch.save(document, content)
@@ -220,8 +221,12 @@ class Checkpoint:
         With ``steps``, the ledger after this number of steps, if nothing more is lost.
         """
         journal = self._journal
-        steps_done = journal.reserved if steps is None else steps
-        return self._plan.ledger(steps_done, abandoned=journal.abandoned, caveats=self._caveats)
+        ledger = self._ledger_of(journal, journal.reserved if steps is None else steps)
+        if ledger is None:
+            raise NotProved(
+                "The plan of this run adds no noise, so it has no ledger. Choose a plan with noise."
+            )
+        return ledger
 
     def progress(self) -> Progress:
         """The progress of the run, for processes that do not read the folder."""
@@ -234,11 +239,12 @@ class Checkpoint:
 
     def _find_final_step(self) -> int:
         """The last step that ε pays for, after what crashes lost."""
-        if not self._journal.abandoned:
+        whole_run = self._plan.ledger(self._plan.steps)
+        if not self._journal.abandoned or whole_run is None:
             return self._plan.steps
         if self._target is None:
             delta = _DELTA
-            epsilon = self._plan.guarantee().epsilon(delta=delta)
+            epsilon = account(whole_run).epsilon(delta=delta)
         else:
             epsilon, delta = self._target
 
@@ -316,8 +322,9 @@ class Checkpoint:
             )
             # Noise that was seeded before a crash stays seeded in the ledger, whatever comes after.
             # Every ledger decides again whether the run was stopped early.
-            saved = Ledger.from_json(json.dumps(document.get("ledger"))).caveats
-            self._caveats |= saved - {Caveat.STOPPED_EARLY}
+            if document.get("ledger") is not None:
+                saved = Ledger.from_json(json.dumps(document["ledger"])).caveats
+                self._caveats |= saved - {Caveat.STOPPED_EARLY}
         except (InvalidArgument, TypeError, ValueError):
             raise Unreadable(
                 "The journal must hold steps of its plan, and does not. Restore the file."
@@ -349,7 +356,12 @@ class Checkpoint:
         return step, state
 
     def _check_same(self, plan: object, *, has_repr: bool) -> None:
-        if has_repr:
+        if not isinstance(self._plan, TrainingPlan):
+            fields = self._plan.find_differences(plan)
+            if not fields:
+                return
+            differs = f" (it differs in {', '.join(fields)})"
+        elif has_repr:
             if plan == repr_of_0_1_0(self._plan):
                 return
             differs = ""
@@ -364,21 +376,27 @@ class Checkpoint:
         )
 
     def _write(self, journal: Journal) -> None:
-        ledger = self._plan.ledger(journal.reserved, abandoned=journal.abandoned, caveats=self._caveats)
+        ledger = self._ledger_of(journal, journal.reserved)
         document = {
             "format": _FORMAT,
             "version": _VERSION,
             "run": self._run,
-            "plan": plan_to_plain(self._plan),
+            "plan": self._plan_as_plain(),
             "reserved": journal.reserved,
             "abandoned": journal.abandoned,
-            "ledger": json.loads(ledger.to_json()),
+            "ledger": None if ledger is None else json.loads(ledger.to_json()),
         }
         if self._writes:
             content = json.dumps(document, indent=2).encode()
             replace_durably(self._folder / _JOURNAL, content, expected=self._written, mode=_OWNER)
             self._written = content
         self._journal = journal  # only after it is on disk
+
+    def _ledger_of(self, journal: Journal, steps: int) -> Ledger | None:
+        return self._plan.ledger(steps, abandoned=journal.abandoned, caveats=self._caveats)
+
+    def _plan_as_plain(self) -> dict[str, Any]:
+        return plan_to_plain(self._plan) if isinstance(self._plan, TrainingPlan) else self._plan.to_plain()
 
     def _require_open(self) -> None:
         if self._lock is None and self._writes:

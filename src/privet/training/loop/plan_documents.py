@@ -30,6 +30,7 @@ from privet.training.sampling.schemes import (
     PoissonSampling,
     ShuffledSampling,
 )
+from privet.training.sampling.separated import SeparatedSampling
 
 __all__ = ["differing_fields", "plan_from_plain", "plan_to_plain", "repr_of_0_1_0"]
 
@@ -39,6 +40,7 @@ _KINDS: dict[str, type] = {
     "part-sampling": CyclicPoissonSampling,
     "cyclic-sampling": CyclicSampling,
     "shuffled-sampling": ShuffledSampling,
+    "separated-sampling": SeparatedSampling,
     "independent-noise": IndependentNoise,
     "tree-noise": TreeNoise,
     "banded-noise": BandedNoise,

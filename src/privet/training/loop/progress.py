@@ -20,14 +20,21 @@ __all__ = ["Interruption", "TrainingProgress", "catch_interrupt"]
 class TrainingProgress:
     """A progress bar on a terminal, for runs of over two seconds. Elsewhere it is silent.
 
-    ``epsilon_after(step)`` is ε so far. It is slow to compute, so the bar spends at most one twentieth of the
-    time on it.
+    ``epsilon_after(step)`` is ε so far; None if nothing is proved. It is slow to compute, so the bar spends
+    at most one twentieth of the time on it. ``title`` and ``unit`` say what runs, and what a step of it is.
     """
 
     def __init__(
-        self, steps: int, epsilon_after: Callable[[int], float], stream: TextIO | None = None
+        self,
+        steps: int,
+        epsilon_after: Callable[[int], float] | None,
+        stream: TextIO | None = None,
+        *,
+        title: str = "private training",
+        unit: str = "steps",
     ) -> None:
         self._steps, self._epsilon_after = steps, epsilon_after
+        self._title, self._unit = title, unit
         self._stream = sys.stderr if stream is None else stream
         self._start, self._last_shown, self._first_step = time.monotonic(), 0.0, 0
         self._epsilon, self._computed_at, self._seconds = "", 0.0, 0.0
@@ -52,7 +59,7 @@ class TrainingProgress:
         if too_soon or not self._stream.isatty():
             return
         self._last_shown = now
-        if is_last or now - self._computed_at > 20 * self._seconds:
+        if self._epsilon_after is not None and (is_last or now - self._computed_at > 20 * self._seconds):
             self._epsilon = f"ε {self._epsilon_after(step):.3f}"
             self._computed_at = time.monotonic()
             self._seconds = self._computed_at - now
@@ -60,8 +67,8 @@ class TrainingProgress:
         rate = (step - self._first_step) / (now - self._start)
         left = (self._steps - step) / rate if rate else 0.0
         bar = "█" * filled + "·" * (30 - filled)
-        figures = f"{step}/{self._steps}  {self._epsilon}  {rate:.1f} steps/s  {left:.0f} s left"
-        self._stream.write(f"\r\033[Kprivate training {bar} {figures}")
+        figures = f"{step}/{self._steps}  {self._epsilon}  {rate:.1f} {self._unit}/s  {left:.0f} s left"
+        self._stream.write(f"\r\033[K{self._title} {bar} {figures}")
         self._stream.flush()
 
 

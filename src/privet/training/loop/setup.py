@@ -27,7 +27,7 @@ from privet.training.plan import TrainingPlan, steps_for
 from privet.training.sampling.examples import Examples
 from privet.training.sampling.schemes import PoissonSampling
 
-__all__ = ["PreparedRun", "make_plan", "prepare_run"]
+__all__ = ["PreparedRun", "make_plan", "prepare_run", "renew_seed"]
 
 # The limit for a run that is given in epochs: 8 passes over 300 million examples in lots of 256.
 _MOST_STEPS = 10**7
@@ -69,7 +69,7 @@ def prepare_run(model: nn.Module, examples: Examples, options: RunOptions) -> Pr
                 examples,
                 plan,
                 options.clip,
-                noise=_noise_after_resume(options.noise, checkpoint),
+                noise=renew_seed(options.noise, checkpoint),
                 augmentation=options.augmentation,
                 average=options.average,
                 denoising=options.denoising,
@@ -194,7 +194,7 @@ def _open_checkpoint(
     return checkpoint
 
 
-def _noise_after_resume(noise: NoiseSource, checkpoint: Checkpoint | None) -> NoiseSource:
+def renew_seed(noise: NoiseSource, checkpoint: Checkpoint | None) -> NoiseSource:
     """The noise of a run that resumes: a seed is replaced by a new one.
 
     The same seed would repeat the noise of the first steps. If two steps have the same noise, their

@@ -60,6 +60,14 @@ class BatchSampler(ABC):
         """Continue after this number of lots."""
         self.lots_drawn = whole("lots_drawn", lots_drawn, least=0)
 
+    def state(self) -> dict[str, Tensor]:
+        """What later lots depend on apart from ``lots_drawn``: nothing, for most samplers."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from ``state``, after ``resume``."""
+        del state
+
     @abstractmethod
     def _draw(self) -> Indices: ...
 
