@@ -27,7 +27,7 @@ class KeyRow:
     @property
     def shown_error(self) -> str:
         """The error."""
-        return plain_number(self.error)
+        return to_error(self.error, self.error) if self.error > 0 else plain_number(self.error)
 
 
 @final

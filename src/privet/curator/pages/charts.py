@@ -9,11 +9,9 @@ from markupsafe import Markup, escape
 from privet.curator.pages.answer_rows import AnswerRows
 from privet.curator.pages.numbers_shown import plain_number
 
-__all__ = ["draw_answer", "draw_spending", "draw_use"]
+__all__ = ["draw_bars", "draw_spending", "draw_use"]
 
 _WIDTH = 720
-_LEFT, _RIGHT, _ROW = 150, 84, 26
-_MOST_BARS = 40
 
 
 def draw_use(reached: float, cap: float, more: float = 0.0) -> Markup:
@@ -29,40 +27,28 @@ def draw_use(reached: float, cap: float, more: float = 0.0) -> Markup:
     ).format(words, 100 * used, 100 * used, 100 * added)
 
 
-def draw_answer(answer: AnswerRows) -> Markup:
-    """A bar for each key, with its error. A picture without a single finite number is no picture."""
-    rows = [row for row in answer.rows if math.isfinite(row.value)][:_MOST_BARS]
-    if not answer.has_keys or len(rows) < 2:
-        return Markup("")
+def draw_bars(answer: AnswerRows) -> tuple[Markup, ...]:
+    """For each row of an answer with keys, its bar and its error bar, on one scale."""
+    rows = answer.rows
     ends = [(row.value - _finite(row.error), row.value + _finite(row.error)) for row in rows]
-    low, high = min(0.0, *(end[0] for end in ends)), max(0.0, *(end[1] for end in ends))
+    low = min(0.0, *(end[0] for end in ends)) if ends else 0.0
+    high = max(0.0, *(end[1] for end in ends)) if ends else 1.0
     span = (high - low) or 1.0
-    inner = _WIDTH - _LEFT - _RIGHT
 
     def place(value: float) -> float:
-        return _LEFT + (value - low) / span * inner
+        return 1 + 98 * (value - low) / span
 
-    parts = []
-    for number, (row, (lower, upper)) in enumerate(zip(rows, ends, strict=True)):
-        middle = number * _ROW + _ROW / 2
+    bars = []
+    for row, (lower, upper) in zip(rows, ends, strict=True):
         start, end = sorted((place(0.0), place(row.value)))
-        name = row.key if len(row.key) <= 20 else f"{row.key[:19]}…"
-        parts.append(
+        bars.append(
             Markup(
-                '<text class="name" x="{}" y="{}">{}</text><rect class="bar" x="{:.1f}" y="{}" width="{:.1f}" '
-                'height="14" rx="2"/><path class="error" d="M{:.1f} {}H{:.1f}M{:.1f} {}v8M{:.1f} {}v8"/>'
-                '<text class="figure" x="{}" y="{}">{}</text>'
-            ).format(
-                *(_LEFT - 10, middle + 4, name, start, middle - 7, end - start),
-                *(place(lower), middle, place(upper), place(lower), middle - 4, place(upper), middle - 4),
-                *(_WIDTH - 4, middle + 4, row.shown),
-            )
+                '<svg class="bar" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">'
+                '<rect x="{:.2f}" y="3" width="{:.2f}" height="10"/><path class="axis" d="M{:.2f} 0V16"/>'
+                '<path class="error" d="M{:.2f} 8H{:.2f}M{:.2f} 4.5v7M{:.2f} 4.5v7"/></svg>'
+            ).format(start, end - start, place(0.0), place(lower), place(upper), place(lower), place(upper))
         )
-    zero = Markup('<path class="axis" d="M{:.1f} 0V{}"/>').format(place(0.0), len(rows) * _ROW)
-    label = f"{answer.label}: a bar for each key with its error; the table has the numbers"
-    return Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>').format(
-        _WIDTH, len(rows) * _ROW, label, Markup("").join(parts), zero
-    )
+    return tuple(bars)
 
 
 def draw_spending(spends: Sequence[tuple[datetime, float]], cap: float, reached: float) -> Markup:

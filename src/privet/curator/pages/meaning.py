@@ -2,7 +2,7 @@
 
 import math
 
-from privet.adjacency import Adjacency
+from privet.adjacency import Adjacency, ReplaceOne, Unit
 from privet.curator.pages.numbers_shown import small, spent
 from privet.guarantees import Guarantee, PairCurve
 from privet.reporting.numbers import percent_at_most
@@ -28,8 +28,13 @@ def explain_epsilon(epsilon: float, delta: float, adjacency: Adjacency) -> tuple
     odds = f", unless something happens that has a probability of {small(kept.failure)}" if kept.failure else ""
     power = percent_at_most(claim.tpr(fpr=_FALSE_ALARM))
     return (
-        f"All answers so far together: ε = {spent(epsilon)}{at}, for {adjacency}.",
+        f"All answers so far together: ε = {spent(epsilon)}{at}, for {_whom(adjacency)}.",
         f"Whoever reads all answers, and knows everything else, can raise a belief about one person at most "
         f"{', '.join(beliefs[:-1])} or {beliefs[-1]}{odds}.",
         f"An attack that accuses one innocent in a hundred finds at most {power} of the people who are in the data.",
     )
+
+
+def _whom(adjacency: Adjacency) -> str:
+    person = "one row" if adjacency.unit is Unit.RECORD else "one person with all of their rows"
+    return f"{person}, {'exchanged for another' if isinstance(adjacency, ReplaceOne) else 'there or not there'}"

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from privet import __version__
 from privet.curator.gateway.refusals_http import NOT_FOUND, HttpRefusal
-from privet.curator.pages.charts import draw_answer, draw_spending, draw_use
+from privet.curator.pages.charts import draw_bars, draw_spending, draw_use
 from privet.curator.pages.numbers_shown import left, moment, plain_number, small, spent
 from privet.curator.pages.question_words import describe_question
 from privet.curator.principals import Principal
@@ -55,7 +55,7 @@ def _environment() -> Environment:
         spent=spent, left=left, small=small, moment=moment, number=plain_number, words=describe_question
     )
     environment.globals.update(
-        draw_answer=draw_answer,
+        draw_bars=draw_bars,
         draw_spending=draw_spending,
         draw_use=draw_use,
         version=__version__,
