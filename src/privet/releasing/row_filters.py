@@ -1,11 +1,11 @@
 """Which rows count: conditions on public columns, as WHERE has them.
 
-A condition looks at one row and at public values, so a table and its neighbour are still neighbours after it: the
-rows that pass are the same, but for those of one unit. It is applied before contributions are bounded. So sensitivity
-and noise are those of the same question without it, whether many rows pass, or none.
+A condition looks at one row and at public values, so a table and its neighbour are still neighbours after it:
+the rows that pass are the same, but for those of one unit. It is applied before contributions are bounded. So
+sensitivity and noise are those of the same question without it, whether many rows pass, or none.
 
-A row whose value is missing is *unknown* to a condition, as in SQL: it passes neither the condition nor its opposite.
-Only ``IsMissing`` sees it.
+A row whose value is missing is *unknown* to a condition, as in SQL: it passes neither the condition nor its
+opposite. Only ``IsMissing`` sees it.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Conditions on rows as Polars expressions: true, false, or null where a value is missing.
 
-A comparison reads numbers as sums do, and categories as keys do (``columns``). So a value has one meaning, whether it
-is counted or asked for. No value makes an expression fail.
+A comparison reads numbers as sums do, and categories as keys do (``columns``). So a value has one meaning,
+whether it is counted or asked for. No value makes an expression fail.
 """
 
 from functools import reduce
