@@ -27,6 +27,18 @@ from privet.releasing.engines.engine import TableEngine
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import ReleasePlan
 from privet.releasing.questions import Question, question_key
+from privet.releasing.row_filters import (
+    Above,
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Below,
+    Condition,
+    IsIn,
+    IsMissing,
+    Negated,
+)
 from privet.releasing.statistics import (
     Count,
     Covariance,
@@ -44,8 +56,15 @@ from privet.releasing.store import MemoryStore, Store
 from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = [
+    "Above",
+    "AllOf",
     "Answer",
+    "AnyOf",
+    "AtLeast",
+    "AtMost",
+    "Below",
     "Budget",
+    "Condition",
     "Contribution",
     "Count",
     "Covariance",
@@ -53,9 +72,12 @@ __all__ = [
     "FilterState",
     "GroupBy",
     "Histogram",
+    "IsIn",
+    "IsMissing",
     "Marginal",
     "Mean",
     "MemoryStore",
+    "Negated",
     "PostgresTable",
     "PrivacyCost",
     "Quantile",

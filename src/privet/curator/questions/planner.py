@@ -1,0 +1,119 @@
+"""What a question is and costs, from metadata alone: no data file is opened here, and no server is asked.
+
+Every refusal is one ``InvalidArgument``, which may be shown. A plan is a function of the question and of the
+metadata: so it is kept, and asking for its price again is quick.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, final
+
+from privet.curator.plans import PlannedQuestion, QuestionPlanner
+from privet.curator.questions.accuracy import choose_epsilon
+from privet.curator.questions.metadata import DatasetMetadata, Stewardship
+from privet.curator.questions.question import TableQuestion, check_size, read_question
+from privet.curator.questions.statistics_json import columns_of
+from privet.curator.questions.steward_file import read_steward_file
+from privet.errors import InvalidArgument, NotProved, OutOfReach
+from privet.ledger import Entry
+from privet.lineage import canonical
+from privet.releasing import ErrorKind, Quote
+
+__all__ = ["MetadataPlanner", "read_canonical"]
+
+_KEPT = 2048  # plans in memory
+
+
+@final
+class MetadataPlanner(QuestionPlanner):
+    """Plans by the steward's metadata.
+
+    >>> planner = MetadataPlanner(Stewardship({}))
+    >>> planner.describe("visits")
+    Traceback (most recent call last):
+        ...
+    privet.errors.InvalidArgument: There is no dataset 'visits'. Choose one that you may ask.
+    """
+
+    def __init__(self, stewardship: Stewardship) -> None:
+        self._stewardship = stewardship
+        self._plans: OrderedDict[str, PlannedQuestion] = OrderedDict()
+        self._lock = Lock()
+
+    @staticmethod
+    def of_file(path: Path) -> "MetadataPlanner":
+        """By a steward's file."""
+        return MetadataPlanner(read_steward_file(path))
+
+    @property
+    def stewardship(self) -> Stewardship:
+        """The datasets and their metadata."""
+        return self._stewardship
+
+    def plan(self, dataset: str, question: Mapping[str, Any]) -> PlannedQuestion:
+        metadata = self._stewardship.find(dataset)
+        check_size(question)
+        asked = canonical([dataset, question])
+        with self._lock:
+            if asked in self._plans:
+                self._plans.move_to_end(asked)
+                return self._plans[asked]
+        try:
+            planned = _plan(metadata, question)
+        except (NotProved, OutOfReach) as unknown:
+            raise InvalidArgument(
+                f"This question cannot be priced: {unknown} Change the budget or the question."
+            ) from None
+        with self._lock:
+            self._plans[asked] = planned
+            while len(self._plans) > _KEPT:
+                self._plans.popitem(last=False)
+        return planned
+
+    def describe(self, dataset: str) -> Mapping[str, Any]:
+        return self._stewardship.find(dataset).to_plain()
+
+
+def read_canonical(metadata: DatasetMetadata, question: object) -> TableQuestion:
+    """A question that was planned already, from its canonical form."""
+    return read_question(question, metadata).normalize()
+
+
+def _plan(metadata: DatasetMetadata, question: Mapping[str, Any]) -> PlannedQuestion:
+    asked = read_question(question, metadata)
+    normal = asked.normalize()
+    if normal.epsilon is None:
+        normal = choose_epsilon(normal).normalize()
+    plain, plan = normal.to_plain(), normal.plan()
+    quotes = plan.quote()
+    return PlannedQuestion(
+        key=hashlib.sha256(canonical(plain).encode()).hexdigest(),
+        canonical=plain,
+        adjacency=plan.relation,
+        entries=tuple(Entry(quote.label, quote.event) for quote in quotes),
+        epsilon=plan.budget.epsilon,
+        delta=plan.budget.delta,
+        answers=tuple(
+            _describe(quote, statistic.statistic, asked.assuming_rows)
+            for quote, statistic in zip(quotes, normal.statistics, strict=True)
+        ),
+        labels=asked.names(),
+    )
+
+
+def _describe(quote: Quote, statistic: Any, rows: int | None) -> dict[str, Any]:  # noqa: ANN401
+    over_rows = quote.error_kind is ErrorKind.OVER_COUNT
+    return {
+        "label": quote.label,
+        "by": list(columns_of(statistic)),
+        "error": quote.error,
+        "error_kind": str(quote.error_kind),
+        "error_at_assumed_rows": quote.error / rows if over_rows and rows else None,
+        "confidence": quote.confidence,
+        "epsilon": quote.cost.epsilon,
+        "delta": quote.cost.delta,
+        "threshold": quote.threshold,
+    }

@@ -1,0 +1,101 @@
+"""A planned question and rows in, noisy numbers out.
+
+*Guarantee*: the answer has the (ε, δ) of the plan, for the unit of the metadata. What was planned is planned
+again here, from the worker's own copy of the metadata, and must be the same: a gateway that is wrong, or was
+taken over, gets no answer with less noise than it says.
+
+*Leaks*: every failure is ``AnswerFailed``, without text, cause or traceback. *That* it failed tells
+something, unless it cannot depend on the rows; with ``answer_after`` in the metadata, both answers and
+failures come at one time.
+"""
+
+import math
+import sys
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, final
+
+from privet.curator.plans import AnswerWorker, PlannedQuestion
+from privet.curator.questions.metadata import DatasetMetadata, Stewardship
+from privet.curator.questions.planner import read_canonical
+from privet.curator.worker.data_sources import DataSources
+from privet.errors import PrivetError
+from privet.randomness import NoiseSource, SecureNoise
+from privet.releasing import MemoryStore, Released, answer_to_plain
+
+__all__ = ["AnswerFailed", "TableWorker"]
+
+
+@final
+class AnswerFailed(PrivetError):
+    """A charged question has no answer. The text is the same whatever the cause."""
+
+    def __init__(self) -> None:
+        super().__init__("The question was charged and has no answer. Ask the steward.")
+
+
+@final
+class TableWorker(AnswerWorker):
+    """Answers in the process that calls it. ``noise`` is for tests: a seeded source marks nothing here."""
+
+    def __init__(
+        self, stewardship: Stewardship, sources: DataSources, *, noise: NoiseSource | None = None
+    ) -> None:
+        self._stewardship, self._sources = stewardship, sources
+        self._noise = SecureNoise() if noise is None else noise
+
+    def answer(self, dataset: str, planned: PlannedQuestion, *, request: str) -> Mapping[str, Any]:
+        del request
+        return self.answer_canonical(dataset, planned.canonical)
+
+    def answer_canonical(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to a question in its canonical form."""
+        answer: Mapping[str, Any] | None = None
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            answer = self._answer(self._stewardship.find(dataset), question)
+        if answer is None:  # outside of the handler, so that no cause is attached
+            raise AnswerFailed
+        return answer
+
+    def fingerprint(self, dataset: str) -> str:
+        return self._sources.fingerprint(self._stewardship.find(dataset))
+
+    def check(self) -> None:
+        """Refuse datasets whose tables do not have the columns of their metadata. No row is read."""
+        for dataset in self._stewardship.datasets.values():
+            self._sources.check(dataset)
+
+    def _answer(self, dataset: DatasetMetadata, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked = read_canonical(dataset, question)
+        if asked.to_plain() != question:
+            raise ValueError("not in the canonical form")
+        plan = asked.plan()
+        released = plan.run(
+            self._sources.open(dataset, asked.joins),
+            noise=self._noise,
+            store=MemoryStore(plan.relation),
+            answer_after=dataset.answer_after,
+        )
+        return _to_plain(released)
+
+
+def _to_plain(released: Released) -> Mapping[str, Any]:
+    return {
+        "answers": [
+            _make_finite({"label": answer.label, **answer_to_plain(answer)}) for answer in released.answers
+        ]
+    }
+
+
+def _make_finite(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """The same value with the largest number where an error is infinite, which JSON cannot say."""
+    match value:
+        case float() if not math.isfinite(value):
+            return math.copysign(sys.float_info.max, value)
+        case dict():
+            return {key: _make_finite(item) for key, item in value.items()}
+        case list():
+            return [_make_finite(item) for item in value]
+    return value
