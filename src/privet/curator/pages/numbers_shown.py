@@ -9,6 +9,9 @@ from privet.reporting.numbers import small
 __all__ = ["left", "moment", "plain_number", "small", "spent", "to_error"]
 
 
+_UNBOUNDED = 1e300  # the worker writes the largest number for an infinite error
+
+
 def spent(epsilon: float) -> str:
     """A cost, rounded up to three digits.
 
@@ -47,7 +50,7 @@ def plain_number(value: float) -> str:
     >>> plain_number(0.12345), plain_number(31.24), plain_number(123456.0), plain_number(math.inf)
     ('0.1235', '31.24', '123,456', 'no bound')
     """
-    if not math.isfinite(value):
+    if not abs(value) < _UNBOUNDED:
         return "no bound" if value > 0 else "−∞"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
