@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from privet.curator.client_answers import AskedQuestion, CuratorDataset, QuestionQuote
+from privet.curator.client_answers import CuratorAnswers, CuratorDataset, QuestionQuote
 from privet.errors import BudgetExceeded, InvalidArgument, PrivetError
 
 __all__ = ["Client", "CuratorFailed"]
@@ -101,7 +101,7 @@ class Client:
         epsilon: float | None = None,
         delta: float | None = None,
         idempotency_key: str | None = None,
-    ) -> AskedQuestion:
+    ) -> CuratorAnswers:
         """Charge and answer. ``result["label"]`` is an ``Answer``, as ``privet.release`` gives it.
 
         With your own ``idempotency_key`` a program that was ended may ask again, and is charged once.
@@ -109,16 +109,16 @@ class Client:
         key = secrets.token_urlsafe(24) if idempotency_key is None else idempotency_key
         body = {"question": _question(question, epsilon, delta)}
         record = self._post(f"{self._path(dataset)}/ask", body, {"idempotency-key": key})
-        return self._wait(AskedQuestion(plain=record))
+        return self._wait(CuratorAnswers(plain=record))
 
-    def record(self, record_id: str) -> AskedQuestion:
+    def record(self, record_id: str) -> CuratorAnswers:
         """One record of the history."""
-        return AskedQuestion(plain=self._get(f"/records/{_escape(record_id)}"))
+        return CuratorAnswers(plain=self._get(f"/records/{_escape(record_id)}"))
 
-    def history(self, *, dataset: str | None = None, limit: int = 50) -> tuple[AskedQuestion, ...]:
+    def history(self, *, dataset: str | None = None, limit: int = 50) -> tuple[CuratorAnswers, ...]:
         """What this account asked, the newest first."""
         words = {"limit": str(limit)} | ({} if dataset is None else {"dataset": dataset})
-        return tuple(AskedQuestion(plain=one) for one in self._get("/records", words)["records"])
+        return tuple(CuratorAnswers(plain=one) for one in self._get("/records", words)["records"])
 
     def request_budget(self, *, epsilon: float, reason: str, dataset: str | None = None) -> None:
         """Ask a steward for a cap of this ε."""
@@ -135,7 +135,7 @@ class Client:
             self._dataset = name = names[0]
         return f"/datasets/{_escape(name)}"
 
-    def _wait(self, asked: AskedQuestion) -> AskedQuestion:
+    def _wait(self, asked: CuratorAnswers) -> CuratorAnswers:
         """A question that another call is answering now is looked up until it is answered."""
         wait = _FIRST_WAIT
         for _ in range(_TRIES):

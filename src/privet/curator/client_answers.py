@@ -9,7 +9,7 @@ from typing import Any, final
 from privet.errors import InvalidArgument, Unreadable
 from privet.releasing.answers import Answer, answer_from_plain
 
-__all__ = ["AskedQuestion", "CuratorDataset", "QuestionQuote"]
+__all__ = ["CuratorAnswers", "CuratorDataset", "QuestionQuote"]
 
 Plain = Mapping[str, Any]
 
@@ -94,7 +94,7 @@ class QuestionQuote:
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AskedQuestion:
+class CuratorAnswers:
     """A question that was asked, with its answers by label. ``plain`` has all of it.
 
     ``status`` is ``answered``, ``failed`` (and charged), or ``reserved`` (charged, and not answered yet).
