@@ -12,8 +12,8 @@ from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
 from privet.releasing import (
     Above,
-    AllOf,
-    AnyOf,
+    AllHold,
+    AnyHold,
     AtLeast,
     AtMost,
     Below,
@@ -51,8 +51,8 @@ LEAVES = st.one_of(
 CONDITIONS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.builds(AllOf, st.lists(inner, min_size=1, max_size=3).map(tuple)),
-        st.builds(AnyOf, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(AllHold, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(AnyHold, st.lists(inner, min_size=1, max_size=3).map(tuple)),
         st.builds(Negated, inner),
     ),
     max_leaves=6,
@@ -66,10 +66,10 @@ def passes(condition, row):
             return None if row[column] is None else row[column] in listed
         case IsMissing(column):
             return row[column] is None
-        case AllOf(parts):
+        case AllHold(parts):
             known = [passes(part, row) for part in parts]
             return False if False in known else None if None in known else True
-        case AnyOf(parts):
+        case AnyHold(parts):
             known = [passes(part, row) for part in parts]
             return True if True in known else None if None in known else False
         case Negated(inner):
@@ -146,7 +146,7 @@ def test_a_filter_changes_neither_cost_nor_noise():
         for where in (
             None,
             IsIn("name", ("a",)),
-            AllOf((IsIn("name", ("b",)), Negated(IsIn("name", ("b",))))),
+            AllHold((IsIn("name", ("b",)), Negated(IsIn("name", ("b",))))),
         )
     ]
     assert plans[0].quote() == plans[1].quote() == plans[2].quote()
@@ -154,7 +154,7 @@ def test_a_filter_changes_neither_cost_nor_noise():
 
 def test_dates_are_compared_as_dates_whether_typed_or_text():
     days = [datetime.date(2024, 1, 31), datetime.date(2023, 12, 31), None, datetime.date(2024, 3, 1)]
-    where = AllOf((AtLeast("day", "2024-01-01"), Below("day", "2024-03-01")))
+    where = AllHold((AtLeast("day", "2024-01-01"), Below("day", "2024-03-01")))
     for frame in (pl.DataFrame({"day": days}), pl.DataFrame({"day": [d and d.isoformat() for d in days]})):
         plan = ReleasePlan(statistics=(("n", Count()),), unit=None, budget=Budget(epsilon=1e6), where=where)
         assert plan.run(frame)["n"].value == 1
@@ -177,10 +177,10 @@ def test_a_filtered_question_is_another_question():
         lambda: AtLeast("", 1),
         lambda: IsIn("x", ()),
         lambda: IsIn("x", (1, "a")),
-        lambda: AllOf(()),
-        lambda: AllOf(("x",)),
+        lambda: AllHold(()),
+        lambda: AllHold(("x",)),
         lambda: Negated("x"),
-        lambda: AllOf(tuple(IsMissing("x") for _ in range(1001))),
+        lambda: AllHold(tuple(IsMissing("x") for _ in range(1001))),
     ],
 )
 def test_conditions_that_make_no_sense_are_refused(make):

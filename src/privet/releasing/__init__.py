@@ -29,15 +29,15 @@ from privet.releasing.plan import ReleasePlan
 from privet.releasing.questions import Question, question_key
 from privet.releasing.row_filters import (
     Above,
-    AllOf,
-    AnyOf,
+    AllHold,
+    AnyHold,
     AtLeast,
     AtMost,
     Below,
-    Condition,
     IsIn,
     IsMissing,
     Negated,
+    RowCondition,
 )
 from privet.releasing.statistics import (
     Count,
@@ -57,14 +57,13 @@ from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = [
     "Above",
-    "AllOf",
+    "AllHold",
     "Answer",
-    "AnyOf",
+    "AnyHold",
     "AtLeast",
     "AtMost",
     "Below",
     "Budget",
-    "Condition",
     "Contribution",
     "Count",
     "Covariance",
@@ -86,6 +85,7 @@ __all__ = [
     "ReleaseFailed",
     "ReleasePlan",
     "Released",
+    "RowCondition",
     "Statistic",
     "Store",
     "Sum",

@@ -21,7 +21,7 @@ from privet.releasing.engines.engine import TableEngine
 from privet.releasing.executor import Executor, quote_statistic
 from privet.releasing.failure import ReleaseFailed, contain_errors
 from privet.releasing.questions import Question, question_key
-from privet.releasing.row_filters import Condition
+from privet.releasing.row_filters import RowCondition
 from privet.releasing.statistics import Statistic
 from privet.releasing.store import MemoryStore, Store
 from privet.releasing.tables.schema import check_columns
@@ -64,7 +64,7 @@ class ReleasePlan:
     contribution: Contribution = Contribution()  # noqa: RUF009 - frozen
     adjacency: Adjacency | None = None
     confidence: float = 0.95
-    where: Condition | None = None
+    where: RowCondition | None = None
 
     def __post_init__(self) -> None:
         _check_statistics(self.statistics)
@@ -77,7 +77,7 @@ class ReleasePlan:
             _check_split(self.split, len(self.statistics))
         open_fraction("confidence", self.confidence)
         if self.where is not None:
-            _check_kind("where", self.where, Condition)
+            _check_kind("where", self.where, RowCondition)
 
     @property
     def relation(self) -> Adjacency:

@@ -6,7 +6,7 @@ from typing import final
 
 from privet.adjacency import Adjacency
 from privet.releasing.contribution import Contribution
-from privet.releasing.row_filters import Condition
+from privet.releasing.row_filters import RowCondition
 from privet.releasing.statistics import Statistic
 
 __all__ = ["Question", "question_key"]
@@ -22,7 +22,7 @@ class Question:
     unit: str | None
     contribution: Contribution
     adjacency: Adjacency
-    where: Condition | None = None
+    where: RowCondition | None = None
 
 
 def question_key(question: Question, data_name: str) -> str:

@@ -20,17 +20,17 @@ from privet.releasing.validation import check_categories, check_column
 
 __all__ = [
     "Above",
-    "AllOf",
-    "AnyOf",
+    "AllHold",
+    "AnyHold",
     "AtLeast",
     "AtMost",
     "Below",
     "Bound",
-    "Comparison",
-    "Condition",
+    "BoundComparison",
     "IsIn",
     "IsMissing",
     "Negated",
+    "RowCondition",
 ]
 
 Bound = int | float | str
@@ -39,7 +39,7 @@ _DEEPEST, _MOST_PARTS = 16, 1000
 
 
 @dataclass(frozen=True)
-class Condition(ABC):
+class RowCondition(ABC):
     """A condition on a row: a frozen value that holds public parameters only."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Condition(ABC):
         """The condition as JSON can hold it."""
 
     @abstractmethod
-    def negate(self) -> "Condition":
+    def negate(self) -> "RowCondition":
         """The opposite, which passes the rows that are known not to pass this."""
 
     @property
@@ -67,7 +67,7 @@ class Condition(ABC):
 
 @final
 @dataclass(frozen=True)
-class IsIn(Condition):
+class IsIn(RowCondition):
     """The value is one of the listed categories."""
 
     column: str
@@ -83,13 +83,13 @@ class IsIn(Condition):
     def to_plain(self) -> dict[str, object]:
         return {"column": self.column, "in": list(self.categories)}
 
-    def negate(self) -> Condition:
+    def negate(self) -> RowCondition:
         return Negated(self)
 
 
 @final
 @dataclass(frozen=True)
-class IsMissing(Condition):
+class IsMissing(RowCondition):
     """There is no value."""
 
     column: str
@@ -103,12 +103,12 @@ class IsMissing(Condition):
     def to_plain(self) -> dict[str, object]:
         return {"column": self.column, "missing": True}
 
-    def negate(self) -> Condition:
+    def negate(self) -> RowCondition:
         return Negated(self)
 
 
 @dataclass(frozen=True)
-class Comparison(Condition):
+class BoundComparison(RowCondition):
     """The value is on one side of a bound."""
 
     column: str
@@ -133,41 +133,41 @@ class Comparison(Condition):
     def to_plain(self) -> dict[str, object]:
         return {"column": self.column, _WORDS[type(self)]: self.bound}
 
-    def negate(self) -> Condition:
+    def negate(self) -> RowCondition:
         return _OPPOSITES[type(self)](self.column, self.bound)
 
 
 @final
 @dataclass(frozen=True)
-class AtLeast(Comparison):
+class AtLeast(BoundComparison):
     """The value is not below the bound."""
 
 
 @final
 @dataclass(frozen=True)
-class Above(Comparison):
+class Above(BoundComparison):
     """The value is above the bound."""
 
 
 @final
 @dataclass(frozen=True)
-class AtMost(Comparison):
+class AtMost(BoundComparison):
     """The value is not above the bound."""
 
 
 @final
 @dataclass(frozen=True)
-class Below(Comparison):
+class Below(BoundComparison):
     """The value is below the bound."""
 
 
-_WORDS: dict[type[Comparison], str] = {
+_WORDS: dict[type[BoundComparison], str] = {
     AtLeast: "at_least",
     Above: "above",
     AtMost: "at_most",
     Below: "below",
 }
-_OPPOSITES: dict[type[Comparison], type[Comparison]] = {
+_OPPOSITES: dict[type[BoundComparison], type[BoundComparison]] = {
     AtLeast: Below,
     Below: AtLeast,
     Above: AtMost,
@@ -176,10 +176,10 @@ _OPPOSITES: dict[type[Comparison], type[Comparison]] = {
 
 
 @dataclass(frozen=True)
-class Combination(Condition):
+class Combination(RowCondition):
     """Several conditions together."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RowCondition, ...]
 
     def __post_init__(self) -> None:
         _check_conditions(self.conditions)
@@ -203,34 +203,34 @@ class Combination(Condition):
 
 @final
 @dataclass(frozen=True)
-class AllOf(Combination):
+class AllHold(Combination):
     """Every condition holds."""
 
     def to_plain(self) -> dict[str, object]:
         return {"all": [one.to_plain() for one in self.conditions]}
 
-    def negate(self) -> Condition:
-        return AnyOf(tuple(one.negate() for one in self.conditions))
+    def negate(self) -> RowCondition:
+        return AnyHold(tuple(one.negate() for one in self.conditions))
 
 
 @final
 @dataclass(frozen=True)
-class AnyOf(Combination):
+class AnyHold(Combination):
     """At least one condition holds."""
 
     def to_plain(self) -> dict[str, object]:
         return {"any": [one.to_plain() for one in self.conditions]}
 
-    def negate(self) -> Condition:
-        return AllOf(tuple(one.negate() for one in self.conditions))
+    def negate(self) -> RowCondition:
+        return AllHold(tuple(one.negate() for one in self.conditions))
 
 
 @final
 @dataclass(frozen=True)
-class Negated(Condition):
+class Negated(RowCondition):
     """The condition is known not to hold."""
 
-    condition: Condition
+    condition: RowCondition
 
     def __post_init__(self) -> None:
         _check_conditions((self.condition,))
@@ -241,7 +241,7 @@ class Negated(Condition):
     def to_plain(self) -> dict[str, object]:
         return {"not": self.condition.to_plain()}
 
-    def negate(self) -> Condition:
+    def negate(self) -> RowCondition:
         return self.condition
 
     @property
@@ -257,7 +257,7 @@ def _check_conditions(conditions: object) -> None:
     if (
         not isinstance(conditions, tuple)
         or not conditions
-        or not all(isinstance(one, Condition) for one in conditions)
+        or not all(isinstance(one, RowCondition) for one in conditions)
     ):
         raise InvalidArgument(
             f"'conditions' must be a tuple of conditions, got {format_value(conditions)}. "

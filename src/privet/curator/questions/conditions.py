@@ -15,22 +15,22 @@ from privet.errors import InvalidArgument
 from privet.lineage import canonical
 from privet.releasing import (
     Above,
-    AllOf,
-    AnyOf,
+    AllHold,
+    AnyHold,
     AtLeast,
     AtMost,
     Below,
-    Condition,
     IsIn,
     IsMissing,
     Negated,
+    RowCondition,
 )
 from privet.releasing.keys import Category
-from privet.releasing.row_filters import Comparison
+from privet.releasing.row_filters import BoundComparison
 
 __all__ = ["normalize_condition", "read_category", "read_condition"]
 
-_COMPARISONS: dict[str, type[Comparison]] = {
+_COMPARISONS: dict[str, type[BoundComparison]] = {
     "at_least": AtLeast,
     "above": Above,
     "at_most": AtMost,
@@ -40,7 +40,7 @@ _DEEPEST = 15
 _MOST_LISTED = 1000
 
 
-def read_condition(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...]) -> Condition:
+def read_condition(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...]) -> RowCondition:
     """The condition that JSON describes, on columns that are public and may be filtered."""
     return _read(given, dataset, joins, 0)
 
@@ -76,19 +76,19 @@ def read_date(place: str, text: str) -> str:
     )
 
 
-def normalize_condition(condition: Condition | None) -> Condition | None:
+def normalize_condition(condition: RowCondition | None) -> RowCondition | None:
     """The same condition in its canonical form."""
     return None if condition is None else _normalize(condition)
 
 
-def _read(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...], depth: int) -> Condition:
+def _read(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...], depth: int) -> RowCondition:
     if depth > _DEEPEST:
         raise InvalidArgument(f"'where' must have at most {_DEEPEST} levels, and has more. Simplify it.")
-    for name, combine in (("all", AllOf), ("any", AnyOf)):
+    for name, combine in (("all", AllHold), ("any", AnyHold)):
         if name in given:
             parts = [
                 _read(Fields(part, f"{given.place}: {name}[{place}]"), dataset, joins, depth + 1)
-                for place, part in enumerate(given.listed(name))
+                for place, part in enumerate(given.read_list(name))
             ]
             given.close()
             return combine(tuple(parts))
@@ -99,7 +99,7 @@ def _read(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...], depth
     return _read_leaf(given, dataset, joins)
 
 
-def _read_leaf(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...]) -> Condition:
+def _read_leaf(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...]) -> RowCondition:
     column = dataset.find_column(given.raw("column"), joins)
     if not column.filter:
         raise InvalidArgument(
@@ -112,13 +112,13 @@ def _read_leaf(given: Fields, dataset: DatasetMetadata, joins: tuple[str, ...]) 
             f'{" and ".join(asked) or "none"}. Write several conditions as {{"all": […]}}.'
         )
     (name,) = asked
-    condition: Condition
+    condition: RowCondition
     if name == "missing":
         condition = IsMissing(column.name)
         if not given.truth(name):
             condition = Negated(condition)
     elif name == "in":
-        values = given.listed(name)
+        values = given.read_list(name)
         if len(values) > _MOST_LISTED:
             raise InvalidArgument(
                 f"{given.place}: 'in' must list at most {_MOST_LISTED} values, got {len(values)}. List fewer."
@@ -146,13 +146,13 @@ def _read_bound(given: Fields, column: ColumnMetadata, value: object) -> float |
         )
     if not abs(value) < 2**63:  # also NaN
         raise InvalidArgument(
-            f"{given.place}: a bound of {column.name!r} must be within ±2^63, got {format_value(value)}. Give "
-            f"an ordinary number."
+            f"{given.place}: a bound of {column.name!r} must be within ±2^63, got "
+            f"{format_value(value)}. Give an ordinary number."
         )
     return float(value) + 0.0
 
 
-def _normalize(condition: Condition) -> Condition:
+def _normalize(condition: RowCondition) -> RowCondition:
     match condition:
         case Negated(inner) if isinstance(inner, (IsIn, IsMissing)):
             return Negated(_normalize(inner))
@@ -160,15 +160,15 @@ def _normalize(condition: Condition) -> Condition:
             return _normalize(inner.negate())
         case IsIn(column, categories):
             return IsIn(column, tuple(sorted(categories)))
-        case AllOf(parts):
-            return _combine(AllOf, parts)
-        case AnyOf(parts):
-            return _combine(AnyOf, parts)
+        case AllHold(parts):
+            return _combine(AllHold, parts)
+        case AnyHold(parts):
+            return _combine(AnyHold, parts)
     return condition
 
 
-def _combine(kind: type[AllOf] | type[AnyOf], parts: tuple[Condition, ...]) -> Condition:
-    flat: dict[str, Condition] = {}
+def _combine(kind: type[AllHold] | type[AnyHold], parts: tuple[RowCondition, ...]) -> RowCondition:
+    flat: dict[str, RowCondition] = {}
     waiting = list(parts)
     while waiting:
         part = _normalize(waiting.pop())
@@ -176,16 +176,16 @@ def _combine(kind: type[AllOf] | type[AnyOf], parts: tuple[Condition, ...]) -> C
             waiting.extend(part.conditions)
         else:
             flat[canonical(part.to_plain())] = part
-    if kind is AnyOf:
+    if kind is AnyHold:
         flat = _join_lists(flat)
     kept = tuple(flat[text] for text in sorted(flat))
     return kept[0] if len(kept) == 1 else kind(kept)
 
 
-def _join_lists(flat: dict[str, Condition]) -> dict[str, Condition]:
+def _join_lists(flat: dict[str, RowCondition]) -> dict[str, RowCondition]:
     """``x in a or x in b`` as ``x in a, b``."""
     lists: dict[str, set[Category]] = {}
-    rest: dict[str, Condition] = {}
+    rest: dict[str, RowCondition] = {}
     for text, part in flat.items():
         if isinstance(part, IsIn):
             lists.setdefault(part.column, set()).update(part.categories)

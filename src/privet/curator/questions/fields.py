@@ -38,44 +38,44 @@ class Fields:
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text that is not empty; ``default`` where the field is not there."""
-        value = self._required(name, default)
+        value = self._require(name, default)
         if not isinstance(value, str) or not value or len(value) > _LONGEST_TEXT:
             raise self._refusal(name, "text", value)
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """A finite number, as a float."""
-        value = float(finite(f"{self.place}: {name}", self._required(name, default)))
+        value = float(finite(f"{self.place}: {name}", self._require(name, default)))
         return value + 0.0  # 0 for −0
 
     def whole(self, name: str, default: int | None = None, *, least: int = 1, most: int = 10**9) -> int:
         """A whole number."""
-        return whole(f"{self.place}: {name}", self._required(name, default), least, most)
+        return whole(f"{self.place}: {name}", self._require(name, default), least, most)
 
     def truth(self, name: str, default: bool | None = None) -> bool:
         """True or false."""
-        value = self._required(name, default)
+        value = self._require(name, default)
         if not isinstance(value, bool):
             raise self._refusal(name, "true or false", value)
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts, each once."""
-        values = self.listed(name)
+        values = self.read_list(name)
         if not all(isinstance(value, str) and value for value in values) or len(set(values)) < len(values):
             raise self._refusal(name, "a list of different texts", list(values))
         return tuple(values)
 
-    def listed(self, name: str) -> tuple[Any, ...]:
+    def read_list(self, name: str) -> tuple[Any, ...]:
         """A list with something in it."""
-        value = self._required(name, None)
+        value = self._require(name, None)
         if not isinstance(value, list) or not value:
             raise self._refusal(name, "a list that is not empty", value)
         return tuple(value)
 
     def inner(self, name: str) -> "Fields":
         """An object in this one."""
-        return Fields(self._required(name, None), f"{self.place}: {name}")
+        return Fields(self._require(name, None), f"{self.place}: {name}")
 
     def close(self) -> None:
         """Refuse fields that nobody has read."""
@@ -88,7 +88,7 @@ class Fields:
                 f"correct its name."
             )
 
-    def _required(self, name: str, default: object) -> Any:  # noqa: ANN401
+    def _require(self, name: str, default: object) -> Any:  # noqa: ANN401
         value = self.raw(name)
         if value is None:
             value = default

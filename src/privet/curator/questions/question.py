@@ -21,7 +21,7 @@ from privet.curator.questions.statistics_json import (
 )
 from privet.errors import InvalidArgument
 from privet.lineage import canonical
-from privet.releasing import Budget, Condition, Contribution, ReleasePlan, Statistic
+from privet.releasing import Budget, Contribution, ReleasePlan, RowCondition, Statistic
 
 __all__ = [
     "VERSION",
@@ -57,7 +57,7 @@ class TableQuestion:
 
     dataset: DatasetMetadata
     statistics: tuple[AskedStatistic, ...]
-    where: Condition | None
+    where: RowCondition | None
     joins: tuple[str, ...]
     contribution: Contribution
     epsilon: float | None
@@ -137,7 +137,7 @@ def read_question(question: object, dataset: DatasetMetadata) -> TableQuestion:
     for name in joins:
         dataset.find_table(name)
     scope = QuestionScope(dataset, joins)
-    listed = given.listed("statistics")
+    listed = given.read_list("statistics")
     if len(listed) > dataset.limits.statistics:
         raise InvalidArgument(
             f"A question must have at most {dataset.limits.statistics} statistics, got {len(listed)}. Ask "

@@ -206,14 +206,14 @@ def _group(
         for column in by:
             _check_discovery(given, column)
         return GroupBy(names, statistic, None)
-    keys = _declared(given, scope, by) if asked is None else _asked(given, scope, by, asked)
+    keys = _list_declared(given, scope, by) if asked is None else _list_asked(given, scope, by, asked)
     places = [by.index(column) for column in ordered]
     sorted_keys = sorted(tuple(key[place] for place in places) for key in keys)
     shown: tuple[Key, ...] = tuple(key[0] if len(key) == 1 else key for key in sorted_keys)
     return GroupBy(names, statistic, shown)
 
 
-def _declared(
+def _list_declared(
     given: Fields, scope: QuestionScope, by: tuple[ColumnMetadata, ...]
 ) -> list[tuple[Category, ...]]:
     for column in by:
@@ -227,7 +227,7 @@ def _declared(
     return [tuple(key) for key in product(*(column.keys or () for column in by))]
 
 
-def _asked(
+def _list_asked(
     given: Fields, scope: QuestionScope, by: tuple[ColumnMetadata, ...], asked: object
 ) -> list[tuple[Category, ...]]:
     if not isinstance(asked, list) or not asked:
@@ -281,5 +281,5 @@ def _read_top(given: Fields, scope: QuestionScope) -> Statistic:
         _check_discovery(given, column)
         return TopK(column.name, k, None)
     by = (column,)
-    keys = _declared(given, scope, by) if asked is None else _asked(given, scope, by, asked)
+    keys = _list_declared(given, scope, by) if asked is None else _list_asked(given, scope, by, asked)
     return TopK(column.name, k, tuple(sorted(key[0] for key in keys)))

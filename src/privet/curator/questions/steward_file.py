@@ -371,7 +371,7 @@ _PYTHON_TYPES: dict[ColumnType, tuple[type, ...]] = {
 
 
 def _read_keys(given: Fields, kind: ColumnType) -> tuple[Category, ...]:
-    keys = given.listed("keys")
+    keys = given.read_list("keys")
     for key in keys:
         if type(key) not in _PYTHON_TYPES[kind]:
             raise InvalidArgument(

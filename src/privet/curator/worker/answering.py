@@ -11,28 +11,21 @@ failures come at one time.
 
 import math
 import sys
-import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, final
 
 from privet.curator.plans import AnswerWorker, PlannedQuestion
 from privet.curator.questions.metadata import DatasetMetadata, Stewardship
 from privet.curator.questions.planner import read_canonical
+from privet.curator.worker.answer_failed import AnswerFailed
 from privet.curator.worker.data_sources import DataSources
-from privet.errors import PrivetError
+from privet.curator.worker.time_limit import run_within
 from privet.randomness import NoiseSource, SecureNoise
 from privet.releasing import MemoryStore, Released, answer_to_plain
+from privet.releasing.answer_time import CancellableEngine
+from privet.releasing.failure import contain_errors
 
-__all__ = ["AnswerFailed", "TableWorker"]
-
-
-@final
-class AnswerFailed(PrivetError):
-    """A charged question has no answer. The text is the same whatever the cause."""
-
-    def __init__(self) -> None:
-        super().__init__("The question was charged and has no answer. Ask the steward.")
+__all__ = ["TableWorker"]
 
 
 @final
@@ -52,8 +45,7 @@ class TableWorker(AnswerWorker):
     def answer_canonical(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a question in its canonical form."""
         answer: Mapping[str, Any] | None = None
-        with warnings.catch_warnings(), suppress(Exception):
-            warnings.simplefilter("ignore")
+        with contain_errors():
             answer = self._answer(self._stewardship.find(dataset), question)
         if answer is None:  # outside of the handler, so that no cause is attached
             raise AnswerFailed
@@ -72,12 +64,18 @@ class TableWorker(AnswerWorker):
         if asked.to_plain() != question:
             raise ValueError("not in the canonical form")
         plan = asked.plan()
-        released = plan.run(
-            self._sources.open(dataset, asked.joins),
-            noise=self._noise,
-            store=MemoryStore(plan.relation),
-            answer_after=dataset.answer_after,
-        )
+        engine = CancellableEngine(self._sources.open(dataset, asked.joins))
+
+        def release() -> Released:
+            return plan.run(
+                engine,
+                noise=self._noise,
+                store=MemoryStore(plan.relation),
+                answer_after=dataset.answer_after,
+            )
+
+        limit = dataset.limits.seconds
+        released = release() if dataset.answer_after else run_within(limit, release, engine.cancel)
         return _to_plain(released)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privet.releasing.contribution import Contribution
 from privet.releasing.keys import Category
-from privet.releasing.row_filters import Condition
+from privet.releasing.row_filters import RowCondition
 
 __all__ = [
     "MOST_ROWS",
@@ -225,7 +225,7 @@ class AggregateRequest:
     aggregates: tuple[Aggregate, ...]
     contribution: Contribution
     salt: int
-    where: Condition | None = None
+    where: RowCondition | None = None
 
 
 @final
@@ -242,7 +242,7 @@ class CellCountRequest:
     cells: Cells
     contribution: Contribution
     salt: int
-    where: Condition | None = None
+    where: RowCondition | None = None
 
 
 @final

@@ -11,23 +11,23 @@ from privet.releasing.engines.aggregates import KeyColumn, KeyKind
 from privet.releasing.engines.columns import ColumnExpressions
 from privet.releasing.row_filters import (
     Above,
-    AllOf,
-    AnyOf,
+    AllHold,
+    AnyHold,
     AtLeast,
     AtMost,
     Below,
-    Comparison,
-    Condition,
+    BoundComparison,
     IsIn,
     IsMissing,
     Negated,
+    RowCondition,
 )
 from privet.releasing.tables.sources import pl
 
 __all__ = ["row_condition"]
 
 
-def row_condition(columns: ColumnExpressions, condition: Condition) -> pl.Expr:
+def row_condition(columns: ColumnExpressions, condition: RowCondition) -> pl.Expr:
     """Whether a row passes."""
     match condition:
         case IsIn(column, categories):
@@ -37,18 +37,18 @@ def row_condition(columns: ColumnExpressions, condition: Condition) -> pl.Expr:
             return codec.expression.is_in(listed.implode())
         case IsMissing(column):
             return columns.unit(column).is_null()
-        case Comparison():
+        case BoundComparison():
             return _compare(columns, condition)
-        case AllOf(conditions):
+        case AllHold(conditions):
             return reduce(and_, (row_condition(columns, one) for one in conditions))
-        case AnyOf(conditions):
+        case AnyHold(conditions):
             return reduce(or_, (row_condition(columns, one) for one in conditions))
         case Negated(inner):
             return ~row_condition(columns, inner)
     raise AssertionError(f"{type(condition).__name__} is no condition")
 
 
-def _compare(columns: ColumnExpressions, comparison: Comparison) -> pl.Expr:
+def _compare(columns: ColumnExpressions, comparison: BoundComparison) -> pl.Expr:
     bound = comparison.bound
     if isinstance(bound, str):
         codec = columns.key(KeyColumn(comparison.column, KeyKind.TEXT))
