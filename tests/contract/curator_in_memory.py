@@ -177,4 +177,4 @@ class MemoryCurator(CuratorService):
 
     def export(self, who, dataset):
         self._check(dataset)
-        return {"ledger": {"entries": len(self.records)}, "chain_head": "00"}
+        return {"ledger": {"entries": len(self.records)}, "head": "00", "registry_entry": {"name": dataset}}

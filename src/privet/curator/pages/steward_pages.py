@@ -11,7 +11,6 @@ from privet.curator.gateway.parts import GatewayParts, parts_of
 from privet.curator.gateway.plain_json import json_response
 from privet.curator.gateway.refusals_http import NOT_FOUND, HttpRefusal
 from privet.curator.pages.browsers import LoggedIn, check_form
-from privet.curator.pages.evidence import registry_entry
 from privet.curator.pages.meaning import explain_epsilon
 from privet.curator.pages.rendering import render
 from privet.curator.principals import Role
@@ -95,7 +94,7 @@ async def export_evidence(request: Request, session: LoggedIn, dataset: str, for
             "charges": len(await _charges(parts, session, dataset)),
         }
         return render("dpia.html", values, who=session.principal, csrf=session.csrf)
-    document = evidence if form == "evidence.json" else registry_entry(card, cap, evidence)
+    document = evidence if form == "evidence.json" else evidence["registry_entry"]
     response = json_response(document)
     response.headers["content-disposition"] = f'attachment; filename="{form}"'
     return response
