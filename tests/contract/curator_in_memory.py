@@ -62,7 +62,7 @@ class Actions(StewardActions):
     def __init__(self):
         self.events = []
 
-    def grant(self, who, dataset, analyst, *, epsilon, reason):
+    def grant(self, who, dataset, analyst, *, epsilon, delta, reason):
         self.events.append((who.name, "grant", {"dataset": dataset, "analyst": analyst, "epsilon": epsilon}))
 
     def verify(self, who):

@@ -27,7 +27,9 @@ class StewardActions(ABC):
     """What only stewards do, and the chain that keeps what happened."""
 
     @abstractmethod
-    def grant(self, who: Principal, dataset: str, analyst: str, *, epsilon: float, reason: str) -> None:
+    def grant(
+        self, who: Principal, dataset: str, analyst: str, *, epsilon: float, delta: float, reason: str
+    ) -> None:
         """Set the cap of an analyst. The change is recorded."""
 
     @abstractmethod

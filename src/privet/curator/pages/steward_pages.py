@@ -61,10 +61,15 @@ async def decide_request(request: Request, session: LoggedIn, request_id: str) -
         raise HttpRefusal(NOT_FOUND)
     granted = fields.get("decision") == "grant"
     if granted and wanted.decided_at is None:
+        cap = _cap(await parts.call(lambda: parts.service.budgets(who, wanted.dataset)))
+        delta = 0.0 if cap is None else cap.delta  # the δ of the dataset: a larger one would be worth nothing
         try:
             await parts.call(
                 lambda: parts.actions.grant(
-                    who, wanted.dataset, wanted.analyst, epsilon=wanted.epsilon, reason=wanted.reason
+                    *(who, wanted.dataset, wanted.analyst),
+                    epsilon=wanted.epsilon,
+                    delta=delta,
+                    reason=wanted.reason,
                 )
             )
         except PrivetError as refused:
