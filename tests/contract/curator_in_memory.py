@@ -41,8 +41,24 @@ AUDITOR = Principal(account=4, name="otto", role=Role.AUDITOR)
 PEOPLE = (ANN, BOB, STEWARD, AUDITOR)
 WARDS = ("surgery", "medicine", "children")
 COLUMNS = [
-    {"name": "age", "type": "whole", "lower": 0, "upper": 120, "keys": None, "filter": True, "description": ""},
-    {"name": "ward", "type": "text", "lower": None, "upper": None, "keys": list(WARDS), "filter": True, "description": "where the <b>person</b> lay"},
+    {
+        "name": "age",
+        "type": "whole",
+        "lower": 0,
+        "upper": 120,
+        "keys": None,
+        "filter": True,
+        "description": "",
+    },
+    {
+        "name": "ward",
+        "type": "text",
+        "lower": None,
+        "upper": None,
+        "keys": list(WARDS),
+        "filter": True,
+        "description": "where the <b>person</b> lay",
+    },
 ]
 METADATA = {
     "name": "visits", "description": "Visits", "unit": None, "adjacency": str(AddRemove(Unit.RECORD)), "columns": COLUMNS,
@@ -76,12 +92,17 @@ class MemoryCurator(CuratorService):
     """One dataset of a hundred people, a cap for everybody and one for each analyst."""
 
     def __init__(self, rows=100, cap=2.0):
-        self.table = pl.DataFrame({"age": [20 + n % 60 for n in range(rows)], "ward": [WARDS[n % 3] for n in range(rows)]})
+        self.table = pl.DataFrame(
+            {"age": [20 + n % 60 for n in range(rows)], "ward": [WARDS[n % 3] for n in range(rows)]}
+        )
         self.cap, self.records, self.keys, self.spent = cap, [], {}, 0.0
         self.fails = False
 
     def _plan(self, question):
-        if set(question) - {"version", "statistics", "epsilon", "delta", "where"} or question.get("version") != 1:
+        if (
+            set(question) - {"version", "statistics", "epsilon", "delta", "where"}
+            or question.get("version") != 1
+        ):
             raise InvalidArgument("The question has a field that it must not have. Take it out.")
         epsilon = question.get("epsilon")
         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon <= 1:
@@ -112,26 +133,67 @@ class MemoryCurator(CuratorService):
 
     def _state(self, more=0.0):
         reached = self.spent + more
-        dataset = BudgetState(scope=Scope.DATASET, name="visits", epsilon=self.cap, delta=0.0, reached=reached, remaining=max(self.cap - reached, 0.0), filter_name="basic composition")
-        return (dataset, replace(dataset, scope=Scope.ANALYST, name="ann", epsilon=1.0, remaining=max(1 - reached, 0.0)))
+        dataset = BudgetState(
+            scope=Scope.DATASET,
+            name="visits",
+            epsilon=self.cap,
+            delta=0.0,
+            reached=reached,
+            remaining=max(self.cap - reached, 0.0),
+            filter_name="basic composition",
+        )
+        return (
+            dataset,
+            replace(dataset, scope=Scope.ANALYST, name="ann", epsilon=1.0, remaining=max(1 - reached, 0.0)),
+        )
 
     def _check(self, dataset):
         if dataset != "visits":
             raise InvalidArgument("There is no such dataset. Choose another.")
 
     def datasets(self, who):
-        return (DatasetCard(name="visits", description="Visits to a ward.", metadata=METADATA, budgets=self._state()),)
+        return (
+            DatasetCard(
+                name="visits", description="Visits to a ward.", metadata=METADATA, budgets=self._state()
+            ),
+        )
 
     def quote(self, who, dataset, question):
         self._check(dataset)
         quotes = self._plan(question).quote()
         epsilon = float(question["epsilon"])
-        answers = tuple({"label": q.label, "error": q.error, "error_kind": str(q.error_kind), "epsilon": q.cost.epsilon, "delta": 0.0} for q in quotes)
+        answers = tuple(
+            {
+                "label": q.label,
+                "error": q.error,
+                "error_kind": str(q.error_kind),
+                "epsilon": q.cost.epsilon,
+                "delta": 0.0,
+            }
+            for q in quotes
+        )
         stored = self._stored(question) is not None
-        return QuoteCard(dataset=dataset, question=question, epsilon=0.0 if stored else epsilon, delta=0.0, answers=answers, stored=stored, affordable=self.spent + epsilon <= self.cap, budgets=self._state(epsilon), caveats=("The noise is drawn from the operating system.",))
+        return QuoteCard(
+            dataset=dataset,
+            question=question,
+            epsilon=0.0 if stored else epsilon,
+            delta=0.0,
+            answers=answers,
+            stored=stored,
+            affordable=self.spent + epsilon <= self.cap,
+            budgets=self._state(epsilon),
+            caveats=("The noise is drawn from the operating system.",),
+        )
 
     def _stored(self, question):
-        return next((r for r in self.records if r.answer is not None and canonical(dict(r.question)) == canonical(question)), None)
+        return next(
+            (
+                r
+                for r in self.records
+                if r.answer is not None and canonical(dict(r.question)) == canonical(question)
+            ),
+            None,
+        )
 
     def ask(self, who, dataset, question, *, idempotency_key):
         self._check(dataset)
@@ -139,18 +201,33 @@ class MemoryCurator(CuratorService):
         if (who.account, idempotency_key) in self.keys:
             return self.keys[who.account, idempotency_key]
         known, epsilon = self._stored(question), float(question["epsilon"])
-        fields = {"id": secrets.token_hex(8), "dataset": dataset, "analyst": who.name, "question": question, "asked_at": datetime.now(UTC), "epsilon": epsilon, "delta": 0.0, "chain_position": len(self.records) + 1}
+        fields = {
+            "id": secrets.token_hex(8),
+            "dataset": dataset,
+            "analyst": who.name,
+            "question": question,
+            "asked_at": datetime.now(UTC),
+            "epsilon": epsilon,
+            "delta": 0.0,
+            "chain_position": len(self.records) + 1,
+        }
         if known is not None:
             record = AnswerRecord(**fields, status=AnswerStatus.ANSWERED, answer=known.answer, stored=True)
         else:
             if self.spent + epsilon > self.cap + 1e-12:
-                raise BudgetExceeded("The cap does not allow this question, and nothing was spent. Ask for less.")
+                raise BudgetExceeded(
+                    "The cap does not allow this question, and nothing was spent. Ask for less."
+                )
             self.spent += epsilon
             if self.fails:
                 record = AnswerRecord(**fields, status=AnswerStatus.FAILED, answer=None, stored=False)
             else:
                 released = plan.run(self.table, store=MemoryStore(plan.relation, budget=None))
-                plain = {"answers": [{"label": answer.label, **answer_to_plain(answer)} for answer in released.answers]}
+                plain = {
+                    "answers": [
+                        {"label": answer.label, **answer_to_plain(answer)} for answer in released.answers
+                    ]
+                }
                 record = AnswerRecord(**fields, status=AnswerStatus.ANSWERED, answer=plain, stored=False)
         self.records.append(record)
         self.keys[who.account, idempotency_key] = record
@@ -163,7 +240,11 @@ class MemoryCurator(CuratorService):
         raise InvalidArgument("There is no such record that you may see. Look into the history.")
 
     def history(self, who, *, dataset=None, limit=50, before=None):
-        seen = [r for r in reversed(self.records) if (dataset in (None, r.dataset)) and (who.role is not Role.ANALYST or r.analyst == who.name)]
+        seen = [
+            r
+            for r in reversed(self.records)
+            if (dataset in (None, r.dataset)) and (who.role is not Role.ANALYST or r.analyst == who.name)
+        ]
         if before is not None:
             places = [place for place, r in enumerate(seen) if r.id == before]
             if not places:

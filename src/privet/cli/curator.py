@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
         if (missing.name or "privet").partition(".")[0] == "privet":
             raise
         raise MissingPackage(
-            f"privet curator needs the package {missing.name!r}, which is not installed. Run pip install 'privet[curator]'."
+            f"privet curator needs the package {missing.name!r}, which is not installed. Run pip "
+            f"install 'privet[curator]'."
         ) from None
     return answer

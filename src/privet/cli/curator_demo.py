@@ -60,7 +60,7 @@ def _describe(running: RunningCurator, demonstration: Demonstration) -> list[str
         ),
         facts(
             [
-                ("data", f"{demonstration.installation.folder / 'data'}: 4,000 patients who do not exist"),
+                ("data", f"{demonstration.installation.folder / 'data'}: 20,000 patients who do not exist"),
                 ("steward's file", str(demonstration.installation.steward_file)),
                 ("to stop", "Ctrl-C"),
             ]

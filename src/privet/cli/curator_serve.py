@@ -21,7 +21,13 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
             "\n\n".join(
                 [
                     f"The curator is at {running.address}.",
-                    facts([*describe_confinement(running), ("to stop", "Ctrl-C"), ("to read the file again", "SIGHUP")]),
+                    facts(
+                        [
+                            *describe_confinement(running),
+                            ("to stop", "Ctrl-C"),
+                            ("to read the file again", "SIGHUP"),
+                        ]
+                    ),
                 ]
             )
         )
@@ -35,7 +41,8 @@ def describe_confinement(running: RunningCurator) -> list[tuple[str, str]]:
     gateway = (
         "cannot open the data: the kernel refuses it"
         if running.cannot_open_data
-        else "does not open the data, and nothing enforces it: put the ledger into a folder of its own, or start the "
+        else "does not open the data, and nothing enforces it: put the ledger into a folder of its own, or "
+        "start the "
         "worker as another user"
     )
     network = "has no network" if worker.network_closed else "keeps its network"

@@ -1,4 +1,6 @@
-"""``privet curator add-dataset``, ``add-analyst`` and ``grant``: what stewards do, while the curator runs or not."""
+"""``privet curator add-dataset``, ``add-analyst`` and ``grant``: what stewards do, while the curator runs
+or not.
+"""
 
 import argparse
 import os
@@ -46,8 +48,10 @@ def _add_dataset(arguments: argparse.Namespace) -> CliAnswer:
     return CliAnswer(
         [
             paragraph(
-                f"{arguments.name!r} stands in {arguments.steward}. A curator that runs reads it after SIGHUP; the "
-                "ledger has it from the next start on. Read the file: bounds and keys must come from what is known "
+                f"{arguments.name!r} stands in {arguments.steward}. A curator that runs reads it after "
+                f"SIGHUP; the "
+                "ledger has it from the next start on. Read the file: bounds and keys must come from "
+                "what is known "
                 "about the subject, never from the rows."
             )
         ],
@@ -66,9 +70,14 @@ def _read_column(words: str) -> tuple[str, dict[str, Any]]:
                 listed = [_read_number(words, key) for key in listed]
             return name, {"type": kind, "keys": listed}
         case [kind, lower, upper]:
-            return name, {"type": kind, "lower": _read_number(words, lower), "upper": _read_number(words, upper)}
+            return name, {
+                "type": kind,
+                "lower": _read_number(words, lower),
+                "upper": _read_number(words, upper),
+            }
     raise InvalidArgument(
-        f"--column must be NAME:TYPE, NAME:TYPE:LOWER:UPPER or NAME:TYPE:KEY,KEY, got {words!r}. Write age:whole:0:100."
+        f"--column must be NAME:TYPE, NAME:TYPE:LOWER:UPPER or NAME:TYPE:KEY,KEY, got {words!r}. Write "
+        f"age:whole:0:100."
     )
 
 
@@ -76,7 +85,9 @@ def _read_number(words: str, text: str) -> float | int:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise InvalidArgument(f"--column {words!r} must have numbers there, got {text!r}. Correct it.") from None
+        raise InvalidArgument(
+            f"--column {words!r} must have numbers there, got {text!r}. Correct it."
+        ) from None
 
 
 def _add_analyst(arguments: argparse.Namespace) -> CliAnswer:
@@ -92,7 +103,11 @@ def _add_analyst(arguments: argparse.Namespace) -> CliAnswer:
         credentials.set_password(account.account, drawn)
         if arguments.email is not None:
             credentials.set_email(account.account, arguments.email)
-        key = ProgramKeys(engine, directory).issue(account.account, label="command line") if arguments.key else None
+        key = (
+            ProgramKeys(engine, directory).issue(account.account, label="command line")
+            if arguments.key
+            else None
+        )
         engine.dispose()
     rows = [("account", f"{account.name}, {account.role}")]
     if password is None:
@@ -113,7 +128,9 @@ def _grant(arguments: argparse.Namespace) -> CliAnswer:
             cap = "that of the dataset"
         else:
             budget = Budget(epsilon=arguments.epsilon, delta=arguments.delta)
-            set_analyst_cap(stewardship, arguments.dataset, arguments.analyst, budget, reason=arguments.reason)
+            set_analyst_cap(
+                stewardship, arguments.dataset, arguments.analyst, budget, reason=arguments.reason
+            )
             cap = f"ε = {arguments.epsilon:g}, δ = {arguments.delta:g}"
     return CliAnswer(
         [facts([("analyst", arguments.analyst), ("may ask", arguments.dataset), ("cap", cap)])],
@@ -149,4 +166,6 @@ def _read_password(file: str | None) -> str | None:
     try:
         return check_password(Path(file).read_text(encoding="utf-8").strip())
     except (OSError, UnicodeDecodeError):
-        raise Unreadable(f"--password-file must be a text that can be read, and {file!r} is not. Check it.") from None
+        raise Unreadable(
+            f"--password-file must be a text that can be read, and {file!r} is not. Check it."
+        ) from None

@@ -63,7 +63,11 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
     ("compare", "defences by attacks that know them, or the models of several reports", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
-    ("curator", "answer questions of analysts within a durable budget: over HTTP, with pages", add_curator_options),
+    (
+        "curator",
+        "answer questions of analysts within a durable budget: over HTTP, with pages",
+        add_curator_options,
+    ),
     ("text", "language models of invented letters, attacked and bounded (three minutes)", add_text_options),
 )
 

@@ -1,7 +1,7 @@
 """Asking a curator from Python: ``Client("https://…", key=…)``.
 
-A question is quoted, then asked. The answers are the same objects that ``privet.release`` gives. A call that breaks off is
-tried again with the same idempotency key, so it is charged at most once.
+A question is quoted, then asked. The answers are the same objects that ``privet.release`` gives. A call
+that breaks off is tried again with the same idempotency key, so it is charged at most once.
 """
 
 import math
@@ -28,23 +28,27 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @final
 class CuratorFailed(PrivetError):
-    """The curator did not answer, or not as a curator does. What it may have charged, it has not forgotten."""
+    """The curator did not answer, or not as a curator does. What it charged, it has not forgotten."""
 
 
 @final
 class Client:
     """A curator over HTTP, for the account of a key.
 
-    The key is ``key``, or else the environment variable ``PRIVET_CURATOR_KEY``. It is sent over TLS, or to this machine.
+    The key is ``key``, or else the environment variable ``PRIVET_CURATOR_KEY``. It is sent over TLS, or to
+    this machine.
     """
 
-    def __init__(self, address: str, *, key: str | None = None, dataset: str | None = None, seconds: float = 180.0) -> None:
+    def __init__(
+        self, address: str, *, key: str | None = None, dataset: str | None = None, seconds: float = 180.0
+    ) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidArgument(f"'address' must begin with https://, got {address!r}. Write https://host.")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise InvalidArgument(
-                f"'address' must begin with https:// for another machine, got {address!r}. A key must not travel "
+                f"'address' must begin with https:// for another machine, got {address!r}. A key must "
+                f"not travel "
                 "unencrypted: switch TLS on."
             )
         found = os.environ.get("PRIVET_CURATOR_KEY", "") if key is None else key
@@ -149,7 +153,9 @@ class Client:
     def _get(self, path: str, words: Mapping[str, str] | None = None) -> dict[str, Any]:
         return self._send("GET", path, params=words)
 
-    def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         return self._send("POST", path, body=body, headers=headers)
 
     def _send(
@@ -170,7 +176,8 @@ class Client:
             except httpx.TransportError as broken:
                 if is_last:
                     raise CuratorFailed(
-                        f"The curator at {self.address} must be reachable, and is not ({type(broken).__name__}). "
+                        f"The curator at {self.address} must be reachable, and is not "
+                        f"({type(broken).__name__}). "
                         "Check the address, and ask again."
                     ) from None
             else:
@@ -188,14 +195,20 @@ class DatasetList(tuple[CuratorDataset, ...]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(one.name)}</th><td style='text-align:left'>{escape(one.description)}</td>"
+            f"<tr><th style='text-align:left'>{escape(one.name)}</th><td "
+            f"style='text-align:left'>{escape(one.description)}</td>"
             f"<td>{one.remaining:.3g}</td></tr>"
             for one in self
         )
-        return f"<table><thead><tr><th>dataset</th><th>what it is</th><th>ε left</th></tr></thead><tbody>{rows}</tbody></table>"
+        return (
+            "<table><thead><tr><th>dataset</th><th>what it is</th><th>ε left</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
 
 
-def _question(question: Mapping[str, Any] | str, epsilon: float | None, delta: float | None) -> dict[str, Any]:
+def _question(
+    question: Mapping[str, Any] | str, epsilon: float | None, delta: float | None
+) -> dict[str, Any]:
     plain: dict[str, Any] = {"sql": question} if isinstance(question, str) else dict(question)
     plain.setdefault("version", 1)
     for name, value in (("epsilon", epsilon), ("delta", delta)):
@@ -216,7 +229,8 @@ def _read(response: httpx.Response) -> dict[str, Any]:
     error = plain.get("error") if isinstance(plain, dict) else None
     if not isinstance(error, dict) or not {"code", "message"} <= error.keys():
         raise CuratorFailed(
-            f"A curator must answer in JSON, got status {response.status_code} of something else. Check the address."
+            f"A curator must answer in JSON, got status {response.status_code} of something else. Check "
+            f"the address."
         )
     if error["code"] == "budget_exceeded":
         raise BudgetExceeded(str(error["message"]))
@@ -226,7 +240,9 @@ def _read(response: httpx.Response) -> dict[str, Any]:
 
 
 def _waits() -> Iterator[float | None]:
-    """Seconds before each next try; None for the last one. Random, so that many clients do not come at once."""
+    """Seconds before each next try; None for the last one. Random, so that many clients do not come at
+    once.
+    """
     wait = _FIRST_WAIT
     for _ in range(_TRIES - 1):
         yield wait * (0.5 + secrets.randbelow(1000) / 1000)

@@ -160,7 +160,8 @@ class CuratorAnswers:
         if not isinstance((self.plain["answer"] or {}).get("answers"), list):
             return f"<p>{escape(repr(self))}</p>"
         rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th><td style='text-align:left'>{escape(key)}</td>"
+            f"<tr><th style='text-align:left'>{escape(label)}</th><td "
+            f"style='text-align:left'>{escape(key)}</td>"
             f"<td>{value:.6g}</td><td>± {error:.3g}</td></tr>"
             for label, key, value, error in _rows(self.answers)
         )
@@ -192,5 +193,8 @@ def _finite(value: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
         case "Infinity" | "-Infinity":
             return _number(value)
         case list():
-            return [part if index == 0 and len(value) == 2 and isinstance(part, str) else _finite(part) for index, part in enumerate(value)]
+            return [
+                part if index == 0 and len(value) == 2 and isinstance(part, str) else _finite(part)
+                for index, part in enumerate(value)
+            ]
     return value

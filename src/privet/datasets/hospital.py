@@ -47,7 +47,9 @@ def invent_visits(patients: int, generator: np.random.Generator) -> Columns:
 
 
 def _choose_wards(
-    age: np.ndarray[Any, np.dtype[np.int_]], is_woman: np.ndarray[Any, np.dtype[np.bool_]], generator: np.random.Generator
+    age: np.ndarray[Any, np.dtype[np.int_]],
+    is_woman: np.ndarray[Any, np.dtype[np.bool_]],
+    generator: np.random.Generator,
 ) -> np.ndarray[Any, np.dtype[np.int_]]:
     """Children go to the children's ward, and only women of some ages to maternity."""
     ward = generator.choice(len(WARDS), size=len(age), p=_SHARES)

@@ -1,7 +1,7 @@
 """Who may come in: passwords, keys of programs, sessions, OpenID Connect, and requests for more budget.
 
-An account itself (its number, name and role) belongs to the ledger's database; ``directory`` looks it up. Here is
-only what shows that somebody is that account. Nothing here is about the data.
+An account itself (its number, name and role) belongs to the ledger's database; ``directory`` looks it up.
+Here is only what shows that somebody is that account. Nothing here is about the data.
 """
 
 from privet.curator.accounts.credentials import Credentials, OpenIdIdentity

@@ -54,7 +54,9 @@ class Credentials:
     def is_disabled(self, account: int) -> bool:
         """Whether the account is closed."""
         with self._engine.connect() as connection:
-            row = connection.execute(select(credentials.c.disabled).where(credentials.c.account == account)).first()
+            row = connection.execute(
+                select(credentials.c.disabled).where(credentials.c.account == account)
+            ).first()
         return row is not None and bool(row.disabled)
 
     def verify_password(self, name: str, password: str) -> Principal | None:
@@ -101,4 +103,6 @@ class Credentials:
                 update(credentials).where(credentials.c.account == account).values(**values)
             )
             if done.rowcount == 0:
-                connection.execute(credentials.insert().values(account=account, **{"disabled": False} | values))
+                connection.execute(
+                    credentials.insert().values(account=account, **{"disabled": False} | values)
+                )

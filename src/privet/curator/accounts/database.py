@@ -34,7 +34,8 @@ def open_accounts(address: str) -> Engine:
         _migrate(engine)
     except SQLAlchemyError:
         raise Unreadable(
-            f"The database of the accounts, {url.render_as_string(hide_password=True)}, must be reachable and "
+            f"The database of the accounts, {url.render_as_string(hide_password=True)}, must be "
+            f"reachable and "
             "writable, and is not. Check its address and its rights."
         ) from None
     return engine

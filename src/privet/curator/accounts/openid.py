@@ -1,7 +1,7 @@
 """Logging in through an OpenID Connect provider: the authorisation code flow, with PKCE, state and nonce.
 
-Authlib speaks to the provider and joserfc checks the token. What began in one browser can only end in the same one,
-once, and within ten minutes.
+Authlib speaks to the provider and joserfc checks the token. What began in one browser can only end in the
+same one, once, and within ten minutes.
 """
 
 import time
@@ -48,7 +48,8 @@ class OpenIdSettings:
         parts = urlsplit(self.issuer)
         if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
             raise InvalidArgument(
-                f"'issuer' must begin with https://, got {self.issuer!r}. Give the provider's address with TLS."
+                f"'issuer' must begin with https://, got {self.issuer!r}. Give the provider's address "
+                f"with TLS."
             )
 
 
@@ -70,9 +71,14 @@ class OpenIdLogin:
         self._metadata: tuple[float, Mapping[str, Any], KeySet] | None = None
 
     def begin(self, *, browser: str, back_to: str) -> str:
-        """The address at the provider to which the browser is sent. ``browser`` is the value of its cookie."""
+        """The address at the provider to which the browser is sent; ``browser`` is its cookie's value."""
         metadata, _ = self._read_metadata()
-        nonce, verifier, state, now = draw_token(), draw_token() + draw_token(), draw_token(), int(time.time())
+        nonce, verifier, state, now = (
+            draw_token(),
+            draw_token() + draw_token(),
+            draw_token(),
+            int(time.time()),
+        )
         with self._client(back_to) as client:
             address, _ = client.create_authorization_url(
                 metadata["authorization_endpoint"], state=state, nonce=nonce, code_verifier=verifier
@@ -110,7 +116,10 @@ class OpenIdLogin:
         try:
             with self._client(back_to) as client:
                 token = client.fetch_token(
-                    metadata["token_endpoint"], code=code, code_verifier=row.verifier, grant_type="authorization_code"
+                    metadata["token_endpoint"],
+                    code=code,
+                    code_verifier=row.verifier,
+                    grant_type="authorization_code",
                 )
             claims = self._check_token(str(token["id_token"]), row.nonce)
         except (AuthlibBaseError, JoseError, httpx.HTTPError, KeyError, TypeError, ValueError):
@@ -152,7 +161,11 @@ class OpenIdLogin:
         )
         rules.validate(decoded.claims)
         audience = decoded.claims["aud"]
-        if isinstance(audience, list) and len(audience) > 1 and decoded.claims.get("azp") != self.settings.client:
+        if (
+            isinstance(audience, list)
+            and len(audience) > 1
+            and decoded.claims.get("azp") != self.settings.client
+        ):
             raise LoginRefused(_REFUSED)
         return dict(decoded.claims)
 

@@ -38,8 +38,9 @@ class KeyCard:
 class ProgramKeys:
     """The keys of all accounts.
 
-    A hash takes tens of milliseconds, so a key that was verified is remembered for as long as the process lives: as a
-    keyed hash, and only to skip argon2. Whether it is revoked, expired or its account closed is read every time.
+    A hash takes tens of milliseconds, so a key that was verified is remembered for as long as the process
+    lives: as a keyed hash, and only to skip argon2. Whether it is revoked, expired or its account closed is
+    read every time.
     """
 
     def __init__(self, engine: Engine, directory: AccountDirectory) -> None:

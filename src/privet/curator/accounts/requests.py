@@ -1,4 +1,6 @@
-"""Requests for more budget: an analyst asks with a reason, a steward decides. Granting itself is the ledger's."""
+"""Requests for more budget: an analyst asks with a reason, a steward decides. Granting itself is the
+ledger's.
+"""
 
 import math
 import secrets
@@ -84,7 +86,11 @@ class BudgetRequests:
             wanted = wanted.where(budget_requests.c.dataset == dataset)
         if account is not None:
             wanted = wanted.where(budget_requests.c.account == account)
-        order = (budget_requests.c.decided_at.is_not(None), budget_requests.c.asked_at.desc(), budget_requests.c.id)
+        order = (
+            budget_requests.c.decided_at.is_not(None),
+            budget_requests.c.asked_at.desc(),
+            budget_requests.c.id,
+        )
         with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(*order).limit(limit)).all()
         return tuple(BudgetRequest(**row._mapping) for row in rows)
@@ -92,7 +98,9 @@ class BudgetRequests:
     def find(self, request_id: str) -> BudgetRequest | None:
         """One request."""
         with self._engine.connect() as connection:
-            row = connection.execute(select(budget_requests).where(budget_requests.c.id == request_id)).first()
+            row = connection.execute(
+                select(budget_requests).where(budget_requests.c.id == request_id)
+            ).first()
         return None if row is None else BudgetRequest(**row._mapping)
 
     def decide(self, request_id: str, who: Principal, *, granted: bool) -> bool:

@@ -1,7 +1,7 @@
 """Passwords, keys and tokens: how they are drawn, hashed and compared.
 
-Passwords and keys are hashed with argon2id, so that a stolen database does not give them away. The value of a cookie
-has 256 random bits, so one SHA-256 is enough, and every request can afford it.
+Passwords and keys are hashed with argon2id, so that a stolen database does not give them away. The value of
+a cookie has 256 random bits, so one SHA-256 is enough, and every request can afford it.
 """
 
 import secrets
@@ -14,7 +14,9 @@ from privet.errors import InvalidArgument
 
 __all__ = ["check_password", "check_secret", "digest_token", "draw_password", "draw_token", "hash_secret"]
 
-_HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)  # OWASP's first choice for argon2id
+_HASHER = PasswordHasher(
+    time_cost=2, memory_cost=19 * 1024, parallelism=1
+)  # OWASP's first choice for argon2id
 _NOBODY = _HASHER.hash(secrets.token_urlsafe(16))
 _SHORTEST, _LONGEST = 12, 200
 

@@ -37,7 +37,9 @@ class LoginSessions:
         token, now = draw_token(), int(time.time())
         with self._engine.begin() as connection:
             connection.execute(
-                sessions.delete().where((sessions.c.seen_at < now - _IDLE) | (sessions.c.created_at < now - _WHOLE))
+                sessions.delete().where(
+                    (sessions.c.seen_at < now - _IDLE) | (sessions.c.created_at < now - _WHOLE)
+                )
             )
             connection.execute(
                 sessions.insert().values(

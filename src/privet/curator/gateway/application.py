@@ -29,9 +29,9 @@ __all__ = ["make_application"]
 _DESCRIPTION = """\
 Ask, be quoted, be answered, within a budget.
 
-Every request carries a key: `Authorization: Bearer privet_…`. A question is quoted and then asked; it is charged
-before a row is read, and at most once for each `Idempotency-Key`. What can be refused is refused before anything is
-spent. After the charge there is one failure, the same whatever the cause.
+Every request carries a key: `Authorization: Bearer privet_…`. A question is quoted and then asked; it is
+charged before a row is read, and at most once for each `Idempotency-Key`. What can be refused is refused
+before anything is spent. After the charge there is one failure, the same whatever the cause.
 """
 
 
@@ -103,5 +103,3 @@ def _show(request: Request, answer: RefusalAnswer) -> Response:
     if request.url.path.startswith("/api/"):
         return json_response(answer.document, answer.status)
     return render_refusal(request, answer)
-
-

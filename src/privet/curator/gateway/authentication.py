@@ -1,4 +1,6 @@
-"""Who asks: a program by its key, a browser by its session. A key is never taken from a cookie, nor a session from a header."""
+"""Who asks: a program by its key, a browser by its session. A key is never taken from a cookie, nor a
+session from a header.
+"""
 
 from typing import Annotated
 
@@ -41,4 +43,3 @@ def require_role(who: Principal, *roles: Role) -> None:
 def client_of(request: Request) -> str:
     """The address that a request came from, or that a trusted proxy named."""
     return request.client.host if request.client is not None else ""
-

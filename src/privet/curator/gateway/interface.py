@@ -35,7 +35,10 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     403: {"model": ErrorBody, "description": "The role of the account may not do this."},
     404: {"model": ErrorBody, "description": "There is nothing here that the account may see."},
     408: {"model": ErrorBody, "description": "The request came too slowly."},
-    409: {"model": ErrorBody, "description": "A cap would be exceeded, or the curator is read-only. Nothing was spent."},
+    409: {
+        "model": ErrorBody,
+        "description": "A cap would be exceeded, or the curator is read-only. Nothing was spent.",
+    },
     413: {"model": ErrorBody, "description": "The request is too large."},
     422: {"model": ErrorBody, "description": "Refused from public metadata alone. Nothing was spent."},
     429: {"model": ErrorBody, "description": "Too many requests."},
@@ -52,7 +55,8 @@ IdempotencyKey = Annotated[
         min_length=8,
         max_length=100,
         pattern=r"^[A-Za-z0-9_-]+$",
-        description="Drawn by the caller for each question. The same key gives the same record, and is charged once.",
+        description="Drawn by the caller for each question. The same key gives the same record, "
+        "and is charged once.",
     ),
 ]
 
@@ -80,12 +84,16 @@ async def show_dataset(request: Request, who: Program, dataset: DatasetName) -> 
 
 
 @router.post("/datasets/{dataset}/quote", response_model=QuoteBody, summary="What a question would cost")
-async def quote_question(request: Request, who: Program, dataset: DatasetName, body: QuestionBody) -> Response:
+async def quote_question(
+    request: Request, who: Program, dataset: DatasetName, body: QuestionBody
+) -> Response:
     """Cost, expected error and the budget that would be left. Nothing is spent and no data are read."""
     require_role(who, Role.ANALYST)
     parts = parts_of(request)
     find_dataset(await parts.call(lambda: parts.service.datasets(who)), dataset)
-    return json_response(quote_body(await parts.call(lambda: parts.service.quote(who, dataset, body.question))))
+    return json_response(
+        quote_body(await parts.call(lambda: parts.service.quote(who, dataset, body.question)))
+    )
 
 
 @router.post("/datasets/{dataset}/ask", response_model=AnswerBody, summary="Charge and answer")
@@ -102,7 +110,9 @@ async def ask_question(
     return json_response(answer_body(record))
 
 
-@router.get("/datasets/{dataset}/budgets", response_model=BudgetsBody, summary="Caps, and how far they are used")
+@router.get(
+    "/datasets/{dataset}/budgets", response_model=BudgetsBody, summary="Caps, and how far they are used"
+)
 async def list_budgets(request: Request, who: Program, dataset: DatasetName) -> Response:
     """All caps for stewards and auditors; those that bind the account otherwise."""
     parts = parts_of(request)
@@ -120,8 +130,12 @@ async def export_evidence(request: Request, who: Program, dataset: DatasetName) 
     return json_response(dict(await parts.call(lambda: parts.service.export(who, dataset))))
 
 
-@router.post("/datasets/{dataset}/requests", response_model=PersonBody, status_code=202, summary="Ask for more budget")
-async def request_budget(request: Request, who: Program, dataset: DatasetName, body: WantedBudgetBody) -> Response:
+@router.post(
+    "/datasets/{dataset}/requests", response_model=PersonBody, status_code=202, summary="Ask for more budget"
+)
+async def request_budget(
+    request: Request, who: Program, dataset: DatasetName, body: WantedBudgetBody
+) -> Response:
     """A steward sees it and decides."""
     require_role(who, Role.ANALYST)
     parts = parts_of(request)
@@ -136,7 +150,9 @@ async def list_records(
     who: Program,
     dataset: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    before: Annotated[str | None, Query(min_length=1, max_length=200, description="The id of a record.")] = None,
+    before: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="The id of a record.")
+    ] = None,
 ) -> Response:
     """Records, the newest first: the account's own, or everybody's for stewards and auditors."""
     parts = parts_of(request)

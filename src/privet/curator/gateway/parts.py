@@ -83,7 +83,8 @@ class GatewayParts:
 
     def count_login(self, *callers: str) -> None:
         """Refuse a client, or a name, with too many tries."""
-        if not all([self._logins.take(caller) for caller in callers]):
+        taken = [self._logins.take(caller) for caller in callers]  # each of them counts
+        if not all(taken):
             raise HttpRefusal(TOO_MANY)
 
 

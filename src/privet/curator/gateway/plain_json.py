@@ -37,7 +37,9 @@ def check_plain(value: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
 
 
 def to_json(value: object) -> bytes:
-    """JSON in ASCII. An infinite number becomes the text "Infinity" or "-Infinity", which JSON has no number for."""
+    """JSON in ASCII. An infinite number becomes the text "Infinity" or "-Infinity", which JSON has no
+    number for.
+    """
     return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
 
 

@@ -44,7 +44,7 @@ class RefusalAnswer:
 
 
 @final
-class HttpRefusal(Exception):  # noqa: N818  # nothing went wrong
+class HttpRefusal(Exception):  # nothing went wrong
     """Ends a request with a refusal."""
 
     def __init__(self, answer: RefusalAnswer) -> None:

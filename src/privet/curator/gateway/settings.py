@@ -1,4 +1,6 @@
-"""How the gateway listens, and what it takes. The defaults are safe: loopback only, until TLS or a proxy is named."""
+"""How the gateway listens, and what it takes. The defaults are safe: loopback only, until TLS or a proxy is
+named.
+"""
 
 import ipaddress
 import os
@@ -18,8 +20,9 @@ __all__ = ["GatewaySettings", "read_gateway_settings", "read_secret"]
 class GatewaySettings:
     """Where the gateway listens and what it takes.
 
-    ``proxies`` are the addresses of proxies that end TLS and whose X-Forwarded headers are believed. ``hosts`` are
-    the names under which browsers reach the curator; other names are refused, against DNS rebinding.
+    ``proxies`` are the addresses of proxies that end TLS and whose X-Forwarded headers are believed.
+    ``hosts`` are the names under which browsers reach the curator; other names are refused, against DNS
+    rebinding.
     """
 
     host: str = "127.0.0.1"
@@ -109,11 +112,14 @@ def read_secret(name: str, file: object, *, environment: Mapping[str, str] = os.
         path = Path(str(file))
         if path.stat().st_mode & 0o077:
             raise InvalidArgument(
-                f"{str(path)!r} must be readable by its owner only, and others can read it. Run chmod 600 on it."
+                f"{str(path)!r} must be readable by its owner only, and others can read it. Run chmod "
+                f"600 on it."
             )
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise Unreadable(f"{str(file)!r} must be a file with a secret, and cannot be read. Check it.") from None
+        raise Unreadable(
+            f"{str(file)!r} must be a file with a secret, and cannot be read. Check it."
+        ) from None
 
 
 def _known(section: object, name: str, of: type, *, without: tuple[str, ...]) -> dict[str, Any]:
@@ -127,7 +133,8 @@ def _known(section: object, name: str, of: type, *, without: tuple[str, ...]) ->
             )
         if not _fits(value, str(known[key])):
             raise InvalidArgument(
-                f"{key!r} in [{name}] of steward.toml must be of another type, got {value!r}. Read docs/curator.md."
+                f"{key!r} in [{name}] of steward.toml must be of another type, got {value!r}. Read "
+                f"docs/curator.md."
             )
     return dict(section)
 

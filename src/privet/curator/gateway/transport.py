@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from privet.curator.gateway.plain_json import json_response
+from privet.curator.gateway.rates import RateLimit
 from privet.curator.gateway.refusals_http import (
     MALFORMED,
     TOO_LARGE,
@@ -20,7 +21,6 @@ from privet.curator.gateway.refusals_http import (
     log_failure,
     refusal_of,
 )
-from privet.curator.gateway.rates import RateLimit
 from privet.curator.gateway.settings import GatewaySettings
 
 __all__ = ["Transport"]
@@ -47,8 +47,8 @@ _PER_CLIENT = 600  # requests in a minute from one address, before anybody is as
 class Transport:
     """Wraps the application.
 
-    *Leaks*: the log has the time, the method, the kind of the address and the status. It has no query, no body,
-    no cookie, no key, no address of a record and no duration.
+    *Leaks*: the log has the time, the method, the kind of the address and the status. It has no query, no
+    body, no cookie, no key, no address of a record and no duration.
     """
 
     def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
@@ -121,7 +121,9 @@ class _Upload:
         try:
             message = await asyncio.wait_for(self._receive(), _UPLOAD_SECONDS)
         except TimeoutError:
-            raise HttpRefusal(RefusalAnswer(408, "too_slow", "The request came too slowly. Send it again.")) from None
+            raise HttpRefusal(
+                RefusalAnswer(408, "too_slow", "The request came too slowly. Send it again.")
+            ) from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             self._is_whole = not message.get("more_body", False)

@@ -1,7 +1,8 @@
-"""Pages for people: server-rendered, they work without a script, in light and dark, by keyboard and on a phone.
+"""Pages for people: server-rendered, they work without a script, in light and dark, by keyboard and on a
+phone.
 
-``login_pages``, ``analyst_pages``, ``steward_pages`` and ``account_pages`` have the addresses; ``browsers`` knows who is
-logged in and that a form is one of ours; ``rendering`` fills the templates, which escape.
+``login_pages``, ``analyst_pages``, ``steward_pages`` and ``account_pages`` have the addresses; ``browsers``
+knows who is logged in and that a form is one of ours; ``rendering`` fills the templates, which escape.
 """
 
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ __all__ = ["add_pages"]
 
 
 def add_pages(app: FastAPI) -> None:
-    """Add the pages, and the styles and the script that they load. None is part of the described interface."""
+    """Add the pages, and the styles and the script that they load. They are not in the description."""
     for module in (login_pages, analyst_pages, steward_pages, account_pages):
         app.include_router(module.router, include_in_schema=False)
     app.add_api_route("/static/{name}", _send_asset, methods=["GET"], include_in_schema=False)

@@ -29,9 +29,7 @@ async def issue_key(request: Request, session: LoggedIn) -> Response:
     days = min(int(words), _MOST_DAYS) if words.isascii() and words.isdigit() and int(words[:6]) > 0 else 90
     label = fields.get("label", "").strip() or "a key"
     try:
-        key = await parts.call(
-            lambda: parts.keys.issue(session.principal.account, label=label, days=days)
-        )
+        key = await parts.call(lambda: parts.keys.issue(session.principal.account, label=label, days=days))
     except PrivetError as refused:
         return await _show(request, session, message=str(refused), status=422)
     await parts.call(lambda: parts.actions.note(session.principal, "key issued", {"label": label[:100]}))

@@ -45,7 +45,9 @@ async def show_form(request: Request, session: LoggedIn, dataset: str) -> Respon
 
 @router.post("/datasets/{dataset}")
 async def use_form(request: Request, session: LoggedIn, dataset: str) -> Response:
-    """One statistic more or less, or the quote. What is refused is said above the form, which keeps its fields."""
+    """One statistic more or less, or the quote. What is refused is said above the form, which keeps its
+    fields.
+    """
     require_role(session.principal, Role.ANALYST)
     fields = await check_form(request, session)
     card, form, parts = await _card(request, session, dataset), read_form(fields), parts_of(request)
@@ -108,9 +110,7 @@ async def request_budget(request: Request, session: LoggedIn, dataset: str) -> R
 
 
 @router.get("/records")
-async def show_history(
-    request: Request, session: LoggedIn, dataset: str = "", before: str = ""
-) -> Response:
+async def show_history(request: Request, session: LoggedIn, dataset: str = "", before: str = "") -> Response:
     """What was asked, the newest first."""
     parts = parts_of(request)
     found = await parts.call(
@@ -118,7 +118,12 @@ async def show_history(
             session.principal, dataset=dataset or None, limit=_A_PAGE + 1, before=before[:200] or None
         )
     )
-    values = {"records": found[:_A_PAGE], "dataset": dataset, "has_more": len(found) > _A_PAGE, "before": before}
+    values = {
+        "records": found[:_A_PAGE],
+        "dataset": dataset,
+        "has_more": len(found) > _A_PAGE,
+        "before": before,
+    }
     return render("history.html", values, who=session.principal, csrf=session.csrf)
 
 

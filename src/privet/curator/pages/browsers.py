@@ -1,7 +1,7 @@
 """Who is logged in in a browser, and whether a form that comes in is one of ours.
 
-A form is believed if it has the token of its session, and if the browser says that our own page sent it. Either would
-do against a foreign page; together they also hold where one of them is missing or broken.
+A form is believed if it has the token of its session, and if the browser says that our own page sent it.
+Either would do against a foreign page; together they also hold where one of them is missing or broken.
 """
 
 import hmac
@@ -20,7 +20,9 @@ from privet.curator.gateway.refusals_http import NOT_LOGGED_IN, HttpRefusal, Ref
 __all__ = ["LoggedIn", "check_form", "drop_cookie", "read_cookie", "read_fields", "set_cookie"]
 
 _FOREIGN = RefusalAnswer(
-    403, "foreign_form", "The form was not sent by a page of yours, or its session has ended. Open the page again."
+    403,
+    "foreign_form",
+    "The form was not sent by a page of yours, or its session has ended. Open the page again.",
 )
 _MOST_FIELDS = 100
 
@@ -47,7 +49,7 @@ async def check_form(request: Request, session: LoginSession) -> dict[str, str]:
 
 
 async def read_fields(request: Request) -> dict[str, str]:
-    """The fields of a form, which must come from our own origin. Only text; the last of equal names counts."""
+    """The fields of a form, which must come from our own origin. The last of equal names counts."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HttpRefusal(_FOREIGN)
     origin = request.headers.get("origin")
@@ -71,7 +73,12 @@ def set_cookie(request: Request, response: Response, value: str, purpose: str = 
     """Set a cookie that no script can read, and that no foreign page can send along with a form."""
     parts = parts_of(request)
     response.set_cookie(
-        _name(parts, purpose), value, httponly=True, secure=parts.settings.is_encrypted, samesite="lax", path="/"
+        _name(parts, purpose),
+        value,
+        httponly=True,
+        secure=parts.settings.is_encrypted,
+        samesite="lax",
+        path="/",
     )
 
 

@@ -1,4 +1,6 @@
-"""Charts as SVG, drawn on the server: they need no script, follow the theme, and have their numbers beside them."""
+"""Charts as SVG, drawn on the server: they need no script, follow the theme, and have their numbers beside
+them.
+"""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +24,8 @@ def draw_use(reached: float, cap: float, more: float = 0.0) -> Markup:
     words = f"{100 * used:.0f} % used" + (f", this question {100 * added:.1f} %" if added else "")
     return Markup(
         '<svg class="use" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="rail" width="100" height="6" rx="1"/><rect class="used" width="{:.2f}" height="6" rx="1"/>'
+        '<rect class="rail" width="100" height="6" rx="1"/>'
+        '<rect class="used" width="{:.2f}" height="6" rx="1"/>'
         '<rect class="more" x="{:.2f}" width="{:.2f}" height="6"/></svg>'
     ).format(words, 100 * used, 100 * used, 100 * added)
 
@@ -54,7 +57,8 @@ def draw_bars(answer: AnswerRows) -> tuple[Markup, ...]:
 def draw_spending(spends: Sequence[tuple[datetime, float]], cap: float, reached: float) -> Markup:
     """The sum of the prices over time as steps, and the cap above them.
 
-    ``spends`` is in the order of time. The filter's own figure, ``reached``, may be lower than the sum: it composes.
+    ``spends`` is in the order of time. The filter's own figure, ``reached``, may be lower than the sum: it
+    composes.
     """
     if not spends:
         return Markup("")

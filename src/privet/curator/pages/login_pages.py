@@ -24,13 +24,17 @@ from privet.curator.principals import Principal
 __all__ = ["router"]
 
 router = APIRouter()
-_WRONG = "This name and password do not belong together, or the account is closed. Try again, or ask a steward."
+_WRONG = (
+    "This name and password do not belong together, or the account is closed. Try again, or ask a steward."
+)
 _UNKNOWN = "Your organisation knows you, but there is no account for you here. Ask a steward to add one."
 
 
 @router.get("/login")
 async def show_login(request: Request) -> Response:
-    """The form. Its token is in a cookie of this browser, too, so that nobody is logged in by a foreign page."""
+    """The form. Its token is in a cookie of this browser, too, so that nobody is logged in by a foreign
+    page.
+    """
     return _form(request, "")
 
 

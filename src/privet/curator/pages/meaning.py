@@ -11,6 +11,7 @@ __all__ = ["explain_epsilon"]
 
 _PRIORS = (0.01, 0.1, 0.5)
 _FALSE_ALARM = 0.01
+_LOOSER = 10  # a claim (ε, δ) says much less of beliefs at δ itself
 
 
 def explain_epsilon(epsilon: float, delta: float, adjacency: Adjacency) -> tuple[str, ...]:
@@ -21,20 +22,25 @@ def explain_epsilon(epsilon: float, delta: float, adjacency: Adjacency) -> tuple
     if epsilon == 0:
         return ("Nothing has been answered, so nothing is told about anybody.",)
     claim = Guarantee(PairCurve(epsilon, delta), adjacency, "claim")
-    kept = claim.kept_loss(delta=delta)
+    kept = claim.kept_loss(delta=_LOOSER * delta)
     beliefs = [
         f"from {100 * prior:g} % to {percent_at_most(kept.posterior(prior).upper)}" for prior in _PRIORS
     ]
-    odds = f", unless something happens that has a probability of {small(kept.failure)}" if kept.failure else ""
+    odds = (
+        f", unless something happens that has a probability of {small(kept.failure)}" if kept.failure else ""
+    )
     power = percent_at_most(claim.tpr(fpr=_FALSE_ALARM))
     return (
         f"All answers so far together: ε = {spent(epsilon)}{at}, for {_whom(adjacency)}.",
         f"Whoever reads all answers, and knows everything else, can raise a belief about one person at most "
         f"{', '.join(beliefs[:-1])} or {beliefs[-1]}{odds}.",
-        f"An attack that accuses one innocent in a hundred finds at most {power} of the people who are in the data.",
+        f"An attack that accuses one innocent in a hundred finds at most {power} of the people who are "
+        f"in the data.",
     )
 
 
 def _whom(adjacency: Adjacency) -> str:
     person = "one row" if adjacency.unit is Unit.RECORD else "one person with all of their rows"
-    return f"{person}, {'exchanged for another' if isinstance(adjacency, ReplaceOne) else 'there or not there'}"
+    return (
+        f"{person}, {'exchanged for another' if isinstance(adjacency, ReplaceOne) else 'there or not there'}"
+    )

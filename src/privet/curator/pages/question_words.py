@@ -11,7 +11,8 @@ _WORDS = {"top_k": "largest groups"}
 def describe_question(question: Mapping[str, Any]) -> str:
     """One line.
 
-    >>> describe_question({"statistics": [{"kind": "mean", "column": "age", "by": ["ward"]}], "where": {"column": "sex", "in": ["f"]}})
+    >>> statistics = [{"kind": "mean", "column": "age", "by": ["ward"]}]
+    >>> describe_question({"statistics": statistics, "where": {"column": "sex", "in": ["f"]}})
     'mean of age by ward, where sex is f'
     """
     if isinstance(question.get("sql"), str):

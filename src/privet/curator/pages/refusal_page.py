@@ -1,4 +1,6 @@
-"""What a person sees who is refused: the sentence, and a way back. Who is not logged in is sent to the login."""
+"""What a person sees who is refused: the sentence, and a way back. Who is not logged in is sent to the
+login.
+"""
 
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response

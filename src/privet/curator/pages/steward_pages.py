@@ -167,4 +167,3 @@ def _meaning(card: DatasetCard, cap: BudgetState | None) -> tuple[str, ...]:
     unit = Unit.RECORD if card.metadata.get("unit") is None else Unit.USER
     exchanges = "replace" in str(card.metadata.get("adjacency", "")).lower()
     return explain_epsilon(cap.reached, cap.delta, ReplaceOne(unit) if exchanges else AddRemove(unit))
-

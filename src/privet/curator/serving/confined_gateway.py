@@ -1,11 +1,13 @@
 """The gateway gives up the data: from here on the kernel refuses it every file of a dataset.
 
-Linux only, by *Landlock*, without any right, and it cannot be undone. Landlock allows and does not forbid, so what is
-allowed is everything beside the data: on the way from the root to each data file, all that stands there except the next
-step. A file that is made later in a folder on that way is refused, too; ``writable`` names folders that stay open.
+Linux only, by *Landlock*, without any right, and it cannot be undone. Landlock allows and does not forbid,
+so what is allowed is everything beside the data: on the way from the root to each data file, all that
+stands there except the next step. A file that is made later in a folder on that way is refused, too;
+``writable`` names folders that stay open.
 
-*Leaks*: where the data are in a folder of the ledger, or the system has no Landlock, nothing is enforced here, and the gateway does not open the data because it does not
-contain the code to. Who wants more runs the worker as another user, to whom the data belong.
+*Leaks*: where the data are in a folder of the ledger, or the system has no Landlock, nothing is enforced
+here, and the gateway does not open the data because it does not contain the code to. Who wants more runs
+the worker as another user, to whom the data belong.
 
 *Reference*: landlock(7).
 """

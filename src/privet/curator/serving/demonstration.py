@@ -20,7 +20,7 @@ from privet.releasing import Budget
 
 __all__ = ["Demonstration", "grant_analysts", "prepare_demonstration"]
 
-_PATIENTS = 4_000
+_PATIENTS = 20_000
 _ACCOUNTS = (("ann", Role.ANALYST), ("ben", Role.ANALYST), ("stella", Role.STEWARD), ("otto", Role.AUDITOR))
 _STEWARD_FILE = """\
 version = 1
@@ -36,8 +36,8 @@ head = "ledger/curator.heads"
 description = "Visits to an invented hospital, 2021 to 2025. Nobody's data."
 path = "data/visits.parquet"
 unit = "patient"
-rows = 3
-groups = 3
+rows = 2
+groups = 2
 budget = {{ epsilon = 3.0, delta = 1e-7 }}
 limits = {{ epsilon = 1.0, delta = 1e-8 }}
 
@@ -68,7 +68,8 @@ def prepare_demonstration(folder: Path, *, port: int) -> Demonstration:
 
     if any(folder.iterdir()):
         raise InvalidArgument(
-            f"'folder' must be empty, and {str(folder)!r} is not. Name another, or run 'privet curator serve' on the "
+            f"'folder' must be empty, and {str(folder)!r} is not. Name another, or run 'privet curator "
+            f"serve' on the "
             "steward's file in it."
         )
     for name in ("data", "ledger"):

@@ -1,6 +1,7 @@
 """The gateway's process: ``python -m privet.curator.serving --steward steward.toml --socket …/worker.sock``.
 
-It has accounts, plans and the ledger. It asks the worker over a local socket, and the kernel refuses it the data.
+It has accounts, plans and the ledger. It asks the worker over a local socket, and the kernel refuses it the
+data.
 """
 
 import argparse
@@ -50,7 +51,9 @@ def main(words: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     for name in ("httpx", "httpcore", "alembic", "sqlalchemy"):  # they would write addresses
         logging.getLogger(name).setLevel(logging.ERROR)
-    _report(options.ready, {"ready": True, "address": installation.settings.address, "cannot_open_data": confined})
+    _report(
+        options.ready, {"ready": True, "address": installation.settings.address, "cannot_open_data": confined}
+    )
     _run(installation, parts)
     return 0
 
@@ -141,7 +144,9 @@ def _own_folders(installation: Installation) -> list[Path]:
 
 
 def _read_options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m privet.curator.serving", description="The curator's gateway.")
+    parser = argparse.ArgumentParser(
+        prog="python -m privet.curator.serving", description="The curator's gateway."
+    )
     parser.add_argument("--steward", type=Path, required=True, help="the steward's file")
     parser.add_argument("--socket", type=Path, required=True, help="where the worker listens")
     parser.add_argument(

@@ -92,7 +92,8 @@ def _check_database(section: object) -> None:
         key not in _DATABASE_KEYS or not isinstance(value, str) for key, value in section.items()
     ):
         raise InvalidArgument(
-            f"[curator.database] of steward.toml must have only {', '.join(_DATABASE_KEYS)}, each a text, and has "
+            f"[curator.database] of steward.toml must have only {', '.join(_DATABASE_KEYS)}, each a "
+            f"text, and has "
             "something else. Correct it."
         )
 
@@ -102,14 +103,16 @@ def _read_address(section: Mapping[str, str], folder: Path) -> URL:
         url = make_url(section.get("address", "sqlite:///curator.db"))
     except ArgumentError:
         raise InvalidArgument(
-            "'address' in [curator.database] must be an address of SQLAlchemy, such as sqlite:///curator.db, and is "
+            "'address' in [curator.database] must be an address of SQLAlchemy, such as "
+            "sqlite:///curator.db, and is "
             "not. Write it so."
         ) from None
     if url.get_backend_name() == "sqlite":
         return url.set(database=str(folder / str(url.database or "curator.db")))
     if url.password is not None:
         raise InvalidArgument(
-            "'address' in [curator.database] must not hold the password, and does. Put it into a file and name the "
+            "'address' in [curator.database] must not hold the password, and does. Put it into a file "
+            "and name the "
             "file in 'password_file', or set PRIVET_DATABASE_PASSWORD."
         )
     file = section.get("password_file")

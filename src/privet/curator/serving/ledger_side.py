@@ -1,4 +1,6 @@
-"""The ledger as the gateway sees it: accounts to look up, acts of stewards, and the chain that keeps events."""
+"""The ledger as the gateway sees it: accounts to look up, acts of stewards, and the chain that keeps
+events.
+"""
 
 from collections.abc import Mapping
 from typing import Any, final

@@ -1,4 +1,6 @@
-"""The process that starts worker and gateway, and starts each again when it dies. It opens neither data nor network."""
+"""The process that starts worker and gateway, and starts each again when it dies. It opens neither data nor
+network.
+"""
 
 import json
 import os
@@ -6,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from types import FrameType
 from typing import Any, final
 
@@ -70,24 +73,14 @@ def run_curator(installation: Installation, *, hints: Path | None = None) -> Ite
 
 
 def supervise(running: RunningCurator, *, tell: Callable[[str], None]) -> None:
-    """Until a signal: start again what has died. SIGHUP starts both again, with the steward's file as it is now."""
-    wait, ended, again = _SHORTEST, False, False
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        nonlocal ended
-        ended = True
-
-    def reload(_number: int, _frame: FrameType | None) -> None:
-        nonlocal again
-        again = True
-
-    with _handlers({signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: reload}):
-        while not ended:
-            if again:
-                again = False
-                tell("Reading the steward's file again.")
-                running.worker.restart()
-                _end(running.gateways)
+    """Until a signal: start again what has died. SIGHUP starts both again, with the steward's file as it is."""
+    wait, ended, again = _SHORTEST, Event(), Event()
+    handlers = {signal.SIGTERM: ended, signal.SIGINT: ended, signal.SIGHUP: again}
+    with _set_at_signals(handlers):
+        while not ended.is_set():
+            if again.is_set():
+                again.clear()
+                _reload(running, tell)
             with suppress(PrivetError):
                 running.worker.pid()  # starts the worker if it has died
             if running.gateway.poll() is not None:
@@ -97,13 +90,26 @@ def supervise(running: RunningCurator, *, tell: Callable[[str], None]) -> None:
                     tell("The gateway was started again.")
                 except PrivetError as refused:
                     tell(f"{refused} The next try is in {wait:g} seconds.")
-                    _sleep(wait, lambda: ended)
+                    ended.wait(wait)
                     wait = min(2 * wait, _LONGEST)
-            _sleep(_LOOK, lambda: ended or again)
+            _wait(_LOOK, ended, again)
+
+
+def _reload(running: RunningCurator, tell: Callable[[str], None]) -> None:
+    """End both; the loop starts them. A file that cannot be read changes nothing."""
+    try:
+        running.worker.restart()
+    except PrivetError as refused:
+        tell(f"{refused} The curator goes on with the file that it has read.")
+        return
+    tell("Reading the steward's file again.")
+    _end(running.gateways)
 
 
 def _start(command: list[str], gateways: list[subprocess.Popen[bytes]]) -> dict[str, Any]:
-    """Start a gateway and wait until it is ready. What it prints goes where the output of this process goes."""
+    """Start a gateway and wait until it is ready. What it prints goes where the output of this process
+    goes.
+    """
     reading, writing = os.pipe()
     with os.fdopen(reading, encoding="utf-8") as pipe:
         try:
@@ -135,17 +141,20 @@ def _end(gateways: list[subprocess.Popen[bytes]]) -> None:
                 process.wait()
 
 
-def _sleep(seconds: float, is_over: Callable[[], bool]) -> None:
+def _wait(seconds: float, *events: Event) -> None:
     until = time.monotonic() + seconds
-    while not is_over() and time.monotonic() < until:
-        time.sleep(0.1)
+    while time.monotonic() < until and not any(event.is_set() for event in events):
+        time.sleep(0.05)
 
 
 @contextmanager
-def _handlers(wanted: dict[signal.Signals, Callable[[int, FrameType | None], None]]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+def _set_at_signals(wanted: Mapping[signal.Signals, Event]) -> Iterator[None]:
+    def handler(number: int, _frame: FrameType | None) -> None:
+        wanted[signal.Signals(number)].set()
+
+    before = {number: signal.signal(number, handler) for number in wanted}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
