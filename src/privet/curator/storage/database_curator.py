@@ -247,7 +247,7 @@ class DatabaseCurator(CuratorService):
             finally:
                 self._under_way.pop(record).set()
             if outcome is None:
-                return _failed(asked, "")
+                return _failed_record(asked, "")
             if outcome.status is AnswerStatus.RESERVED:
                 self._wait_for(outcome.record, until)
                 continue
@@ -307,7 +307,7 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = fail_reserved(connection, asked.record)
             self.heads.write(head)
-        return _failed(asked, reservation.filter_name, reservation.position)
+        return _failed_record(asked, reservation.filter_name, reservation.position)
 
     def _check_content(self, dataset: str, expected: str) -> int | None:
         """The number of the content if it was refreshed as its policy allows; None if it is the same."""
@@ -374,7 +374,7 @@ def _state_after(cap: Cap, after: BudgetState) -> BudgetState:
     return replace(after, reached=min(after.reached, cap.rule.epsilon))
 
 
-def _failed(asked: AskedQuestion, filter_name: str, position: int = 0) -> AnswerRecord:
+def _failed_record(asked: AskedQuestion, filter_name: str, position: int = 0) -> AnswerRecord:
     """The record of a question that is charged and has no answer; the same whatever the cause."""
     return AnswerRecord(
         id=asked.record,
