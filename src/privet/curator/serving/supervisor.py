@@ -73,7 +73,7 @@ def run_curator(installation: Installation, *, hints: Path | None = None) -> Ite
 
 
 def supervise(running: RunningCurator, *, tell: Callable[[str], None]) -> None:
-    """Until a signal: start again what has died. SIGHUP starts both again, with the steward's file as it is."""
+    """Until a signal: start again what has died. SIGHUP starts both, with the file as it is."""
     wait, ended, again = _SHORTEST, Event(), Event()
     handlers = {signal.SIGTERM: ended, signal.SIGINT: ended, signal.SIGHUP: again}
     with _set_at_signals(handlers):

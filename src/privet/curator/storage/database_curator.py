@@ -225,34 +225,49 @@ class DatabaseCurator(CuratorService):
         _check_key(idempotency_key)
         if who.role is not Role.ANALYST:
             raise InvalidArgument("Only analysts ask questions. Use an account with the role of an analyst.")
-        with self.database.read() as connection:
-            find_dataset(connection, who, dataset)
-        planned = self._planner.plan(dataset, question)
+        try:
+            with self.database.read() as connection:
+                find_dataset(connection, who, dataset)
+            planned = self._planner.plan(dataset, question)
+        except PrivetError:
+            raise
+        except Exception:
+            raise CuratorUnavailable(
+                "The question could not be planned. Nothing was spent; try again, or ask it otherwise."
+            ) from None
+        asked = AskedQuestion(
+            record=token_hex(16),
+            who=who,
+            dataset=dataset,
+            idempotency_key=idempotency_key,
+            planned=planned,
+            owner=self._owner,
+        )
+        try:
+            return self._charge_and_answer(asked)
+        except PrivetError:
+            raise
+        except Exception:  # whether it is charged is not known here, so it counts as charged
+            return _failed_record(asked)
+
+    def _charge_and_answer(self, asked: AskedQuestion) -> AnswerRecord:
+        """Steps 2 to 4, or the record that is there already."""
         until = time.monotonic() + _WAIT
         while True:
-            record = token_hex(16)
-            asked = AskedQuestion(
-                record=record,
-                who=who,
-                dataset=dataset,
-                idempotency_key=idempotency_key,
-                planned=planned,
-                owner=self._owner,
-            )
-            self._under_way[record] = threading.Event()
+            self._under_way[asked.record] = threading.Event()
             try:
                 outcome = self._reserve(asked)
                 if isinstance(outcome, Reservation):
                     return self._answer(asked, outcome)
             finally:
-                self._under_way.pop(record).set()
+                self._under_way.pop(asked.record).set()
             if outcome is None:
-                return _failed(asked, "")
+                return _failed_record(asked)
             if outcome.status is AnswerStatus.RESERVED:
                 self._wait_for(outcome.record, until)
                 continue
             with self.database.read() as connection:
-                found = find_record(connection, who, outcome.record)
+                found = find_record(connection, asked.who, outcome.record)
             return found if outcome.same_request else replace(found, stored=True)
 
     def _reserve(self, asked: AskedQuestion) -> Reservation | Found | None:
@@ -307,7 +322,7 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = fail_reserved(connection, asked.record)
             self.heads.write(head)
-        return _failed(asked, reservation.filter_name, reservation.position)
+        return _failed_record(asked, reservation.filter_name, reservation.position)
 
     def _check_content(self, dataset: str, expected: str) -> int | None:
         """The number of the content if it was refreshed as its policy allows; None if it is the same."""
@@ -374,7 +389,7 @@ def _state_after(cap: Cap, after: BudgetState) -> BudgetState:
     return replace(after, reached=min(after.reached, cap.rule.epsilon))
 
 
-def _failed(asked: AskedQuestion, filter_name: str, position: int = 0) -> AnswerRecord:
+def _failed_record(asked: AskedQuestion, filter_name: str = "", position: int = 0) -> AnswerRecord:
     """The record of a question that is charged and has no answer; the same whatever the cause."""
     return AnswerRecord(
         id=asked.record,

@@ -272,10 +272,15 @@ def _fields(asked: AskedQuestion, dataset: AnyRow, account: AnyRow, time: str) -
         "group_id": account.group_id,
         "idempotency_key": asked.idempotency_key,
         "question_key": asked.planned.key,
-        "labels": canonical([str(answer.get("label", "")) for answer in asked.planned.answers]),
+        "labels": canonical(_labels(asked.planned)),
         "asked_at": time,
         "owner": asked.owner,
     }
+
+
+def _labels(planned: PlannedQuestion) -> list[str]:
+    """How this analyst calls the statistics; others may call those of the same question otherwise."""
+    return list(planned.labels) or [str(answer.get("label", "")) for answer in planned.answers]
 
 
 def _names(asked: AskedQuestion, dataset: AnyRow, account: AnyRow, time: str) -> dict[str, Any]:
