@@ -13,7 +13,8 @@ from typing import Any, final
 
 from privet.curator.plans import PlannedQuestion, QuestionPlanner
 from privet.curator.questions.accuracy import choose_epsilon
-from privet.curator.questions.metadata import DatasetMetadata, Stewardship
+from privet.curator.questions.fields import Fields
+from privet.curator.questions.metadata import DatasetMetadata, StewardFile
 from privet.curator.questions.question import TableQuestion, check_size, read_question
 from privet.curator.questions.statistics_json import columns_of
 from privet.curator.questions.steward_file import read_steward_file
@@ -31,14 +32,14 @@ _KEPT = 2048  # plans in memory
 class MetadataPlanner(QuestionPlanner):
     """Plans by the steward's metadata.
 
-    >>> planner = MetadataPlanner(Stewardship({}))
+    >>> planner = MetadataPlanner(StewardFile({}))
     >>> planner.describe("visits")
     Traceback (most recent call last):
         ...
     privet.errors.InvalidArgument: There is no dataset 'visits'. Choose one that you may ask.
     """
 
-    def __init__(self, stewardship: Stewardship) -> None:
+    def __init__(self, stewardship: StewardFile) -> None:
         self._stewardship = stewardship
         self._plans: OrderedDict[str, PlannedQuestion] = OrderedDict()
         self._lock = Lock()
@@ -49,7 +50,7 @@ class MetadataPlanner(QuestionPlanner):
         return MetadataPlanner(read_steward_file(path))
 
     @property
-    def stewardship(self) -> Stewardship:
+    def stewardship(self) -> StewardFile:
         """The datasets and their metadata."""
         return self._stewardship
 
@@ -83,7 +84,7 @@ def read_canonical(metadata: DatasetMetadata, question: object) -> TableQuestion
 
 
 def _plan(metadata: DatasetMetadata, question: Mapping[str, Any]) -> PlannedQuestion:
-    asked = read_question(question, metadata)
+    asked = read_question(_expand_sql(question, metadata), metadata)
     normal = asked.normalize()
     if normal.epsilon is None:
         normal = choose_epsilon(normal).normalize()
@@ -102,6 +103,27 @@ def _plan(metadata: DatasetMetadata, question: Mapping[str, Any]) -> PlannedQues
         ),
         labels=asked.names(),
     )
+
+
+def _expand_sql(question: Mapping[str, Any], metadata: DatasetMetadata) -> Mapping[str, Any]:
+    """The question with the statistics, condition and joins of its SQL in the place of it."""
+    if not isinstance(question, Mapping) or "sql" not in question:
+        return question
+    from privet.curator.questions.sql import read_sql
+
+    given = Fields(question, "The question")
+    text = given.text("sql")
+    for name in ("statistics", "where", "join"):
+        if name in given:
+            raise InvalidArgument(
+                f"A question must have 'sql' or '{name}', and has both. Write all of it in one of them."
+            )
+    rest = {name: value for name, value in question.items() if name not in ("sql", "within")}
+    read = read_sql(text, metadata)
+    if "within" in given:
+        within = given.number("within")
+        read["statistics"] = [{**one, "within": within} for one in read["statistics"]]
+    return {**rest, **read}
 
 
 def _describe(quote: Quote, statistic: Any, rows: int | None) -> dict[str, Any]:  # noqa: ANN401

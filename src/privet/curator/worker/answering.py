@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from privet.curator.plans import AnswerWorker, PlannedQuestion
-from privet.curator.questions.metadata import DatasetMetadata, Stewardship
+from privet.curator.questions.metadata import DatasetMetadata, StewardFile
 from privet.curator.questions.planner import read_canonical
 from privet.curator.worker.answer_failed import AnswerFailed
 from privet.curator.worker.data_sources import DataSources
@@ -33,7 +33,7 @@ class TableWorker(AnswerWorker):
     """Answers in the process that calls it. ``noise`` is for tests: a seeded source marks nothing here."""
 
     def __init__(
-        self, stewardship: Stewardship, sources: DataSources, *, noise: NoiseSource | None = None
+        self, stewardship: StewardFile, sources: DataSources, *, noise: NoiseSource | None = None
     ) -> None:
         self._stewardship, self._sources = stewardship, sources
         self._noise = SecureNoise() if noise is None else noise
