@@ -152,6 +152,11 @@ class DatasetMetadata:
         unit = Unit.RECORD if self.unit is None else Unit.USER
         return ReplaceOne(unit) if self.exchange else AddRemove(unit)
 
+    @property
+    def in_files(self) -> bool:
+        """Whether all of it is in files, so that single rows can be read."""
+        return isinstance(self.address, Path)
+
     def find_table(self, name: str) -> JoinedTable:
         """A table that can be joined."""
         for table in self.tables:

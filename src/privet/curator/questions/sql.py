@@ -266,7 +266,7 @@ class _Reader:
         return column.name
 
     def _spell(self, node: exp.Column) -> str:
-        """The name as the metadata write it: without quotes, SQL does not tell capitals from small letters."""
+        """The name as the metadata write it: capitals do not count in SQL without quotes."""
         joined = [column for name in self._joins for column in self._dataset.find_table(name).columns]
         names = [column.name for column in (*self._dataset.columns, *joined)]
         same = [name for name in names if name.lower() == node.name.lower()]
