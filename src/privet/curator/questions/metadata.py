@@ -13,6 +13,7 @@ from typing import Any, final
 
 from privet.adjacency import AddRemove, Adjacency, ReplaceOne, Unit
 from privet.arguments import format_value
+from privet.curator.refresh import RefreshPolicy
 from privet.errors import InvalidArgument
 from privet.releasing import Contribution, PostgresTable
 from privet.releasing.keys import Category
@@ -24,9 +25,8 @@ __all__ = [
     "DatasetMetadata",
     "JoinedTable",
     "QuestionLimits",
-    "RefreshPolicy",
     "SparkTable",
-    "Stewardship",
+    "StewardFile",
 ]
 
 KINDS = (
@@ -55,16 +55,6 @@ class ColumnType(StrEnum):
     def ordered(self) -> bool:
         """Whether one value can be above another."""
         return self.numeric or self is ColumnType.DATE
-
-
-@final
-class RefreshPolicy(StrEnum):
-    """What happens when the content of the data changes. No policy gives a budget back."""
-
-    NEVER = "never"
-    """Nothing is answered until the steward decides."""
-    CONTINUE = "continue"
-    """The new content draws on the same budget: it is of the same people, or of some of them."""
 
 
 @final
@@ -152,7 +142,7 @@ class DatasetMetadata:
     kinds: tuple[str, ...] = KINDS
     limits: QuestionLimits = QuestionLimits()
     answer_after: float | None = None
-    refresh: RefreshPolicy = RefreshPolicy.NEVER
+    refresh: RefreshPolicy = RefreshPolicy.FROZEN
     budget_epsilon: float
     budget_delta: float
 
@@ -161,6 +151,11 @@ class DatasetMetadata:
         """Who is protected: one user, or one row; added or removed, or exchanged."""
         unit = Unit.RECORD if self.unit is None else Unit.USER
         return ReplaceOne(unit) if self.exchange else AddRemove(unit)
+
+    @property
+    def in_files(self) -> bool:
+        """Whether all of it is in files, so that single rows can be read."""
+        return isinstance(self.address, Path)
 
     def find_table(self, name: str) -> JoinedTable:
         """A table that can be joined."""
@@ -217,7 +212,7 @@ class DatasetMetadata:
 
 @final
 @dataclass(frozen=True)
-class Stewardship:
+class StewardFile:
     """All datasets of a curator, by name."""
 
     datasets: Mapping[str, DatasetMetadata]

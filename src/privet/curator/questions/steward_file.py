@@ -43,11 +43,11 @@ from privet.curator.questions.metadata import (
     DatasetMetadata,
     JoinedTable,
     QuestionLimits,
-    RefreshPolicy,
     SparkTable,
-    Stewardship,
+    StewardFile,
     TableAddress,
 )
+from privet.curator.refresh import RefreshPolicy
 from privet.durable_files import hold_lock, replace_durably
 from privet.errors import InvalidArgument, Unreadable
 from privet.releasing import Contribution, PostgresTable
@@ -61,7 +61,7 @@ _LONGEST_WAIT = 3600.0
 _PLACES = ("path", "postgres", "spark")
 
 
-def read_steward_file(path: Path) -> Stewardship:
+def read_steward_file(path: Path) -> StewardFile:
     """All datasets of a file. Paths in it are relative to it. Each mistake is one sentence."""
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def read_steward_file(path: Path) -> Stewardship:
     return _read_document(document, Path(path).resolve().parent)
 
 
-def append_dataset(path: Path, name: str, entry: Mapping[str, Any]) -> Stewardship:
+def append_dataset(path: Path, name: str, entry: Mapping[str, Any]) -> StewardFile:
     """The file with one dataset more; what is wrong with it is said before anything is written."""
     with hold_lock(path):
         text = path.read_text(encoding="utf-8") if path.exists() else f"version = {VERSION}\n"
@@ -154,7 +154,7 @@ def read_dataset(name: str, entry: object, folder: Path) -> DatasetMetadata:
     return dataset
 
 
-def _read_document(document: Mapping[str, Any], folder: Path) -> Stewardship:
+def _read_document(document: Mapping[str, Any], folder: Path) -> StewardFile:
     given = Fields(document, "The steward's file")
     version = given.whole("version")
     if version != VERSION:
@@ -166,7 +166,7 @@ def _read_document(document: Mapping[str, Any], folder: Path) -> Stewardship:
     read = {name: read_dataset(name, datasets.raw(name), folder) for name in datasets.names}
     given.raw("curator")  # settings of the gateway, which reads them itself
     given.close()
-    return Stewardship(read)
+    return StewardFile(read)
 
 
 def _read_unit(given: Fields) -> str | None:
@@ -226,17 +226,17 @@ def _read_path(given: Fields, text: str, folder: Path) -> Path:
 
 
 def _read_refresh(given: Fields, address: TableAddress) -> RefreshPolicy:
-    text = given.text("refresh", "never" if isinstance(address, Path) else "continue")
+    text = given.text("refresh", "frozen" if isinstance(address, Path) else "same-people")
     if text not in list(RefreshPolicy):
         raise InvalidArgument(
             f"{given.place}: 'refresh' must be {' or '.join(RefreshPolicy)}, got {format_value(text)}. "
             f"Choose one."
         )
     policy = RefreshPolicy(text)
-    if policy is RefreshPolicy.NEVER and not isinstance(address, Path):
+    if policy is RefreshPolicy.FROZEN and not isinstance(address, Path):
         raise InvalidArgument(
-            f"{given.place}: 'refresh' must be continue for a table of a server, whose content cannot be "
-            f'fingerprinted. Write refresh = "continue".'
+            f"{given.place}: 'refresh' must be same-people for a table of a server, whose content cannot be "
+            f'fingerprinted. Write refresh = "same-people".'
         )
     return policy
 

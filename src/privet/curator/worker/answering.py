@@ -11,19 +11,24 @@ failures come at one time.
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from privet.curator.plans import AnswerWorker, PlannedQuestion
-from privet.curator.questions.metadata import DatasetMetadata, Stewardship
+from privet.curator.questions.metadata import DatasetMetadata, StewardFile
+from privet.curator.questions.model_question import ModelQuestion
 from privet.curator.questions.planner import read_canonical
+from privet.curator.questions.question import TableQuestion
+from privet.curator.questions.synthetic_question import SyntheticQuestion
 from privet.curator.worker.answer_failed import AnswerFailed
 from privet.curator.worker.data_sources import DataSources
+from privet.curator.worker.row_answers import answer_model, answer_synthetic
 from privet.curator.worker.time_limit import run_within
 from privet.randomness import NoiseSource, SecureNoise
 from privet.releasing import MemoryStore, Released, answer_to_plain
-from privet.releasing.answer_time import CancellableEngine
+from privet.releasing.answer_time import AnswerTime, CancellableEngine
 from privet.releasing.failure import contain_errors
+from privet.releasing.tables.sources import TableSource
 
 __all__ = ["TableWorker"]
 
@@ -33,7 +38,7 @@ class TableWorker(AnswerWorker):
     """Answers in the process that calls it. ``noise`` is for tests: a seeded source marks nothing here."""
 
     def __init__(
-        self, stewardship: Stewardship, sources: DataSources, *, noise: NoiseSource | None = None
+        self, stewardship: StewardFile, sources: DataSources, *, noise: NoiseSource | None = None
     ) -> None:
         self._stewardship, self._sources = stewardship, sources
         self._noise = SecureNoise() if noise is None else noise
@@ -63,7 +68,36 @@ class TableWorker(AnswerWorker):
         asked = read_canonical(dataset, question)
         if asked.to_plain() != question:
             raise ValueError("not in the canonical form")
-        plan = asked.plan()
+        match asked:
+            case TableQuestion():
+                return self._release(asked)
+            case ModelQuestion():
+                table = self._sources.open_table(dataset, asked.joins)
+                return self._within(
+                    dataset, lambda: {"answers": [], "model": answer_model(asked, table, self._noise)}, table
+                )
+            case SyntheticQuestion():
+                table = self._sources.open_table(dataset, asked.joins)
+                return self._within(
+                    dataset,
+                    lambda: {"answers": [], "synthetic": answer_synthetic(asked, table, self._noise)},
+                    table,
+                )
+        raise AssertionError(f"{type(asked).__name__} has no answer")
+
+    def _within(
+        self, dataset: DatasetMetadata, work: Callable[[], Mapping[str, Any]], table: TableSource
+    ) -> Mapping[str, Any]:
+        """The answer at its time, or within the limit."""
+        if dataset.answer_after is None:
+            return run_within(dataset.limits.seconds, work, table.cancel)
+        answer = AnswerTime(dataset.answer_after).run(work, table.cancel)
+        if answer is None:
+            raise TimeoutError("the work took too long")
+        return answer
+
+    def _release(self, asked: TableQuestion) -> Mapping[str, Any]:
+        dataset, plan = asked.dataset, asked.plan()
         engine = CancellableEngine(self._sources.open(dataset, asked.joins))
 
         def release() -> Released:

@@ -81,12 +81,19 @@ class DataSources:
 
     def open(self, dataset: DatasetMetadata, joins: tuple[str, ...]) -> TableEngine:
         """The engine of a question."""
-        if not joins:
-            return choose_engine(self._address(dataset))
-        if not isinstance(dataset.address, Path) or dataset.unit is None:
-            raise InvalidArgument("Only files with a unit can be joined. Join in a view of the server.")
+        return (
+            PolarsEngine(self.open_table(dataset, joins)) if joins else choose_engine(self._address(dataset))
+        )
+
+    def open_table(self, dataset: DatasetMetadata, joins: tuple[str, ...]) -> TableSource:
+        """The rows of a question about files."""
+        if not isinstance(dataset.address, Path):
+            raise InvalidArgument("Only files can be read row by row. Export the table.")
+        main = open_file(dataset.address)
+        if not joins or dataset.unit is None:
+            return main
         others = tuple((table, open_file(table.address)) for table in map(dataset.find_table, joins))
-        return PolarsEngine(JoinedSource(open_file(dataset.address), dataset.unit, others))
+        return JoinedSource(main, dataset.unit, others)
 
     def check(self, dataset: DatasetMetadata) -> None:
         """Refuse a table that does not have the columns of the metadata. The schema is read, and no row."""

@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from privet.curator.questions.metadata import DatasetMetadata, SparkTable, Stewardship
+from privet.curator.questions.metadata import DatasetMetadata, SparkTable, StewardFile
 from privet.curator.questions.steward_file import read_steward_file
 from privet.curator.worker.confinement import Confinement, confine
 from privet.curator.worker.frames import receive, send
@@ -196,7 +196,7 @@ def _listen(path: Path) -> socket.socket:
     return listening
 
 
-def _make_worker(stewardship: Stewardship, salt: bytes) -> "TableWorker":
+def _make_worker(stewardship: StewardFile, salt: bytes) -> "TableWorker":
     # Loaded after the confinement, which holds for threads that start later: table libraries start theirs on
     # loading.
     from privet.curator.worker.answering import TableWorker
@@ -207,7 +207,7 @@ def _make_worker(stewardship: Stewardship, salt: bytes) -> "TableWorker":
     return worker
 
 
-def _needs_network(stewardship: Stewardship) -> bool:
+def _needs_network(stewardship: StewardFile) -> bool:
     return any(_is_remote(dataset) for dataset in stewardship.datasets.values())
 
 
