@@ -1,14 +1,25 @@
 """A curator in memory, for tests of what stands in front of it: real plans and prices, no database, no worker."""
 
 import secrets
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
 
 from privet.adjacency import AddRemove, Unit
-from privet.curator.accounts import AccountDirectory
-from privet.curator.gateway.parts import StewardActions
+from privet.curator.accounts import (
+    AccountDirectory,
+    BudgetRequests,
+    Credentials,
+    LoginSessions,
+    ProgramKeys,
+    open_accounts,
+)
+from privet.curator.accounts.openid import OpenIdLogin
+from privet.curator.gateway.application import make_application
+from privet.curator.gateway.parts import GatewayParts, StewardActions
+from privet.curator.gateway.settings import GatewaySettings
 from privet.curator.principals import Principal, Role
 from privet.curator.service import (
     AnswerRecord,
@@ -34,6 +45,12 @@ from privet.releasing import (
     answer_to_plain,
 )
 
+with warnings.catch_warnings():  # it uses a name that anyio has renamed
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from starlette.testclient import TestClient
+
+COUNT = {"version": 1, "statistics": [{"kind": "count"}], "epsilon": 0.1}
+PASSWORD = "correct-horse-battery"
 ANN = Principal(account=1, name="ann", role=Role.ANALYST)
 BOB = Principal(account=2, name="bob", role=Role.ANALYST)
 STEWARD = Principal(account=3, name="stella", role=Role.STEWARD)
@@ -259,3 +276,41 @@ class MemoryCurator(CuratorService):
     def export(self, who, dataset):
         self._check(dataset)
         return {"ledger": {"entries": len(self.records)}, "head": "00", "registry_entry": {"name": dataset}}
+
+
+class Gateway:
+    """A gateway over a curator in memory, with an account and a key for everybody."""
+
+    def __init__(self, folder, *, openid=None, **settings):
+        engine, directory = open_accounts(f"sqlite:///{folder}/accounts.db"), Directory()
+        self.engine, self.service, self.actions = engine, MemoryCurator(), Actions()
+        self.parts = GatewayParts(
+            service=self.service,
+            actions=self.actions,
+            credentials=Credentials(engine, directory),
+            keys=ProgramKeys(engine, directory),
+            sessions=LoginSessions(engine, directory),
+            requests=BudgetRequests(engine),
+            settings=GatewaySettings(**settings),
+            openid=None if openid is None else OpenIdLogin(engine, openid),
+        )
+        self.application = make_application(self.parts)
+        self.http = TestClient(self.application, base_url="http://127.0.0.1", raise_server_exceptions=False)
+        self.keys = {}
+
+    def key(self, who):
+        if who not in self.keys:
+            self.keys[who] = self.parts.keys.issue(who.account, label="a test")
+        return self.keys[who]
+
+    def headers(self, who, more=None):
+        return {"authorization": f"Bearer {self.key(who)}"} | (more or {})
+
+    def get(self, who, path):
+        return self.http.get(f"/api/v1{path}", headers=self.headers(who))
+
+    def post(self, who, path, body, **more):
+        return self.http.post(f"/api/v1{path}", json=body, headers=self.headers(who, more))
+
+    def ask(self, who, question, key):
+        return self.post(who, "/datasets/visits/ask", {"question": question}, **{"idempotency-key": key})

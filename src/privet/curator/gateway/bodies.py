@@ -127,6 +127,8 @@ class AnswerBody(BaseModel):
     stored: bool
     chain_position: int
     caveats: list[str]
+    labels: list[str]
+    filter_name: str
 
 
 class HistoryBody(BaseModel):
@@ -189,4 +191,6 @@ def answer_body(record: AnswerRecord) -> dict[str, Any]:
         "stored": record.stored,
         "chain_position": record.chain_position,
         "caveats": list(record.caveats),
+        "labels": list(record.labels),
+        "filter_name": record.filter_name,
     }

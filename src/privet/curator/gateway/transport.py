@@ -16,7 +16,6 @@ from privet.curator.gateway.refusals_http import (
     MALFORMED,
     TOO_LARGE,
     TOO_MANY,
-    HttpRefusal,
     RefusalAnswer,
     log_failure,
     refusal_of,
@@ -39,6 +38,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+_TOO_LATE = RefusalAnswer(408, "too_slow", "The request came too slowly. Send it again.")
 _UPLOAD_SECONDS = 10.0
 _PER_CLIENT = 600  # requests in a minute from one address, before anybody is asked who they are
 
@@ -62,9 +62,12 @@ class Transport:
             return
         is_static = scope["path"].startswith("/static/")
         started = False
+        upload = _Upload(receive, self._settings.largest_body)
 
         async def send_safely(message: Message) -> None:
             nonlocal started
+            if upload.refused is not None:  # the routes take a body that broke off for one that is malformed
+                return
             if message["type"] == "http.response.start":
                 started = True
                 self._write_headers(MutableHeaders(raw=message["headers"]), is_static=is_static)
@@ -76,8 +79,10 @@ class Transport:
         try:
             refused = self._refuse(scope)
             if refused is None:
-                await self._app(scope, _Upload(receive, self._settings.largest_body).receive, send_safely)
-                return
+                await self._app(scope, upload.receive, send_safely)
+                if upload.refused is None:
+                    return
+                refused, upload.refused = upload.refused, None
             answer = refused
         except Exception as error:
             if started:  # too late for another answer: the connection ends
@@ -114,6 +119,7 @@ class _Upload:
 
     def __init__(self, receive: Receive, largest: int) -> None:
         self._receive, self._left, self._is_whole = receive, largest, False
+        self.refused: RefusalAnswer | None = None
 
     async def receive(self) -> Message:
         if self._is_whole:  # what comes now is the end of the connection, which takes as long as it takes
@@ -121,12 +127,14 @@ class _Upload:
         try:
             message = await asyncio.wait_for(self._receive(), _UPLOAD_SECONDS)
         except TimeoutError:
-            raise HttpRefusal(
-                RefusalAnswer(408, "too_slow", "The request came too slowly. Send it again.")
-            ) from None
+            return self._refuse(_TOO_LATE)
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             self._is_whole = not message.get("more_body", False)
             if self._left < 0:
-                raise HttpRefusal(TOO_LARGE)
+                return self._refuse(TOO_LARGE)
         return message
+
+    def _refuse(self, answer: RefusalAnswer) -> Message:
+        self.refused, self._is_whole = answer, True
+        return {"type": "http.disconnect"}

@@ -132,7 +132,7 @@ async def show_record(request: Request, session: LoggedIn, record_id: str) -> Re
     """The question, its price and its answer."""
     parts = parts_of(request)
     record = await parts.call(lambda: parts.service.record(session.principal, record_id))
-    values = {"record": record, "answers": read_answers(record.answer)}
+    values = {"record": record, "answers": read_answers(record.answer, record.labels)}
     return render("record.html", values, who=session.principal, csrf=session.csrf)
 
 

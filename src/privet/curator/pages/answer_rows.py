@@ -45,14 +45,16 @@ class AnswerRows:
     threshold: int | None
 
 
-def read_answers(answer: Mapping[str, Any] | None) -> tuple[AnswerRows, ...]:
-    """The statistics of an answer; none where it has another form, such as a model."""
+def read_answers(answer: Mapping[str, Any] | None, labels: Sequence[str] = ()) -> tuple[AnswerRows, ...]:
+    """The statistics of an answer, as the analyst calls them; none where it has another form, as a model has."""
     if answer is None or not isinstance(answer.get("answers"), list):
         return ()
-    return tuple(_read(one) for one in answer["answers"] if isinstance(one, Mapping) and "value" in one)
+    found = [one for one in answer["answers"] if isinstance(one, Mapping) and "value" in one]
+    names = labels if len(labels) == len(found) else [str(one.get("label", "answer")) for one in found]
+    return tuple(_read(one, name) for one, name in zip(found, names, strict=True))
 
 
-def _read(one: Mapping[str, Any]) -> AnswerRows:
+def _read(one: Mapping[str, Any], label: str) -> AnswerRows:
     value, error = one["value"], one["error"]
     has_keys = isinstance(value, Sequence)
     if has_keys:
@@ -64,7 +66,7 @@ def _read(one: Mapping[str, Any]) -> AnswerRows:
     else:
         rows = (KeyRow(key="", value=_number(value), error=_number(error)),)
     return AnswerRows(
-        label=str(one.get("label", "answer")),
+        label=label,
         rows=rows,
         has_keys=has_keys,
         confidence=float(one.get("confidence", 0.95)),
