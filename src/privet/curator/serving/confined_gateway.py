@@ -60,13 +60,13 @@ def list_beside(hidden: set[Path]) -> set[Path]:
         for folder in {step.parent for step in steps}
         if folder.is_dir()
         for beside in folder.iterdir()
-        if beside not in steps
+        if beside not in steps and not beside.is_symlink()  # what it leads to stands somewhere, too
     }
 
 
 def _allow(libc: ctypes.CDLL, rules: int, path: Path) -> None:
     try:
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:  # it has gone, or nobody may open it: then there is nothing to allow
         return
     try:
