@@ -21,7 +21,7 @@ from privet.errors import BudgetExceeded, InvalidArgument, PrivetError
 
 __all__ = ["Client", "CuratorFailed"]
 
-_TRIES, _FIRST_WAIT, _LONGEST_WAIT = 6, 0.5, 15.0
+_TRIES, _TRIES_OF_ASK, _FIRST_WAIT, _LONGEST_WAIT = 6, 10, 0.5, 15.0
 _LATER = (429, 502, 503, 504)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -169,7 +169,7 @@ class Client:
     ) -> dict[str, Any]:
         """Send, and try again where that is safe: every call may be repeated, an ask by its key."""
         may_repeat = not path.endswith("/requests")
-        for wait in _waits():
+        for wait in _waits(_TRIES_OF_ASK if path.endswith("/ask") else _TRIES):
             is_last = wait is None or not may_repeat
             try:
                 response = self._http.request(method, path, params=params, json=body, headers=headers)
@@ -239,12 +239,12 @@ def _read(response: httpx.Response) -> dict[str, Any]:
     raise CuratorFailed(str(error["message"]))
 
 
-def _waits() -> Iterator[float | None]:
+def _waits(tries: int) -> Iterator[float | None]:
     """Seconds before each next try; None for the last one. Random, so that many clients do not come at
     once.
     """
     wait = _FIRST_WAIT
-    for _ in range(_TRIES - 1):
+    for _ in range(tries - 1):
         yield wait * (0.5 + secrets.randbelow(1000) / 1000)
         wait = min(2 * wait, _LONGEST_WAIT)
     yield None

@@ -81,8 +81,8 @@ def supervise(running: RunningCurator, *, tell: Callable[[str], None]) -> None:
             if again.is_set():
                 again.clear()
                 _reload(running, tell)
-            with suppress(PrivetError):
-                running.worker.pid()  # starts the worker if it has died
+            with suppress(Exception):  # a worker that dies while it is asked breaks off anywhere
+                running.worker.pid()  # starts it if it has died
             if running.gateway.poll() is not None:
                 try:
                     _start(running.command, running.gateways)
