@@ -1,4 +1,4 @@
-"""What was seen, against what the database says: nothing may be given that is not charged, kept and unique."""
+"""What was seen, against what the database says: what is given must be charged, kept and unique."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
