@@ -14,7 +14,7 @@ from privet.curator.selftest.sockets import LineClient
 
 __all__ = ["Analysts"]
 
-_PAUSE = 0.01
+_PAUSE = 0.02
 _TRIES = 400
 
 
@@ -79,6 +79,6 @@ class Analysts:
                     break
                 if self._stopping.is_set():
                     break
-                time.sleep(_PAUSE)
-            time.sleep(chance.uniform(0.0, 4 * _PAUSE))
+                time.sleep(chance.uniform(_PAUSE, 3 * _PAUSE))
+            time.sleep(chance.uniform(0.0, 30 * _PAUSE))
         self._client.close()

@@ -1,9 +1,9 @@
 """The crash harness: kill everything at any time, and look whether one answer is missing from the ledger.
 
-Gateway and worker are processes of their own, and so is PostgreSQL. They are killed with SIGKILL: at random times
-while analysts ask; and the gateway at every line of the curator's code between a request and its reply, one after
-the other. Every line is also made to raise. After each round the database is opened, judged, recovered and
-judged again.
+Gateway and worker are processes of their own, and so is PostgreSQL. They are killed with SIGKILL: at random
+times while analysts ask; and the gateway at every line of the curator's code between a request and its
+reply, one after the other. Every line is also made to raise. After each round the database is opened,
+judged, recovered and judged again.
 
 *What is covered*: the death of processes. *What is not*: a power cut, of which SQLite's and PostgreSQL's own
 promises about fsync are trusted; the settings that these promises need are checked at every start.
@@ -96,10 +96,12 @@ def run_selftest(
     scratch: Scratch | None = None,
     seed: int | None = None,
     tell: Callable[[int], None] | None = None,
+    stop: float | None = None,
 ) -> SelftestReport:
     """Kill a curator on a scratch database beside ``address`` so many times, and judge what is left.
 
     ``scratch`` is given where the database itself may be killed too. ``tell`` hears how many kills were done.
+    After ``stop``, by the monotonic clock, no further round begins. Ctrl-C ends it, and leaves no process.
     """
     if kills < 1 or analysts < 1:
         raise InvalidArgument(
@@ -108,7 +110,7 @@ def run_selftest(
     began = time.monotonic()
     harness = _Harness(scratch or choose_scratch(address), analysts, Random(seed), tell)
     try:
-        while harness.done < kills:
+        while harness.done < kills and (stop is None or time.monotonic() < stop):
             harness.run_round(min(_ROUND, kills - harness.done))
     finally:
         harness.close()

@@ -1,4 +1,4 @@
-"""What was seen, against what the database says: nothing may be given that is not charged, kept and unique."""
+"""What was seen, against what the database says: what is given must be charged, kept and unique."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
@@ -79,8 +79,8 @@ def judge_round(
     """The counts of a round, and what the verification found.
 
     ``errors`` are requests (account and key) that ended with an error of another kind than a refusal: none of
-    them may be charged. ``caps`` is the ε of each cap by its number, as a fraction. The spending is added up once more, from the
-    questions and in fractions, and shares no code with the filters.
+    them may be charged. ``caps`` is the ε of each cap by its number, as a fraction. The spending is added
+    up once more, from the questions and in fractions, and shares no code with the filters.
     """
     with database.read() as connection:
         records = {row.id: row for row in connection.execute(select(tables.records)).all()}
@@ -141,8 +141,10 @@ def _count_overspends(
 
 def _count_doubles(seen: Sequence[SeenAnswer]) -> int:
     """Requests, and questions, that have more than one answer."""
-    by_request, by_number = defaultdict(set), defaultdict(set)
+    by_request: dict[tuple[int, str], set[tuple[str, int]]] = defaultdict(set)
+    by_number: dict[int, set[int]] = defaultdict(set)
     for answer in seen:
         by_request[answer.account, answer.key].add((answer.record, answer.value))
         by_number[answer.number].add(answer.value)
-    return sum(len(found) - 1 for found in (*by_request.values(), *by_number.values()))
+    requests = sum(len(found) - 1 for found in by_request.values())
+    return requests + sum(len(found) - 1 for found in by_number.values())

@@ -1,7 +1,8 @@
-"""A process that has loaded everything, and forks gateways and workers on request: a fork is ready in milliseconds.
+"""A process that has loaded everything, and forks gateways and workers on request: a fork is ready in
+milliseconds.
 
-It reads one line of JSON for each process to fork, and writes its number. It ends with its input, and takes its
-children with it.
+It reads one line of JSON for each process to fork, and writes its number. It ends with its input, and takes
+its children with it.
 """
 
 import ctypes

@@ -28,7 +28,8 @@ def _find_program(name: str) -> str:
     )
     if found is None:
         raise MissingPackage(
-            f"The selftest on PostgreSQL needs its server, and {name!r} is not installed. Install the package "
+            f"The selftest on PostgreSQL needs its server, and {name!r} is not installed. Install the "
+            f"package "
             "'postgresql' of your system, or give the address of a server."
         )
     return found

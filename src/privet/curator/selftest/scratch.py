@@ -29,7 +29,9 @@ class Scratch(ABC):
         """Remove what ``open`` made."""
 
     def kill(self, chance: Random) -> bool:
-        """SIGKILL the database, and wait until it is back; False where it is no process of its own, or not ours."""
+        """SIGKILL the database, and wait until it is back; False where it is no process of its own, or not
+        ours.
+        """
         del chance
         return False
 

@@ -1,6 +1,5 @@
 """What the processes of the harness do: a gateway over the database under test, and a worker that draws."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
@@ -64,7 +63,6 @@ def gateway_answer(curator: DatabaseCurator, request: Plain) -> Plain:
     except PrivetError as refused:
         return {"status": "unavailable", "why": type(refused).__name__}
     except Exception as broken:
-        print(f"selftest: {type(broken).__name__}: {broken}", file=sys.stderr)
         return {
             "status": "broken",
             "why": type(broken).__name__,

@@ -1,6 +1,7 @@
 """What the crash harness asks: questions without data, whose answers are fresh random numbers.
 
-A number that was drawn twice for one charge, or given for two, shows; a real mechanism would hide it in its noise.
+A number that was drawn twice for one charge, or given for two, shows; a real mechanism would hide it in its
+noise.
 """
 
 import os

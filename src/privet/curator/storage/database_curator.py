@@ -11,6 +11,7 @@ proof is in docs/curator-protocol.md. The filters are valid for questions that a
 *Leaks*: that a question failed. How long a worker takes is its own matter.
 """
 
+import json
 import threading
 import time
 from collections.abc import Mapping
@@ -311,8 +312,9 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = store_answer(connection, asked.record, answer, content=content)
             self.heads.write(head)
-            with self.database.read() as connection:
-                return find_record(connection, asked.who, asked.record)
+            return replace(
+                _failed_record(asked, reservation), status=AnswerStatus.ANSWERED, answer=json.loads(answer)
+            )
         except Exception:  # its text may quote a row
             return self._fail(asked, reservation)
         except BaseException:
@@ -324,7 +326,7 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = fail_reserved(connection, asked.record)
             self.heads.write(head)
-        return _failed_record(asked, reservation.filter_name, reservation.position)
+        return _failed_record(asked, reservation)
 
     def _check_content(self, dataset: str, expected: str) -> int | None:
         """The number of the content if it was refreshed as its policy allows; None if it is the same."""
@@ -391,20 +393,21 @@ def _state_after(cap: Cap, after: BudgetState) -> BudgetState:
     return replace(after, reached=min(after.reached, cap.rule.epsilon))
 
 
-def _failed_record(asked: AskedQuestion, filter_name: str = "", position: int = 0) -> AnswerRecord:
+def _failed_record(asked: AskedQuestion, reservation: Reservation | None = None) -> AnswerRecord:
     """The record of a question that is charged and has no answer; the same whatever the cause."""
     return AnswerRecord(
         id=asked.record,
         dataset=asked.dataset,
         analyst=asked.who.name,
         question=asked.planned.canonical,
-        asked_at=datetime.now(UTC),
+        asked_at=datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time),
         status=AnswerStatus.FAILED,
         epsilon=asked.planned.epsilon,
         delta=asked.planned.delta,
         answer=None,
         stored=False,
-        chain_position=position,
-        caveats=tuple(sorted(caveat.sentence for caveat in asked.planned.caveats)),
-        filter_name=filter_name,
+        chain_position=0 if reservation is None else reservation.position,
+        caveats=tuple(caveat.sentence for caveat in sorted(asked.planned.caveats, key=lambda c: c.code)),
+        labels=() if reservation is None else reservation.labels,
+        filter_name="" if reservation is None else reservation.filter_name,
     )
