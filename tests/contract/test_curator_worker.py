@@ -47,23 +47,52 @@ def planner(steward):
 
 def test_an_answer_has_what_was_planned(worker, planner):
     planned = planner.plan(
-        "visits", {"version": 1, "statistics": [{"kind": "count"}, {"kind": "mean", "column": "age", "by": ["ward"]}], "epsilon": 1.0}
+        "visits",
+        {
+            "version": 1,
+            "statistics": [{"kind": "count"}, {"kind": "mean", "column": "age", "by": ["ward"]}],
+            "epsilon": 1.0,
+        },
     )
     found = worker.answer("visits", planned, request="first")["answers"]
-    answers = [answer_from_plain(one["label"], {k: v for k, v in one.items() if k != "label"}) for one in found]
+    answers = [
+        answer_from_plain(one["label"], {k: v for k, v in one.items() if k != "label"}) for one in found
+    ]
     assert [(a.label, a.event) for a in answers] == [(e.label, e.event) for e in planned.entries]
-    assert [key for key, _ in answers[[a.label for a in answers].index("mean of age by ward")].value] == ["children", "medicine", "surgery"]
+    assert [key for key, _ in answers[[a.label for a in answers].index("mean of age by ward")].value] == [
+        "children",
+        "medicine",
+        "surgery",
+    ]
 
 
 def test_sql_synthetic_data_and_models_come_over_the_same_socket(worker, planner):
-    sql = {"version": 1, "sql": "SELECT sex, count(*) FROM visits JOIN patients ON visits.patient = patients.id GROUP BY sex", "epsilon": 1.0}
-    assert len(worker.answer("visits", planner.plan("visits", sql), request="sql")["answers"][0]["value"]) == 2
-    synthetic = {"version": 1, "synthetic": {"columns": ["ward", "age"], "bins": 4}, "epsilon": 1.0, "delta": 1e-6}
+    sql = {
+        "version": 1,
+        "sql": "SELECT sex, count(*) FROM visits JOIN patients ON visits.patient = patients.id GROUP BY sex",
+        "epsilon": 1.0,
+    }
+    assert (
+        len(worker.answer("visits", planner.plan("visits", sql), request="sql")["answers"][0]["value"]) == 2
+    )
+    synthetic = {
+        "version": 1,
+        "synthetic": {"columns": ["ward", "age"], "bins": 4},
+        "epsilon": 1.0,
+        "delta": 1e-6,
+    }
     made = worker.answer("visits", planner.plan("visits", synthetic), request="synthetic")["synthetic"]
     assert {name: len(values) for name, values in made["columns"].items()} == {"age": 20, "ward": 20}
-    model = {"estimator": "logistic_regression", "features": ["age", "ward"], "target": "urgent", "population": 80}
+    model = {
+        "estimator": "logistic_regression",
+        "features": ["age", "ward"],
+        "target": "urgent",
+        "population": 80,
+    }
     fitted = worker.answer(
-        "visits", planner.plan("visits", {"version": 1, "model": model, "epsilon": 2.0, "delta": 1e-6}), request="model"
+        "visits",
+        planner.plan("visits", {"version": 1, "model": model, "epsilon": 2.0, "delta": 1e-6}),
+        request="model",
     )["model"]
     assert len(fitted["weights"][0]) == 4
 
@@ -119,13 +148,27 @@ def test_the_worker_outlives_a_gateway(tmp_path):
 
 def test_garbage_ends_its_own_connection_only(worker, planner):
     pid = worker.pid()
-    for garbage in (b"", b"x", b"GET / HTTP/1.1\r\n\r\n", struct.pack(">I", LONGEST + 1), struct.pack(">I", 3) + b"{x}", struct.pack(">I", 9) + b"{}"):
+    for garbage in (
+        b"",
+        b"x",
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">I", LONGEST + 1),
+        struct.pack(">I", 3) + b"{x}",
+        struct.pack(">I", 9) + b"{}",
+    ):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(worker._path))
             connection.sendall(garbage)
             connection.shutdown(socket.SHUT_WR)
             assert receive(connection) is None
-    for message in ([], {}, {"ask": "answer"}, {"ask": "answer", "dataset": 1, "question": {}, "request": "a"}, {"ask": "shell"}, "x" * 10**5):
+    for message in (
+        [],
+        {},
+        {"ask": "answer"},
+        {"ask": "answer", "dataset": 1, "question": {}, "request": "a"},
+        {"ask": "shell"},
+        "x" * 10**5,
+    ):
         assert worker._ask(message, 10) == {"ok": False}
     assert worker.pid() == pid
 
@@ -223,11 +266,15 @@ print(held.network_closed, held.writes_refused, held.memory_hidden, (folder / "d
 @LINUX
 def test_the_kernel_refuses_networks_and_writes(tmp_path):
     (tmp_path / "data").write_text("rows")
-    done = subprocess.run([sys.executable, "-c", ESCAPES, str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ESCAPES, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     words = done.stdout.strip()
     if not words.startswith("True True"):
         pytest.skip(f"this kernel has no seccomp or no Landlock: {words}")
-    assert words == "True True True rows " + str(["socket"] * 4 + ["write", "change", "truncate", "remove", "rename"])
+    assert words == "True True True rows " + str(
+        ["socket"] * 4 + ["write", "change", "truncate", "remove", "rename"]
+    )
 
 
 @LINUX
@@ -276,7 +323,19 @@ planner.describe("visits")
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_a_quote_opens_no_data_file(steward, tmp_path):
     log = tmp_path / "calls"
-    command = ["strace", "-f", "-qq", "-e", "trace=%file,connect,socket", "-o", str(log), sys.executable, "-c", QUOTE, str(steward)]
+    command = [
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=%file,connect,socket",
+        "-o",
+        str(log),
+        sys.executable,
+        "-c",
+        QUOTE,
+        str(steward),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "ptrace" in done.stderr:
         pytest.skip("strace may not trace here")
@@ -290,7 +349,15 @@ def test_a_quote_opens_no_data_file(steward, tmp_path):
 @pytest.mark.slow
 def test_the_line_at_the_start_is_all_that_it_prints(tmp_path):
     steward = write_clinic(tmp_path)
-    command = [sys.executable, "-m", "privet.curator.worker", "--steward", str(steward), "--socket", str(tmp_path / "s")]
+    command = [
+        sys.executable,
+        "-m",
+        "privet.curator.worker",
+        "--steward",
+        str(steward),
+        "--socket",
+        str(tmp_path / "s"),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert json.loads(process.stdout.readline())["ready"] is True

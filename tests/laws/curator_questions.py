@@ -2,10 +2,16 @@
 
 from hypothesis import strategies as st
 
-NUMBERS = st.one_of(st.integers(-200, 200), st.floats(-200, 200), st.sampled_from([1e300, -1e300, 2**53, 1e-300, 0.0]))
-NAMES = st.sampled_from(["age", "cost", "ward", "urgent", "day", "note", "sex", "smokes", "patient", "", "nothing"])
+NUMBERS = st.one_of(
+    st.integers(-200, 200), st.floats(-200, 200), st.sampled_from([1e300, -1e300, 2**53, 1e-300, 0.0])
+)
+NAMES = st.sampled_from(
+    ["age", "cost", "ward", "urgent", "day", "note", "sex", "smokes", "patient", "", "nothing"]
+)
 WARDS = st.sampled_from(["surgery", "medicine", "children", "elsewhere", "attic", "é", "\x00"])
-VALUES = st.one_of(NUMBERS, WARDS, st.booleans(), st.none(), st.sampled_from(["2024-02-01", "2024-02-30", "f"]))
+VALUES = st.one_of(
+    NUMBERS, WARDS, st.booleans(), st.none(), st.sampled_from(["2024-02-01", "2024-02-30", "f"])
+)
 
 
 def optional(**fields):
@@ -13,7 +19,9 @@ def optional(**fields):
 
 
 def merge(*parts):
-    return st.tuples(*parts).map(lambda found: {name: value for part in found for name, value in part.items()})
+    return st.tuples(*parts).map(
+        lambda found: {name: value for part in found for name, value in part.items()}
+    )
 
 
 BOUNDS = st.one_of(
@@ -55,10 +63,14 @@ REST = st.fixed_dictionaries(
         "delta": st.sampled_from([0.0, 1e-7, 1e-6, 1e-3]),
         "where": CONDITIONS,
         "join": st.just(["patients"]),
-        "contribution": st.fixed_dictionaries({}, optional={"rows": st.integers(0, 3), "groups": st.integers(1, 2)}),
+        "contribution": st.fixed_dictionaries(
+            {}, optional={"rows": st.integers(0, 3), "groups": st.integers(1, 2)}
+        ),
     },
 )
-TABLE_QUESTIONS = merge(REST, st.fixed_dictionaries({"statistics": st.lists(STATISTICS, min_size=1, max_size=3)}))
+TABLE_QUESTIONS = merge(
+    REST, st.fixed_dictionaries({"statistics": st.lists(STATISTICS, min_size=1, max_size=3)})
+)
 ROW_QUESTIONS = merge(
     st.just({"version": 1, "epsilon": 2.0, "delta": 1e-6}),
     st.one_of(

@@ -46,7 +46,9 @@ def tables(tmp_path_factory):
     usual, empty = visits(), pl.DataFrame(schema=EMPTY)
     usual = usual.select(pl.col(name).cast(kind) for name, kind in EMPTY.items())
     everybody = patients()
-    one_more = pl.concat([everybody, pl.DataFrame({"id": [PERSON], "sex": ["f"], "smokes": [None]}, schema=everybody.schema)])
+    one_more = pl.concat(
+        [everybody, pl.DataFrame({"id": [PERSON], "sex": ["f"], "smokes": [None]}, schema=everybody.schema)]
+    )
     twice = pl.concat([one_more, one_more.tail(1)])
     pairs = {
         "usual": ((usual, everybody), (pl.concat([usual, ODD]), one_more)),
@@ -59,7 +61,9 @@ def tables(tmp_path_factory):
         for number, (frame, people) in enumerate(pair):
             path = write_clinic(tmp_path_factory.mktemp(f"{name}{number}"), frame, people)
             planner = MetadataPlanner.of_file(path)
-            made[name].append((planner, TableWorker(planner.stewardship, DataSources(b"s" * 32), noise=SeededNoise(7))))
+            made[name].append(
+                (planner, TableWorker(planner.stewardship, DataSources(b"s" * 32), noise=SeededNoise(7)))
+            )
     return made
 
 
@@ -78,7 +82,13 @@ def shape(value):
 
 
 def discovered(planned):
-    return {label for label, entry in zip([a["label"] for a in planned.answers], planned.canonical.get("statistics", []), strict=False) if "discover" in entry.values()}
+    return {
+        label
+        for label, entry in zip(
+            [a["label"] for a in planned.answers], planned.canonical.get("statistics", []), strict=False
+        )
+        if "discover" in entry.values()
+    }
 
 
 def check(tables, question):
@@ -92,7 +102,9 @@ def check(tables, question):
         assert plans[0] == plans[1]
         if isinstance(plans[0], str):
             return False
-        bodies = [worker.answer("visits", plan, request="x") for (_, worker), plan in zip(pair, plans, strict=True)]
+        bodies = [
+            worker.answer("visits", plan, request="x") for (_, worker), plan in zip(pair, plans, strict=True)
+        ]
         hidden = discovered(plans[0])
         for body in bodies:
             for answer in body["answers"]:
@@ -109,13 +121,13 @@ QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 @given(question=TABLE_QUESTIONS)
-@settings(max_examples=40, suppress_health_check=QUIET)
+@settings(max_examples=120, suppress_health_check=QUIET)
 def test_questions_about_neighbours(tables, question):
     check(tables, question)
 
 
 @given(question=SQL_QUESTIONS)
-@settings(max_examples=25, suppress_health_check=QUIET)
+@settings(max_examples=60, suppress_health_check=QUIET)
 def test_sql_about_neighbours(tables, question):
     check(tables, question)
 

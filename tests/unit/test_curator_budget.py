@@ -256,9 +256,13 @@ def test_a_lost_head_file_is_noticed(house):
 def test_a_budget_goes_with_its_data_and_not_with_a_name(house):
     house.ask(house.ann, 1)
     with pytest.raises(InvalidArgument, match="have the cap"):
-        house.steward.add_dataset("copy", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=2.0))
+        house.steward.add_dataset(
+            "copy", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=2.0)
+        )
     with pytest.raises(InvalidArgument, match="have a budget for"):
-        house.steward.add_dataset("copy", fingerprint="content", adjacency=ReplaceOne(), cap=Budget(epsilon=1.0))
+        house.steward.add_dataset(
+            "copy", fingerprint="content", adjacency=ReplaceOne(), cap=Budget(epsilon=1.0)
+        )
     house.steward.add_dataset("copy", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=1.0))
     house.steward.grant("bob", "copy")
     assert house.curator.budgets(house.bob, "copy")[0].reached == pytest.approx(0.1, rel=1e-9)

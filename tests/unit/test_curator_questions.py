@@ -152,7 +152,11 @@ def test_accuracy_first_gives_the_smallest_epsilon(planner):
 
 
 def test_accuracy_of_several_statistics(planner):
-    wish = [{**COUNT, "within": 50}, {**AGE, "within": 2}, {"kind": "quantile", "column": "age", "probability": 0.5, "within": 300}]
+    wish = [
+        {**COUNT, "within": 50},
+        {**AGE, "within": 2},
+        {"kind": "quantile", "column": "age", "probability": 0.5, "within": 300},
+    ]
     planned = planner.plan("visits", {"version": 1, "statistics": wish, "assuming_rows": 1000})
     errors = {answer["label"]: answer["error"] for answer in planned.answers}
     assert errors["count"] <= 50
@@ -251,7 +255,9 @@ def test_the_adjacency_is_that_of_the_metadata(tmp_path):
     assert ask(planner, COUNT).adjacency == ReplaceOne(Unit.USER)
     assert ask(planner, COUNT, dataset="rows").adjacency == AddRemove(Unit.RECORD)
     with pytest.raises(InvalidArgument, match="replace-one"):
-        planner.plan("visits", {"version": 1, "synthetic": {"columns": ["ward"]}, "epsilon": 1, "delta": 1e-7})
+        planner.plan(
+            "visits", {"version": 1, "synthetic": {"columns": ["ward"]}, "epsilon": 1, "delta": 1e-7}
+        )
 
 
 FILES = [
@@ -293,7 +299,9 @@ def test_every_mistake_in_the_file_is_said(tmp_path, old, new, words):
 
 
 def test_a_server_is_never_frozen(tmp_path):
-    text = STEWARD.replace('path = "rows.csv"', 'postgres = "postgresql://u:pw@db/clinic?table=v"\nrefresh = "frozen"')
+    text = STEWARD.replace(
+        'path = "rows.csv"', 'postgres = "postgresql://u:pw@db/clinic?table=v"\nrefresh = "frozen"'
+    )
     (tmp_path / "steward.toml").write_text(text)
     with pytest.raises(InvalidArgument, match="same-people"):
         read_steward_file(tmp_path / "steward.toml")
@@ -307,7 +315,10 @@ def test_a_dataset_is_appended_and_read_back(tmp_path):
         "path": "rows.csv",
         "each_row_is_a_person": True,
         "budget": {"epsilon": 1.0, "delta": 0.0},
-        "columns": {"a key": {"type": "text", "keys": ["p", 'q"']}, "x": {"type": "number", "lower": -1.5, "upper": 2}},
+        "columns": {
+            "a key": {"type": "text", "keys": ["p", 'q"']},
+            "x": {"type": "number", "lower": -1.5, "upper": 2},
+        },
     }
     read = append_dataset(path, "more", entry)
     assert read.datasets["more"].description == 'Says "hello" to\nall'

@@ -154,7 +154,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("sql", "words"), REFUSED, ids=[f"{place} {sql[:40]}" for place, (sql, _) in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("sql", "words"), REFUSED, ids=[f"{place} {sql[:40]}" for place, (sql, _) in enumerate(REFUSED)]
+)
 def test_everything_else_is_refused_by_name(planner, sql, words, caplog, capfd):
     with pytest.raises(InvalidArgument) as refused:
         plan(planner, sql)

@@ -11,6 +11,7 @@ failures come at one time.
 
 import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -46,10 +47,13 @@ class TableWorker(AnswerWorker):
 
     def answer_canonical(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a question in its canonical form."""
+        began, metadata = time.monotonic(), self._stewardship.datasets.get(dataset)
         answer: Mapping[str, Any] | None = None
         with contain_errors():
             answer = self._answer(self._stewardship.find(dataset), question)
         if answer is None:  # outside of the handler, so that no cause is attached
+            due = began + (0.0 if metadata is None else metadata.answer_after or 0.0)
+            time.sleep(max(due - time.monotonic(), 0.0))
             raise AnswerFailed
         return answer
 
