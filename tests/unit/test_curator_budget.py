@@ -15,6 +15,7 @@ from privet.curator.refresh import RefreshPolicy
 from privet.curator.refusals import CuratorReadOnly
 from privet.curator.service import AnswerStatus, Scope
 from privet.curator.storage import DatabaseCurator, HeadFile, Stewardship
+from privet.curator.storage.verification import verify_database
 from privet.errors import BudgetExceeded, InvalidArgument
 from privet.events import DiscreteLaplace
 from privet.ledger import Entry
@@ -59,11 +60,13 @@ class Worker(AnswerWorker):
 class House:
     """A curator of one dataset with ε = 1, two analysts in a group, a steward."""
 
-    def __init__(self, folder, cap=Budget(epsilon=1.0)):
+    def __init__(self, folder):
         self.folder, self.worker = folder, Worker()
         self.curator = self.open()
         self.steward = Stewardship(self.curator.database, self.curator.heads)
-        self.steward.add_dataset("visits", fingerprint="content", adjacency=AddRemove(), cap=cap)
+        self.steward.add_dataset(
+            "visits", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=1.0)
+        )
         self.steward.add_group("ward")
         self.ann = self.steward.add_analyst("ann", group="ward")
         self.bob = self.steward.add_analyst("bob", group="ward")
@@ -93,6 +96,7 @@ class House:
 def house(tmp_path):
     house = House(tmp_path)
     yield house
+    assert verify_database(house.curator.database, house.curator.heads).problems == ()
     house.curator.close()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from privet.curator.principals import Principal, Role
 from privet.curator.storage import tables
@@ -33,6 +33,9 @@ _ACCOUNTS = select(
 ).select_from(tables.accounts.outerjoin(tables.groups))
 
 
+_BY_NUMBER = _ACCOUNTS.where(tables.accounts.c.id == bindparam("number"))
+
+
 def find_account(connection: Connection, name: str) -> Principal | None:
     """The account of this name; none where there is none, or it is closed."""
     row = connection.execute(_ACCOUNTS.where(tables.accounts.c.name == name)).one_or_none()
@@ -55,7 +58,7 @@ def list_accounts(connection: Connection) -> tuple[AccountCard, ...]:
 
 def read_account(connection: Connection, number: int) -> AnyRow | None:
     """The row of an account, with the name of its group."""
-    return connection.execute(_ACCOUNTS.where(tables.accounts.c.id == number)).one_or_none()
+    return connection.execute(_BY_NUMBER, {"number": number}).one_or_none()
 
 
 def _principal(row: AnyRow) -> Principal:

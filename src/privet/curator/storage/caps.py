@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
 from privet.adjacency import Adjacency
 from privet.curator.service import BudgetState, Scope
@@ -94,18 +94,30 @@ _QUERY = (
 )
 
 
+_BINDS = _QUERY.where(
+    tables.budgets.c.lineage_id == bindparam("lineage"),
+    or_(
+        tables.budgets.c.rank == 0,
+        and_(tables.budgets.c.rank == 1, tables.budgets.c.subject == bindparam("group")),
+        and_(tables.budgets.c.rank == 2, tables.budgets.c.subject == bindparam("account")),
+    ),
+)
+_BINDING = (_BINDS, _BINDS.with_for_update(of=tables.budgets))  # without a lock, and with it
+_CHARGE = (
+    update(tables.budgets)
+    .where(tables.budgets.c.id == bindparam("number"))
+    .values(
+        measure=bindparam("new_measure"), claimed=bindparam("new_claimed"), largest=bindparam("new_largest")
+    )
+)
+
+
 def binding_caps(
     connection: Connection, lineage: int, dataset: str, *, account: int, group: int | None, lock: bool = False
 ) -> tuple[Cap, ...]:
     """The caps that bind an account: dataset, group, analyst, in this order; ``lock`` keeps others out."""
-    binds = [
-        tables.budgets.c.rank == 0,
-        and_(tables.budgets.c.rank == 2, tables.budgets.c.subject == account),
-    ]
-    if group is not None:
-        binds.append(and_(tables.budgets.c.rank == 1, tables.budgets.c.subject == group))
-    query = _QUERY.where(tables.budgets.c.lineage_id == lineage, or_(*binds))
-    rows = connection.execute(query.with_for_update(of=tables.budgets) if lock else query).all()
+    bound = {"lineage": lineage, "account": account, "group": 0 if group is None else group}
+    rows = connection.execute(_BINDING[lock], bound).all()
     return tuple(_cap(row, dataset) for row in rows)
 
 
@@ -152,11 +164,8 @@ def check_caps(caps: Sequence[Cap], costs: Sequence[WholeCost]) -> None:
 def charge_cap(connection: Connection, cap: Cap, cost: WholeCost) -> None:
     """Write the new sums; the database checks them against the cap once more."""
     after = cap.spent + cost
-    connection.execute(
-        update(tables.budgets)
-        .where(tables.budgets.c.id == cap.id)
-        .values(measure=after.measure, claimed=after.claimed, largest=after.largest)
-    )
+    sums = {"new_measure": after.measure, "new_claimed": after.claimed, "new_largest": after.largest}
+    connection.execute(_CHARGE, {"number": cap.id, **sums})
 
 
 def add_cap(

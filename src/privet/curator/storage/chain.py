@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from privet.curator.storage import tables
 from privet.errors import Unreadable
@@ -45,6 +45,12 @@ class ChainLink(StrEnum):
     AUDIT = "audit"
 
 
+_READ_HEAD = select(tables.curator.c.identity, tables.curator.c.links, tables.curator.c.digest)
+_HEAD = (_READ_HEAD, _READ_HEAD.with_for_update())  # without a lock, and with it
+_ADD_LINK = insert(tables.chain)
+_MOVE_HEAD = update(tables.curator).values(links=bindparam("new_links"), digest=bindparam("new_digest"))
+
+
 def time_now() -> str:
     """The time in UTC, as every link has it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -62,8 +68,7 @@ def digest_link(before: str, position: int, kind: str, body: str) -> str:
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
     """The state of the ledger; ``lock`` keeps others from adding a link until the transaction ends."""
-    query = select(tables.curator.c.identity, tables.curator.c.links, tables.curator.c.digest)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    row = connection.execute(_HEAD[lock]).one_or_none()
     if row is None:
         raise Unreadable(
             "The database must hold a curator, and holds none. Make one with DatabaseCurator.open, or give "
@@ -77,8 +82,8 @@ def add_link(connection: Connection, head: Head, kind: str, body: Plain) -> Head
     text = canonical(body)
     position = head.links + 1
     digest = digest_link(head.digest, position, kind, text)
-    connection.execute(insert(tables.chain).values(position=position, kind=kind, body=text, digest=digest))
-    connection.execute(update(tables.curator).values(links=position, digest=digest))
+    connection.execute(_ADD_LINK, {"position": position, "kind": kind, "body": text, "digest": digest})
+    connection.execute(_MOVE_HEAD, {"new_links": position, "new_digest": digest})
     return Head(head.identity, position, digest)
 
 

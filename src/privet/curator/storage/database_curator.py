@@ -11,6 +11,7 @@ proof is in docs/curator-protocol.md. The filters are valid for questions that a
 *Leaks*: that a question failed. How long a worker takes is its own matter.
 """
 
+import json
 import threading
 import time
 from collections.abc import Mapping
@@ -225,34 +226,49 @@ class DatabaseCurator(CuratorService):
         _check_key(idempotency_key)
         if who.role is not Role.ANALYST:
             raise InvalidArgument("Only analysts ask questions. Use an account with the role of an analyst.")
-        with self.database.read() as connection:
-            find_dataset(connection, who, dataset)
-        planned = self._planner.plan(dataset, question)
+        try:
+            with self.database.read() as connection:
+                find_dataset(connection, who, dataset)
+            planned = self._planner.plan(dataset, question)
+        except PrivetError:
+            raise
+        except Exception:
+            raise CuratorUnavailable(
+                "The question could not be planned. Nothing was spent; try again, or ask it otherwise."
+            ) from None
+        asked = AskedQuestion(
+            record=token_hex(16),
+            who=who,
+            dataset=dataset,
+            idempotency_key=idempotency_key,
+            planned=planned,
+            owner=self._owner,
+        )
+        try:
+            return self._charge_and_answer(asked)
+        except PrivetError:
+            raise
+        except Exception:  # whether it is charged is not known here, so it counts as charged
+            return _failed_record(asked)
+
+    def _charge_and_answer(self, asked: AskedQuestion) -> AnswerRecord:
+        """Steps 2 to 4, or the record that is there already."""
         until = time.monotonic() + _WAIT
         while True:
-            record = token_hex(16)
-            asked = AskedQuestion(
-                record=record,
-                who=who,
-                dataset=dataset,
-                idempotency_key=idempotency_key,
-                planned=planned,
-                owner=self._owner,
-            )
-            self._under_way[record] = threading.Event()
+            self._under_way[asked.record] = threading.Event()
             try:
                 outcome = self._reserve(asked)
                 if isinstance(outcome, Reservation):
                     return self._answer(asked, outcome)
             finally:
-                self._under_way.pop(record).set()
+                self._under_way.pop(asked.record).set()
             if outcome is None:
-                return _failed(asked, "")
+                return _failed_record(asked)
             if outcome.status is AnswerStatus.RESERVED:
                 self._wait_for(outcome.record, until)
                 continue
             with self.database.read() as connection:
-                found = find_record(connection, who, outcome.record)
+                found = find_record(connection, asked.who, outcome.record)
             return found if outcome.same_request else replace(found, stored=True)
 
     def _reserve(self, asked: AskedQuestion) -> Reservation | Found | None:
@@ -294,8 +310,9 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = store_answer(connection, asked.record, answer, content=content)
             self.heads.write(head)
-            with self.database.read() as connection:
-                return find_record(connection, asked.who, asked.record)
+            return replace(
+                _failed_record(asked, reservation), status=AnswerStatus.ANSWERED, answer=json.loads(answer)
+            )
         except Exception:  # its text may quote a row
             return self._fail(asked, reservation)
         except BaseException:
@@ -307,7 +324,7 @@ class DatabaseCurator(CuratorService):
             with self.database.write() as connection:
                 head = fail_reserved(connection, asked.record)
             self.heads.write(head)
-        return _failed(asked, reservation.filter_name, reservation.position)
+        return _failed_record(asked, reservation)
 
     def _check_content(self, dataset: str, expected: str) -> int | None:
         """The number of the content if it was refreshed as its policy allows; None if it is the same."""
@@ -374,20 +391,21 @@ def _state_after(cap: Cap, after: BudgetState) -> BudgetState:
     return replace(after, reached=min(after.reached, cap.rule.epsilon))
 
 
-def _failed(asked: AskedQuestion, filter_name: str, position: int = 0) -> AnswerRecord:
+def _failed_record(asked: AskedQuestion, reservation: Reservation | None = None) -> AnswerRecord:
     """The record of a question that is charged and has no answer; the same whatever the cause."""
     return AnswerRecord(
         id=asked.record,
         dataset=asked.dataset,
         analyst=asked.who.name,
         question=asked.planned.canonical,
-        asked_at=datetime.now(UTC),
+        asked_at=datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time),
         status=AnswerStatus.FAILED,
         epsilon=asked.planned.epsilon,
         delta=asked.planned.delta,
         answer=None,
         stored=False,
-        chain_position=position,
-        caveats=tuple(sorted(caveat.sentence for caveat in asked.planned.caveats)),
-        filter_name=filter_name,
+        chain_position=0 if reservation is None else reservation.position,
+        caveats=tuple(caveat.sentence for caveat in sorted(asked.planned.caveats, key=lambda c: c.code)),
+        labels=() if reservation is None else reservation.labels,
+        filter_name="" if reservation is None else reservation.filter_name,
     )

@@ -25,6 +25,7 @@ __all__ = [
 _DATASETS = (
     select(
         tables.datasets,
+        tables.lineages.c.identity.label("lineage"),
         tables.lineages.c.relation,
         tables.lineages.c.unit,
         tables.lineages.c.unit_column,

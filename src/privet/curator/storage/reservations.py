@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, literal_column, select
 
 from privet.adjacency import Adjacency, adjacency_from_name
 from privet.curator.plans import PlannedQuestion
@@ -32,6 +32,50 @@ READ_ONLY = (
     "been put "
     "back. Nothing was spent; a steward must accept the present state first."
 )
+
+
+# Statements are made once: making one costs more than running it.
+_SAME_REQUEST = (
+    select(
+        tables.records.c.id, tables.records.c.status, tables.records.c.question_key, tables.datasets.c.name
+    )
+    .join(tables.datasets)
+    .where(
+        tables.records.c.account_id == bindparam("account"),
+        tables.records.c.idempotency_key == bindparam("key"),
+    )
+)
+_SAME_QUESTION = select(tables.records).where(
+    tables.records.c.content_id == bindparam("content"),
+    tables.records.c.question_key == bindparam("key"),
+    tables.records.c.source_id.is_(None),
+    tables.records.c.status != literal_column(f"'{AnswerStatus.FAILED}'"),  # so that its index is used
+)
+_DATASET = (
+    select(
+        tables.datasets,
+        tables.lineages.c.identity.label("lineage"),
+        tables.lineages.c.relation,
+        tables.lineages.c.unit,
+        tables.lineages.c.unit_column,
+        tables.lineages.c.refresh,
+        tables.contents.c.fingerprint,
+    )
+    .select_from(
+        tables.datasets.join(tables.lineages, tables.datasets.c.lineage_id == tables.lineages.c.id).join(
+            tables.contents, tables.datasets.c.content_id == tables.contents.c.id
+        )
+    )
+    .where(tables.datasets.c.name == bindparam("name"))
+)
+_GRANTED_DATASET = _DATASET.join(
+    tables.grants,
+    (tables.grants.c.dataset_id == tables.datasets.c.id)
+    & (tables.grants.c.account_id == bindparam("account")),
+)
+_DATASETS = (_DATASET, _DATASET.with_for_update(of=tables.datasets))  # without a lock, and with it
+_GRANTED = (_GRANTED_DATASET, _GRANTED_DATASET.with_for_update(of=tables.datasets))
+_ADD_RECORD, _ADD_CHARGE = insert(tables.records), insert(tables.charges)
 
 
 @final
@@ -56,6 +100,8 @@ class Reservation:
     fingerprint: str
     position: int
     filter_name: str
+    time: str
+    labels: tuple[str, ...]
 
 
 @final
@@ -103,21 +149,22 @@ def reserve(connection: Connection, asked: AskedQuestion, *, read_only: bool) ->
     head = read_head(connection, lock=True)
     question = canonical(asked.planned.canonical)
     entries = f"[{','.join(entry.text for entry in asked.planned.entries)}]"
+    record = {
+        **_fields(asked, dataset, account, time),
+        "position": head.links + 1,
+        "question": question,
+        "entries": entries,
+        "caveats": canonical(sorted(caveat.code for caveat in asked.planned.caveats)),
+        "filter_name": filter_name,
+        "epsilon": asked.planned.epsilon,
+        "delta": asked.planned.delta,
+        "status": AnswerStatus.RESERVED,
+        "answer": None,
+        "source_id": None,
+    }
+    connection.execute(_ADD_RECORD, record)
     connection.execute(
-        insert(tables.records).values(
-            **_fields(asked, dataset, account, time),
-            position=head.links + 1,
-            question=question,
-            entries=entries,
-            caveats=canonical(sorted(caveat.code for caveat in asked.planned.caveats)),
-            filter_name=filter_name,
-            epsilon=asked.planned.epsilon,
-            delta=asked.planned.delta,
-            status=AnswerStatus.RESERVED,
-        )
-    )
-    connection.execute(
-        insert(tables.charges),
+        _ADD_CHARGE,
         [
             {
                 "record_id": asked.record,
@@ -141,24 +188,19 @@ def reserve(connection: Connection, asked: AskedQuestion, *, read_only: bool) ->
     }
     after = add_link(connection, head, ChainLink.CHARGE, body)
     return Reservation(
-        head=after, fingerprint=dataset.fingerprint, position=after.links, filter_name=filter_name
+        head=after,
+        fingerprint=dataset.fingerprint,
+        position=after.links,
+        filter_name=filter_name,
+        time=time,
+        labels=tuple(_list_labels(asked.planned)),
     )
 
 
 def find_request(connection: Connection, asked: AskedQuestion) -> Found | None:
     """The record of this idempotency key, if there is one; another question under it is refused."""
     row = connection.execute(
-        select(
-            tables.records.c.id,
-            tables.records.c.status,
-            tables.records.c.question_key,
-            tables.datasets.c.name,
-        )
-        .join(tables.datasets)
-        .where(
-            tables.records.c.account_id == asked.who.account,
-            tables.records.c.idempotency_key == asked.idempotency_key,
-        )
+        _SAME_REQUEST, {"account": asked.who.account, "key": asked.idempotency_key}
     ).one_or_none()
     if row is None:
         return None
@@ -172,44 +214,15 @@ def find_request(connection: Connection, asked: AskedQuestion) -> Found | None:
 
 def find_same_question(connection: Connection, content: int, key: str) -> AnyRow | None:
     """The record that answers, or will answer, this question about this content."""
-    return connection.execute(
-        select(tables.records).where(
-            tables.records.c.content_id == content,
-            tables.records.c.question_key == key,
-            tables.records.c.source_id.is_(None),
-            tables.records.c.status != AnswerStatus.FAILED,
-        )
-    ).one_or_none()
+    return connection.execute(_SAME_QUESTION, {"content": content, "key": key}).one_or_none()
 
 
 def find_dataset(connection: Connection, who: Principal, name: str, *, lock: bool = False) -> AnyRow:
     """The dataset of this name with its lineage; one sentence for a name that is not there and one that is
     not granted.
     """
-    query = (
-        select(
-            tables.datasets,
-            tables.lineages.c.identity.label("lineage"),
-            tables.lineages.c.relation,
-            tables.lineages.c.unit,
-            tables.lineages.c.unit_column,
-            tables.lineages.c.refresh,
-            tables.contents.c.fingerprint,
-        )
-        .select_from(
-            tables.datasets.join(tables.lineages, tables.datasets.c.lineage_id == tables.lineages.c.id).join(
-                tables.contents, tables.datasets.c.content_id == tables.contents.c.id
-            )
-        )
-        .where(tables.datasets.c.name == name)
-    )
-    if who.role is Role.ANALYST:
-        query = query.join(
-            tables.grants,
-            (tables.grants.c.dataset_id == tables.datasets.c.id)
-            & (tables.grants.c.account_id == who.account),
-        )
-    row = connection.execute(query.with_for_update(of=tables.datasets) if lock else query).one_or_none()
+    query = _GRANTED if who.role is Role.ANALYST else _DATASETS
+    row = connection.execute(query[lock], {"name": name, "account": who.account}).one_or_none()
     if row is None:
         raise InvalidArgument(
             f"There is no dataset {name!r} that this account may ask. Choose one that is listed, or ask a "
@@ -242,21 +255,20 @@ def _give_again(
         raise CuratorReadOnly(READ_ONLY)
     time = time_now()
     head = read_head(connection, lock=True)
-    connection.execute(
-        insert(tables.records).values(
-            **_fields(asked, dataset, account, time),
-            position=head.links + 1,
-            question=same.question,
-            entries="[]",
-            caveats=same.caveats,
-            filter_name=same.filter_name,
-            epsilon=0.0,
-            delta=0.0,
-            status=AnswerStatus.ANSWERED,
-            answer=same.answer,
-            source_id=same.id,
-        )
-    )
+    record = {
+        **_fields(asked, dataset, account, time),
+        "position": head.links + 1,
+        "question": same.question,
+        "entries": "[]",
+        "caveats": same.caveats,
+        "filter_name": same.filter_name,
+        "epsilon": 0.0,
+        "delta": 0.0,
+        "status": AnswerStatus.ANSWERED,
+        "answer": same.answer,
+        "source_id": same.id,
+    }
+    connection.execute(_ADD_RECORD, record)
     body = {**_names(asked, dataset, account, time), "source": same.id}
     return Found(
         asked.record, status, same_request=True, head=add_link(connection, head, ChainLink.AGAIN, body)
@@ -272,10 +284,15 @@ def _fields(asked: AskedQuestion, dataset: AnyRow, account: AnyRow, time: str) -
         "group_id": account.group_id,
         "idempotency_key": asked.idempotency_key,
         "question_key": asked.planned.key,
-        "labels": canonical([str(answer.get("label", "")) for answer in asked.planned.answers]),
+        "labels": canonical(_list_labels(asked.planned)),
         "asked_at": time,
         "owner": asked.owner,
     }
+
+
+def _list_labels(planned: PlannedQuestion) -> list[str]:
+    """How this analyst calls the statistics; others may call those of the same question otherwise."""
+    return list(planned.labels) or [str(answer.get("label", "")) for answer in planned.answers]
 
 
 def _names(asked: AskedQuestion, dataset: AnyRow, account: AnyRow, time: str) -> dict[str, Any]:

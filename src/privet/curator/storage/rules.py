@@ -60,12 +60,12 @@ def fix_filter(budget: Budget) -> BasicFilter | RenyiFilter:
 def caps_of(rule: Filter) -> WholeCaps:
     """The sums that a filter permits, rounded down.
 
-    Rényi: Σk ≤ c ε + ln(δ − d) + ln((1 + c)^(1+c)/c^c) at order 1 + c, or Σε ≤ ε; and Σd at most the share of
-    δ for claims.
+    Rényi: Σk ≤ c ε + ln(δ − d) + ln((1 + c)^(1+c)/c^c) at order 1 + c, or Σε ≤ ε; and Σd at most the share
+    of δ for claims.
 
-    Each cost was rounded up by less than a unit. So that ten questions of a tenth fit into one, Σε and Σd have
-    room for a thousand such roundings: Σε stays within ε + 10⁻¹² (``proved_epsilon``); the δ of the moments
-    gives what Σd gets.
+    Each cost was rounded up by less than a unit. So that ten questions of a tenth fit into one, Σε and Σd
+    have room for a thousand such roundings: Σε stays within ε + 10⁻¹² (``proved_epsilon``); the δ of the
+    moments gives what Σd gets.
     """
     epsilon = round_down(rule.epsilon, FEMTO) + _ROUNDINGS
     match rule:

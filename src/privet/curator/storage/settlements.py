@@ -6,7 +6,7 @@ A record leaves ``reserved`` once. Whoever comes second finds it settled, stores
 import hashlib
 from typing import final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from privet.curator.service import AnswerStatus
 from privet.curator.storage import tables
@@ -14,6 +14,11 @@ from privet.curator.storage.chain import ChainLink, add_link, read_head, time_no
 from privet.lineage import Head
 
 __all__ = ["NotReserved", "fail_all_reserved", "fail_reserved", "store_answer"]
+
+
+_RESERVED = update(tables.records).where(
+    tables.records.c.id == bindparam("record"), tables.records.c.status == AnswerStatus.RESERVED
+)
 
 
 @final
@@ -50,10 +55,6 @@ def fail_all_reserved(connection: Connection) -> tuple[int, Head]:
 
 
 def _settle(connection: Connection, record: str, values: dict[str, object]) -> None:
-    done = connection.execute(
-        update(tables.records)
-        .where(tables.records.c.id == record, tables.records.c.status == AnswerStatus.RESERVED)
-        .values(values)
-    )
+    done = connection.execute(_RESERVED.values(values), {"record": record})
     if done.rowcount != 1:
         raise NotReserved

@@ -74,11 +74,11 @@ class Stewardship:
                     connection, adjacency=adjacency, unit_column=unit_column, refresh=refresh
                 )
                 content = add_content(connection, lineage, fingerprint)
-                budget = add_budget(connection, lineage, Scope.DATASET, 0, cap)
+                budgets = [add_budget(connection, lineage, Scope.DATASET, 0, cap)]
             else:
                 lineage, identity, content = known.lineage_id, known.identity, known.content_id
                 require_declared(connection, known, adjacency, unit_column, refresh, cap, name=name)
-                budget = None
+                budgets = []
             connection.execute(
                 insert(tables.datasets).values(name=name, lineage_id=lineage, content_id=content)
             )
@@ -86,10 +86,11 @@ class Stewardship:
                 "dataset": name,
                 "lineage": identity,
                 "content": content,
-                "adjacency": str(adjacency),
+                "relation": adjacency.relation,
+                "unit": str(adjacency.unit),
                 "unit_column": unit_column,
                 "refresh": str(refresh),
-                "budget": budget,
+                "budgets": budgets,
             }
 
     def declare_dataset(
@@ -122,7 +123,7 @@ class Stewardship:
     def refresh_dataset(self, name: str, *, fingerprint: str) -> None:
         """Tell what the data of a dataset are now; refused where its policy does not allow other content."""
         head = None
-        with self._confirmed() as connection:
+        with self._confirm_write() as connection:
             _, head = refresh_content(connection, name, fingerprint)
         self._heads.write(head)
 
@@ -162,6 +163,8 @@ class Stewardship:
             body |= {
                 "dataset": name,
                 "lineage": identity,
+                "relation": row.relation,
+                "unit": row.unit,
                 "content": content,
                 "reason": reason,
                 "budgets": budgets,
@@ -202,18 +205,14 @@ class Stewardship:
     def grant(self, analyst: str, dataset: str, *, cap: Budget | None = None) -> None:
         """Let an analyst ask a dataset, within a cap of their own or those of the dataset and group alone."""
         with self._act(ChainLink.GRANT) as (connection, body):
-            row, account = (
-                require_dataset(connection, dataset, lock=True),
-                require_account(connection, analyst),
-            )
-            connection.execute(insert(tables.grants).values(dataset_id=row.id, account_id=account.account))
-            budget = None
-            if (
-                cap is not None
-                and find_budget_row(connection, row.lineage_id, Scope.ANALYST, account.account) is None
-            ):
-                budget = add_budget(connection, row.lineage_id, Scope.ANALYST, account.account, cap)
-            body |= {"analyst": analyst, "dataset": dataset, "budget": budget}
+            row = require_dataset(connection, dataset, lock=True)
+            account = require_account(connection, analyst).account
+            connection.execute(insert(tables.grants).values(dataset_id=row.id, account_id=account))
+            budgets = []
+            there = find_budget_row(connection, row.lineage_id, Scope.ANALYST, account)
+            if cap is not None and there is None:
+                budgets.append(add_budget(connection, row.lineage_id, Scope.ANALYST, account, cap))
+            body |= {"analyst": analyst, "dataset": dataset, "lineage": row.lineage, "budgets": budgets}
 
     def cap_group(self, group: str, dataset: str, *, cap: Budget) -> None:
         """A cap for all analysts of a group together."""
@@ -222,7 +221,7 @@ class Stewardship:
             budget = add_budget(
                 connection, row.lineage_id, Scope.GROUP, require_group(connection, group), cap
             )
-            body |= {"group": group, "dataset": dataset, "budget": budget}
+            body |= {"group": group, "dataset": dataset, "lineage": row.lineage, "budgets": [budget]}
 
     def change_cap(
         self, dataset: str, *, cap: Budget, reason: str, group: str | None = None, analyst: str | None = None
@@ -291,7 +290,7 @@ class Stewardship:
             return list_accounts(connection)
 
     @contextmanager
-    def _confirmed(self) -> Iterator[Connection]:
+    def _confirm_write(self) -> Iterator[Connection]:
         try:
             with self._database.write() as connection:
                 yield connection
@@ -310,7 +309,7 @@ class Stewardship:
         """One transaction that ends with one link."""
         body: dict[str, Any] = {"by": self._by}
         head: Head | None = None
-        with self._confirmed() as connection:
+        with self._confirm_write() as connection:
             yield connection, body
             body["time"] = time_now()
             head = add_link(connection, read_head(connection, lock=True), kind, body)
