@@ -32,7 +32,6 @@ except ImportError as missing:
 
 __all__ = ["read_sql"]
 
-_LONGEST = 20_000
 _DIALECT = "postgres"
 _ONE_COLUMN: Mapping[type[exp.Expression], str] = {
     exp.Sum: "sum",
@@ -107,10 +106,6 @@ def read_sql(text: str, dataset: DatasetMetadata) -> dict[str, Any]:
 
 
 def _parse(text: str) -> exp.Select:
-    if len(text) > _LONGEST:
-        raise InvalidArgument(
-            f"The SQL must have at most {_LONGEST} characters, got {len(text)}. Shorten it."
-        )
     trees: list[Any] | None = None
     with suppress(SqlglotError, RecursionError, ValueError):
         trees = [tree for tree in parse(text, read=_DIALECT) if tree is not None]
@@ -338,13 +333,13 @@ class _Reader:
 
     def _comparison(self, node: exp.Expression) -> dict[str, Any]:
         straight, turned = _COMPARISONS[type(node)]
-        if isinstance(node.this, (exp.Column, exp.Paren)):
+        if isinstance(node.this.unnest(), exp.Column):
             return {"column": self._column(node.this), straight: _literal(node.expression)}
         return {"column": self._column(node.expression), turned: _literal(node.this)}
 
     def _equality(self, node: exp.Expression) -> dict[str, Any]:
         column, value = node.this, node.expression
-        if not isinstance(column, exp.Column):
+        if not isinstance(column.unnest(), exp.Column):
             column, value = value, column
         equal: dict[str, Any] = {"column": self._column(column), "in": [_literal(value)]}
         return {"not": equal} if isinstance(node, exp.NEQ) else equal

@@ -11,18 +11,16 @@ failures come at one time.
 
 import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from privet.curator.plans import AnswerWorker, PlannedQuestion
 from privet.curator.questions.metadata import DatasetMetadata, StewardFile
-from privet.curator.questions.model_question import ModelQuestion
 from privet.curator.questions.planner import read_canonical
 from privet.curator.questions.question import TableQuestion
-from privet.curator.questions.synthetic_question import SyntheticQuestion
 from privet.curator.worker.answer_failed import AnswerFailed
 from privet.curator.worker.data_sources import DataSources
-from privet.curator.worker.row_answers import answer_model, answer_synthetic
 from privet.curator.worker.time_limit import run_within
 from privet.randomness import NoiseSource, SecureNoise
 from privet.releasing import MemoryStore, Released, answer_to_plain
@@ -49,10 +47,13 @@ class TableWorker(AnswerWorker):
 
     def answer_canonical(self, dataset: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a question in its canonical form."""
+        began, metadata = time.monotonic(), self._stewardship.datasets.get(dataset)
         answer: Mapping[str, Any] | None = None
         with contain_errors():
             answer = self._answer(self._stewardship.find(dataset), question)
         if answer is None:  # outside of the handler, so that no cause is attached
+            due = began + (0.0 if metadata is None else metadata.answer_after or 0.0)
+            time.sleep(max(due - time.monotonic(), 0.0))
             raise AnswerFailed
         return answer
 
@@ -68,22 +69,13 @@ class TableWorker(AnswerWorker):
         asked = read_canonical(dataset, question)
         if asked.to_plain() != question:
             raise ValueError("not in the canonical form")
-        match asked:
-            case TableQuestion():
-                return self._release(asked)
-            case ModelQuestion():
-                table = self._sources.open_table(dataset, asked.joins)
-                return self._within(
-                    dataset, lambda: {"answers": [], "model": answer_model(asked, table, self._noise)}, table
-                )
-            case SyntheticQuestion():
-                table = self._sources.open_table(dataset, asked.joins)
-                return self._within(
-                    dataset,
-                    lambda: {"answers": [], "synthetic": answer_synthetic(asked, table, self._noise)},
-                    table,
-                )
-        raise AssertionError(f"{type(asked).__name__} has no answer")
+        if isinstance(asked, TableQuestion):
+            return self._release(asked)
+        # Loaded where it is asked for: estimators need scikit-learn, which takes a second.
+        from privet.curator.worker.row_answers import answer_rows
+
+        table = self._sources.open_table(dataset, asked.joins)
+        return self._within(dataset, lambda: answer_rows(asked, table, self._noise), table)
 
     def _within(
         self, dataset: DatasetMetadata, work: Callable[[], Mapping[str, Any]], table: TableSource

@@ -46,7 +46,10 @@ def receive(connection: socket.socket) -> Any:  # noqa: ANN401 - JSON
 def _read(connection: socket.socket, length: int) -> bytes | None:
     blocks, left = [], length
     while left:
-        block = connection.recv(min(left, _BLOCK))
+        try:
+            block = connection.recv(min(left, _BLOCK))
+        except ConnectionError:  # the other side has ended in the middle
+            return None
         if not block:
             return None
         blocks.append(block)

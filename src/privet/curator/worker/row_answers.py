@@ -18,12 +18,21 @@ from privet.releasing.engines.columns import ColumnExpressions
 from privet.releasing.engines.conditions import row_condition
 from privet.releasing.tables.sources import TableSource, pl
 
-__all__ = ["answer_model", "answer_synthetic"]
+__all__ = ["answer_rows"]
 
 _MARK = "\x00unit"
 
 
-def answer_model(question: ModelQuestion, table: TableSource, noise: NoiseSource) -> Mapping[str, Any]:
+def answer_rows(
+    question: ModelQuestion | SyntheticQuestion, table: TableSource, noise: NoiseSource
+) -> Mapping[str, Any]:
+    """The answer to a question that needs single rows."""
+    if isinstance(question, ModelQuestion):
+        return {"answers": [], "model": _fit_model(question, table, noise)}
+    return {"answers": [], "synthetic": _make_table(question, table, noise)}
+
+
+def _fit_model(question: ModelQuestion, table: TableSource, noise: NoiseSource) -> Mapping[str, Any]:
     """The fitted model: its public encoding and its noisy weights."""
     frame = _UnitRows(question.dataset, question.where, table).read((*question.features, question.target))
     features = np.column_stack([_encode(frame, place, c) for place, c in enumerate(question.features)])
@@ -47,9 +56,7 @@ def answer_model(question: ModelQuestion, table: TableSource, noise: NoiseSource
     }
 
 
-def answer_synthetic(
-    question: SyntheticQuestion, table: TableSource, noise: NoiseSource
-) -> Mapping[str, Any]:
+def _make_table(question: SyntheticQuestion, table: TableSource, noise: NoiseSource) -> Mapping[str, Any]:
     """A synthetic table of as many rows as the limits say, whatever the number of real ones."""
     frame = _UnitRows(question.dataset, question.where, table).read(question.columns)
     columns: dict[str, NDArray[Any]] = {UNIT: np.arange(frame.height)}

@@ -7,7 +7,7 @@
 ...     "weights": [[0.5]],
 ...     "intercepts": [0.0],
 ... }
->>> FittedModel.from_answer(answer).predict([{"age": 100.0}, {"age": 50.0}])
+>>> AnsweredModel.from_answer(answer).predict([{"age": 100.0}, {"age": 50.0}])
 [7.5, 5.0]
 """
 
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from privet.errors import Unreadable
 from privet.releasing.keys import Category
 
-__all__ = ["FittedModel"]
+__all__ = ["AnsweredModel"]
 
 
 @final
 @dataclass(frozen=True)
-class FittedModel:
+class AnsweredModel:
     """A linear model with the public encoding of its features."""
 
     estimator: str
@@ -36,10 +36,10 @@ class FittedModel:
     intercepts: tuple[float, ...]
 
     @staticmethod
-    def from_answer(answer: Mapping[str, Any]) -> "FittedModel":
+    def from_answer(answer: Mapping[str, Any]) -> "AnsweredModel":
         """The model of an answer's field ``model``."""
         try:
-            return FittedModel(
+            return AnsweredModel(
                 answer["estimator"],
                 tuple(answer["features"]),
                 answer["target"],
