@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="the gateway needs the extra curator")
-schemathesis = pytest.importorskip("schemathesis", reason="schemathesis draws the requests")
+pytest.importorskip("schemathesis", reason="schemathesis draws the requests")
 
 import requests
+import schemathesis
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 from tests.laws.curator_questions import SQL_QUESTIONS, TABLE_QUESTIONS
