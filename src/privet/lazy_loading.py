@@ -15,7 +15,13 @@ from privet.errors import MissingPackage
 __all__ = ["load_lazily"]
 
 # The extra that installs each optional package.
-_EXTRAS = {"torch": "torch", "sklearn": "learn", "polars": "tables", "plotly": "report"}
+_EXTRAS = {
+    "torch": "torch",
+    "sklearn": "learn",
+    "polars": "tables",
+    "plotly": "report",
+    "httpx": "curator",
+}
 
 
 def load_lazily(

@@ -270,7 +270,9 @@ class DatabaseCurator(CuratorService):
                 continue
             with self.database.read() as connection:
                 found = find_record(connection, asked.who, outcome.record)
-            return found if outcome.same_request else replace(found, stored=True)
+            if outcome.same_request:
+                return found
+            return replace(found, stored=True, labels=asked.planned.labels)
 
     def _reserve(self, asked: AskedQuestion) -> Reservation | Found | None:
         """Step 2; None where the commit was not confirmed, so that the charge may stand."""
