@@ -80,5 +80,5 @@ class Analysts:
                 if self._stopping.is_set():
                     break
                 time.sleep(chance.uniform(_PAUSE, 3 * _PAUSE))
-            time.sleep(chance.uniform(0.0, 30 * _PAUSE))
+            time.sleep(chance.uniform(0.0, 100 * _PAUSE))
         self._client.close()

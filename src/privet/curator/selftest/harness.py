@@ -100,8 +100,9 @@ def run_selftest(
 ) -> SelftestReport:
     """Kill a curator on a scratch database beside ``address`` so many times, and judge what is left.
 
-    ``scratch`` is given where the database itself may be killed too. ``tell`` hears how many kills were done.
-    After ``stop``, by the monotonic clock, no further round begins. Ctrl-C ends it, and leaves no process.
+    ``scratch`` is given where the database itself may be killed too. ``tell`` hears how many kills were
+    done. After ``stop``, by the monotonic clock, no further round begins. Ctrl-C ends it, leaves no
+    process, and reports the rounds that were judged.
     """
     if kills < 1 or analysts < 1:
         raise InvalidArgument(
@@ -112,6 +113,8 @@ def run_selftest(
     try:
         while harness.done < kills and (stop is None or time.monotonic() < stop):
             harness.run_round(min(_ROUND, kills - harness.done))
+    except KeyboardInterrupt:
+        pass  # what was found so far is reported
     finally:
         harness.close()
     return harness.report(time.monotonic() - began)

@@ -89,6 +89,9 @@ def _prepare_sqlite(connection: Any, record: object) -> None:  # noqa: ANN401
         cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
         (mode,) = cursor.execute("PRAGMA journal_mode = WAL").fetchone()
         cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute(
+            "PRAGMA cache_size = -8000"
+        )  # kilobytes: the upper pages of all indexes of a long history
         if sys.platform == "darwin":
             cursor.execute("PRAGMA fullfsync = ON")
         cursor.execute("PRAGMA foreign_keys = ON")

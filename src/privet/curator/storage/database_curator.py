@@ -3,7 +3,7 @@
 1. *Plan.* From metadata only. Every detailed refusal ends here or in step 2, and nothing is spent.
 2. *Reserve.* One transaction (``reservations``). What it commits is spent. The head of the chain is exported.
 3. *Answer.* The worker touches the data, once for each reservation.
-4. *Store.* One transaction (``settlements``). Then the head is exported, and the answer is released.
+4. *Store.* One transaction (``settlements``). Then the answer is released.
 5. *Never refund, never run again.* Whatever fails after step 2 gives one record that says ``FAILED``.
 
 *Guarantee.* At every moment the sums in the database are at least what the mechanisms that ran have cost; the
@@ -145,7 +145,8 @@ class DatabaseCurator(CuratorService):
         return failed
 
     def close(self) -> None:
-        """Close the connections."""
+        """Export the last head, and close the connections."""
+        self.heads.close()
         self.database.close()
 
     @property
@@ -311,7 +312,7 @@ class DatabaseCurator(CuratorService):
                 raise OverflowError
             with self.database.write() as connection:
                 head = store_answer(connection, asked.record, answer, content=content)
-            self.heads.write(head)
+            self.heads.write_soon(head)
             return replace(
                 _failed_record(asked, reservation), status=AnswerStatus.ANSWERED, answer=json.loads(answer)
             )
@@ -325,7 +326,7 @@ class DatabaseCurator(CuratorService):
         with suppress(Exception):
             with self.database.write() as connection:
                 head = fail_reserved(connection, asked.record)
-            self.heads.write(head)
+            self.heads.write_soon(head)
         return _failed_record(asked, reservation)
 
     def _check_content(self, dataset: str, expected: str) -> int | None:

@@ -1,9 +1,10 @@
 """Where the head of the chain is exported after every commit, so that a restored backup is noticed.
 
-A backup of the database is a ledger that has forgotten. The exported head remembers: it stands elsewhere (on
-another disk, in a log collector), and a curator whose chain does not reach it starts read-only. The head is
-exported after the charge is committed and before the data are touched. So every answer that was given out is
-in some exported head.
+A backup of the database is a ledger that has forgotten. The exported head remembers: it stands elsewhere
+(on another disk, in a log collector), and a curator whose chain does not reach it starts read-only. The
+head is exported after a charge is committed and before the data are touched. So the charge of every answer
+that was given out is in some exported head. That an answer was stored is exported half a second later, or
+with the next charge.
 """
 
 import sys
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import ClassVar, TextIO, final
 
 from privet.durable_files import append_durably, hold_lock, read_whole, replace_durably
-from privet.errors import InvalidArgument, Unreadable
+from privet.errors import InvalidArgument, PrivetError, Unreadable
 from privet.lineage import Head
 
 __all__ = ["HeadExport", "HeadFile", "HeadStream", "NoHeadExport"]
 
 
+_SOON = 0.5  # seconds
 _MOST_LINES = 4096  # after so many the file is written anew with one
 
 
@@ -31,6 +33,14 @@ class HeadExport(ABC):
     @abstractmethod
     def write(self, head: Head) -> None:
         """Export a head; one that is not newer than the last is left out."""
+
+    def write_soon(self, head: Head) -> None:
+        """Export a head within half a second, or with the next one: of what spends nothing."""
+        self.write(head)
+
+    def close(self) -> None:
+        """Export what waits."""
+        return
 
     @abstractmethod
     def last(self) -> Head | None:
@@ -55,6 +65,7 @@ class HeadFile(HeadExport):
         self._wanted: Head | None = None
         self._newest = 0  # links of the newest head that this process wrote
         self._lines = 0  # that it added since the file was written anew
+        self._timer: threading.Timer | None = None
         self._asking, self._writing = threading.Lock(), threading.Lock()
 
     def write(self, head: Head) -> None:
@@ -71,6 +82,30 @@ class HeadFile(HeadExport):
                 append_durably(self._path, str(wanted))
             self._newest = wanted.links
             self._lines += 1
+
+    def write_soon(self, head: Head) -> None:
+        with self._asking:
+            if self._wanted is None or self._wanted.links < head.links:
+                self._wanted = head
+            if self._timer is not None:
+                return
+            self._timer = threading.Timer(_SOON, self._write_wanted)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def close(self) -> None:
+        with self._asking:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            self._write_wanted()
+
+    def _write_wanted(self) -> None:
+        with self._asking:
+            wanted, self._timer = self._wanted, None
+        if wanted is not None:
+            with suppress(PrivetError):  # the next charge exports it, or fails
+                self.write(wanted)
 
     def last(self) -> Head | None:
         content = read_whole(self._path)

@@ -47,7 +47,7 @@ _CLAIMS = 0.5  # the share of δ for claims
 _DOWN = 1e-12  # far more than the round-off of three terms
 _STEPS = 50
 _ROUNDINGS = 1000
-_LEAST = 1e-9  # less than this is nothing
+_LEAST, _MOST = 1e-9, 500.0  # of one answer: less is nothing, and no accountant prices more
 
 
 def fix_filter(budget: Budget) -> BasicFilter | RenyiFilter:
@@ -127,7 +127,7 @@ def remaining_epsilon(rule: Filter, spent: WholeCost) -> float:
     def permits(epsilon: float) -> bool:
         return epsilon < _LEAST or caps.permits(spent + _pure_cost(rule, epsilon))
 
-    low, high = 0.0, rule.epsilon
+    low, high = 0.0, min(rule.epsilon, _MOST)
     if permits(high):
         return high
     for _ in range(_STEPS):

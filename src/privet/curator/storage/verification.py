@@ -26,7 +26,7 @@ from privet.curator.storage.database import Database
 from privet.curator.storage.heads import HeadExport
 from privet.curator.storage.rules import caps_of, price_event
 from privet.curator.storage.tables import AnyRow
-from privet.curator.storage.units import NO_COST, WholeCost
+from privet.curator.storage.units import NO_COST, WholeCaps, WholeCost
 from privet.documents import from_plain
 from privet.errors import PrivetError
 from privet.filters import Filter, filter_from_plain
@@ -68,10 +68,12 @@ class _Budget:
 
     rule: Filter
     adjacency: Adjacency
+    caps: WholeCaps
     spent: WholeCost = NO_COST
     late: bool = False
     charges: int = 0
     events: Counter[str] = field(default_factory=Counter)
+    prices: dict[str, WholeCost] = field(default_factory=dict)  # of events, under this rule
 
 
 @dataclass
@@ -97,7 +99,6 @@ class _Replay:
         self._budgets: dict[int, _Budget] = {}
         self._records: dict[str, _Settled] = {}
         self._charges: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._prices: dict[tuple[Filter, Adjacency, str], WholeCost] = {}
 
     def run(self, exported: Head | None) -> Verification:
         head = read_head(self._connection)
@@ -175,11 +176,13 @@ class _Replay:
 
     def _add_budgets(self, written: list[dict[str, Any]], lineage: str) -> None:
         for one in written:
-            self._budgets[one["id"]] = _Budget(filter_from_plain(one["rule"]), self._lineages[lineage])
+            rule = filter_from_plain(one["rule"])
+            self._budgets[one["id"]] = _Budget(rule, self._lineages[lineage], caps_of(rule))
 
     def _change(self, written: dict[str, Any]) -> None:
         budget = self._budgets[written["id"]]
         budget.rule = filter_from_plain(written["rule"])
+        budget.caps, budget.prices = caps_of(budget.rule), {}
         budget.late = budget.late or budget.charges > 0
         budget.spent = NO_COST
         for text, times in budget.events.items():
@@ -198,7 +201,7 @@ class _Replay:
             if not _covers(charged, cost):
                 self._tell(f"Link {position} charges the cap {number} less than its events cost.")
             budget.spent += charged
-            if not caps_of(budget.rule).permits(budget.spent):
+            if not budget.caps.permits(budget.spent):
                 self._tell(f"Link {position} goes beyond the cap {number}.")
             budget.events.update(texts)
             budget.charges += 1
@@ -216,10 +219,10 @@ class _Replay:
         settled.status, settled.answer = status, body.get("answer")
 
     def _price(self, budget: _Budget, text: str) -> WholeCost:
-        known = (budget.rule, budget.adjacency, text)
-        if known not in self._prices:
-            self._prices[known] = price_event(budget.rule, from_plain(json.loads(text)), budget.adjacency)
-        return self._prices[known]
+        if text not in budget.prices:
+            event = from_plain(json.loads(text))
+            budget.prices[text] = price_event(budget.rule, event, budget.adjacency)
+        return budget.prices[text]
 
     def _compare_budgets(self) -> None:
         found = set()
@@ -229,7 +232,7 @@ class _Replay:
             if budget is None:
                 self._tell(f"The cap {row.id} is not in the chain.")
                 continue
-            caps = caps_of(budget.rule)
+            caps = budget.caps
             if filter_from_plain(json.loads(row.rule)) != budget.rule or (
                 (row.measure_cap, row.claimed_cap, row.largest_cap)
                 != (caps.measure, caps.claimed, caps.largest)
@@ -282,6 +285,8 @@ class _Replay:
 
 
 def _covers(charged: WholeCost, cost: WholeCost) -> bool:
+    if charged == cost:
+        return True
     pairs = zip(
         (charged.measure, charged.claimed, charged.largest),
         (cost.measure, cost.claimed, cost.largest),
