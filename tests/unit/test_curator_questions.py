@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("polars")
 
+from tests.unit.curator_tables import STEWARD, write_clinic
+
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, Unit
 from privet.curator.questions.accuracy import round_epsilon_up
@@ -15,7 +17,6 @@ from privet.curator.questions.planner import MetadataPlanner
 from privet.curator.questions.steward_file import append_dataset, read_steward_file
 from privet.errors import InvalidArgument, Unreadable
 from privet.ledger import Ledger
-from tests.unit.curator_tables import STEWARD, write_clinic
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 pytest.importorskip("polars")
 sqlglot = pytest.importorskip("sqlglot")
 
+from tests.unit.curator_tables import STEWARD
+
 from privet.curator.questions.planner import MetadataPlanner
 from privet.curator.questions.sql import _ALLOWED
 from privet.errors import InvalidArgument
-from tests.unit.curator_tables import STEWARD
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +170,7 @@ def test_everything_else_is_refused_by_name(planner, sql, words, caplog, capfd):
 
 
 FRAGMENTS = st.sampled_from(
-    "SELECT count ( * ) sum avg age ward FROM visits JOIN patients ON visits . patient = id WHERE AND OR NOT IN BETWEEN IS "
-    "NULL TRUE 3 'surgery' < > , GROUP BY HAVING DISTINCT UNION ; OVER FILTER CASE WHEN END :: -- /* */ $1 ' \" median".split()
+    ["SELECT", "count", "(", "*", ")", "sum", "avg", "age", "ward", "FROM", "visits", "JOIN", "patients", "ON", "visits", ".", "patient", "=", "id", "WHERE", "AND", "OR", "NOT", "IN", "BETWEEN", "IS", "NULL", "TRUE", "3", "'surgery'", "<", ">", ",", "GROUP", "BY", "HAVING", "DISTINCT", "UNION", ";", "OVER", "FILTER", "CASE", "WHEN", "END", "::", "--", "/*", "*/", "$1", "'", '"', "median"]
 )
 
 

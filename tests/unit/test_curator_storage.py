@@ -89,7 +89,6 @@ def test_a_database_that_forgets_is_refused(address):
         open_engine(address)
 
 
-@pytest.mark.filterwarnings("ignore:Selection of the SingletonThreadPool")
 def test_sqlite_without_a_log_is_refused(tmp_path):
     engine = open_engine(f"sqlite:///file:{tmp_path}/x?mode=memory&uri=true")
     with pytest.raises(InvalidArgument, match="journal_mode = wal"):
