@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 pytest.importorskip("sqlglot")
 pytest.importorskip("sklearn")
 
+from tests.laws.curator_questions import ROW_QUESTIONS, SQL_QUESTIONS, TABLE_QUESTIONS
+from tests.unit.curator_tables import EMPTY, patients, visits, write_clinic
+
 from privet.curator.questions.planner import MetadataPlanner
 from privet.curator.worker.answering import TableWorker
 from privet.curator.worker.data_sources import DataSources
 from privet.errors import InvalidArgument
 from privet.randomness import SeededNoise
-from tests.laws.curator_questions import ROW_QUESTIONS, SQL_QUESTIONS, TABLE_QUESTIONS
-from tests.unit.curator_tables import EMPTY, patients, visits, write_clinic
 
 LONG = int(os.environ.get("PRIVET_CURATOR_QUESTIONS", "100000"))  # of the grammar, planned only
 LONG_NEIGHBOURS = int(os.environ.get("PRIVET_CURATOR_NEIGHBOURS", "3000"))
