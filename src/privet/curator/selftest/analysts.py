@@ -44,6 +44,7 @@ class Analysts:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
+        self._client.close()
 
     def ask(self, account: Principal, number: int, key: str, **fault: int) -> dict[str, object] | None:
         """One request; None if the gateway did not answer. What was answered is kept."""

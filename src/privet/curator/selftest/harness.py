@@ -29,9 +29,9 @@ from sqlalchemy import select
 
 from privet.curator.principals import Principal
 from privet.curator.selftest.analysts import Analysts
-from privet.curator.selftest.judging import Tally, judge_round
+from privet.curator.selftest.judging import RoundCounts, judge_round
 from privet.curator.selftest.nursery import Nursery
-from privet.curator.selftest.scratch import Scratch, choose_scratch
+from privet.curator.selftest.scratch import ScratchDatabase, choose_scratch
 from privet.curator.selftest.toys import ADJACENCY, DATASET, FINGERPRINT, DrawingWorker, NumberPlanner
 from privet.curator.storage import tables
 from privet.curator.storage.database_curator import DatabaseCurator
@@ -93,7 +93,7 @@ def run_selftest(
     *,
     kills: int,
     analysts: int = 32,
-    scratch: Scratch | None = None,
+    scratch: ScratchDatabase | None = None,
     seed: int | None = None,
     tell: Callable[[int], None] | None = None,
     stop: float | None = None,
@@ -125,7 +125,7 @@ class _Harness:
     """Counts over all rounds, and the nursery that they share."""
 
     def __init__(
-        self, scratch: Scratch, analysts: int, chance: Random, tell: Callable[[int], None] | None
+        self, scratch: ScratchDatabase, analysts: int, chance: Random, tell: Callable[[int], None] | None
     ) -> None:
         self._scratch = scratch
         self._analysts = analysts
@@ -133,7 +133,7 @@ class _Harness:
         self._tell = tell
         self._nursery = Nursery()
         self._targets: Counter[str] = Counter()
-        self._total = Tally()
+        self._total = RoundCounts()
         self._problems: list[str] = []
         self._line = 0  # the next line to die at
         self._raise_line = 0

@@ -16,7 +16,7 @@ from privet.curator.storage.database import Database
 from privet.curator.storage.heads import HeadFile
 from privet.curator.storage.verification import verify_database
 
-__all__ = ["SeenAnswer", "Tally", "judge_round"]
+__all__ = ["RoundCounts", "SeenAnswer", "judge_round"]
 
 
 @final
@@ -33,7 +33,7 @@ class SeenAnswer:
 
 @final
 @dataclass
-class Tally:
+class RoundCounts:
     """Counts of one round, or of all. Everything from ``uncharged_answers`` on must be 0."""
 
     asked: int = 0
@@ -48,7 +48,7 @@ class Tally:
     broken: int = 0
     chain_problems: int = 0
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "RoundCounts") -> None:
         """Add the counts of another round."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
@@ -75,7 +75,7 @@ def judge_round(
     *,
     caps: dict[int, Fraction],
     errors: Set[tuple[int, str]] = frozenset(),
-) -> tuple[Tally, tuple[str, ...]]:
+) -> tuple[RoundCounts, tuple[str, ...]]:
     """The counts of a round, and what the verification found.
 
     ``errors`` are requests (account and key) that ended with an error of another kind than a refusal: none of
@@ -92,7 +92,7 @@ def judge_round(
     verification = verify_database(database, HeadFile(head))
     charged = [row for row in records.values() if row.source_id is None]
     return (
-        Tally(
+        RoundCounts(
             answers=len(seen),
             charged=len(charged),
             failed=sum(row.status == AnswerStatus.FAILED for row in charged),

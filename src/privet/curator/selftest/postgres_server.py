@@ -59,6 +59,7 @@ class PostgresServer:
         (self.folder / "data" / "postgresql.auto.conf").write_text(
             f"listen_addresses = ''\nunix_socket_directories = '{self.folder}'\nfsync = on\n"
             "synchronous_commit = on\nfull_page_writes = on\nmax_connections = 120\nshared_buffers = 32MB\n"
+            "dynamic_shared_memory_type = mmap\n"  # nothing of it lies outside of its folder
             "log_min_messages = panic\n"
         )
 

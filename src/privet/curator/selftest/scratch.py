@@ -14,10 +14,10 @@ from sqlalchemy.engine import make_url
 from privet.curator.selftest.postgres_server import PostgresServer
 from privet.curator.storage.database import open_engine
 
-__all__ = ["Scratch", "ScratchSchema", "ScratchServer", "SqliteScratch", "choose_scratch"]
+__all__ = ["ScratchDatabase", "ScratchSchema", "ScratchServer", "SqliteScratch", "choose_scratch"]
 
 
-class Scratch(ABC):
+class ScratchDatabase(ABC):
     """Where each round of the harness has an empty database."""
 
     @abstractmethod
@@ -37,7 +37,7 @@ class Scratch(ABC):
 
 
 @final
-class SqliteScratch(Scratch):
+class SqliteScratch(ScratchDatabase):
     """Files in a folder. SQLite is part of the gateway, and dies with it."""
 
     def __init__(self, parent: Path) -> None:
@@ -55,7 +55,7 @@ class SqliteScratch(Scratch):
 
 
 @final
-class ScratchSchema(Scratch):
+class ScratchSchema(ScratchDatabase):
     """A schema of its own on a PostgreSQL server."""
 
     def __init__(self, address: str) -> None:
@@ -82,7 +82,7 @@ class ScratchSchema(Scratch):
 
 
 @final
-class ScratchServer(Scratch):
+class ScratchServer(ScratchDatabase):
     """A schema on a server that belongs to the harness, which may kill it."""
 
     def __init__(self, server: PostgresServer) -> None:
@@ -104,7 +104,7 @@ class ScratchServer(Scratch):
         return True
 
 
-def choose_scratch(address: str) -> Scratch:
+def choose_scratch(address: str) -> ScratchDatabase:
     """The scratch that goes with a configured address."""
     url = make_url(address if "://" in address else f"sqlite:///{address}")
     if url.get_backend_name() == "sqlite":

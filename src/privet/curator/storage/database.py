@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, final
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
@@ -64,7 +64,7 @@ def open_engine(address: str) -> Engine:
                 "The curator's database must be a file, got one in memory, which forgets what was spent. "
                 "Give sqlite:///curator.db."
             )
-        engine = create_engine(url, pool_size=8, max_overflow=24)
+        engine = create_engine(url, poolclass=QueuePool, pool_size=8, max_overflow=24)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -99,6 +99,7 @@ def _prepare_sqlite(connection: Any, record: object) -> None:  # noqa: ANN401
     finally:
         cursor.close()
     if mode != "wal" or level != _FULL:
+        connection.close()
         raise InvalidArgument(
             f"A curator on SQLite needs journal_mode = wal and synchronous = 2 (FULL), got {mode!r} and "
             f"{level}. "
@@ -118,7 +119,11 @@ def _check_postgres(connection: Any, record: object) -> None:  # noqa: ANN401
         cursor.execute(_SETTINGS)
         settings = cursor.fetchone()
     connection.rollback()
-    _require_flushes(*settings)
+    try:
+        _require_flushes(*settings)
+    except InvalidArgument:
+        connection.close()
+        raise
 
 
 _SETTINGS = (

@@ -4,6 +4,7 @@ chain.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -110,8 +111,9 @@ def _read_changes(connection: Connection, budget: int, positions: Sequence[int])
 
 
 def _fixed_epsilon(ledger: Ledger, delta: float) -> float | None:
+    fixed = replace(ledger, filter=None, changes=())
     try:
-        return account(ledger).epsilon(delta=delta) if ledger.entries else 0.0
+        return account(fixed).epsilon(delta=delta) if ledger.entries else 0.0
     except (NotProved, OutOfReach):
         return None
 
