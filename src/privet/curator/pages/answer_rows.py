@@ -46,7 +46,9 @@ class AnswerRows:
 
 
 def read_answers(answer: Mapping[str, Any] | None, labels: Sequence[str] = ()) -> tuple[AnswerRows, ...]:
-    """The statistics of an answer, as the analyst calls them; none where it has another form, as a model has."""
+    """The statistics of an answer, as the analyst calls them; none where it has another form, as a model
+    has.
+    """
     if answer is None or not isinstance(answer.get("answers"), list):
         return ()
     found = [one for one in answer["answers"] if isinstance(one, Mapping) and "value" in one]

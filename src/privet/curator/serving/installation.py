@@ -62,10 +62,10 @@ class Installation:
 
 def read_installation(steward_file: Path) -> Installation:
     """The section [curator] of a steward's file. Every key has a safe default."""
-    path = steward_file.resolve()
     try:
+        path = steward_file.resolve()
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as failed:
+    except (OSError, ValueError) as failed:  # also text that is no Unicode, and no TOML
         raise Unreadable(
             f"The steward's file {str(steward_file)!r} must be TOML that can be read, and is not "
             f"({type(failed).__name__}). Check it; 'privet curator demo' shows one."
