@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> CliAnswer:
     said = (
         "Every answer was charged, no cap was exceeded, and nothing was lost."
         if report.is_sound
-        else "Something was lost, not charged, or charged beyond a cap. Do not use this database for a curator."
+        else "Something was lost, not charged, or charged beyond a cap. Do not use this database."
     )
     rows = [(name.replace("_", " "), str(value)) for name, value in document.items()]
     return CliAnswer(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "CuratorFailed"]
 
-__getattr__, __dir__ = load_lazily(
-    __name__,
-    {"Client": "client", "CuratorFailed": "client"},
-    needs={"Client": "httpx", "CuratorFailed": "httpx"},
-)
+_MODULES = {"Client": "client", "CuratorFailed": "client"}
+
+__getattr__, __dir__ = load_lazily(__name__, _MODULES, needs={"Client": "httpx", "CuratorFailed": "httpx"})

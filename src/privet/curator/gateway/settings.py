@@ -79,7 +79,7 @@ def read_gateway_settings(
     document: Mapping[str, Any], *, environment: Mapping[str, str] = os.environ
 ) -> GatewaySettings:
     """The sections [gateway] and [openid] of ``steward.toml``."""
-    values = _known(document.get("gateway", {}), "gateway", GatewaySettings, without=("openid",))
+    values = _read_known(document.get("gateway", {}), "gateway", GatewaySettings, without=("openid",))
     for name in ("certificate", "private_key"):
         if name in values:
             values[name] = Path(values[name])
@@ -92,7 +92,7 @@ def read_gateway_settings(
         secret = read_secret(
             "PRIVET_OPENID_SECRET", section.pop("secret_file", None), environment=environment
         )
-        named = _known(section, "openid", OpenIdSettings, without=("secret",))
+        named = _read_known(section, "openid", OpenIdSettings, without=("secret",))
         if not {"issuer", "client"} <= named.keys():
             raise InvalidArgument(
                 "[openid] of steward.toml must have 'issuer' and 'client', and one is missing. Add it."
@@ -122,7 +122,7 @@ def read_secret(name: str, file: object, *, environment: Mapping[str, str] = os.
         ) from None
 
 
-def _known(section: object, name: str, of: type, *, without: tuple[str, ...]) -> dict[str, Any]:
+def _read_known(section: object, name: str, of: type, *, without: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(section, Mapping):
         raise InvalidArgument(f"[{name}] of steward.toml must be a section, and is not. Write [{name}].")
     known = {field.name: field.type for field in fields(of) if field.name not in without}

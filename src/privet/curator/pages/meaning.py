@@ -3,7 +3,7 @@
 import math
 
 from privet.adjacency import Adjacency, ReplaceOne, Unit
-from privet.curator.pages.numbers_shown import small, spent
+from privet.curator.pages.numbers_shown import show_spent, small
 from privet.guarantees import Guarantee, PairCurve
 from privet.reporting.numbers import percent_at_most
 
@@ -31,7 +31,7 @@ def explain_epsilon(epsilon: float, delta: float, adjacency: Adjacency) -> tuple
     )
     power = percent_at_most(claim.tpr(fpr=_FALSE_ALARM))
     return (
-        f"All answers so far together: ε = {spent(epsilon)}{at}, for {_whom(adjacency)}.",
+        f"All answers so far together: ε = {show_spent(epsilon)}{at}, for {_whom(adjacency)}.",
         f"Whoever reads all answers, and knows everything else, can raise a belief about one person at most "
         f"{', '.join(beliefs[:-1])} or {beliefs[-1]}{odds}.",
         f"An attack that accuses one innocent in a hundred finds at most {power} of the people who are "

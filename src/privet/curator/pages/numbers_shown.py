@@ -6,25 +6,25 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from privet.reporting.numbers import small
 
-__all__ = ["left", "moment", "plain_number", "small", "spent", "to_error"]
+__all__ = ["moment", "plain_number", "show_left", "show_spent", "small", "to_error"]
 
 
 _UNBOUNDED = 1e300  # the worker writes the largest number for an infinite error
 
 
-def spent(epsilon: float) -> str:
+def show_spent(epsilon: float) -> str:
     """A cost, rounded up to three digits.
 
-    >>> spent(0.10004), spent(2.0), spent(math.inf)
+    >>> show_spent(0.10004), show_spent(2.0), show_spent(math.inf)
     ('0.101', '2', '∞')
     """
     return _round(epsilon, ROUND_CEILING)
 
 
-def left(epsilon: float) -> str:
+def show_left(epsilon: float) -> str:
     """What is left, rounded down to three digits.
 
-    >>> left(0.10004), left(0.0)
+    >>> show_left(0.10004), show_left(0.0)
     ('0.1', '0')
     """
     return _round(epsilon, ROUND_FLOOR)

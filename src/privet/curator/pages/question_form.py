@@ -182,7 +182,7 @@ def read_form(sent: Mapping[str, str]) -> QuestionForm:
 def _condition(part: FormCondition, metadata: Mapping[str, Any]) -> dict[str, Any]:
     types = {column["name"]: column["type"] for column in metadata.get("columns", ())}
     kind = types.get(part.column, "text")
-    values = [_typed(word.strip(), kind, part.column) for word in part.value.split(",")]
+    values = [_to_type(word.strip(), kind, part.column) for word in part.value.split(",")]
     match part.comparison:
         case "not":
             return {"not": {"column": part.column, "in": values}}
@@ -191,7 +191,7 @@ def _condition(part: FormCondition, metadata: Mapping[str, Any]) -> dict[str, An
     return {"column": part.column, "in": values}
 
 
-def _typed(word: str, kind: str, column: str) -> str | float | int | bool:
+def _to_type(word: str, kind: str, column: str) -> str | float | int | bool:
     if kind == "truth" and word.lower() in ("true", "false", "yes", "no"):
         return word.lower() in ("true", "yes")
     if kind == "whole":

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from privet import __version__
 from privet.curator.gateway.refusals_http import NOT_FOUND, HttpRefusal
 from privet.curator.pages.charts import draw_bars, draw_spending, draw_use
-from privet.curator.pages.numbers_shown import left, moment, plain_number, small, spent
+from privet.curator.pages.numbers_shown import moment, plain_number, show_left, show_spent, small
 from privet.curator.pages.question_words import describe_question
 from privet.curator.principals import Principal
 
@@ -52,7 +52,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        spent=spent, left=left, small=small, moment=moment, number=plain_number, words=describe_question
+        spent=show_spent,
+        left=show_left,
+        small=small,
+        moment=moment,
+        number=plain_number,
+        words=describe_question,
     )
     environment.globals.update(
         draw_bars=draw_bars,
