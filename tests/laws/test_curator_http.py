@@ -136,6 +136,8 @@ def comparable(response):
                         None  # keys that were found are noisy answers themselves
                     )
         return response.status_code, shape(body)
+    if body.get("format") == "privet-curator-evidence":  # with random numbers of ledgers in it
+        body |= {"lineage": None, "head": None, "ledger": sorted(body["ledger"])}
     return response.status_code, body
 
 

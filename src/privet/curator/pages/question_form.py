@@ -5,7 +5,7 @@ planner refuses in one sentence, which is shown above the form.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from privet.errors import InvalidArgument
@@ -137,8 +137,6 @@ class QuestionForm:
         return plain
 
     def _with(self, statistics: tuple[FormStatistic, ...]) -> "QuestionForm":
-        from dataclasses import replace
-
         return replace(self, statistics=statistics)
 
 

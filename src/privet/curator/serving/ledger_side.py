@@ -9,6 +9,7 @@ from privet.curator.accounts import AccountDirectory
 from privet.curator.gateway.parts import StewardActions
 from privet.curator.principals import Principal
 from privet.curator.storage import Database, HeadExport, Stewardship
+from privet.curator.storage.verification import verify_database
 from privet.errors import InvalidArgument
 from privet.releasing import Budget
 
@@ -43,8 +44,6 @@ class LedgerActions(StewardActions):
         set_analyst_cap(stewardship, dataset, analyst, Budget(epsilon=epsilon, delta=delta), reason=reason)
 
     def verify(self, who: Principal) -> Mapping[str, Any]:
-        from privet.curator.storage.verification import verify_database
-
         found = verify_database(self._database, self._heads)
         return {
             "chain_ok": found.is_sound,
