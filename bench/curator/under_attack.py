@@ -252,15 +252,17 @@ def draw(rows: list[dict[str, float | str | bool]], path: Path, people: int) -> 
         zip(ATTACKS.items(), (ORANGE, BLUE, INK), "os^", strict=True)
     ):
         mine = [row for row in rows if row["attack"] == name]
-        x = [places[row["cap"]] + (shift - 1) * 0.08 for row in mine]
-        axes.plot(x, [100 * row["recovered"] for row in mine], mark, color=color, markersize=7, label=name)
+        x = [places[row["cap"]] + (shift - 1) * 0.13 for row in mine]
+        share = np.array([row["recovered"] for row in mine])
+        luck = 196 * np.sqrt(share * (1 - share) / people)
+        axes.errorbar(x, 100 * share, luck, fmt=mark, color=color, markersize=6, elinewidth=1, label=name)
     axes.axhline(50, color=GREY, linestyle=":", label="blind guess")
     axes.axvline(len(caps) - 1.5, color=GREY, linewidth=0.8)
     axes.set_xticks(range(len(caps)), [*(f"{cap:g}" for cap in caps[:-1]), "switched off"])
     axes.set(
         xlabel="the dataset's cap, ε",
         ylabel="secret bits recovered, %",
-        ylim=(35, 104),
+        ylim=(33, 104),
         xlim=(-0.5, len(caps) - 0.5),
     )
     axes.set_title(f"A curator under attack: the bits of {people} people")
