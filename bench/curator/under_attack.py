@@ -7,21 +7,24 @@ A hundred people have a secret bit, a fair coin. An analyst who may ask counts, 
   for each person;
 - *Dinur and Nissim*: how many are set in each of many random halves of the people.
 
-Each attack has a curator of its own, a database, a planner and a worker, and asks through the same protocol as everybody.
+Each attack has a curator of its own, with its database, gateway and worker, and asks over HTTP through ``privet.curator.Client``
+(with ``--in-process``, through the same protocol without the network, which is quicker).
 Its analyst divides the cap equally among all the questions: one more is refused. The ceiling is that of what was spent: a
 bit is a fair coin, so a hit is a test of whether that person is in the data, with a false-positive rate of one half. The
 curve in the picture is the ceiling of the cap itself, which holds for every analyst, however they ask.
 
-    python bench/curator/under_attack.py [--people N] [--json FILE] [--picture FILE]
+    python bench/curator/under_attack.py [--people N] [--in-process] [--json FILE] [--picture FILE]
 """
 
 import argparse
 import json
 import secrets
+import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +33,15 @@ import polars as pl
 
 import privet
 from privet.attacks.reconstruction import Averaging, Differencing, LeastSquares, SecretNumber, SubsetSums
-from privet.curator.principals import Principal
+from privet.curator import Client
+from privet.curator.accounts import ProgramKeys, open_accounts
+from privet.curator.principals import Role
 from privet.curator.questions.planner import MetadataPlanner
 from privet.curator.questions.steward_file import format_dataset
-from privet.curator.service import AnswerStatus
-from privet.curator.storage import DatabaseCurator, HeadFile, Stewardship
+from privet.curator.serving.installation import read_installation
+from privet.curator.serving.ledger_side import LedgerDirectory
+from privet.curator.serving.supervisor import run_curator
+from privet.curator.storage import DatabaseCurator, HeadFile, Stewardship, open_database
 from privet.curator.worker.answering import TableWorker
 from privet.curator.worker.data_sources import DataSources
 from privet.errors import BudgetExceeded
@@ -50,13 +57,10 @@ BIT = SecretNumber(values=(0, 1))
 
 @dataclass
 class Curator:
-    """A live curator of tables of bits, with one analyst."""
+    """A live curator of tables of bits, with one analyst; ``ask`` answers a question about a dataset."""
 
-    service: DatabaseCurator
-    planner: MetadataPlanner
-    analyst: Principal
+    ask: Callable[[str, dict[str, object]], float]
     epsilon: float
-    asked: int = 0
 
     def count(self, where: dict[str, object] | None = None, *, table: int = 0) -> float:
         """How many bits are set among the people that pass."""
@@ -67,13 +71,7 @@ class Curator:
             "where": bit if where is None else {"all": [bit, where]},
             "epsilon": self.epsilon,
         }
-        self.asked += 1
-        record = self.service.ask(
-            self.analyst, f"bits{table}", question, idempotency_key=secrets.token_hex(8)
-        )
-        assert record.status is AnswerStatus.ANSWERED
-        assert record.answer is not None
-        return float(record.answer["answers"][0]["value"])
+        return self.ask(f"bits{table}", question)
 
     def is_exhausted(self) -> bool:
         """Whether one question more is refused."""
@@ -84,19 +82,24 @@ class Curator:
         return False
 
 
-def open_curator(folder: Path, tables: list[np.ndarray], *, cap: float, epsilon: float) -> Curator:
-    """A curator with a cap for each table, in a new folder."""
-    folder.mkdir()
-    text = "version = 1\n"
+def write_folder(folder: Path, tables: list[np.ndarray], *, cap: float) -> Path:
+    """The tables, and a steward's file with a cap for each."""
+    for part in (folder, folder / "data", folder / "ledger"):
+        part.mkdir()
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    text = f"version = 1\n[curator.gateway]\nport = {port}\nquestions_per_minute = 1000000\n"
+    text += '[curator.database]\naddress = "sqlite:///ledger/curator.db"\nhead = "ledger/heads"\n'
     for number, bits in enumerate(tables):
         codes = np.arange(len(bits))
         pl.DataFrame({"person": codes, "code": codes, "bit": bits}).write_parquet(
-            folder / f"bits{number}.parquet"
+            folder / "data" / f"bits{number}.parquet"
         )
         text += format_dataset(
             f"bits{number}",
             {
-                "path": f"bits{number}.parquet",
+                "path": f"data/bits{number}.parquet",
                 "unit": "person",
                 "rows": 1,
                 "groups": 1,
@@ -107,10 +110,45 @@ def open_curator(folder: Path, tables: list[np.ndarray], *, cap: float, epsilon:
             },
         )
     (folder / "steward.toml").write_text(text)
-    planner = MetadataPlanner.of_file(folder / "steward.toml")
+    return folder / "steward.toml"
+
+
+@contextmanager
+def open_over_http(
+    folder: Path, tables: list[np.ndarray], *, cap: float, epsilon: float
+) -> Iterator[Curator]:
+    """Gateway and worker in processes of their own, asked by the client."""
+    installation = read_installation(write_folder(folder, tables, cap=cap))
+    with run_curator(installation) as running:
+        database = open_database(installation.database_address)
+        try:
+            steward = Stewardship(database, installation.make_heads(), by="bench")
+            account = steward.add_account("eve", Role.ANALYST)
+            engine = open_accounts(installation.accounts_address)
+            key = ProgramKeys(engine, LedgerDirectory(steward)).issue(account.account, label="bench")
+            engine.dispose()
+            for number in range(len(tables)):
+                steward.grant("eve", f"bits{number}")
+        finally:
+            database.close()
+        with Client(running.address, key=key) as client:
+            yield Curator(
+                lambda name, question: float(client.ask(question, dataset=name)["count"].value), epsilon
+            )
+
+
+@contextmanager
+def open_in_process(
+    folder: Path, tables: list[np.ndarray], *, cap: float, epsilon: float
+) -> Iterator[Curator]:
+    """The protocol over its database, without gateway and network."""
+    planner = MetadataPlanner.of_file(write_folder(folder, tables, cap=cap))
     worker = TableWorker(planner.stewardship, DataSources(secrets.token_bytes(32)))
     service = DatabaseCurator.open(
-        f"sqlite:///{folder}/curator.db", planner=planner, worker=worker, heads=HeadFile(folder / "head")
+        f"sqlite:///{folder}/ledger/curator.db",
+        planner=planner,
+        worker=worker,
+        heads=HeadFile(folder / "heads"),
     )
     steward = Stewardship(service.database, service.heads)
     analyst = steward.add_analyst("eve")
@@ -123,7 +161,16 @@ def open_curator(folder: Path, tables: list[np.ndarray], *, cap: float, epsilon:
             cap=Budget(epsilon=cap),
         )
         steward.grant("eve", name)
-    return Curator(service, planner, analyst, epsilon)
+
+    def ask(name: str, question: dict[str, object]) -> float:
+        record = service.ask(analyst, name, question, idempotency_key=secrets.token_hex(8))
+        assert record.answer is not None
+        return float(record.answer["answers"][0]["value"])
+
+    try:
+        yield Curator(ask, epsilon)
+    finally:
+        service.close()
 
 
 def average(curator: Curator, tables: list[np.ndarray]) -> Recoveries:
@@ -159,6 +206,7 @@ def reconstruct(curator: Curator, tables: list[np.ndarray]) -> Recoveries:
     return LeastSquares().run(SubsetSums(queries, np.array(answers), noise=noise), bits, candidates=2)
 
 
+Opened = Callable[..., AbstractContextManager[Curator]]
 Attack = Callable[[Curator, list[np.ndarray]], Recoveries]
 ATTACKS: dict[str, tuple[Attack, Callable[[int], int]]] = {  # with the number of questions about a table
     "averaging": (average, lambda people: WORDINGS * people),
@@ -172,6 +220,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Three attacks on a live curator")
     parser.add_argument("--people", type=int, default=100)
     parser.add_argument("--caps", type=float, nargs="+", default=CAPS)
+    parser.add_argument("--in-process", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args(words)
@@ -181,7 +230,8 @@ def main(words: list[str]) -> int:
     for cap in (*options.caps, OFF):
         for name, (attack, count) in ATTACKS.items():
             given = tables if attack is take_differences else tables[:1]
-            rows.append(run(name, attack, given, cap=cap, questions=count(options.people)))
+            opened = open_in_process if options.in_process else open_over_http
+            rows.append(run(name, attack, opened, given, cap=cap, questions=count(options.people)))
             print(describe(rows[-1]), flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
@@ -191,24 +241,22 @@ def main(words: list[str]) -> int:
 
 
 def run(
-    name: str, attack: Attack, tables: list[np.ndarray], *, cap: float, questions: int
+    name: str, attack: Attack, opened: Opened, tables: list[np.ndarray], *, cap: float, questions: int
 ) -> dict[str, float | str | bool]:
     """One attack on a curator of its own."""
     epsilon = OFF_QUESTION if cap == OFF else cap / questions * (1 - 1e-9)
-    with tempfile.TemporaryDirectory() as folder:
-        curator = open_curator(Path(folder) / "c", tables, cap=cap, epsilon=epsilon)
-        try:
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "c"
+        with opened(folder, tables, cap=cap, epsilon=epsilon) as curator:
             began = time.monotonic()
             found = attack(curator, tables)
             seconds = time.monotonic() - began
-            planned = curator.planner.plan(
-                "bits0", {"version": 1, "statistics": [{"kind": "count"}], "epsilon": epsilon}
-            )
-            spent = Compose(tuple(entry.event for _ in range(questions) for entry in planned.entries))
-            ceiling = privet.account(spent, adjacency=planned.adjacency).tpr(fpr=0.5)
             exhausted = curator.is_exhausted()
-        finally:
-            curator.service.close()
+        planned = MetadataPlanner.of_file(folder / "steward.toml").plan(
+            "bits0", {"version": 1, "statistics": [{"kind": "count"}], "epsilon": epsilon}
+        )
+        spent = Compose(tuple(entry.event for _ in range(questions) for entry in planned.entries))
+        ceiling = privet.account(spent, adjacency=planned.adjacency).tpr(fpr=0.5)
     recovered = float(np.mean(found.hits))
     return {
         "attack": name,
@@ -252,15 +300,17 @@ def draw(rows: list[dict[str, float | str | bool]], path: Path, people: int) -> 
         zip(ATTACKS.items(), (ORANGE, BLUE, INK), "os^", strict=True)
     ):
         mine = [row for row in rows if row["attack"] == name]
-        x = [places[row["cap"]] + (shift - 1) * 0.08 for row in mine]
-        axes.plot(x, [100 * row["recovered"] for row in mine], mark, color=color, markersize=7, label=name)
+        x = [places[row["cap"]] + (shift - 1) * 0.13 for row in mine]
+        share = np.array([row["recovered"] for row in mine])
+        luck = 196 * np.sqrt(share * (1 - share) / people)
+        axes.errorbar(x, 100 * share, luck, fmt=mark, color=color, markersize=6, elinewidth=1, label=name)
     axes.axhline(50, color=GREY, linestyle=":", label="blind guess")
     axes.axvline(len(caps) - 1.5, color=GREY, linewidth=0.8)
     axes.set_xticks(range(len(caps)), [*(f"{cap:g}" for cap in caps[:-1]), "switched off"])
     axes.set(
         xlabel="the dataset's cap, ε",
         ylabel="secret bits recovered, %",
-        ylim=(35, 104),
+        ylim=(33, 104),
         xlim=(-0.5, len(caps) - 0.5),
     )
     axes.set_title(f"A curator under attack: the bits of {people} people")
