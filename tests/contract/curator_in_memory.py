@@ -291,7 +291,7 @@ class Gateway:
             keys=ProgramKeys(engine, directory),
             sessions=LoginSessions(engine, directory),
             requests=BudgetRequests(engine),
-            settings=GatewaySettings(**settings),
+            settings=GatewaySettings(**{"requests_per_minute": 10**6} | settings),
             openid=None if openid is None else OpenIdLogin(engine, openid),
         )
         self.application = make_application(self.parts)

@@ -290,6 +290,12 @@ def test_too_many_questions_and_too_many_wrong_keys(tmp_path):
     gateway.engine.dispose()
 
 
+def test_one_address_does_not_come_too_often(tmp_path):
+    gateway = Gateway(tmp_path, requests_per_minute=3)
+    assert [gateway.http.get("/login").status_code for _ in range(5)] == [200] * 3 + [429] * 2
+    gateway.engine.dispose()
+
+
 def test_headers_of_every_answer(shared):
     for response in (
         shared.http.get("/login"),

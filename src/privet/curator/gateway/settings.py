@@ -35,6 +35,7 @@ class GatewaySettings:
     longest_seconds: float = 120.0
     questions_per_minute: int = 120
     logins_per_minute: int = 10
+    requests_per_minute: int = 600  # from one address, before anybody is asked who they are
     openid: OpenIdSettings | None = None
 
     def __post_init__(self) -> None:
@@ -52,7 +53,10 @@ class GatewaySettings:
                 "'hosts' must name the addresses under which browsers reach the curator, got none. Write "
                 'hosts = ["curator.example.org"].'
             )
-        for name in ("largest_body", "longest_seconds", "questions_per_minute", "logins_per_minute"):
+        for name in (
+            *("largest_body", "longest_seconds", "questions_per_minute", "logins_per_minute"),
+            "requests_per_minute",
+        ):
             if not getattr(self, name) > 0:
                 raise InvalidArgument(f"{name!r} must be above 0, got {getattr(self, name)}. Leave it out.")
 

@@ -40,7 +40,6 @@ _HEADERS = {
 }
 _TOO_LATE = RefusalAnswer(408, "too_slow", "The request came too slowly. Send it again.")
 _UPLOAD_SECONDS = 10.0
-_PER_CLIENT = 600  # requests in a minute from one address, before anybody is asked who they are
 
 
 @final
@@ -54,7 +53,7 @@ class Transport:
     def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
         self._app, self._settings = app, settings
         self._hosts = settings.known_hosts
-        self._clients = RateLimit(_PER_CLIENT)
+        self._clients = RateLimit(settings.requests_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
