@@ -23,6 +23,7 @@ _EXTRAS = {
     "sklearn": "learn",
     "tenseal": "encrypted",
     "torch": "torch",
+    "httpx": "curator",
 }
 
 

@@ -53,6 +53,11 @@ FORMS = [
     "verify {}report.json --members {}scores.csv --nonmembers {}scores.csv",
     "verify {}report.json --ledger {}ledger.json",
     "demo --out {}new.html",
+    "curator verify {}steward.toml",
+    "curator export {}steward.toml visits --registry",
+    "curator grant {}steward.toml ann visits --epsilon 1 --delta 1e-7",
+    "curator add-analyst {}steward.toml ann --group a --key",
+    "curator add-dataset {}steward.toml visits --path x.csv --unit who --rows 1 --groups 1 --column a:whole:0:9 --epsilon 1 --delta 0",
 ]
 
 
@@ -83,6 +88,7 @@ def _files(folder: Path) -> list[str]:
         "wrong.py": b"model = members = nonmembers = 3",
         "recursive.py": b"def f(): f()\nf()",
         "model.toml": b"[model",
+        "steward.toml": b"version = 1\n[datasets]\n",
         "table.parquet": b"PAR1",
         "array.npy": b"\x93NUMPY\x01\x00v\x00{'descr': '|O'",
         "model.pt": b"PK\x03\x04",

@@ -24,10 +24,18 @@ from privet.cli import main  # noqa: E402
 from privet.errors import InvalidArgument  # noqa: E402
 from privet.randomness import SeededNoise  # noqa: E402
 from privet.releasing import (  # noqa: E402
+    Above,
+    AllHold,
+    AnyHold,
+    AtLeast,
+    Below,
     Budget,
     Contribution,
     Count,
     Histogram,
+    IsIn,
+    IsMissing,
+    Negated,
     PostgresTable,
     ReleaseFailed,
     ReleasePlan,
@@ -175,6 +183,21 @@ def check_requests(frame, engine, asked):
                 assert found.sums[aggregate].tolist() == total.tolist(), (request, aggregate)
 
 
+def filtered(asked):
+    """The same requests about the rows that pass: by a key, by numbers, by what is missing, and by none."""
+    for place, request in enumerate(asked):
+        yield replace(
+            request,
+            where=(
+                IsIn("key", ("a", "B", "é", "nowhere")),
+                AnyHold((AtLeast("x", 0.5), Negated(IsIn("key", ("b", "ä"))))),
+                AllHold((Below("x", 1.0), Negated(IsMissing("key")))),
+                IsMissing("x"),
+                Above("x", 2.0**62),
+            )[place % 5],
+        )
+
+
 def many_groups(draw, rows=600):
     """A table in which units are in more groups than count, and whose hash has ties."""
     return pl.DataFrame(
@@ -221,6 +244,14 @@ def test_numbers_too_small_or_too_large_for_postgres_are_no_error(on_postgres):
     """PostgreSQL refuses a product that rounds to 0, and one that is infinite. No value may lead there."""
     frame = many_groups(random.Random(14))
     check_requests(frame, on_postgres(frame), [*requests(BOUNDS, "unit"), *requests(BOUNDS, None)])
+
+
+@pytest.mark.parametrize("x", [pl.Float64, pl.String])
+def test_postgres_counts_the_rows_that_pass(on_postgres, x):
+    """As numbers that the database adds up, and as text that only this library can read."""
+    frame = many_groups(random.Random(18), 300).with_columns(pl.col("x").cast(x))
+    asked = [*requests(BOUNDS[:2], "unit"), *requests(BOUNDS[:2], None)]
+    check_requests(frame, on_postgres(frame), filtered([*asked, *asked[::-1]]))
 
 
 def test_an_empty_table_has_sums_of_zero(on_postgres):
@@ -502,3 +533,10 @@ def test_the_command_line_reads_a_table_of_postgres(address, database, tmp_path,
     kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
     assert "visits" in said + kept
     assert "hush" not in said + kept
+
+
+@pytest.mark.slow
+def test_spark_counts_the_rows_that_pass(spark):
+    frame = many_groups(random.Random(19), 300)
+    asked = [*requests(BOUNDS[:2], "unit"), *requests(BOUNDS[:2], None)]
+    check_requests(frame, on_spark(spark)(frame), filtered(asked))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, final
 from privet import __version__
 from privet.cli.exit_codes import EXIT_CODES
 from privet.cli.options_accounting import add_account_options, add_calibrate_options, add_explain_options
+from privet.cli.options_curator import add_curator_options
 from privet.cli.options_federated import add_federated_options
 from privet.cli.options_models import (
     add_audit_options,
@@ -63,6 +64,11 @@ _COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None]], ...
     ("verify", "whether a model, data and a ledger are those that a report is about", add_verify_options),
     ("compare", "defences by attacks that know them, or the models of several reports", add_compare_options),
     ("demo", "plain and private models, attacked and bounded (a minute or two)", add_demo_options),
+    (
+        "curator",
+        "answer questions of analysts within a durable budget: over HTTP, with pages",
+        add_curator_options,
+    ),
     ("text", "language models of invented letters, attacked and bounded (three minutes)", add_text_options),
     (
         "federated",
@@ -92,6 +98,7 @@ examples:
   privet demo
   privet text demo
   privet federated demo
+  privet curator demo
 """
 
 

@@ -24,9 +24,11 @@ Plain = Mapping[str, Any]  # as JSON can hold it
 class PlannedQuestion:
     """A question that can be asked: its canonical form, what it costs, and how accurate it will be.
 
-    Two questions with one ``key`` have one answer: it is the hash of ``canonical``, of the dataset's lineage
-    and of nothing else. ``entries`` are charged before a row is read. ``answers`` has one object for each
-    statistic: label, error at 95 %, ε and δ.
+    Two questions with one ``key`` have one answer, as long as the lineage of the data is the same: it is the
+    hash of ``canonical``, which names the dataset, and of nothing else. ``entries`` are charged before a row
+    is read. ``answers`` has one object for each statistic: label, error at 95 %, ε and δ. ``labels`` is how
+    the analyst calls these statistics, in the same order; the stored answer has the labels of ``answers``, so
+    that other names are the same question.
     """
 
     key: str
@@ -37,6 +39,7 @@ class PlannedQuestion:
     delta: float
     answers: tuple[Plain, ...]
     caveats: frozenset[Caveat] = frozenset()
+    labels: tuple[str, ...] = ()
 
 
 class QuestionPlanner(ABC):

@@ -1,7 +1,7 @@
 """What a curator does, for whoever calls it: the JSON interface, the pages, the command line.
 
 Everything that can be refused with a detail is refused from metadata alone, before anything is spent. After a
-charge there is one error, ``FAILED_AND_CHARGED``, the same whatever the cause.
+charge nothing is raised any more: the record says ``FAILED``, the same whatever the cause, and is charged.
 """
 
 from abc import ABC, abstractmethod
@@ -107,6 +107,8 @@ class AnswerRecord:
     stored: bool  # given again, at no cost
     chain_position: int
     caveats: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # the analyst's names of the statistics, in the order of the answers
+    filter_name: str = ""  # of the cap of the dataset: valid for questions chosen in view of earlier answers
 
 
 class CuratorService(ABC):
@@ -122,7 +124,11 @@ class CuratorService(ABC):
 
     @abstractmethod
     def ask(self, who: Principal, dataset: str, question: Plain, *, idempotency_key: str) -> AnswerRecord:
-        """Charge and answer. The same key gives the same record, and is charged once."""
+        """Charge and answer. The same key gives the same record, and is charged once.
+
+        Refused before anything is spent, with ``InvalidArgument``, ``BudgetExceeded``, ``CuratorReadOnly`` or
+        ``CuratorUnavailable``.
+        """
 
     @abstractmethod
     def record(self, who: Principal, record_id: str) -> AnswerRecord:
@@ -132,7 +138,9 @@ class CuratorService(ABC):
     def history(
         self, who: Principal, *, dataset: str | None = None, limit: int = 50, before: str | None = None
     ) -> tuple[AnswerRecord, ...]:
-        """Records, newest first: an analyst's own, or everybody's for stewards and auditors."""
+        """Records, newest first: an analyst's own, or everybody's for stewards and auditors; ``before`` a
+        record.
+        """
 
     @abstractmethod
     def budgets(self, who: Principal, dataset: str) -> tuple[BudgetState, ...]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from privet.adjacency import AddRemove, Adjacency
-from privet.arguments import format_value
+from privet.arguments import format_value, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument, NotProved
-from privet.events import Repeat
+from privet.events import Event, Repeat
 from privet.learning.inputs import (
     choose_noise_source,
     read_adjacency,
@@ -23,7 +23,7 @@ from privet.learning.inputs import (
 from privet.learning.losses import ConvexLoss, Floats
 from privet.learning.noisy_sgd import NoisySGD
 from privet.learning.scaling import UnitBall
-from privet.learning.solver import Problem, Solver
+from privet.learning.solver import PreparedFit, Problem, Solver
 from privet.ledger import Ledger
 from privet.randomness import NoiseSource
 
@@ -82,23 +82,14 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         loss, adjacency = self._loss(), self._checked_adjacency()
         source = choose_noise_source(self.noise, self.random_state)
         ball = UnitBall(float(to_scalar(self.norm_bound)), bool(self.fit_intercept))
-        problem = Problem(
-            loss=loss,
-            dimension=features.shape[1] + ball.intercept,
-            population=self._population(features.shape[0], adjacency),
-            regularization=0.0 if self.alpha is None else to_scalar(self.alpha),
-            adjacency=adjacency,
-        )
+        population = self._population(features.shape[0], adjacency)
+        problem = self._problem(loss, features.shape[1] + ball.intercept, population, adjacency)
         problem.check_rows(features.shape[0])
-        solver, epsilon, delta = self._solver(), to_scalar(self.epsilon), to_scalar(self.delta)
-        if self.alpha is None:
-            chosen = solver.choose_regularization(problem, epsilon=epsilon, delta=delta, times=len(columns))
-            problem = replace(problem, regularization=chosen)
-        prepared = solver.prepare(problem, epsilon=epsilon, delta=delta, times=len(columns))
+        prepared = self._prepare(problem, len(columns))
         rows = ball.rows(features)
-        if 10 * problem.population * delta >= 1:
+        if 10 * problem.population * to_scalar(self.delta) >= 1:
             caveats |= {Caveat.DELTA_TOO_LARGE}
-        event = prepared.event if len(columns) == 1 else Repeat(prepared.event, len(columns))
+        event = _repeat(prepared.event, len(columns))
         # Written before anything is released, so that a later failure cannot leave a cost out.
         self.ledger_ = Ledger(adjacency).spend(
             what, event, caveats=caveats | prepared.caveats | source.caveats
@@ -111,6 +102,36 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self.intercept_ = np.array([constant for _, constant in fits])
         self.alpha_ = prepared.regularization
         self.prepared_ = prepared
+
+    def quote(self, features: int, *, fits: int = 1) -> Event:
+        """What a fit of so many features would spend; no row is read. ``population`` must be given.
+
+        ``fits`` is the number of classes where there are more than two, and 1 otherwise.
+        """
+        adjacency = self._checked_adjacency()
+        if self.population is None:
+            raise InvalidArgument(
+                "'population' must be given for a quote, got None. Give a public guess of the table's size."
+            )
+        dimension = whole("features", features) + bool(self.fit_intercept)
+        problem = self._problem(self._loss(), dimension, to_scalar(self.population), adjacency)
+        return _repeat(self._prepare(problem, whole("fits", fits)).event, fits)
+
+    def _problem(self, loss: ConvexLoss, dimension: int, population: int, adjacency: Adjacency) -> Problem:
+        return Problem(
+            loss=loss,
+            dimension=dimension,
+            population=population,
+            regularization=0.0 if self.alpha is None else to_scalar(self.alpha),
+            adjacency=adjacency,
+        )
+
+    def _prepare(self, problem: Problem, times: int) -> PreparedFit:
+        solver, epsilon, delta = self._solver(), to_scalar(self.epsilon), to_scalar(self.delta)
+        if self.alpha is None:
+            chosen = solver.choose_regularization(problem, epsilon=epsilon, delta=delta, times=times)
+            problem = replace(problem, regularization=chosen)
+        return solver.prepare(problem, epsilon=epsilon, delta=delta, times=times)
 
     def _scores(self, X: Any) -> Floats:  # noqa: N803, ANN401
         check_is_fitted(self)
@@ -143,3 +164,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
                 "secret, and the mean of the losses divides by it. Give a public guess of the table's size."
             )
         return rows
+
+
+def _repeat(event: Event, times: int) -> Event:
+    return event if times == 1 else Repeat(event, times)

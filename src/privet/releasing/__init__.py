@@ -27,6 +27,18 @@ from privet.releasing.engines.engine import TableEngine
 from privet.releasing.failure import ReleaseFailed
 from privet.releasing.plan import ReleasePlan
 from privet.releasing.questions import Question, question_key
+from privet.releasing.row_filters import (
+    Above,
+    AllHold,
+    AnyHold,
+    AtLeast,
+    AtMost,
+    Below,
+    IsIn,
+    IsMissing,
+    Negated,
+    RowCondition,
+)
 from privet.releasing.statistics import (
     Count,
     Covariance,
@@ -44,7 +56,13 @@ from privet.releasing.store import MemoryStore, Store
 from privet.releasing.tables.postgres_table import PostgresTable
 
 __all__ = [
+    "Above",
+    "AllHold",
     "Answer",
+    "AnyHold",
+    "AtLeast",
+    "AtMost",
+    "Below",
     "Budget",
     "Contribution",
     "Count",
@@ -53,9 +71,12 @@ __all__ = [
     "FilterState",
     "GroupBy",
     "Histogram",
+    "IsIn",
+    "IsMissing",
     "Marginal",
     "Mean",
     "MemoryStore",
+    "Negated",
     "PostgresTable",
     "PrivacyCost",
     "Quantile",
@@ -64,6 +85,7 @@ __all__ = [
     "ReleaseFailed",
     "ReleasePlan",
     "Released",
+    "RowCondition",
     "Statistic",
     "Store",
     "Sum",

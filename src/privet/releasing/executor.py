@@ -136,7 +136,9 @@ class Executor:
     ) -> Totals:
         question = statistic.compiled.question
         return self._engine.totals(
-            AggregateRequest(question.unit, grouping, aggregates, question.contribution, self._salt)
+            AggregateRequest(
+                question.unit, grouping, aggregates, question.contribution, self._salt, question.where
+            )
         )
 
     def _add_noise(self, noisy: NoisyQuery, totals: Totals) -> tuple[NDArray[np.float64], ...]:
@@ -206,7 +208,14 @@ class Executor:
     ) -> NDArray[np.int64]:
         question = statistic.compiled.question
         return self._engine.cells(
-            CellCountRequest(question.unit, grouping, chooser.choice.cells, question.contribution, self._salt)
+            CellCountRequest(
+                question.unit,
+                grouping,
+                chooser.choice.cells,
+                question.contribution,
+                self._salt,
+                question.where,
+            )
         )
 
 

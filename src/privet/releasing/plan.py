@@ -21,6 +21,7 @@ from privet.releasing.engines.engine import TableEngine
 from privet.releasing.executor import Executor, quote_statistic
 from privet.releasing.failure import ReleaseFailed, contain_errors
 from privet.releasing.questions import Question, question_key
+from privet.releasing.row_filters import RowCondition
 from privet.releasing.statistics import Statistic
 from privet.releasing.store import MemoryStore, Store
 from privet.releasing.tables.schema import check_columns
@@ -39,7 +40,8 @@ class ReleasePlan:
 
     ``unit`` names the column that says whose row it is; None makes every row a unit of its own. ``split``
     gives a weight to each statistic; without it all get the same share. The adjacency is add-remove of one
-    user, or of one record where there is no unit column, unless another is given.
+    user, or of one record where there is no unit column, unless another is given. Only rows that pass
+    ``where`` count (``row_filters``); it changes neither cost nor noise.
 
     *Guarantee*: all answers together are within ``budget`` under the adjacency, for an adversary who sees all
     of them. *Leaks*: how long the release took, unless ``run`` is given ``answer_after``; and whether an
@@ -62,6 +64,7 @@ class ReleasePlan:
     contribution: Contribution = Contribution()  # noqa: RUF009 - frozen
     adjacency: Adjacency | None = None
     confidence: float = 0.95
+    where: RowCondition | None = None
 
     def __post_init__(self) -> None:
         _check_statistics(self.statistics)
@@ -73,6 +76,8 @@ class ReleasePlan:
         if self.split is not None:
             _check_split(self.split, len(self.statistics))
         open_fraction("confidence", self.confidence)
+        if self.where is not None:
+            _check_kind("where", self.where, RowCondition)
 
     @property
     def relation(self) -> Adjacency:
@@ -85,7 +90,7 @@ class ReleasePlan:
     def questions(self) -> tuple[Question, ...]:
         """Each statistic with everything public that its answer depends on."""
         return tuple(
-            Question(label, statistic, self.unit, self.contribution, self.relation)
+            Question(label, statistic, self.unit, self.contribution, self.relation, self.where)
             for label, statistic in self.statistics
         )
 

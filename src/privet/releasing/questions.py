@@ -6,6 +6,7 @@ from typing import final
 
 from privet.adjacency import Adjacency
 from privet.releasing.contribution import Contribution
+from privet.releasing.row_filters import RowCondition
 from privet.releasing.statistics import Statistic
 
 __all__ = ["Question", "question_key"]
@@ -21,6 +22,7 @@ class Question:
     unit: str | None
     contribution: Contribution
     adjacency: Adjacency
+    where: RowCondition | None = None
 
 
 def question_key(question: Question, data_name: str) -> str:
@@ -40,4 +42,6 @@ def question_key(question: Question, data_name: str) -> str:
         "adjacency": question.adjacency.relation,
         "privacy_unit": str(question.adjacency.unit),
     }
+    if question.where is not None:
+        plain["where"] = question.where.to_plain()
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privet.releasing.contribution import Contribution
 from privet.releasing.keys import Category
+from privet.releasing.row_filters import RowCondition
 
 __all__ = [
     "MOST_ROWS",
@@ -214,13 +215,17 @@ class Cells:
 @final
 @dataclass(frozen=True)
 class AggregateRequest:
-    """A request: sums of aggregates in each group, over bounded units. ``salt`` keys the choice of groups."""
+    """A request: sums of aggregates in each group, over bounded units. ``salt`` keys the choice of groups.
+
+    Only rows that pass ``where`` count, as if the table had no others.
+    """
 
     unit: str | None
     grouping: Grouping
     aggregates: tuple[Aggregate, ...]
     contribution: Contribution
     salt: int
+    where: RowCondition | None = None
 
 
 @final
@@ -229,6 +234,7 @@ class CellCountRequest:
     """A request: weighted numbers of rows in each cell of each group.
 
     A row weighs ⌊WEIGHT · min(n, rows) / n⌋, where n is its unit's number of rows with a value in the group.
+    Only rows that pass ``where`` count.
     """
 
     unit: str | None
@@ -236,6 +242,7 @@ class CellCountRequest:
     cells: Cells
     contribution: Contribution
     salt: int
+    where: RowCondition | None = None
 
 
 @final

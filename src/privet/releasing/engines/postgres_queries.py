@@ -62,7 +62,9 @@ def line_query(
     else:
         summed = list_row_aggregates(request.aggregates)
         values = [row_value_sql(aggregate, numbers) for aggregate in summed]
-    return _query(request, keys, tuple(zip(value_names(request), values, strict=True)), table, columns)
+    filtered = () if request.where is None else request.where.columns()
+    grouped = list(dict.fromkeys([*keys, *(columns[name] for name in filtered)]))
+    return _query(request, grouped, tuple(zip(value_names(request), values, strict=True)), table, columns)
 
 
 def key_query(

@@ -15,6 +15,7 @@ from privet.releasing.engines.aggregates import (
     list_row_aggregates,
 )
 from privet.releasing.engines.columns import ColumnExpressions, KeyCodec, cell, kind_of, row_value
+from privet.releasing.engines.conditions import row_condition
 from privet.releasing.keys import Category
 from privet.releasing.tables.column_kind import ColumnKind
 from privet.releasing.tables.sources import TableSource, pl
@@ -98,28 +99,45 @@ class RowSource:
         """
         grouping = request.grouping
         codecs = self.key_codecs(grouping)
-        frame = self._select(request.unit, codecs, values, required)
+        frame = self._select(request, codecs, values, required)
         if needs_order(request):
             pair = pl.struct("unit", *key_names(codecs))
             frame = frame.with_columns(pair.hash(seed=request.salt).alias("order"))
         return frame
 
     def _select(
-        self, unit: str | None, codecs: list[KeyCodec], values: list[pl.Expr], required: tuple[str, ...]
+        self,
+        request: AggregateRequest | CellCountRequest,
+        codecs: list[KeyCodec],
+        values: list[pl.Expr],
+        required: tuple[str, ...],
     ) -> pl.LazyFrame:
         expressions = [
             codec.expression.alias(name) for name, codec in zip(key_names(codecs), codecs, strict=True)
         ]
-        if unit is not None:
-            expressions.append(self.columns.unit(unit).alias("unit"))
+        if request.unit is not None:
+            expressions.append(self.columns.unit(request.unit).alias("unit"))
         expressions += values
-        roots = dict.fromkeys(name for expression in expressions for name in expression.meta.root_names())
-        if roots:
-            frame = self._table.scan(roots).select(*expressions)
+        roots = _roots(expressions)
+        passes = None if request.where is None else row_condition(self.columns, request.where)
+        tested = [] if passes is None else _roots([passes])
+        if roots or tested:
+            frame = self._table.scan(dict.fromkeys([*roots, *tested]))
         else:
-            frame = self._table.row_marks().with_columns(*expressions)
-        needed = [*key_names(codecs), *(["unit"] if unit is not None else []), *required]
+            frame = self._table.row_marks()
+        if passes is not None:
+            frame = frame.filter(passes)
+        if roots:
+            frame = frame.select(*expressions)
+        else:  # expressions without a column would make one row of the table
+            frame = frame.select(pl.first().is_null().alias("row")).with_columns(*expressions)
+        needed = [*key_names(codecs), *(["unit"] if request.unit is not None else []), *required]
         return frame.filter(pl.all_horizontal(pl.col(*needed).is_not_null())) if needed else frame
+
+
+def _roots(expressions: list[pl.Expr]) -> list[str]:
+    """The columns that expressions read."""
+    return list(dict.fromkeys(name for one in expressions for name in one.meta.root_names()))
 
 
 def value_columns(request: AggregateRequest | CellCountRequest) -> list[str]:
@@ -136,6 +154,7 @@ def needed_columns(request: AggregateRequest | CellCountRequest) -> list[str]:
     """All columns of the table that a request names: unit, key, numbers."""
     names = [] if request.unit is None else [request.unit]
     names += [key.column for key in request.grouping.columns]
+    names += [] if request.where is None else request.where.columns()
     return list(dict.fromkeys([*names, *value_columns(request)]))
 
 

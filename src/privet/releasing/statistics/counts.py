@@ -22,7 +22,7 @@ from privet.releasing.statistics.option_words import (
     require_parts,
 )
 from privet.releasing.statistics.statistic import NamedStatistic, RequiredColumn, Scalar
-from privet.releasing.statistics.validation import (
+from privet.releasing.validation import (
     MOST_CELLS,
     check_categories,
     check_column,

@@ -29,7 +29,7 @@ from privet.releasing.queries import LinearCombination, NoiseKind, StatisticQuer
 from privet.releasing.sensitivity import UnitBounds
 from privet.releasing.statistics.option_words import read_bounded_column, require_parts
 from privet.releasing.statistics.statistic import RequiredColumn, Scalar
-from privet.releasing.statistics.validation import check_squared_bounds
+from privet.releasing.validation import check_squared_bounds
 
 __all__ = ["Covariance", "CovarianceOfMoments", "CovarianceOfParts"]
 

@@ -13,7 +13,7 @@ from privet.releasing.keys import Category, Key, Number, Values
 from privet.releasing.queries import NoiseKind, StatisticQueries
 from privet.releasing.sensitivity import UnitBounds
 from privet.releasing.statistics.statistic import RequiredColumn, Scalar, Statistic
-from privet.releasing.statistics.validation import check_column, check_distinct, check_keys
+from privet.releasing.validation import check_column, check_distinct, check_keys
 
 __all__ = ["GroupBy"]
 

@@ -10,7 +10,7 @@ from privet.releasing.queries import CellChoice, NoiseKind, StatisticQueries
 from privet.releasing.sensitivity import UnitBounds
 from privet.releasing.statistics.option_words import read_number, require_parts
 from privet.releasing.statistics.statistic import RequiredColumn, Scalar
-from privet.releasing.statistics.validation import check_bounds
+from privet.releasing.validation import check_bounds
 
 __all__ = ["Quantile"]
 

@@ -15,7 +15,7 @@ from privet.releasing.keys import Category, Number, Values
 from privet.releasing.queries import NoiseKind, StatisticQueries
 from privet.releasing.sensitivity import UnitBounds
 from privet.releasing.statistics.option_words import read_bounded_column
-from privet.releasing.statistics.validation import check_bounds
+from privet.releasing.validation import check_bounds
 
 __all__ = ["BoundedScalar", "NamedStatistic", "RequiredColumn", "Scalar", "Statistic"]
 

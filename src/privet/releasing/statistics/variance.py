@@ -23,7 +23,7 @@ from privet.releasing.postprocessing import (
 from privet.releasing.queries import LinearCombination, NoiseKind, StatisticQueries, SumQuery
 from privet.releasing.sensitivity import UnitBounds
 from privet.releasing.statistics.statistic import BoundedScalar
-from privet.releasing.statistics.validation import check_squared_bounds
+from privet.releasing.validation import check_squared_bounds
 
 __all__ = ["Variance", "VarianceOfMoments", "VarianceOfParts"]
 

@@ -1,8 +1,9 @@
 """A table of a PostgreSQL server, by its address and its name. Nothing is opened here."""
 
+import os
 from dataclasses import dataclass, field
 from typing import final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from privet.arguments import format_value
 from privet.errors import InvalidArgument
@@ -71,6 +72,26 @@ class PostgresTable:
         kept = [(key, value) for key, value in asked if key not in ("table", "schema")]
         address = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(kept, quote_via=quote), ""))
         return PostgresTable(address, named[0], schemas[0] if schemas else None)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is reached without a network, by a socket of this machine.
+
+        >>> PostgresTable("postgresql:///clinic?host=/run/postgresql", "visits").is_local
+        True
+        >>> PostgresTable("host=db.example dbname=clinic", "visits").is_local
+        False
+        """
+        hosts = [os.environ.get("PGHOST", ""), os.environ.get("PGHOSTADDR", "")]
+        if PostgresTable.is_url(self.address):
+            parts = urlsplit(self.address)
+            asked = parse_qsl(parts.query)
+            hosts = [unquote(parts.netloc.rpartition("@")[2]) or hosts[0], hosts[1]]
+        else:
+            words = [word.partition("=") for word in self.address.replace("'", " ").split()]
+            asked = [(name, value) for name, _, value in words]
+        hosts += [value for name, value in asked if name in ("host", "hostaddr", "service")]
+        return all(host == "" or host.startswith(("/", "@")) for host in hosts)
 
     @property
     def name(self) -> str:

@@ -15,7 +15,9 @@ def check_columns(questions: tuple[Question, ...], schema: Mapping[str, ColumnKi
     """Refuse columns that the table does not have, and numbers from columns that have none."""
     for question in questions:
         unit = [RequiredColumn(question.unit, numeric=False)] if question.unit is not None else []
-        for required in (*unit, *question.statistic.required_columns()):
+        names = () if question.where is None else question.where.columns()
+        filtered = [RequiredColumn(name, numeric=False) for name in names]
+        for required in (*unit, *question.statistic.required_columns(), *filtered):
             column, numeric = required.name, required.numeric
             if column not in schema:
                 raise InvalidArgument(

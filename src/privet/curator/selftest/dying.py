@@ -1,0 +1,52 @@
+"""SIGKILL, or an error, at one chosen line of the curator's own code: every statement is a place to die."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, final
+
+__all__ = ["InjectedFault", "LineFault"]
+
+_PLACES = ("/privet/curator/storage/", "/privet/durable_files", "/privet/curator/selftest/sockets")
+
+
+@final
+class InjectedFault(Exception):
+    """An error that a line was made to raise."""
+
+
+@final
+class LineFault:
+    """Counts the lines that this thread runs from now on, and dies at one of them, or raises there.
+
+    Without a line it only counts. Other threads go on untouched until the process dies.
+    """
+
+    def __init__(self, line: int | None, *, kill: bool = True) -> None:
+        self.lines = 0
+        self._line = line
+        self._kill = kill
+
+    def __enter__(self) -> "LineFault":
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ANN401
+        del event, argument
+        if not any(place in frame.f_code.co_filename for place in _PLACES):
+            return None
+        return self._count
+
+    def _count(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ANN401
+        del frame, argument
+        if event == "line":
+            self.lines += 1
+            if self.lines == self._line:
+                if self._kill:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise InjectedFault
+        return self._count
