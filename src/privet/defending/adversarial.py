@@ -24,8 +24,8 @@ class AdversarialRegularization(LossDefence):
     """min over classifiers, max over attackers: loss + λ · mean probability of membership of the batch.
 
     The attacker sees the logits and the label, and tells members from a part of the model's own records that
-    is kept apart. Each step trains the attacker ``attacker_steps`` times, on
-    records drawn anew, then the classifier once. In the first epoch the classifier learns alone.
+    is kept apart. Each step trains the attacker ``attacker_steps`` times, on records drawn anew, then the
+    classifier once. In the first epoch the classifier learns alone.
 
     *Reference*: Nasr, Shokri & Houmansadr 2018, equation 6 and algorithm 1; their inference network (figure
     3) with two branches. Deviations: the classifier lowers the attacker's probability, as the authors'
