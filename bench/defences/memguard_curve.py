@@ -84,7 +84,12 @@ def main(runs: int = 2) -> None:
         }
         own, rest = copy.log_confidences(x[shadow]), copy.log_confidences(x[apart])
         attacker = _learn_attack(own, rest, 7 + run)
-        print("train, test", (logs["in"].argmax(axis=1) == y[members]).mean(), (logs["out"].argmax(axis=1) == y[others]).mean(), flush=True)
+        print(
+            "train, test",
+            (logs["in"].argmax(axis=1) == y[members]).mean(),
+            (logs["out"].argmax(axis=1) == y[others]).mean(),
+            flush=True,
+        )
         right = np.concatenate([logs["in"], logs["out"]]).argmax(axis=1) == np.concatenate(
             [y[members], y[others]]
         )

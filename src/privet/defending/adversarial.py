@@ -23,16 +23,16 @@ _STREAM = 61
 class AdversarialRegularization(LossDefence):
     """min over classifiers, max over attackers: loss + λ · mean probability of membership of the batch.
 
-    The attacker sees the logarithms of a confidence vector and the label, and tells members from a part of
-    the model's own records that is kept apart. Each step trains the attacker ``attacker_steps`` times, on
-    records drawn anew, then the classifier once. In the first epoch the classifier learns alone.
+    The attacker sees the logits and the label, and tells members from a part of the model's own records that
+    is kept apart. Each step trains the attacker ``attacker_steps`` times, on records drawn anew, then the
+    classifier once. In the first epoch the classifier learns alone.
 
     *Reference*: Nasr, Shokri & Houmansadr 2018, equation 6 and algorithm 1; their inference network (figure
     3) with two branches. Deviations: the classifier lowers the attacker's probability, as the authors'
-    program does, and not its logarithm, as equation 6 says. The logarithm has no lower bound: at the paper's
-    λ = 3 the classifier forgot its task to look like a non-member. Smaller layers. The attacker's records
-    are a ``share`` of the members (the paper has a separate reference set), who stay members for the
-    evaluation.
+    program does, and not its logarithm, as equation 6 says; the attacker reads logits, as there. The
+    logarithm has no lower bound: at the paper's λ = 3 the classifier forgot its task to look like a
+    non-member. Smaller layers. The attacker's records are a ``share`` of the members (the paper has a
+    separate reference set), who stay members for the evaluation.
     """
 
     weight: float = 3.0
@@ -67,7 +67,7 @@ class AdversarialRegularization(LossDefence):
             )
             drawn = torch.cat([members, others])
             with torch.no_grad():
-                answers = module(run.inputs[drawn]).log_softmax(dim=1)
+                answers = module(run.inputs[drawn])
             coin = torch.cat([torch.ones(count), torch.zeros(count)])
             gain = binary_cross_entropy_with_logits(attacker(answers, run.labels[drawn]), coin)
             optimizer.zero_grad(set_to_none=True)
@@ -81,7 +81,7 @@ class AdversarialRegularization(LossDefence):
             plain: Tensor = cross_entropy(output, batch.labels)
             if batch.epoch == 0:
                 return plain
-            odds = attacker(output.log_softmax(dim=1), batch.labels)
+            odds = attacker(output, batch.labels)
             return plain + self.weight * torch.sigmoid(odds).mean()
 
         return loss
@@ -89,7 +89,7 @@ class AdversarialRegularization(LossDefence):
 
 @final
 class _InferenceNetwork(nn.Module):
-    """The ln odds of membership from the logarithms of a confidence vector and a label."""
+    """The ln odds of membership from the logits and a label."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -98,9 +98,9 @@ class _InferenceNetwork(nn.Module):
         self._labels = nn.Sequential(nn.Linear(classes, 64), nn.ReLU())
         self._joint = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
 
-    def forward(self, log_confidences: Tensor, labels: Tensor) -> Tensor:
-        tags = one_hot(labels, self._classes).to(log_confidences.dtype)
-        both = torch.cat([self._answers(log_confidences), self._labels(tags)], dim=1)
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        tags = one_hot(labels, self._classes).to(logits.dtype)
+        both = torch.cat([self._answers(logits), self._labels(tags)], dim=1)
         odds: Tensor = self._joint(both)[:, 0]
         return odds
 

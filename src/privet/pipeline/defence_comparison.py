@@ -161,7 +161,7 @@ class _ComparisonRun:
 
     @contextmanager
     def _name_failures(self, defence: Defence) -> Iterator[None]:
-        """An error of the user's own code says which defence it came from, and nothing of Privet's insides."""
+        """An error of the user's own code says which defence it came from."""
         try:
             yield
         except (PrivetError, MemoryError):
@@ -287,8 +287,8 @@ def _read_labelled(name: str, value: object) -> Records:
     records = read_records(name, value)
     if records.labels is None:
         raise InvalidArgument(
-            f"'{name}' must have labels, and has inputs alone. Give (inputs, labels): a defence is judged by its "
-            "accuracy, and attacks read the label."
+            f"'{name}' must have labels, and has inputs alone. Give (inputs, labels): a defence is judged by "
+            "its accuracy, and attacks read the label."
         )
     return records
 
