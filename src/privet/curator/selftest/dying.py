@@ -29,8 +29,8 @@ def _can_raise(frame: FrameType) -> bool:
 class LineFault:
     """Counts the lines that this thread runs from now on, and dies at one of them, or raises there.
 
-    An error waits for the next line that is no ``with``: Python reports the end of such a block as a line, and
-    an error there would skip the exit of the block, which no real error does. Without a line it only
+    An error waits for the next line that is no ``with``: Python reports the end of such a block as a line,
+    and an error there would skip the exit of the block, which no real error does. Without a line it only
     counts. Other threads go on untouched until the process dies.
     """
 
