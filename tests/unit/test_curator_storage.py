@@ -145,7 +145,7 @@ class Place:
             DATASET, fingerprint=FINGERPRINT, adjacency=ADJACENCY, cap=Budget(epsilon=1.0, delta=1e-6)
         )
         self.ann = self.steward.add_analyst("ann")
-        self.steward.grant("ann", DATASET, cap=Budget(epsilon=0.5))
+        self.steward.grant("ann", DATASET, cap=Budget(epsilon=50.0))
         self.records = [self.ask(number) for number in range(2)]
 
     def ask(self, number, key=None):
