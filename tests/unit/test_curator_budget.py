@@ -12,7 +12,7 @@ from privet.adjacency import AddRemove, ReplaceOne
 from privet.curator.plans import AnswerWorker, PlannedQuestion, QuestionPlanner
 from privet.curator.principals import Role
 from privet.curator.refresh import RefreshPolicy
-from privet.curator.refusals import CuratorReadOnly
+from privet.curator.refusals import CuratorReadOnly, CuratorUnavailable
 from privet.curator.service import AnswerStatus, Scope
 from privet.curator.storage import DatabaseCurator, HeadFile, Stewardship
 from privet.curator.storage.verification import verify_database
@@ -323,3 +323,116 @@ def test_the_database_itself_refuses_to_overspend_and_to_forget(house):
         with pytest.raises(IntegrityError, match="append-only"), house.curator.database.write() as connection:
             connection.execute(act)
     assert reached(house) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_a_second_curator_that_starts_takes_the_answer_away_and_doubles_nothing(house):
+    """The first one still runs its mechanism; what it draws is never released."""
+    answer = house.worker.answer
+
+    def start_another(*arguments, **named):
+        other = house.open()  # its recovery declares what is reserved as failed
+        other.close()
+        return answer(*arguments, **named)
+
+    house.worker.answer = start_another
+    record = house.ask(house.ann, 1, "key")
+    assert (record.status, record.answer) == (AnswerStatus.FAILED, None)
+    house.worker.answer = answer
+    assert house.ask(house.ann, 1, "key").status is AnswerStatus.FAILED
+    assert reached(house) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_a_planner_or_a_database_that_breaks_spends_nothing(house, monkeypatch):
+    def fail(*_):
+        raise KeyError("secret of row 17")
+
+    monkeypatch.setattr(Planner, "plan", fail)
+    with pytest.raises(CuratorUnavailable, match="Nothing was spent") as refused:
+        house.ask(house.ann, 1)
+    assert "row 17" not in str(refused.value)
+    assert refused.value.__cause__ is None
+    monkeypatch.undo()
+    monkeypatch.setattr("privet.curator.storage.database_curator.reserve", fail)
+    with pytest.raises(CuratorUnavailable, match="Nothing was spent"):
+        house.ask(house.ann, 1)
+    monkeypatch.undo()
+    assert reached(house) == 0.0
+
+
+def test_an_answer_that_is_no_json_is_a_failure(house):
+    house.worker.answer = lambda *_, **__: {"value": float("nan")}
+    assert house.ask(house.ann, 1).status is AnswerStatus.FAILED
+    house.worker.answer = lambda *_, **__: {"value": object()}
+    assert house.ask(house.ann, 2).status is AnswerStatus.FAILED
+    assert reached(house) == pytest.approx(0.2, rel=1e-9)
+
+
+def test_history_pages_from_the_newest(house):
+    for number in range(5):
+        house.ask(house.bob, number)
+    first = house.curator.history(house.bob, dataset="visits", limit=2)
+    second = house.curator.history(house.bob, limit=2, before=first[-1].id)
+    assert [record.question["n"] for record in (*first, *second)] == [4, 3, 2, 1]
+    with pytest.raises(InvalidArgument, match="between 1 and 1000"):
+        house.curator.history(house.bob, limit=0)
+
+
+def test_a_closed_account_asks_nothing(house):
+    house.steward.close_account("ann")
+    assert house.steward.find_account("ann") is None
+    assert house.steward.find_account_by_number(house.ann.account) is None
+    assert {card.principal.name: card.closed for card in house.steward.list_accounts()}["ann"]
+    with pytest.raises(InvalidArgument, match="closed"):
+        house.ask(house.ann, 1)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\nb"])
+def test_an_idempotency_key_is_short_and_printable(house, key):
+    with pytest.raises(InvalidArgument, match="fresh UUID"):
+        house.curator.ask(house.ann, "visits", {"n": 1}, idempotency_key=key)
+
+
+def test_a_question_under_another_adjacency_is_refused(house):
+    house.steward.add_dataset("swap", fingerprint="swap", adjacency=ReplaceOne(), cap=Budget(epsilon=1.0))
+    house.steward.grant("ann", "swap")
+    house.worker.content = "swap"
+    with pytest.raises(InvalidArgument, match="replace-one"):
+        house.curator.ask(house.ann, "swap", {"n": 1}, idempotency_key="k")
+
+
+def test_stewards_are_told_what_is_wrong(house):
+    steward = house.steward
+    for act, words in (
+        (
+            lambda: steward.add_dataset(
+                "visits", fingerprint="x", adjacency=AddRemove(), cap=Budget(epsilon=1.0)
+            ),
+            "already",
+        ),
+        (lambda: steward.add_analyst("ann"), "there already"),
+        (lambda: steward.add_analyst(""), "printable"),
+        (lambda: steward.add_analyst("new", group="nobody"), "no group"),
+        (lambda: steward.grant("nobody", "visits"), "no open account"),
+        (lambda: steward.grant("eve", "nothing"), "no dataset"),
+        (lambda: steward.grant("ann", "visits"), "there already"),
+        (lambda: steward.change_cap("visits", cap=Budget(epsilon=2.0), reason=" "), "Say why"),
+        (
+            lambda: steward.change_cap("visits", cap=Budget(epsilon=2.0), reason="r", analyst="bob"),
+            "no such cap",
+        ),
+        (
+            lambda: steward.change_cap("visits", cap=Budget(epsilon=2.0), reason="r", analyst="a", group="b"),
+            "one cap",
+        ),
+        (lambda: steward.refresh_dataset("nothing", fingerprint="x"), "no dataset"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            act()
+    steward.declare_dataset("visits", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=1.0))
+    with pytest.raises(InvalidArgument, match="change the cap with a reason"):
+        steward.declare_dataset(
+            "visits", fingerprint="content", adjacency=AddRemove(), cap=Budget(epsilon=3.0)
+        )
+    steward.declare_dataset("other", fingerprint="other", adjacency=AddRemove(), cap=Budget(epsilon=3.0))
+    assert [card.name for card in house.curator.datasets(house.chief)] == ["other", "visits"]
+    assert [card.description for card in house.curator.datasets(house.ann)] == ["about visits"]
