@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("polars")
-sqlglot = pytest.importorskip("sqlglot")
+pytest.importorskip("sqlglot")
 
 from tests.unit.curator_tables import STEWARD
 

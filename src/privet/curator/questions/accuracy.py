@@ -15,7 +15,7 @@ from privet.releasing import ErrorKind, Quote
 
 __all__ = ["choose_epsilon", "expected_error", "round_epsilon_up"]
 
-_STEPS = 12
+_NEAR = 1e-3  # of ln ε: below what rounding to three digits adds
 _DIGITS = 3
 _SMALLEST = 1e-9
 
@@ -49,20 +49,17 @@ def choose_epsilon(question: TableQuestion) -> TableQuestion:
         ),
     )
     wish = _Wish(weighted)
-    if max(wish.ratios(limit)) > 1:
+    best = max(wish.ratios(limit))
+    if best > 1:
         raise InvalidArgument(
-            f"This accuracy must cost at most ε = {limit:g}, which is this dataset's limit for one "
-            f"question, and "
-            f"costs more. Ask for a larger error, or for fewer statistics."
+            f"This accuracy must cost at most ε = {limit:g}, which is this dataset's limit for one question, "
+            f"and costs more. Ask for a larger error, or for fewer statistics."
         )
-    low, high = math.log(min(_SMALLEST, limit / 2)), math.log(limit)
-    for _ in range(_STEPS):  # first by halving a long range, so the answer is known to a factor
-        middle = (low + high) / 2
-        if max(wish.ratios(math.exp(middle))) <= 1:
-            high = middle
-        else:
-            low = middle
-    while high - low > 2e-4:
+    # Errors fall as 1/ε with Laplace noise, and between that and 1/√ε with Gaussian noise.
+    enough = min(limit, 1.2 * limit * best)
+    low = math.log(max(_SMALLEST, limit * best * best / 2))
+    high = math.log(enough if max(wish.ratios(enough)) <= 1 else limit)
+    while high - low > _NEAR:
         middle = (low + high) / 2
         if max(wish.ratios(math.exp(middle))) <= 1:
             high = middle
