@@ -289,7 +289,9 @@ class _Round:
         harness._raised += 1
         if found is not None and int(str(found.get("lines", 0))) < harness._raise_line:
             harness._raise_line = 0
-        if found is not None and found["status"] != "broken":
+        if found is not None and found["status"] == "unavailable":
+            crowd.errors.add((account.account, key))  # it said that nothing was spent
+        elif found is not None and found["status"] != "broken":
             crowd.ask(account, number, key)
 
     def _start_gateway(self) -> None:

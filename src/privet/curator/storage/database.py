@@ -215,14 +215,14 @@ class Database:
             while batch is not None and not batch.done.wait(_PASSED_ON):
                 with self._take_turn():  # whoever was to commit is gone
                     self._commit_if_last()
+            if batch is None or not batch.is_committed:
+                raise CommitUnknown
         except Exception as failed:
             if batch is not None:
                 raise CommitUnknown from failed
             if isinstance(failed, SQLAlchemyError) and not isinstance(failed, IntegrityError):
                 raise _away() from None
             raise
-        if batch is None or not batch.is_committed:
-            raise CommitUnknown
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:

@@ -265,6 +265,8 @@ class DatabaseCurator(CuratorService):
                 self._under_way.pop(asked.record).set()
             if outcome is None:
                 return _failed_record(asked)
+            if outcome.head is not None:
+                self.heads.write_soon(outcome.head)
             if outcome.status is AnswerStatus.RESERVED:
                 self._wait_for(outcome.record, until)
                 continue
