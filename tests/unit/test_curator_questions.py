@@ -197,6 +197,7 @@ MISTAKES = [
     ({"version": 1, "statistics": [{**COUNT, "by": ["ward"], "keys": [["attic"]]}], "epsilon": 1}, "no declared key"),
     ({"version": 1, "statistics": [{**COUNT, "by": ["ward"], "keys": [["a", "b"]]}], "epsilon": 1}, "1 columns"),
     ({"version": 1, "statistics": [{**COUNT, "keys": [["surgery"]]}], "epsilon": 1}, "'by'"),
+    ({"version": 1, "statistics": [{"kind": "quantile", "column": "age", "probability": 0.5, "by": ["ward"], "keys": "discover", "candidates": 2**20}], "epsilon": 1, "delta": 1e-7}, "cells"),
     ({"version": 1, "statistics": [{**COUNT, "column": "age"}], "epsilon": 1}, "no 'column'"),
     ({"version": 1, "statistics": [{**COUNT, "label": "a"}, {**AGE, "label": "a"}], "epsilon": 1}, "label"),
     ({"version": 1, "statistics": [{**COUNT, "within": 3}], "epsilon": 1}, "both"),

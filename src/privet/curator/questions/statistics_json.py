@@ -27,6 +27,7 @@ from privet.releasing import (
 )
 from privet.releasing.keys import Category, Key
 from privet.releasing.statistics.statistic import BoundedScalar, Scalar
+from privet.releasing.validation import MOST_CELLS
 
 __all__ = [
     "DISCOVER",
@@ -205,8 +206,10 @@ def _group(
     if asked == DISCOVER:
         for column in by:
             _check_discovery(given, column)
+        _check_cells(given, statistic, scope.dataset.limits.keys)
         return GroupBy(names, statistic, None)
     keys = _list_declared(given, scope, by) if asked is None else _list_asked(given, scope, by, asked)
+    _check_cells(given, statistic, len(keys))
     places = [by.index(column) for column in ordered]
     sorted_keys = sorted(tuple(key[place] for place in places) for key in keys)
     shown: tuple[Key, ...] = tuple(key[0] if len(key) == 1 else key for key in sorted_keys)
@@ -271,6 +274,15 @@ def _check_number(given: Fields, scope: QuestionScope, count: int) -> None:
         raise InvalidArgument(
             f"{given.place} must ask for at most {scope.dataset.limits.keys} keys, got {count}. Ask for "
             f"fewer."
+        )
+
+
+def _check_cells(given: Fields, statistic: Scalar, keys: int) -> None:
+    """Refuse quantiles of so many groups that the worker could not hold their cells."""
+    if isinstance(statistic, Quantile) and keys * statistic.candidates > MOST_CELLS:
+        raise InvalidArgument(
+            f"{given.place} must have at most {MOST_CELLS:.0e} cells, keys times candidates, got "
+            f"{keys * statistic.candidates:.0e}. Ask for fewer 'candidates' or keys."
         )
 
 
