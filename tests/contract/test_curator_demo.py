@@ -179,6 +179,7 @@ def check_that_auditors_verify_and_export(demo, capsys, tmp_path):
 
 def check_that_a_new_analyst_gets_a_key_and_a_grant(demo, capsys):
     steward = str(demo.folder / "steward.toml")
+    capsys.readouterr()
     assert main(["curator", "add-analyst", steward, "eve", "--group", "guests", "--key", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     with Client(demo.address, key=made["key"]) as client:
